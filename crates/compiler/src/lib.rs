@@ -1,0 +1,1 @@
+//! Pipeline to kernel: SIMD selection, Cranelift lowering, interpretation.

@@ -1,0 +1,1 @@
+//! Sources and sinks, one folder each, and the encodings they share.

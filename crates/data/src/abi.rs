@@ -1,0 +1,73 @@
+//! The structs that machine code reads and writes.
+//!
+//! The compiler emits loads and stores at these structs' field offsets (`std::mem::offset_of!`), and the engine fills
+//! them before each call: this module is the only place where both meet. All pointers are borrowed for one call.
+
+/// One column as machine code sees it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnPointer {
+    /// Row 0's value, code, view or bit; see [`crate::column::values_ptr`].
+    pub values: *const u8,
+    /// Row 0's validity bit, one for valid. Never null where the column may hold NULLs: a column without a validity
+    /// buffer gets a constant run of ones.
+    pub validity: *const u8,
+}
+
+/// One output column: room for as many rows as the call has selected.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct OutputPointer {
+    /// Where row 0's value goes. Booleans are written as a byte a row and packed afterwards.
+    pub values: *mut u8,
+    /// Where row 0's validity byte goes (1 for valid), or null where the column cannot be NULL.
+    pub validity: *mut u8,
+}
+
+/// Everything one call of a compiled function reads and writes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CallFrame {
+    /// The block's columns, in block order, then those computed outside (by DataFusion), then those of looked-up tables.
+    pub columns: *const ColumnPointer,
+    /// Row numbers to visit, ascending, or null to visit `first..first + count`.
+    pub selection: *const u32,
+    /// For pipelines with a lookup: for each visited position the row of the looked-up table; null without one.
+    pub lookup_rows: *const u32,
+    /// First row where there is no selection.
+    pub first: u64,
+    /// How many positions to visit.
+    pub count: u64,
+    /// Where to resume: positions before this one are done. Updated when a call exits early.
+    pub position: u64,
+    /// Added to each value of the event-time column, in its ticks.
+    pub time_shift_ticks: i64,
+    /// For aggregation by hash: for each visited position, the byte offset of its entry divided by the entry's alignment unit (8).
+    pub entries: *const u32,
+    /// Entry 0 of the table.
+    pub table: *mut u8,
+    /// Dense tables: the key of entry 0.
+    pub dense_base: i64,
+    /// Dense tables: number of entries; a key outside `base..base + length` is a side exit.
+    pub dense_length: u64,
+    /// Dense tables: one byte an entry, set to 1 when a row reached it.
+    pub dense_present: *mut u8,
+    /// Where output columns go.
+    pub outputs: *const OutputPointer,
+    /// Where a predicate's survivors go: row numbers, at most `count`.
+    pub survivors: *mut u32,
+    /// How many survivors were written.
+    pub survivor_count: u64,
+}
+
+/// Why a compiled function came back.
+#[repr(u64)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// All positions are done.
+    Done = 0,
+    /// The key at `position` lies outside the dense table: widen it, or change to hashing, and call again.
+    KeyOutOfRange = 1,
+    /// The expression at `position` has no value (division by zero): the interpreter says which.
+    RowFailed = 2,
+}

@@ -1,0 +1,243 @@
+//! The block: the unit in which rows are decoded, queued, scheduled and computed on.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
+use arrow::compute::kernels::aggregate;
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::error::ArrowError;
+
+use crate::column::{Layout, align_bits};
+use crate::time::{Micros, TimeRange, WATERMARK_MIN, micros_per_tick};
+
+/// Which column of a block is its event time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeColumn {
+    /// Index of the column. Its type is a timestamp of seconds, milliseconds or microseconds.
+    pub index: usize,
+    /// Microseconds in one tick of the column's unit.
+    pub micros_per_tick: i64,
+}
+
+impl TimeColumn {
+    /// The event-time column at `index` of a schema, or `None` where its type is no timestamp.
+    pub fn new(index: usize, data_type: &DataType) -> Option<TimeColumn> {
+        micros_per_tick(data_type).map(|micros_per_tick| TimeColumn { index, micros_per_tick })
+    }
+}
+
+/// Where a block stands in its stream. The source's sequencer writes it; nothing else does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Position among all blocks of the source, from 0, without gaps.
+    pub sequence: u64,
+    /// The watermark of the block's own partition before its first row, in microseconds.
+    ///
+    /// A row is late where its window ends at or before the watermark that the rows before it in its partition had
+    /// reached. That does not depend on where blocks begin, nor on what other partitions do.
+    pub watermark_before: Micros,
+    /// What the partition's watermark trails the largest event time by, in microseconds.
+    pub watermark_delay: Micros,
+    /// The watermark of the whole source after this block: the minimum over its partitions, in microseconds.
+    pub watermark: Micros,
+    /// When the block's bytes were read, in nanoseconds of the engine's clock. Latency is measured from here.
+    pub ingested_ns: u64,
+}
+
+impl Default for Stamp {
+    fn default() -> Self {
+        Stamp {
+            sequence: 0,
+            watermark_before: WATERMARK_MIN,
+            watermark_delay: 0,
+            watermark: WATERMARK_MIN,
+            ingested_ns: 0,
+        }
+    }
+}
+
+/// Up to a block's worth of rows in columns, and where they stand in event time and in their stream.
+///
+/// Columns are Arrow arrays whose bit buffers begin at bit 0 and whose layout kernels can read ([`Layout::of`]).
+/// A replayed block shares its columns with every other pass over it: its event times are those of the column plus
+/// [`Block::time_shift_ticks`], so that a pass costs no copy. [`Block::column`] and [`Block::to_record_batch`] give shifted values.
+#[derive(Debug, Clone)]
+pub struct Block {
+    schema: SchemaRef,
+    columns: Arc<[ArrayRef]>,
+    rows: usize,
+    time_column: Option<TimeColumn>,
+    time_range: Option<TimeRange>,
+    time_shift_ticks: i64,
+    /// Where the block stands in its stream.
+    pub stamp: Stamp,
+}
+
+impl Block {
+    /// A block of the rows of `batch`, whose event time is `time_column`.
+    ///
+    /// # Errors
+    /// Where a column has a type that blocks do not hold, or the event-time column holds a NULL or a time that does
+    /// not fit 64 bits of microseconds.
+    pub fn new(batch: RecordBatch, time_column: Option<TimeColumn>) -> Result<Block, ArrowError> {
+        let (schema, columns, rows) = batch.into_parts();
+        for (field, column) in schema.fields().iter().zip(&columns) {
+            if Layout::of(column.data_type()).is_none() {
+                return Err(ArrowError::NotYetImplemented(format!(
+                    "column '{}' has type {}, which blocks do not hold",
+                    field.name(),
+                    column.data_type()
+                )));
+            }
+        }
+        let columns: Arc<[ArrayRef]> = columns.into_iter().map(align_bits).collect();
+        let time_range = match time_column {
+            Some(time) if rows > 0 => Some(time_range(&columns[time.index], time)?),
+            _ => None,
+        };
+        Ok(Block { schema, columns, rows, time_column, time_range, time_shift_ticks: 0, stamp: Stamp::default() })
+    }
+
+    /// A block without rows, which carries only its stamp: time has passed.
+    pub fn punctuation(schema: SchemaRef, stamp: Stamp) -> Block {
+        let columns = schema.fields().iter().map(|field| arrow::array::new_empty_array(field.data_type())).collect();
+        Block { schema, columns, rows: 0, time_column: None, time_range: None, time_shift_ticks: 0, stamp }
+    }
+
+    /// The names and types of the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Rows in the block.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Which column is the event time, if any.
+    pub fn time_column(&self) -> Option<TimeColumn> {
+        self.time_column
+    }
+
+    /// The smallest and largest event time of the rows, shift included; `None` without rows or event time.
+    pub fn time_range(&self) -> Option<TimeRange> {
+        self.time_range
+    }
+
+    /// What must be added to each value of the event-time column to have the row's event time, in ticks of that column.
+    pub fn time_shift_ticks(&self) -> i64 {
+        self.time_shift_ticks
+    }
+
+    /// The columns as they lie in memory: event times without the shift. For kernels, which add it themselves.
+    pub fn raw_columns(&self) -> &[ArrayRef] {
+        &self.columns
+    }
+
+    /// Column `index` with event times shifted. Costs a copy where the block is a replayed one and the column its event time.
+    pub fn column(&self, index: usize) -> ArrayRef {
+        let raw = &self.columns[index];
+        match self.time_column {
+            Some(time) if time.index == index && self.time_shift_ticks != 0 => shifted(raw, self.time_shift_ticks),
+            _ => raw.clone(),
+        }
+    }
+
+    /// The rows as an Arrow record batch, without a copy except for shifted event times.
+    pub fn to_record_batch(&self) -> RecordBatch {
+        let columns = (0..self.columns.len()).map(|index| self.column(index)).collect();
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.rows));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .expect("a block's columns fit its schema: they came from a record batch")
+    }
+
+    /// The same rows `micros` later in event time. `micros` must be a whole number of ticks of the event-time column.
+    pub fn shifted(&self, micros: Micros) -> Block {
+        let Some(time) = self.time_column else { return self.clone() };
+        debug_assert_eq!(micros % time.micros_per_tick, 0);
+        let mut block = self.clone();
+        block.time_shift_ticks += micros / time.micros_per_tick;
+        block.time_range = self.time_range.map(|range| TimeRange { min: range.min + micros, max: range.max + micros });
+        block
+    }
+
+    /// Bytes of the rows' fixed-width parts (a view counts 16), for rates.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(|column| Layout::of(column.data_type()).map_or(0, Layout::width) * self.rows).sum()
+    }
+}
+
+fn time_range(column: &ArrayRef, time: TimeColumn) -> Result<TimeRange, ArrowError> {
+    if column.null_count() > 0 {
+        let row = (0..column.len()).find(|&row| column.is_null(row)).unwrap_or(0);
+        return Err(ArrowError::InvalidArgumentError(format!("the event time is NULL in row {row}")));
+    }
+    let ticks = ticks(column);
+    let bounds = aggregate::min(&ticks).zip(aggregate::max(&ticks));
+    let (min, max) = bounds.ok_or_else(|| ArrowError::InvalidArgumentError("no rows".into()))?;
+    let micros = |ticks: i64| {
+        ticks.checked_mul(time.micros_per_tick).ok_or_else(|| {
+            ArrowError::InvalidArgumentError(format!("event time {ticks} does not fit 64 bits of microseconds"))
+        })
+    };
+    Ok(TimeRange { min: micros(min)?, max: micros(max)? })
+}
+
+/// The values of a timestamp column as plain 64-bit ticks, without a copy.
+pub fn ticks(column: &ArrayRef) -> Int64Array {
+    let data = column.to_data().into_builder().data_type(DataType::Int64);
+    // SAFETY: every timestamp array has the layout of an array of 64-bit integers.
+    Int64Array::from(unsafe { data.build_unchecked() })
+}
+
+fn shifted(column: &ArrayRef, shift_ticks: i64) -> ArrayRef {
+    let values = ticks(column);
+    let moved = values.unary::<_, Int64Type>(|tick| tick + shift_ticks);
+    let data = moved.to_data().into_builder().data_type(column.data_type().clone());
+    // SAFETY: as in `ticks`, the other way round.
+    arrow::array::make_array(unsafe { data.build_unchecked() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, TimestampMillisecondArray};
+    use arrow::datatypes::{Field, Schema, TimeUnit};
+
+    fn block() -> Block {
+        let schema = Schema::new(vec![
+            Field::new("v", DataType::Int64, false),
+            Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), false),
+        ]);
+        let batch = RecordBatch::try_new(
+            Arc::new(schema),
+            vec![
+                Arc::new(Int64Array::from(vec![1, 2, 3])),
+                Arc::new(TimestampMillisecondArray::from(vec![30, 10, 20])),
+            ],
+        )
+        .unwrap();
+        let time = TimeColumn::new(1, batch.column(1).data_type());
+        Block::new(batch, time).unwrap()
+    }
+
+    #[test]
+    fn a_replayed_block_moves_in_time_without_moving_its_columns() {
+        let first = block();
+        assert_eq!(first.time_range(), Some(TimeRange { min: 10_000, max: 30_000 }));
+        let later = first.shifted(5_000);
+        assert_eq!(later.time_range(), Some(TimeRange { min: 15_000, max: 35_000 }));
+        assert!(Arc::ptr_eq(&first.columns, &later.columns));
+        let times = later.column(1);
+        assert_eq!(times.as_primitive::<arrow::datatypes::TimestampMillisecondType>().values(), &[35, 15, 25]);
+    }
+
+    #[test]
+    fn a_null_event_time_is_an_error_that_names_the_row() {
+        let schema = Schema::new(vec![Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), true)]);
+        let times = TimestampMillisecondArray::from(vec![Some(1), None]);
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(times)]).unwrap();
+        let time = TimeColumn::new(0, batch.column(0).data_type());
+        assert!(Block::new(batch, time).unwrap_err().to_string().contains("row 1"));
+    }
+}

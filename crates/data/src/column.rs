@@ -1,0 +1,176 @@
+//! Which Arrow arrays a block may hold, and how machine code finds their bytes.
+//!
+//! Fixed-width values, booleans as bits, strings as views. A string column may also be dictionary-coded: its SQL type is
+//! still STRING, only its layout in the block is a small code per row and one array of distinct values.
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, make_array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::{
+    ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type,
+};
+
+/// How the values of a column lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// `width` bytes a row: 1, 2, 4, 8 or 16.
+    Fixed {
+        /// Bytes a row.
+        width: u8,
+    },
+    /// One bit a row, least significant first.
+    Bits,
+    /// Sixteen bytes a row: an Arrow string or binary view (length, then the bytes themselves up to 12, or a prefix and a place).
+    View,
+    /// An unsigned or non-negative code of `width` bytes a row (1, 2 or 4) into an array of distinct strings.
+    Dictionary {
+        /// Bytes a row.
+        width: u8,
+    },
+}
+
+impl Layout {
+    /// The layout of an Arrow type, or `None` where blocks do not hold it in a form that kernels read.
+    pub fn of(data_type: &DataType) -> Option<Layout> {
+        use DataType::*;
+        Some(match data_type {
+            Boolean => Layout::Bits,
+            Utf8View | BinaryView => Layout::View,
+            Dictionary(key, value) if matches!(**value, Utf8View | Utf8) => match **key {
+                Int8 | UInt8 => Layout::Dictionary { width: 1 },
+                Int16 | UInt16 => Layout::Dictionary { width: 2 },
+                Int32 | UInt32 => Layout::Dictionary { width: 4 },
+                _ => return None,
+            },
+            Decimal128(..) => Layout::Fixed { width: 16 },
+            Interval(_) => return None,
+            other => match other.primitive_width() {
+                Some(width @ (1 | 2 | 4 | 8)) => Layout::Fixed { width: width as u8 },
+                _ => return None,
+            },
+        })
+    }
+
+    /// Bytes a row, for scan-bandwidth figures; bits count as an eighth of a byte, rounded up to one.
+    pub fn width(self) -> usize {
+        match self {
+            Layout::Fixed { width } | Layout::Dictionary { width } => usize::from(width),
+            Layout::Bits => 1,
+            Layout::View => 16,
+        }
+    }
+}
+
+/// The SQL-level type of a column: a dictionary-coded string is a string.
+pub fn logical_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, value) if matches!(**value, DataType::Utf8 | DataType::Utf8View) => &DataType::Utf8View,
+        other => other,
+    }
+}
+
+/// Makes bit 0 of every bit buffer of `array` the bit of row 0, copying bits only where they are not so already.
+///
+/// Kernels and primitives read validity and boolean values from the first bit on.
+pub fn align_bits(array: ArrayRef) -> ArrayRef {
+    let nulls = array.nulls().filter(|nulls| nulls.offset() != 0).map(aligned_nulls);
+    if let Some(booleans) = array.as_boolean_opt() {
+        if booleans.values().offset() == 0 && nulls.is_none() {
+            return array;
+        }
+        let values = aligned_bits(booleans.values());
+        return std::sync::Arc::new(BooleanArray::new(values, nulls.or_else(|| array.nulls().cloned())));
+    }
+    match nulls {
+        None => array,
+        Some(nulls) => {
+            let data = array.to_data().into_builder().nulls(Some(nulls));
+            // SAFETY: the data was valid, and the replaced null buffer has the same bits for the same rows.
+            make_array(unsafe { data.build_unchecked() })
+        }
+    }
+}
+
+fn aligned_bits(bits: &BooleanBuffer) -> BooleanBuffer {
+    if bits.offset() == 0 { bits.clone() } else { BooleanBuffer::new(bits.sliced(), 0, bits.len()) }
+}
+
+fn aligned_nulls(nulls: &NullBuffer) -> NullBuffer {
+    NullBuffer::new(aligned_bits(nulls.inner()))
+}
+
+/// The address of row 0's value (or code, view, or bit) of `array`, whose bits must be aligned (see [`align_bits`]).
+///
+/// # Panics
+/// Where [`Layout::of`] does not know the array's type: blocks are checked when they are made.
+pub fn values_ptr(array: &dyn Array) -> *const u8 {
+    fn codes<K: ArrowDictionaryKeyType>(array: &dyn Array) -> *const u8 {
+        array.as_dictionary::<K>().keys().values().as_ptr().cast()
+    }
+    match array.data_type() {
+        DataType::Boolean => {
+            debug_assert_eq!(array.as_boolean().values().offset(), 0);
+            array.as_boolean().values().inner().as_ptr()
+        }
+        DataType::Utf8View => array.as_string_view().views().as_ptr().cast(),
+        DataType::BinaryView => array.as_binary_view().views().as_ptr().cast(),
+        DataType::Dictionary(key, _) => match **key {
+            DataType::Int8 => codes::<Int8Type>(array),
+            DataType::UInt8 => codes::<UInt8Type>(array),
+            DataType::Int16 => codes::<Int16Type>(array),
+            DataType::UInt16 => codes::<UInt16Type>(array),
+            DataType::Int32 => codes::<Int32Type>(array),
+            DataType::UInt32 => codes::<UInt32Type>(array),
+            ref other => panic!("no kernel reads dictionary codes of type {other}"),
+        },
+        other => {
+            let width = other.primitive_width().unwrap_or_else(|| panic!("no kernel reads columns of type {other}"));
+            let data = array.to_data();
+            // SAFETY: the offset is that of row 0 within the array's own value buffer.
+            unsafe { data.buffers()[0].as_ptr().add(data.offset() * width) }
+        }
+    }
+}
+
+/// The address of row 0's validity bit, or null where every row is valid. Bits must be aligned (see [`align_bits`]).
+pub fn validity_ptr(array: &dyn Array) -> *const u8 {
+    match array.nulls() {
+        Some(nulls) if nulls.null_count() > 0 => {
+            debug_assert_eq!(nulls.offset(), 0);
+            nulls.inner().inner().as_ptr()
+        }
+        _ => std::ptr::null(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, StringViewArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn sliced_arrays_are_aligned_to_their_first_row() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), None, Some(5)]));
+        let sliced = align_bits(numbers.slice(1, 4));
+        assert_eq!(sliced.as_ref(), numbers.slice(1, 4).as_ref());
+        assert_eq!(sliced.nulls().unwrap().offset(), 0);
+        // SAFETY: the array has at least two rows of eight bytes.
+        assert_eq!(unsafe { *values_ptr(&sliced).cast::<i64>().add(1) }, 3);
+        // SAFETY: the validity buffer holds at least one byte.
+        assert_eq!(unsafe { *validity_ptr(&sliced) } & 0b1111, 0b1010);
+
+        let bits: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None, Some(true), Some(false)]));
+        let sliced = align_bits(bits.slice(1, 3));
+        assert_eq!(sliced.as_ref(), bits.slice(1, 3).as_ref());
+        assert_eq!(sliced.as_boolean().values().offset(), 0);
+    }
+
+    #[test]
+    fn strings_are_views_and_dictionary_strings_are_strings() {
+        let strings: ArrayRef = Arc::new(StringViewArray::from(vec!["view", "a rather long string"]));
+        assert_eq!(Layout::of(strings.data_type()), Some(Layout::View));
+        let coded = DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8View));
+        assert_eq!(Layout::of(&coded), Some(Layout::Dictionary { width: 1 }));
+        assert_eq!(logical_type(&coded), &DataType::Utf8View);
+    }
+}

@@ -1,0 +1,27 @@
+//! What a record is.
+//!
+//! A record enters Pelton as one row of a [`Block`]: columns whose bytes are valid Arrow buffers, and a header that says
+//! which event times it spans, where it stands in its stream, and how far event time had come before it. Everything
+//! that later touches the row, interpreted or compiled, sees it through this crate.
+//!
+//! In reading order: [`time`] (the one unit of event time), [`column`] (which Arrow arrays a block may hold),
+//! [`block`], [`aggregate`] (keys and accumulators), [`abi`] (the structs that machine code reads and writes).
+
+pub mod time;
+
+pub mod column;
+
+pub mod block;
+
+pub mod aggregate;
+
+pub mod abi;
+
+pub use block::{Block, Stamp, TimeColumn};
+pub use time::{Micros, TimeRange};
+
+/// Rows in a block unless the session says otherwise: 16 Ki rows of two eight-byte columns fill an eighth of a 2 MiB L2 cache.
+pub const BLOCK_ROWS_DEFAULT: usize = 16 * 1024;
+
+/// Rows in the largest block allowed: row numbers inside a block are 32 bits wide.
+pub const BLOCK_ROWS_MAX: usize = 1 << 20;

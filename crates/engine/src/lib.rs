@@ -1,0 +1,1 @@
+//! The engine: sessions, queries, the catalogue, and the builder.

@@ -1,0 +1,3 @@
+//! SQL text to logical plan to pipelines.
+
+pub mod pipeline;

@@ -1,0 +1,215 @@
+//! What a query becomes: pipelines between sources, windows and sinks.
+//!
+//! A pipeline is a straight run of row-at-a-time steps over the blocks of one input. It ends where rows must wait for
+//! other rows (a window) or leave (a stream). Expressions are DataFusion's physical expressions over the pipeline's
+//! current columns: typed, coerced, and evaluated by DataFusion where the compiler does not know them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion_physical_expr::PhysicalExpr;
+use pelton_data::Micros;
+use pelton_data::aggregate::Accumulator;
+
+/// All that runs for one statement: one or more `INSERT`s, or one `SELECT`.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Tables read as streams.
+    pub sources: Vec<SourceUse>,
+    /// Bounded tables loaded before the streams start.
+    pub lookups: Vec<LookupTable>,
+    /// Runs of steps, upstream before downstream.
+    pub pipelines: Vec<Pipeline>,
+    /// Window aggregations, upstream before downstream.
+    pub windows: Vec<WindowAggregate>,
+    /// Where rows leave.
+    pub outputs: Vec<Output>,
+}
+
+/// A stream of blocks inside a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StreamRef {
+    /// `Program::sources[i]`.
+    Source(usize),
+    /// `Program::pipelines[i]`, which ends in [`Target::Stream`].
+    Pipeline(usize),
+    /// The closed windows of `Program::windows[i]`.
+    Window(usize),
+}
+
+/// One table, read once for all pipelines of a program that use it.
+#[derive(Debug, Clone)]
+pub struct SourceUse {
+    /// Name in the catalogue.
+    pub table: String,
+    /// Indices into the table's physical columns that some pipeline touches, ascending; the event-time column is always among them.
+    pub columns: Vec<usize>,
+    /// The blocks' schema: physical columns of `columns`, then none else. Computed columns are expressions in pipelines.
+    pub schema: SchemaRef,
+    /// How rows are placed in time.
+    pub time: TimeSource,
+}
+
+/// Where a stream's event time and watermark come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeSource {
+    /// No time attribute: no windows over this source.
+    None,
+    /// `WATERMARK FOR column AS column - delay`.
+    Event {
+        /// Index of the column in [`SourceUse::schema`].
+        column: usize,
+        /// How far the watermark trails the largest event time.
+        delay: Micros,
+    },
+    /// `PROCTIME()`: the clock when a block is taken in. The sequencer appends it as the last column of the block,
+    /// `TIMESTAMP_LTZ(3) NOT NULL`, at this index of [`SourceUse::schema`].
+    Processing {
+        /// Index of the appended column.
+        column: usize,
+    },
+}
+
+/// A bounded table that is loaded at start and looked rows up in.
+#[derive(Debug, Clone)]
+pub struct LookupTable {
+    /// The program that computes the rows to load; its single output is [`OutputTarget::Result`].
+    pub program: Box<Program>,
+    /// Columns by which rows are found, indices into the loaded schema.
+    pub keys: Vec<usize>,
+    /// Schema of the loaded rows.
+    pub schema: SchemaRef,
+}
+
+/// A straight run of steps.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    /// Where its blocks come from.
+    pub input: StreamRef,
+    /// Schema of the input's blocks.
+    pub input_schema: SchemaRef,
+    /// In order. Column indices refer to the input's columns, followed by the columns each `Lookup` adds.
+    pub steps: Vec<Step>,
+    /// Where its rows go, and what they are made of.
+    pub target: Target,
+}
+
+/// One step of a pipeline.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Rows for which the predicate is not true are dropped. Conjunctions are split: one step for each.
+    /// A later predicate sees only the survivors of earlier ones.
+    Filter(Arc<dyn PhysicalExpr>),
+    /// Each row finds its matches in a loaded table, whose columns join the row's.
+    Lookup {
+        /// `Program::lookups[i]`.
+        table: usize,
+        /// One expression for each key column of the table, of the same type.
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+        /// Whether rows without a match stay, with NULLs (LEFT JOIN), or go (INNER JOIN).
+        keep_unmatched: bool,
+        /// Columns of the loaded table that join the row's, as indices into its schema.
+        columns: Vec<usize>,
+        /// The fields they become: nullable where unmatched rows stay.
+        fields: Vec<FieldRef>,
+    },
+}
+
+/// What becomes of a pipeline's surviving rows.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// One output row for each: the values of these expressions.
+    Stream {
+        /// One expression for each column.
+        columns: Vec<Arc<dyn PhysicalExpr>>,
+        /// Names and types of the columns.
+        schema: SchemaRef,
+    },
+    /// Rows are added to the window aggregation `Program::windows[window]`.
+    Window {
+        /// Which.
+        window: usize,
+        /// One expression for each of its keys.
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+        /// One expression for each of its accumulators; `None` counts rows.
+        arguments: Vec<Option<Arc<dyn PhysicalExpr>>>,
+    },
+}
+
+/// A window aggregation: rows of one or more pipelines, grouped by window and keys.
+#[derive(Debug, Clone)]
+pub struct WindowAggregate {
+    /// Which windows.
+    pub window: Window,
+    /// Grouping columns besides the window.
+    pub keys: Vec<FieldRef>,
+    /// What is kept for each group, without duplicates.
+    pub accumulators: Vec<Accumulator>,
+    /// The output's columns.
+    pub columns: Vec<WindowColumn>,
+    /// The output's schema, one field for each of `columns`.
+    pub schema: SchemaRef,
+    /// Index in `schema` of the output's event time: `WindowColumn::Time` where there is one.
+    pub time_column: Option<usize>,
+}
+
+/// How rows are assigned to windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// `TUMBLE`: windows `[offset + k * size, offset + (k + 1) * size)`.
+    Tumbling {
+        /// Length.
+        size: Micros,
+        /// Where window 0 begins.
+        offset: Micros,
+    },
+    /// No window: one result when a bounded input has ended.
+    Global,
+}
+
+/// One output column of a window aggregation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WindowColumn {
+    /// First instant of the window.
+    Start,
+    /// First instant after the window.
+    End,
+    /// Last millisecond of the window: the result's event time.
+    Time,
+    /// `WindowAggregate::keys[i]`.
+    Key(usize),
+    /// The value of an accumulator, NULL where `count` (an accumulator that counts its values) is zero.
+    Value {
+        /// Index of the accumulator.
+        accumulator: usize,
+        /// Index of the accumulator that counts the argument's values, where it may be NULL.
+        count: Option<usize>,
+    },
+    /// A sum divided by a count, NULL where the count is zero.
+    Mean {
+        /// Index of the accumulator that sums.
+        sum: usize,
+        /// Index of the accumulator that counts.
+        count: usize,
+    },
+}
+
+/// Where rows leave a program.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Streams whose rows leave here, all of one schema.
+    pub inputs: Vec<StreamRef>,
+    /// Names and types.
+    pub schema: SchemaRef,
+    /// Where to.
+    pub target: OutputTarget,
+}
+
+/// Where an output's rows go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputTarget {
+    /// To whoever started the query.
+    Result,
+    /// Into a table of the catalogue.
+    Table(String),
+}

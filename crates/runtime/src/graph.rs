@@ -1,0 +1,151 @@
+//! What the runtime runs.
+
+use std::sync::{Arc, RwLock};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use pelton_data::{Micros, TimeColumn};
+use pelton_state::kernel::{Kernel, KernelError};
+use pelton_state::table::Table;
+
+use crate::sink::Sink;
+use crate::source::Source;
+
+/// Sources, pipelines, windows and sinks of one or more queries. Upstream nodes have smaller indices than downstream ones of their kind.
+pub struct Graph {
+    /// Inputs.
+    pub sources: Vec<SourceNode>,
+    /// Pipelines, each over one stream.
+    pub pipelines: Vec<PipelineNode>,
+    /// Window aggregations.
+    pub windows: Vec<WindowNode>,
+    /// Outputs.
+    pub sinks: Vec<SinkNode>,
+}
+
+/// A stream of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StreamRef {
+    /// `Graph::sources[i]`.
+    Source(usize),
+    /// `Graph::pipelines[i]`.
+    Pipeline(usize),
+    /// `Graph::windows[i]`.
+    Window(usize),
+}
+
+/// An input.
+pub struct SourceNode {
+    /// For people: the table's name.
+    pub name: String,
+    /// Reads it.
+    pub source: Box<dyn Source>,
+    /// Schema of its blocks.
+    pub schema: SchemaRef,
+    /// How its rows are placed in time.
+    pub time: SourceTime,
+}
+
+/// How a source's rows are placed in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceTime {
+    /// Not at all.
+    None,
+    /// By a column, with the watermark trailing the partition's largest time by `delay` microseconds.
+    Event {
+        /// The column.
+        column: TimeColumn,
+        /// How far the watermark trails.
+        delay: Micros,
+    },
+    /// By the engine's clock when a block is taken in; the sequencer appends it as the last column
+    /// (`Timestamp(Millisecond, "+00:00")`, not null) of what the source decoded.
+    Processing,
+}
+
+/// A pipeline: its code can be replaced at any time, and takes effect with the next block.
+pub struct PipelineNode {
+    /// For people.
+    pub name: String,
+    /// Where its blocks come from.
+    pub input: StreamRef,
+    /// Its code.
+    pub kernel: Arc<KernelSlot>,
+    /// Where its rows go.
+    pub target: PipelineTarget,
+}
+
+/// Where a pipeline's rows go.
+#[derive(Debug, Clone)]
+pub enum PipelineTarget {
+    /// Into its own stream.
+    Stream {
+        /// Schema of that stream.
+        schema: SchemaRef,
+    },
+    /// Into `Graph::windows[i]`.
+    Window(usize),
+}
+
+/// Holds the code of a pipeline while it is being replaced.
+pub struct KernelSlot(RwLock<Arc<dyn Kernel>>);
+
+impl KernelSlot {
+    /// A slot with its first code.
+    pub fn new(kernel: Arc<dyn Kernel>) -> KernelSlot {
+        KernelSlot(RwLock::new(kernel))
+    }
+
+    /// The code to use for the next block.
+    pub fn load(&self) -> Arc<dyn Kernel> {
+        self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Replaces the code from the next block on.
+    pub fn store(&self, kernel: Arc<dyn Kernel>) {
+        *self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = kernel;
+    }
+}
+
+/// A window aggregation, fed by the pipelines that target it.
+pub struct WindowNode {
+    /// For people.
+    pub name: String,
+    /// Which windows.
+    pub window: WindowKind,
+    /// Makes an empty table for a slice.
+    pub new_table: Box<dyn Fn() -> Table + Send + Sync>,
+    /// Reads a closed window out: start and end in microseconds, the merged table, and at most so many rows a batch.
+    pub read_out: ReadOut,
+    /// Schema of what is read out.
+    pub schema: SchemaRef,
+    /// Its event-time column, if any.
+    pub time_column: Option<TimeColumn>,
+}
+
+/// Turns the merged table of a closed window into rows.
+pub type ReadOut = Box<dyn Fn(Micros, Micros, &Table, usize) -> Result<Vec<RecordBatch>, KernelError> + Send + Sync>;
+
+/// How rows are assigned to windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowKind {
+    /// `[offset + k * size, offset + (k + 1) * size)`, microseconds.
+    Tumbling {
+        /// Length.
+        size: Micros,
+        /// Where window 0 begins.
+        offset: Micros,
+    },
+    /// One window that ends with the input.
+    Global,
+}
+
+/// An output, fed by one or more streams.
+pub struct SinkNode {
+    /// For people.
+    pub name: String,
+    /// Streams that feed it; rows of one stream keep their order.
+    pub inputs: Vec<StreamRef>,
+    /// Takes the rows.
+    pub sink: Box<dyn Sink>,
+}

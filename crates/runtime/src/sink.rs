@@ -1,0 +1,40 @@
+//! What a sink connector implements.
+
+use arrow::array::RecordBatch;
+
+/// One output of a query. Called by one worker at a time, in the order of the output.
+pub trait Sink: Send {
+    /// Whether [`Sink::write`] can be called now. While it says no, the pipelines that feed it wait; whoever makes room
+    /// must wake the engine.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Takes rows.
+    ///
+    /// # Errors
+    /// [`SinkError`]; the query stops.
+    fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError>;
+
+    /// Makes all rows taken so far visible to others. Called when the input is idle, and before the end.
+    ///
+    /// # Errors
+    /// [`SinkError`]; the query stops.
+    fn flush(&mut self) -> Result<(), SinkError>;
+
+    /// Ends the output after its last row. Not called where the query failed.
+    ///
+    /// # Errors
+    /// [`SinkError`]; the query reports it.
+    fn finish(&mut self) -> Result<(), SinkError>;
+}
+
+/// Why a sink stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct SinkError {
+    /// File or other destination.
+    pub place: String,
+    /// What happened.
+    pub problem: String,
+}

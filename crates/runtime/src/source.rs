@@ -1,0 +1,90 @@
+//! What a source connector implements.
+//!
+//! Reading is split in two, so that decoding runs on all workers: [`Source::read`] is called by one worker at a time
+//! and only takes bytes (or numbers of events to generate) off the input; the [`Chunk`] it returns is decoded by
+//! whichever worker is free, beside its neighbours. The sequencer puts decoded chunks back into order.
+
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+
+/// One input of a query.
+pub trait Source: Send {
+    /// Partitions of the input, each with an order of its own: files of a directory, for example. At least 1, constant.
+    fn partitions(&self) -> usize;
+
+    /// Takes the next chunk of a partition. Never called again for a partition that has ended.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the input cannot be read. The query stops.
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError>;
+}
+
+/// What [`Source::read`] found.
+pub enum Read {
+    /// Rows to decode, at most a few blocks' worth.
+    Chunk(Chunk),
+    /// Nothing now; ask again after this long, or earlier when the source's waker is called.
+    Wait(Duration),
+    /// The partition has ended.
+    End,
+}
+
+/// Undecoded rows: a closure that decodes them on any worker.
+pub type Chunk = Box<dyn FnOnce() -> Result<Decoded, SourceError> + Send>;
+
+/// Decoded rows of a chunk, in order.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The rows, with exactly the columns the source was asked for, in that order.
+    pub batch: RecordBatch,
+    /// Event time is shifted by this much (microseconds, whole ticks of the column): for replayed input.
+    pub time_shift: pelton_data::Micros,
+    /// Input rows that could not be decoded and were skipped, as `'on-error' = 'skip'` asks.
+    pub rejected: Vec<RejectedRow>,
+    /// How many were rejected; `rejected` may hold fewer.
+    pub rejected_count: u64,
+}
+
+impl Decoded {
+    /// Rows without a shift or rejects.
+    pub fn rows(batch: RecordBatch) -> Decoded {
+        Decoded { batch, time_shift: 0, rejected: Vec::new(), rejected_count: 0 }
+    }
+}
+
+/// An input row that could not be decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedRow {
+    /// Which input and row, the column and its value, and what would be right.
+    pub error: SourceError,
+    /// The row as it came, cut at a kilobyte.
+    pub row: String,
+}
+
+/// Why a source stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// A row does not fit the table. The user's error.
+    #[error("{place}, row {row}, column '{column}': '{value}' {problem}")]
+    Row {
+        /// File or other origin.
+        place: String,
+        /// Row of the origin, from 1, headers and comments counted: what an editor shows.
+        row: u64,
+        /// Column of the table.
+        column: String,
+        /// The value, cut at 100 characters.
+        value: String,
+        /// What is wrong with it and what would be right: "is not a BIGINT".
+        problem: String,
+    },
+    /// The input cannot be read. The environment's error.
+    #[error("{place}: {problem}")]
+    Input {
+        /// File or other origin.
+        place: String,
+        /// What happened.
+        problem: String,
+    },
+}

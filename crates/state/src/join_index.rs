@@ -1,0 +1,1 @@
+//! Rows of a bounded table, found by key.

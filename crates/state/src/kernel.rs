@@ -1,0 +1,107 @@
+//! The contract between the code of a pipeline and the runtime that calls it.
+
+use std::ops::Range;
+
+use arrow::array::RecordBatch;
+use pelton_data::Block;
+
+use crate::table::Table;
+
+/// Rows of one block, for one call of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelInput<'a> {
+    /// The block.
+    pub block: &'a Block,
+    /// First row to visit.
+    pub first: usize,
+    /// One past the last row to visit.
+    pub end: usize,
+    /// Which of them to visit: bit `row` (least significant first, counted from row 0 of the block), one bit for every
+    /// row of the block; all where there is none.
+    pub mask: Option<&'a [u64]>,
+}
+
+impl<'a> KernelInput<'a> {
+    /// All rows of a block.
+    pub fn all(block: &'a Block) -> KernelInput<'a> {
+        KernelInput { block, first: 0, end: block.rows(), mask: None }
+    }
+
+    /// The rows as a range.
+    pub fn range(&self) -> Range<usize> {
+        self.first..self.end
+    }
+}
+
+/// How the code of a pipeline runs at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// Precompiled primitives, and DataFusion for expressions.
+    Interpreted,
+    /// Machine code compiled for the pipeline.
+    Compiled,
+}
+
+impl std::fmt::Display for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Tier::Interpreted => "interpreted",
+            Tier::Compiled => "compiled",
+        })
+    }
+}
+
+/// A row or block that a kernel could not compute.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    /// An expression has no value for a row, such as a division by zero or a cast that does not fit. The user's error.
+    #[error("{0}")]
+    Expression(String),
+    /// The state would be larger than allowed. The user's error, or the environment's.
+    #[error("{0}")]
+    State(String),
+}
+
+/// The code of one pipeline. Workers share it; what a call needs to write is in `Scratch` and in its target.
+///
+/// A kernel never keeps a row for later: after a call, all rows visited are in the target.
+pub trait Kernel: Send + Sync {
+    /// How this code runs.
+    fn tier(&self) -> Tier;
+
+    /// Adds the rows to a slice's table. For pipelines that end in an aggregation.
+    ///
+    /// # Errors
+    /// [`KernelError`]; the table then holds some of the rows, and the query must stop.
+    fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError>;
+
+    /// Computes the output rows of the input rows, in order. For pipelines that end in a stream.
+    ///
+    /// # Errors
+    /// [`KernelError`]; `output` then holds some of the rows, and the query must stop.
+    fn emit(
+        &self,
+        input: KernelInput<'_>,
+        output: &mut Vec<RecordBatch>,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError>;
+}
+
+/// Buffers that a worker reuses from call to call, so that a call allocates nothing in steady state.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// Row numbers that passed the predicates so far.
+    pub selection: Vec<u32>,
+    /// For each selected position, the row of a looked-up table.
+    pub lookup_rows: Vec<u32>,
+    /// One bit a row of the block.
+    pub mask: Vec<u64>,
+    /// For each selected position, the hash of its key.
+    pub hashes: Vec<u64>,
+    /// For each selected position, its key: eight bytes for integer keys, the packed width for others.
+    pub keys: Vec<u8>,
+    /// For each selected position, where its entry is, in units of eight bytes from entry 0.
+    pub entries: Vec<u32>,
+    /// Room for whatever else a kernel needs, such as output columns before they are Arrow buffers.
+    pub spare: Vec<Vec<u8>>,
+}

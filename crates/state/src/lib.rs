@@ -1,0 +1,18 @@
+//! What windows and joins remember.
+//!
+//! A row that a pipeline has selected ends here: its key finds an entry of the slice's [`table`], whose accumulators it
+//! changes. When the watermark passes the slice, the workers' tables are merged and read out. A lookup finds its row in a
+//! [`join_index`]. State knows no threads and no wall clock.
+//!
+//! In reading order: [`kernel`] (what the runtime calls for each block), [`layout`] (what an entry holds), [`table`],
+//! [`slice`] (the tables of the slices that are open), [`join_index`].
+
+pub mod kernel;
+
+pub mod layout;
+
+pub mod table;
+
+pub mod slice;
+
+pub mod join_index;

@@ -1,0 +1,1 @@
+//! The tables of the slices that are open.

@@ -1,0 +1,1 @@
+//! Script runner, reference model, reference loops, benchmark runner.
