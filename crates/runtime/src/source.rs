@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use pelton_data::Block;
 
 /// One input of a query.
 pub trait Source: Send {
@@ -37,9 +38,7 @@ pub type Chunk = Box<dyn FnOnce() -> Result<Decoded, SourceError> + Send>;
 #[derive(Debug)]
 pub struct Decoded {
     /// The rows, with exactly the columns the source was asked for, in that order.
-    pub batch: RecordBatch,
-    /// Event time is shifted by this much (microseconds, whole ticks of the column): for replayed input.
-    pub time_shift: pelton_data::Micros,
+    pub rows: Rows,
     /// Input rows that could not be decoded and were skipped, as `'on-error' = 'skip'` asks.
     pub rejected: Vec<RejectedRow>,
     /// How many were rejected; `rejected` may hold fewer.
@@ -47,10 +46,20 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Rows without a shift or rejects.
-    pub fn rows(batch: RecordBatch) -> Decoded {
-        Decoded { batch, time_shift: 0, rejected: Vec::new(), rejected_count: 0 }
+    /// Rows without rejects.
+    pub fn batch(batch: RecordBatch) -> Decoded {
+        Decoded { rows: Rows::Batch(batch), rejected: Vec::new(), rejected_count: 0 }
     }
+}
+
+/// The form in which a source has its rows.
+#[derive(Debug)]
+pub enum Rows {
+    /// Any number of rows; the runtime cuts them into blocks.
+    Batch(RecordBatch),
+    /// A block kept from an earlier pass over the same input, shifted in time ([`Block::shifted`]): nothing is left to
+    /// compute. It must have no more rows than the engine's blocks.
+    Block(Block),
 }
 
 /// An input row that could not be decoded.
