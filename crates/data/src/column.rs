@@ -6,7 +6,7 @@
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, make_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{
-    ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type,
+    ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
 };
 
 /// How the values of a column lie in memory.
@@ -66,6 +66,36 @@ pub fn logical_type(data_type: &DataType) -> &DataType {
         DataType::Dictionary(_, value) if matches!(**value, DataType::Utf8 | DataType::Utf8View) => &DataType::Utf8View,
         other => other,
     }
+}
+
+/// How a column's type is written in SQL: what messages and DESCRIBE show.
+pub fn sql_name(data_type: &DataType) -> String {
+    use DataType::*;
+    let name = match logical_type(data_type) {
+        Boolean => "BOOLEAN",
+        Int8 => "TINYINT",
+        Int16 => "SMALLINT",
+        Int32 => "INT",
+        Int64 => "BIGINT",
+        Float32 => "FLOAT",
+        Float64 => "DOUBLE",
+        Utf8 | LargeUtf8 | Utf8View => "STRING",
+        Binary | LargeBinary | BinaryView => "BYTES",
+        Date32 => "DATE",
+        Decimal128(precision, scale) => return format!("DECIMAL({precision}, {scale})"),
+        Timestamp(unit, zone) => {
+            let name = if zone.is_some() { "TIMESTAMP_LTZ" } else { "TIMESTAMP" };
+            let precision = match unit {
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond => 6,
+                TimeUnit::Nanosecond => 9,
+            };
+            return format!("{name}({precision})");
+        }
+        other => return other.to_string(),
+    };
+    name.to_string()
 }
 
 /// Makes bit 0 of every bit buffer of `array` the bit of row 0, copying bits only where they are not so already.
@@ -172,5 +202,7 @@ mod tests {
         let coded = DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8View));
         assert_eq!(Layout::of(&coded), Some(Layout::Dictionary { width: 1 }));
         assert_eq!(logical_type(&coded), &DataType::Utf8View);
+        assert_eq!(sql_name(&coded), "STRING");
+        assert_eq!(sql_name(&DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()))), "TIMESTAMP_LTZ(3)");
     }
 }
