@@ -1,2 +1,54 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands: `cargo xtask COMMAND`.
+//!
+//! Needs nothing but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
+//! In reading order: [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
+//! [`examples`] (which of them run here), [`bench_table`] (the README's figures).
+
+mod steps;
+
+mod rules;
+
+mod examples;
+
+mod judge;
+
+mod bench_table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  test [--bless]      all checks, as continuous integration runs them; stops at the first that fails.
+                      --bless rewrites the expected results of SQL scripts instead of comparing them
+  rules [--record]    the house rules only; --record writes down what has become shorter
+  judge [NAME…]       compares the results of examples/*.sql with DuckDB's on real data
+  bench-table         writes the figures of bench/results/*.json into README.md";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = root();
+    let outcome = match arguments.as_slice() {
+        ["test"] => steps::test(&root, false),
+        ["test", "--bless"] => steps::test(&root, true),
+        ["rules"] => rules::check(&root),
+        ["rules", "--record"] => rules::record(&root),
+        ["judge", names @ ..] => judge::run(&root, names).map(|said| println!("{said}")),
+        ["bench-table"] => bench_table::write(&root),
+        _ => Err(USAGE.to_string()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's directory: commands work from anywhere inside it.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("xtask lies two levels below the workspace").to_path_buf()
+}

@@ -1,0 +1,107 @@
+"""What `cargo xtask judge` asks of Python: to lay out the real data, and to compare an example's rows with DuckDB's.
+
+    judge.py prepare EXAMPLE.sql RAW             puts the data that the example names into ./data
+    judge.py compare EXAMPLE.sql RAW RESULT.csv  exits with an error where the rows differ
+"""
+
+import math
+import pathlib
+import re
+import shutil
+import sys
+import zipfile
+
+import duckdb
+
+SHOWN_MAX = 10
+RELATIVE_TOLERANCE = 1e-9
+
+
+def equity_ticks_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
+    """All trades in one file in order of time; the raw files are one a symbol and day, which only their names tell."""
+    (data / "trades").mkdir()
+    for path in sorted((raw / "zips").glob("*_trade.zip")):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(data / "trades")
+    duckdb.sql(
+        f"""
+        COPY (
+            SELECT
+                upper(regexp_extract(filename, '_([a-z]+)_Trade_Tick', 1)) AS symbol,
+                strftime(
+                    strptime(regexp_extract(filename, '(\\d{{8}})_', 1), '%Y%m%d') + to_milliseconds(column0),
+                    '%Y-%m-%d %H:%M:%S.%g'
+                ) AS ts,
+                column1 AS price,
+                column2 AS volume,
+                column3 AS exchange
+            FROM read_csv('{data}/trades/*.csv', header = false, filename = true)
+            ORDER BY ts
+        ) TO '{data}/trades.csv' (HEADER)
+        """
+    )
+
+
+def google_cluster_task_events(raw: pathlib.Path, data: pathlib.Path) -> None:
+    shutil.copy(raw / "google-cluster-data.txt", data / "task_events.txt")
+
+
+def apache_access_log(raw: pathlib.Path, data: pathlib.Path) -> None:
+    shutil.copy(raw / "apache_logs.gz", data / "access.log.gz")
+
+
+def nyc_taxi_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
+    shutil.copy(raw / "debs2015_first_10k.csv", data / "trips.csv")
+
+
+LAYOUTS = [equity_ticks_2013, google_cluster_task_events, apache_access_log, nyc_taxi_2013]
+
+
+def prepare(example: pathlib.Path, raw: pathlib.Path) -> None:
+    name = re.search(r"^-- data: (\w+)$", example.read_text(), re.MULTILINE).group(1)
+    layout = next(layout for layout in LAYOUTS if layout.__name__ == name)
+    data = pathlib.Path("data")
+    ready = data / f"{name}.ready"
+    if ready.exists():
+        return
+    data.mkdir(exist_ok=True)
+    layout(raw / name, data)
+    ready.touch()
+
+
+def compare(example: pathlib.Path, result: pathlib.Path) -> None:
+    oracle = duckdb.sql((example.parent / "judge" / example.name).read_text())
+    columns = {name: str(kind) for name, kind in zip(oracle.columns, oracle.types)}
+    theirs = ordered(oracle.fetchall())
+    ours = duckdb.read_csv(str(result), header=True, columns=columns)
+    header = result.read_text().split("\n", 1)[0]
+    if header != ",".join(oracle.columns):
+        sys.exit(f"{example.name}: columns {header}, DuckDB has {','.join(oracle.columns)}")
+    ours = ordered(ours.fetchall())
+    differences = [(mine, other) for mine, other in zip(ours, theirs) if not same(mine, other)]
+    for mine, other in differences[:SHOWN_MAX]:
+        print(f"{example.name}: ours {mine}\n{example.name}: DuckDB's {other}")
+    if differences or len(ours) != len(theirs):
+        sys.exit(f"{example.name}: {len(ours)} rows, DuckDB has {len(theirs)}; {len(differences)} differ")
+    if not ours:
+        sys.exit(f"{example.name}: no rows, which proves nothing")
+
+
+def ordered(rows: list[tuple]) -> list[tuple]:
+    """By everything but floating-point values, which may differ in their last digits."""
+    return sorted(rows, key=lambda row: [(value is None, str(value)) for value in row if not isinstance(value, float)])
+
+
+def same(mine: tuple, other: tuple) -> bool:
+    return all(
+        math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE) if isinstance(a, float) and isinstance(b, float) else a == b
+        for a, b in zip(mine, other)
+    )
+
+
+if __name__ == "__main__":
+    action, example, raw, *rest = sys.argv[1:]
+    if action == "prepare":
+        prepare(pathlib.Path(example), pathlib.Path(raw))
+    else:
+        compare(pathlib.Path(example), pathlib.Path(rest[0]))

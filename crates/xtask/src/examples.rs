@@ -1,0 +1,63 @@
+//! The scripts of `examples/`: each runs to its end.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::steps;
+
+/// A script of `examples/`.
+pub struct Example {
+    /// File name without `.sql`.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it reads `data/`, which only the judge prepares: its first lines say so.
+    pub needs_data: bool,
+}
+
+/// All scripts, by name.
+///
+/// # Errors
+/// Where a file cannot be read.
+pub fn list(root: &Path) -> Result<Vec<Example>, String> {
+    let folder = root.join("examples");
+    let mut examples = Vec::new();
+    let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
+        if path.extension().is_some_and(|extension| extension == "sql") {
+            let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            examples.push(Example { name, path, needs_data: text.contains("\n-- data: ") });
+        }
+    }
+    examples.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(examples)
+}
+
+/// Runs every script that brings its own input.
+///
+/// # Errors
+/// Where one fails; its output has been shown.
+pub fn run_all(root: &Path) -> Result<String, String> {
+    let mut ran = 0;
+    for example in list(root)?.iter().filter(|example| !example.needs_data) {
+        let output = pelton(root).args(["run", "--format", "csv"]).arg(&example.path).output();
+        let output = output.map_err(|error| format!("{}: {error}", example.name))?;
+        if !output.status.success() {
+            return Err(format!("examples/{}.sql: {}", example.name, String::from_utf8_lossy(&output.stderr)));
+        }
+        ran += 1;
+    }
+    Ok(format!("{ran} scripts"))
+}
+
+/// The `pelton` command, built if need be, from any directory.
+pub fn pelton(root: &Path) -> Command {
+    let mut command = steps::cargo(root);
+    command
+        .args(["run", "--quiet", "--package", "pelton-server", "--manifest-path"])
+        .arg(root.join("Cargo.toml"))
+        .arg("--");
+    command
+}

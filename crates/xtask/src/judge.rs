@@ -1,0 +1,82 @@
+//! `cargo xtask judge`: DuckDB computes what examples compute, from the same real data, and both must agree.
+//!
+//! An example with a line `-- data: NAME` reads `data/…` in its working directory, which `judge.py` prepares from the raw files;
+//! `examples/judge/EXAMPLE.sql` is the same question in DuckDB's SQL over the raw files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::examples::{self, Example};
+use crate::steps;
+
+/// Where the real data lies, relative to the workspace. It is too large, and some of it too unclear in its licence, to ship.
+const DATA: &str = "../shared/data";
+const DUCKDB: &str = "duckdb==1.4.2";
+
+/// Judges the named examples, or all.
+///
+/// # Errors
+/// Where an example fails, or its rows differ from DuckDB's.
+pub fn run(root: &Path, names: &[&str]) -> Result<String, String> {
+    let data = root.join(DATA);
+    if !data.is_dir() {
+        return Ok(format!("skipped: there is no {DATA}"));
+    }
+    let examples = examples::list(root)?;
+    if let Some(unknown) = names.iter().find(|name| !examples.iter().any(|example| example.name == **name)) {
+        return Err(format!("there is no examples/{unknown}.sql"));
+    }
+    let place = target_directory()?.join("judge");
+    let python = python(&place)?;
+    let mut judged = 0;
+    for example in &examples {
+        if example.needs_data && (names.is_empty() || names.contains(&example.name.as_str())) {
+            judge(root, example, &python, &place, &data)?;
+            judged += 1;
+        }
+    }
+    Ok(format!("{judged} examples agree with DuckDB"))
+}
+
+fn judge(root: &Path, example: &Example, python: &Path, place: &Path, data: &Path) -> Result<(), String> {
+    let script = root.join("crates/xtask/judge.py");
+    let ask = |action: &str| {
+        let mut command = Command::new(python);
+        command.current_dir(place).arg(&script).arg(action).arg(&example.path).arg(data);
+        command
+    };
+    steps::run(&mut ask("prepare"))?;
+    let ours = examples::pelton(root)
+        .current_dir(place)
+        .args(["run", "--format", "csv"])
+        .arg(&example.path)
+        .output()
+        .map_err(|error| format!("{}: {error}", example.name))?;
+    if !ours.status.success() {
+        return Err(format!("examples/{}.sql: {}", example.name, String::from_utf8_lossy(&ours.stderr)));
+    }
+    let result = place.join(format!("{}.csv", example.name));
+    std::fs::write(&result, &ours.stdout).map_err(|error| format!("{}: {error}", result.display()))?;
+    steps::run(ask("compare").arg(&result))
+}
+
+/// A Python that has DuckDB, in an environment of its own under the target directory.
+fn python(place: &Path) -> Result<PathBuf, String> {
+    let python = place.join("venv/bin/python");
+    let ready = place.join(DUCKDB);
+    if !ready.exists() {
+        std::fs::create_dir_all(place).map_err(|error| format!("{}: {error}", place.display()))?;
+        steps::run(Command::new("python3").args(["-m", "venv"]).arg(place.join("venv")))?;
+        steps::run(Command::new(&python).args(["-m", "pip", "install", "--quiet", DUCKDB]))?;
+        std::fs::write(&ready, "").map_err(|error| format!("{}: {error}", ready.display()))?;
+    }
+    Ok(python)
+}
+
+/// Cargo's target directory: this program runs from it.
+fn target_directory() -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
+    let target =
+        program.ancestors().nth(2).ok_or_else(|| format!("{}: not in a target directory", program.display()))?;
+    Ok(target.to_path_buf())
+}

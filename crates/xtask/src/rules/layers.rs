@@ -1,0 +1,161 @@
+//! Who may use whom: section "The crates" of `ARCHITECTURE.md` as a table.
+
+use super::SourceFile;
+
+/// A crate's folder, the workspace crates it may depend on, and the libraries it must not see.
+struct Layer {
+    folder: &'static str,
+    uses: &'static [&'static str],
+    never: &'static [&'static str],
+}
+
+const SQL: &str = "sqlparser";
+const PLANNER: &str = "datafusion";
+const CODE_GENERATOR: &str = "cranelift";
+const ASYNC: &str = "tokio";
+
+const LAYERS: [Layer; 10] = [
+    Layer { folder: "data", uses: &[], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
+    Layer { folder: "plan", uses: &["data"], never: &[CODE_GENERATOR, ASYNC] },
+    Layer { folder: "state", uses: &["data"], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
+    Layer { folder: "compiler", uses: &["data", "plan", "state"], never: &[SQL, ASYNC] },
+    Layer { folder: "runtime", uses: &["data", "state"], never: &[SQL, PLANNER, CODE_GENERATOR] },
+    Layer { folder: "connectors", uses: &["data", "runtime"], never: &[SQL, PLANNER, CODE_GENERATOR] },
+    Layer {
+        folder: "engine",
+        uses: &["data", "plan", "state", "compiler", "runtime", "connectors"],
+        never: &[CODE_GENERATOR],
+    },
+    Layer {
+        folder: "testkit",
+        uses: &["data", "plan", "state", "compiler", "runtime", "connectors", "engine"],
+        never: &[CODE_GENERATOR],
+    },
+    Layer { folder: "server", uses: &["engine", "testkit"], never: &[SQL, PLANNER, CODE_GENERATOR] },
+    Layer { folder: "xtask", uses: &[], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
+];
+
+/// What a layer's code must not name: no threads and no clock in the compiler and in state, no files in either.
+const PURE_FOLDERS: [&str; 2] = ["crates/compiler/src/", "crates/state/src/"];
+const IMPURE: [&str; 6] = ["std::thread", "std::time", "std::fs", "std::net", "Instant::now", "SystemTime::now"];
+
+/// Compares every `Cargo.toml` with the table, and the pure crates' code with what they must not name.
+pub fn check(files: &[SourceFile]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for file in files {
+        if let Some(folder) = file.path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml")) {
+            match LAYERS.iter().find(|layer| layer.folder == folder) {
+                Some(layer) => violations.extend(check_manifest(layer, file)),
+                None => violations.push(format!("{}: not in the table of crates/xtask/src/rules/layers.rs", file.path)),
+            }
+        }
+        if PURE_FOLDERS.iter().any(|folder| file.path.starts_with(folder)) && file.path.ends_with(".rs") {
+            violations.extend(check_purity(file));
+        }
+    }
+    violations
+}
+
+fn check_manifest(layer: &Layer, file: &SourceFile) -> Vec<String> {
+    let mut violations = Vec::new();
+    for dependency in dependencies(&file.text) {
+        let own = match dependency.name {
+            "pelton" => Some("engine"),
+            name => name.strip_prefix("pelton-"),
+        };
+        let allowed = match own {
+            // Tests of any crate may use the reference model and what feeds it.
+            Some("testkit") if dependency.for_tests => true,
+            Some(own) => layer.uses.contains(&own),
+            None => !layer.never.iter().any(|library| dependency.name.starts_with(library)),
+        };
+        if !allowed {
+            violations.push(format!(
+                "{}:{}: '{}' must not use '{}' (see ARCHITECTURE.md, \"The crates\")",
+                file.path, dependency.line, layer.folder, dependency.name
+            ));
+        }
+    }
+    violations
+}
+
+struct Dependency<'a> {
+    name: &'a str,
+    line: usize,
+    for_tests: bool,
+}
+
+/// The dependencies of a manifest, tests' and builds' included. Knows the subset of TOML that manifests here are written in.
+fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
+    let mut found = Vec::new();
+    let mut section = "";
+    for (index, line) in manifest.lines().enumerate() {
+        let line = line.trim();
+        let for_tests = section.contains("dev-dependencies");
+        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = header;
+            // [dependencies.NAME] is the same as NAME = { … } under [dependencies].
+            if let Some((table, name)) = header.rsplit_once('.')
+                && table.ends_with("dependencies")
+            {
+                found.push(Dependency { name, line: index + 1, for_tests: table.contains("dev-dependencies") });
+            }
+        } else if section.ends_with("dependencies") && !line.starts_with('#') {
+            let name = line.split(['=', '.', ' ']).next().unwrap_or("").trim_matches('"');
+            if !name.is_empty() && line.contains('=') {
+                found.push(Dependency { name, line: index + 1, for_tests });
+            }
+        }
+    }
+    found
+}
+
+fn check_purity(file: &SourceFile) -> Vec<String> {
+    let scanned = super::scan::scan(&file.text);
+    // Tests stand at the end of a file and may use what they need.
+    let code = scanned.code.split("#[cfg(test)]").next().unwrap_or("");
+    let mut violations = Vec::new();
+    for (index, line) in code.lines().enumerate() {
+        if let Some(name) = IMPURE.into_iter().find(|name| line.contains(name)) {
+            violations.push(format!("{}:{}: no threads, clock or files here, so no {name}", file.path, index + 1));
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_one(path: &str, text: &str) -> Vec<String> {
+        check(&[SourceFile { path: path.to_string(), text: text.to_string() }])
+    }
+
+    #[test]
+    fn arrows_point_one_way() {
+        let runtime = "crates/runtime/Cargo.toml";
+        assert!(check_one(runtime, "[dependencies]\npelton-state.workspace = true\ntokio.workspace = true").is_empty());
+        let violations = check_one(runtime, "[dependencies]\npelton-plan.workspace = true\n");
+        assert_eq!(violations.len(), 1);
+        assert!(violations[0].starts_with("crates/runtime/Cargo.toml:2: 'runtime' must not use 'pelton-plan'"));
+        assert_eq!(check_one(runtime, "[dependencies.pelton-compiler]\nworkspace = true").len(), 1);
+        assert_eq!(check_one(runtime, "[dev-dependencies]\ndatafusion-sql = { workspace = true }").len(), 1);
+        assert!(check_one(runtime, "[dev-dependencies]\npelton-testkit.workspace = true").is_empty());
+        assert_eq!(check_one(runtime, "[dependencies]\npelton-testkit.workspace = true").len(), 1);
+        assert!(
+            check_one(runtime, "[package]\nname = \"pelton-plan\"\n[dependencies]\n# pelton-plan = 1\n").is_empty()
+        );
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_refused() {
+        assert_eq!(check_one("crates/helpers/Cargo.toml", "").len(), 1);
+    }
+
+    #[test]
+    fn the_compiler_has_no_clock() {
+        let text = "use std::time::Instant;\n#[cfg(test)]\nmod tests { use std::thread; }";
+        assert_eq!(check_one("crates/compiler/src/lib.rs", text).len(), 1);
+        assert!(check_one("crates/runtime/src/lib.rs", text).is_empty());
+    }
+}

@@ -1,0 +1,58 @@
+//! `cargo xtask test`: every check, one after the other, each under its header and with its time.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::{examples, judge, rules};
+
+/// Runs all checks; the first that fails ends the run.
+pub fn test(root: &Path, bless: bool) -> Result<(), String> {
+    let start = Instant::now();
+    let cargo = |arguments: &'static str| {
+        move || {
+            let mut command = cargo(root);
+            command.args(arguments.split(' '));
+            if bless {
+                command.env("BLESS", "1");
+            }
+            run(&mut command).map(|()| String::new())
+        }
+    };
+    step("format", cargo("fmt --all -- --check"))?;
+    step("house rules", || rules::check(root).map(|()| String::new()))?;
+    step("lint", cargo("clippy --workspace --all-targets --quiet -- -D warnings"))?;
+    step("tests", cargo("test --workspace --all-targets --quiet"))?;
+    step("documentation tests", cargo("test --workspace --doc --quiet"))?;
+    step("examples", || examples::run_all(root))?;
+    step("judge", || judge::run(root, &[]))?;
+    println!("\nall checks passed in {}", seconds(start.elapsed()));
+    Ok(())
+}
+
+/// Runs one check: what it returns is said beside its time.
+fn step(name: &str, check: impl FnOnce() -> Result<String, String>) -> Result<(), String> {
+    println!("── {name} ──");
+    let start = Instant::now();
+    let said = check().map_err(|problem| format!("{problem}\n\n{name}: FAILED after {}", seconds(start.elapsed())))?;
+    let separator = if said.is_empty() { "" } else { "; " };
+    println!("   {name}: ok, {}{separator}{said}", seconds(start.elapsed()));
+    Ok(())
+}
+
+fn seconds(elapsed: Duration) -> String {
+    format!("{:.1} s", elapsed.as_secs_f64())
+}
+
+/// The cargo that runs us, in the workspace's directory.
+pub fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// Runs a command with its output on our terminal.
+pub fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}
