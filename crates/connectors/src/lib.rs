@@ -1,1 +1,120 @@
 //! Sources and sinks, one folder each, and the encodings they share.
+//!
+//! A record enters and leaves Pelton here. A table's `WITH (…)` options name a connector; [`open_source`] turns a
+//! [`TableRequest`] into something the runtime takes bytes from, chunk by chunk, and whose chunks any worker decodes into
+//! columns; [`open_sink`] into something that encodes and writes result rows.
+//!
+//! In reading order: [`options`] (what a table's options say), [`filesystem`] (files in and out)
+
+use std::collections::BTreeMap;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use pelton_data::TimeColumn;
+use pelton_runtime::sink::Sink;
+use pelton_runtime::source::Source;
+
+mod error;
+
+pub mod options;
+
+pub mod filesystem;
+
+pub use error::ConnectorError;
+use options::Options;
+
+/// One use of a table, as a source or as a sink.
+#[derive(Debug, Clone)]
+pub struct TableRequest {
+    /// Name in the catalogue, for messages.
+    pub name: String,
+    /// All physical columns of the table, as declared; computed columns are not among them.
+    pub schema: SchemaRef,
+    /// Which of them are wanted, ascending. A source delivers exactly these, in this order; a sink takes all columns.
+    pub columns: Vec<usize>,
+    /// Columns that are not in the data but about it: index into `schema` → key of `METADATA FROM`.
+    pub metadata: BTreeMap<usize, String>,
+    /// The table's `WITH (…)`.
+    pub options: BTreeMap<String, String>,
+    /// Which of the delivered columns is the event time: an index into `columns`.
+    pub event_time: Option<TimeColumn>,
+    /// Rows that a block should have. Chunks may hold a few blocks' worth.
+    pub block_rows: usize,
+    /// What generated data depends on.
+    pub seed: u64,
+}
+
+/// The connectors there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connector {
+    Filesystem,
+}
+
+/// Names in SQL, for finding them and for messages.
+const CONNECTORS: &[(&str, Connector)] = &[("filesystem", Connector::Filesystem)];
+
+impl Connector {
+    fn of(options: &Options) -> Result<Connector, ConnectorError> {
+        options.required("connector", "filesystem")?;
+        Ok(options.choice("connector", CONNECTORS)?.expect("a required option is there"))
+    }
+}
+
+/// Opens a table for reading.
+///
+/// # Errors
+/// [`ConnectorError`] where the options or columns make no sense to the connector, or the input is not there.
+pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorError> {
+    let options = Options::new(&request.options);
+    let source = match Connector::of(&options)? {
+        Connector::Filesystem => filesystem::open_source(request, &options)?,
+    };
+    options.finish()?;
+    Ok(source)
+}
+
+/// Opens a table for writing.
+///
+/// # Errors
+/// [`ConnectorError`] where the options or columns make no sense to the connector, or the output cannot be made.
+pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError> {
+    let options = Options::new(&request.options);
+    let sink = match Connector::of(&options)? {
+        Connector::Filesystem => filesystem::open_sink(request, &options)?,
+    };
+    options.finish()?;
+    Ok(sink)
+}
+
+/// Whether a table with these options ends when it is read.
+///
+/// # Errors
+/// [`ConnectorError`] where the options name no connector or make no sense to it.
+pub fn is_bounded(options: &BTreeMap<String, String>) -> Result<bool, ConnectorError> {
+    let options = Options::new(options);
+    match Connector::of(&options)? {
+        Connector::Filesystem => Ok(true),
+    }
+}
+
+/// The columns of a table that is created without naming any, where its connector or data can tell; else `None`.
+///
+/// # Errors
+/// [`ConnectorError`] where the options make no sense to the connector, or the data cannot be read.
+pub fn declared_schema(options: &BTreeMap<String, String>) -> Result<Option<Schema>, ConnectorError> {
+    let options = Options::new(options);
+    match Connector::of(&options)? {
+        Connector::Filesystem => filesystem::declared_schema(&options),
+    }
+}
+
+/// The table's columns (all of `request.schema`) with the types in which a source delivers them: a STRING may come as a
+/// dictionary.
+///
+/// # Errors
+/// [`ConnectorError`] where the options name no connector or make no sense to it.
+pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorError> {
+    let options = Options::new(&request.options);
+    match Connector::of(&options)? {
+        Connector::Filesystem => Ok(request.schema.clone()),
+    }
+}
