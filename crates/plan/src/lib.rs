@@ -1,3 +1,18 @@
 //! SQL text to logical plan to pipelines.
+//!
+//! A query's life begins here as text. [`parse`](mod@parse) turns a script into statements, each of which knows its place;
+//! DDL statements become entries of the [`catalog`], whose columns have the [`types`] declared.
+
+pub mod error;
+
+pub mod parse;
+
+pub mod types;
+
+pub mod catalog;
 
 pub mod pipeline;
+
+pub use catalog::{Catalog, Relation, Table};
+pub use error::{Place, PlanError, PlanErrorKind};
+pub use parse::{Parsed, Statement, parse};

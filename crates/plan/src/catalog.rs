@@ -1,0 +1,207 @@
+//! What a session knows by name: tables, views, functions, settings.
+//!
+//! Names are case sensitive, as in Flink, quoted or not; an unknown name gets a hint at the one that was probably meant.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_expr::ScalarUDF;
+
+use crate::error::{Place, PlanError, closest};
+use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition};
+use crate::types::SqlType;
+
+/// A table of the catalogue.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// As declared; its columns are never empty.
+    pub definition: TableDefinition,
+    /// The columns the connector delivers (physical and metadata columns, in the order declared), with the Arrow types it
+    /// delivers them in: a STRING may be a dictionary of strings.
+    pub physical: SchemaRef,
+    /// Whether its rows end.
+    pub bounded: bool,
+}
+
+/// What a name of the catalogue stands for.
+#[derive(Debug, Clone, Copy)]
+pub enum Relation<'a> {
+    /// A table.
+    Table(&'a Table),
+    /// A view.
+    View(&'a ViewDefinition),
+}
+
+/// Tables, views, functions and settings of a session.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    tables: BTreeMap<String, Table>,
+    views: BTreeMap<String, ViewDefinition>,
+    functions: BTreeMap<String, Arc<ScalarUDF>>,
+    settings: BTreeMap<String, String>,
+}
+
+impl Table {
+    /// A table whose connector delivers `delivered`: the columns declared, in Arrow types that show as the declared ones.
+    /// A definition without columns takes its columns from `delivered`.
+    pub fn new(mut definition: TableDefinition, delivered: Schema, bounded: bool) -> Result<Table, PlanError> {
+        if definition.columns.is_empty() {
+            definition.columns = columns_of(&definition, &delivered)?;
+        }
+        let declared = definition.physical_schema();
+        let matches = declared.fields().len() == delivered.fields().len()
+            && declared.fields().iter().zip(delivered.fields()).all(|(declared, delivered)| {
+                declared.name() == delivered.name()
+                    && SqlType::from_arrow(declared.data_type()) == SqlType::from_arrow(delivered.data_type())
+            });
+        assert!(matches, "the connector delivers {delivered:?} for a table that declares {declared:?}");
+        Ok(Table { definition, physical: Arc::new(delivered), bounded })
+    }
+}
+
+fn columns_of(definition: &TableDefinition, delivered: &Schema) -> Result<Vec<ColumnDefinition>, PlanError> {
+    let column = |field: &Arc<arrow::datatypes::Field>| match SqlType::from_arrow(field.data_type()) {
+        Some(sql_type) => Ok(ColumnDefinition {
+            name: field.name().clone(),
+            place: definition.place,
+            kind: ColumnKind::Physical { sql_type, nullable: field.is_nullable() },
+            comment: None,
+        }),
+        None => Err(PlanError::unsupported(
+            definition.place,
+            format!("the type {} of column {} of table {}", field.data_type(), field.name(), definition.name),
+            "list the columns to be read in CREATE TABLE",
+        )),
+    };
+    delivered.fields().iter().map(column).collect()
+}
+
+impl Catalog {
+    /// Adds a table. An existing one of the same name is an error, or stays with `IF NOT EXISTS`.
+    pub fn add_table(&mut self, table: Table) -> Result<(), PlanError> {
+        let definition = &table.definition;
+        if self.is_free(&definition.name, definition.place, definition.if_not_exists)? {
+            self.tables.insert(table.definition.name.clone(), table);
+        }
+        Ok(())
+    }
+
+    /// Adds a view. An existing one of the same name is an error, or stays with `IF NOT EXISTS`.
+    pub fn add_view(&mut self, view: ViewDefinition) -> Result<(), PlanError> {
+        if self.is_free(&view.name, view.place, view.if_not_exists)? {
+            self.views.insert(view.name.clone(), view);
+        }
+        Ok(())
+    }
+
+    fn is_free(&self, name: &str, place: Option<Place>, if_not_exists: bool) -> Result<bool, PlanError> {
+        let kind = match self.get(name) {
+            None => return Ok(true),
+            Some(_) if if_not_exists => return Ok(false),
+            Some(Relation::Table(_)) => "table",
+            Some(Relation::View(_)) => "view",
+        };
+        let message = format!("the {kind} {name} exists already");
+        Err(PlanError::invalid(place, message).with_hint("choose another name, or add IF NOT EXISTS"))
+    }
+
+    /// Forgets a table; its absence is an error unless `if_exists`.
+    pub fn drop_table(&mut self, dropped: &Dropped) -> Result<(), PlanError> {
+        match self.resolve(&dropped.target) {
+            Err(_) if dropped.if_exists => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(Relation::View(_)) => {
+                let message = format!("{} is a view", dropped.target.name);
+                return Err(PlanError::invalid(dropped.target.place, message).with_hint("use DROP VIEW"));
+            }
+            Ok(Relation::Table(_)) => {}
+        }
+        self.tables.remove(&dropped.target.name);
+        Ok(())
+    }
+
+    /// Forgets a view; its absence is an error unless `if_exists`.
+    pub fn drop_view(&mut self, dropped: &Dropped) -> Result<(), PlanError> {
+        match self.resolve(&dropped.target) {
+            Err(_) if dropped.if_exists => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(Relation::Table(_)) => {
+                let message = format!("{} is a table", dropped.target.name);
+                return Err(PlanError::invalid(dropped.target.place, message).with_hint("use DROP TABLE"));
+            }
+            Ok(Relation::View(_)) => {}
+        }
+        self.views.remove(&dropped.target.name);
+        Ok(())
+    }
+
+    /// What `name` stands for.
+    pub fn get(&self, name: &str) -> Option<Relation<'_>> {
+        let table = self.tables.get(name).map(Relation::Table);
+        table.or_else(|| self.views.get(name).map(Relation::View))
+    }
+
+    /// What `name` stands for, or an error that suggests the name that was probably meant.
+    pub fn resolve(&self, named: &Named) -> Result<Relation<'_>, PlanError> {
+        self.get(&named.name).ok_or_else(|| self.unknown(named))
+    }
+
+    /// The error for a name that stands for nothing.
+    pub fn unknown(&self, named: &Named) -> PlanError {
+        let error = PlanError::invalid(named.place, format!("there is no table or view {}", named.name));
+        let names = self.tables.keys().chain(self.views.keys()).map(String::as_str);
+        match closest(&named.name, names) {
+            Some(name) => error.with_hint(format!("did you mean {name}? (names are case sensitive)")),
+            None => error.with_hint("SHOW TABLES lists what there is"),
+        }
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.values()
+    }
+
+    /// All views, by name.
+    pub fn views(&self) -> impl Iterator<Item = &ViewDefinition> {
+        self.views.values()
+    }
+
+    /// Makes a scalar function available to queries, in place of any other of the same name.
+    pub fn add_function(&mut self, function: ScalarUDF) {
+        self.functions.insert(function.name().to_lowercase(), Arc::new(function));
+    }
+
+    /// A function added with [`Catalog::add_function`]; names of functions are not case sensitive.
+    pub fn function(&self, name: &str) -> Option<&Arc<ScalarUDF>> {
+        self.functions.get(&name.to_lowercase())
+    }
+
+    /// All functions added with [`Catalog::add_function`], by name.
+    pub fn functions(&self) -> impl Iterator<Item = &Arc<ScalarUDF>> {
+        self.functions.values()
+    }
+
+    /// Sets a setting; what keys and values mean is checked where they are used.
+    pub fn set(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.settings.insert(key.into(), value.into());
+    }
+
+    /// Forgets one setting, or all.
+    pub fn reset(&mut self, key: Option<&str>) {
+        match key {
+            Some(key) => drop(self.settings.remove(key)),
+            None => self.settings.clear(),
+        }
+    }
+
+    /// The value of a setting, where it was set.
+    pub fn setting(&self, key: &str) -> Option<&str> {
+        self.settings.get(key).map(String::as_str)
+    }
+
+    /// All settings that were set, by key.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}

@@ -1,0 +1,42 @@
+//! Text to statements.
+//!
+//! A script is cut into tokens once, so that every token, and with it every node of a syntax tree, knows its place in the
+//! whole script. The tokens are divided at semicolons (`script`), looked over for what cannot be parsed or planned
+//! (`refuse`), and read statement by statement (`reader`, `table`, `column_type`) with sqlparser's own parser as a base.
+
+mod statement;
+
+mod script;
+
+mod dialect;
+
+mod refuse;
+
+mod reader;
+
+mod table;
+
+mod column_type;
+
+mod interval;
+
+pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
+pub use interval::interval_micros;
+pub use statement::{
+    ColumnDefinition, ColumnKind, Dropped, Insert, Named, Parsed, Statement, TableDefinition, ViewDefinition,
+    WatermarkDefinition,
+};
+
+use crate::error::PlanError;
+
+/// Parses a script: statements separated by semicolons, with comments.
+///
+/// All of it is parsed before any of it runs: the first error is returned, with its place in the whole script.
+pub fn parse(sql: &str) -> Result<Vec<Parsed>, PlanError> {
+    let mut script = script::Script::new(sql)?;
+    let mut statements = Vec::new();
+    while let Some(parsed) = reader::read(&mut script)? {
+        statements.push(parsed);
+    }
+    Ok(statements)
+}

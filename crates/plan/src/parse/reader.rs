@@ -1,0 +1,546 @@
+//! One statement: its kind, and all kinds but CREATE TABLE.
+
+use sqlparser::ast::{Ident, Query, SetExpr};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+use super::dialect::FlinkDialect;
+use super::script::{Piece, Script, from_parser};
+use super::statement::{Dropped, Insert, Named, Parsed, Statement, ViewDefinition};
+use super::{refuse, table};
+use crate::error::{Place, PlanError, closest};
+
+/// Reads the next statement of a script.
+pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
+    let Some(piece) = script.next_piece() else { return Ok(None) };
+    let start = piece.start();
+    let mut end = piece.end();
+    let statement = match statement_set_start(&piece) {
+        Some(set) => {
+            let (inserts, set_end) = read_statement_set(script, &piece, set.tokens)?;
+            end = set_end;
+            let inserts = Statement::StatementSet(inserts);
+            if set.is_explained { Statement::Explain(Box::new(inserts)) } else { inserts }
+        }
+        None => Reader::new(script, piece)?.statement()?,
+    };
+    let text = script.text(start, end).to_string();
+    Ok(Some(Parsed { statement, text, line: start.line, column: start.column }))
+}
+
+/// The opening words of a statement set.
+struct StatementSetStart {
+    /// How many words it takes.
+    tokens: usize,
+    is_explained: bool,
+}
+
+/// `EXECUTE STATEMENT SET BEGIN`, `BEGIN STATEMENT SET`, `EXPLAIN STATEMENT SET BEGIN`: semicolons inside separate inserts.
+fn statement_set_start(piece: &Piece) -> Option<StatementSetStart> {
+    let openings: [(&[&str], bool); 5] = [
+        (&["EXECUTE", "STATEMENT", "SET", "BEGIN"], false),
+        (&["BEGIN", "STATEMENT", "SET"], false),
+        (&["STATEMENT", "SET", "BEGIN"], false),
+        (&["EXPLAIN", "PLAN", "FOR", "STATEMENT", "SET", "BEGIN"], true),
+        (&["EXPLAIN", "STATEMENT", "SET", "BEGIN"], true),
+    ];
+    openings.into_iter().find_map(|(words, is_explained)| {
+        let tokens = tokens_of_words(piece, words)?;
+        Some(StatementSetStart { tokens, is_explained })
+    })
+}
+
+/// How many tokens of the piece the words take, where it begins with them.
+fn tokens_of_words(piece: &Piece, words: &[&str]) -> Option<usize> {
+    let mut wanted = words.iter();
+    let mut next = wanted.next();
+    for (at, token) in piece.tokens.iter().enumerate() {
+        let Some(word) = next else { return Some(at) };
+        match &token.token {
+            Token::Whitespace(_) => {}
+            Token::Word(found) if found.value.eq_ignore_ascii_case(word) => next = wanted.next(),
+            _ => return None,
+        }
+    }
+    next.is_none().then_some(piece.tokens.len())
+}
+
+fn read_statement_set(script: &mut Script, opening: &Piece, skip: usize) -> Result<(Vec<Insert>, Location), PlanError> {
+    let opening_place = Place::at(opening.start());
+    let mut inserts = Vec::new();
+    let mut rest = Piece { tokens: opening.tokens[skip..].to_vec() };
+    // `BEGIN STATEMENT SET;` ends its opening words with a semicolon of its own.
+    let mut is_blank = rest.tokens.iter().all(super::script::is_blank);
+    loop {
+        if is_blank {
+            rest = script.next_piece().ok_or_else(|| {
+                PlanError::syntax(opening_place, "the statement set does not end").with_hint("close it with END;")
+            })?;
+        }
+        is_blank = true;
+        if tokens_of_words(&rest, &["END"]) == Some(rest.tokens.len()) {
+            if inserts.is_empty() {
+                return Err(PlanError::syntax(opening_place, "the statement set is empty")
+                    .with_hint("put INSERT INTO statements between BEGIN and END"));
+            }
+            return Ok((inserts, rest.end()));
+        }
+        let place = Place::at(rest.start());
+        let end = rest.end();
+        match Reader::new(script, Piece { tokens: std::mem::take(&mut rest.tokens) })?.statement()? {
+            Statement::Insert(insert) => inserts.push(insert),
+            _ => {
+                return Err(PlanError::syntax(
+                    place,
+                    format!(
+                        "expected INSERT INTO or END in the statement set, found `{}`",
+                        script.text(
+                            Location { line: place.map_or(1, |p| p.line), column: place.map_or(1, |p| p.column) },
+                            end
+                        )
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+/// Reads the tokens of one statement.
+pub(super) struct Reader<'a> {
+    pub parser: Parser<'a>,
+    script: &'a Script<'a>,
+    end: Location,
+    /// Unquoted words that sqlparser does not know, and where they stand: among them are the misspelt ones.
+    unknown_words: Vec<(Location, String)>,
+}
+
+/// Words that are never names unless in backticks.
+const RESERVED: [&str; 53] = [
+    "AND",
+    "AS",
+    "BETWEEN",
+    "CASE",
+    "CAST",
+    "CONSTRAINT",
+    "CREATE",
+    "CROSS",
+    "DISTINCT",
+    "ELSE",
+    "END",
+    "EXCEPT",
+    "EXISTS",
+    "FALSE",
+    "FETCH",
+    "FOR",
+    "FROM",
+    "FULL",
+    "GROUP",
+    "HAVING",
+    "IN",
+    "INNER",
+    "INSERT",
+    "INTERSECT",
+    "INTERVAL",
+    "INTO",
+    "IS",
+    "JOIN",
+    "LATERAL",
+    "LEFT",
+    "LIKE",
+    "LIMIT",
+    "NATURAL",
+    "NOT",
+    "NULL",
+    "OFFSET",
+    "ON",
+    "OR",
+    "ORDER",
+    "PRIMARY",
+    "RIGHT",
+    "SELECT",
+    "SET",
+    "TABLE",
+    "THEN",
+    "TRUE",
+    "UNION",
+    "UNIQUE",
+    "USING",
+    "VALUES",
+    "WHEN",
+    "WHERE",
+    "WITH",
+];
+
+/// Words that people misspell, and that an unknown word is therefore compared with.
+const WORDS: [&str; 30] = [
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "UNION",
+    "JOIN",
+    "INNER",
+    "VALUES",
+    "DISTINCT",
+    "BETWEEN",
+    "INSERT",
+    "INTO",
+    "CREATE",
+    "TABLE",
+    "TEMPORARY",
+    "VIEW",
+    "WATERMARK",
+    "METADATA",
+    "VIRTUAL",
+    "WITH",
+    "EXISTS",
+    "PRIMARY",
+    "ENFORCED",
+    "INTERVAL",
+    "SECOND",
+    "MINUTE",
+    "DESCRIPTOR",
+    "COMMENT",
+];
+
+impl<'a> Reader<'a> {
+    fn new(script: &'a Script<'a>, piece: Piece) -> Result<Reader<'a>, PlanError> {
+        refuse::check_tokens(&piece.tokens)?;
+        let end = piece.end();
+        let unknown_words = piece.tokens.iter().filter_map(|token| match &token.token {
+            Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::NoKeyword => {
+                Some((token.span.start, word.value.clone()))
+            }
+            _ => None,
+        });
+        let unknown_words = unknown_words.collect();
+        let parser = Parser::new(&FlinkDialect).with_tokens_with_locations(piece.tokens);
+        Ok(Reader { parser, script, end, unknown_words })
+    }
+
+    fn statement(mut self) -> Result<Statement, PlanError> {
+        let statement = self.any_statement()?;
+        match self.parser.peek_token() {
+            TokenWithSpan { token: Token::EOF, .. } => Ok(statement),
+            found => Err(self.expected("the end of the statement", &found)),
+        }
+    }
+
+    fn any_statement(&mut self) -> Result<Statement, PlanError> {
+        let first = self.parser.peek_token();
+        let Token::Word(word) = &first.token else {
+            return match first.token {
+                Token::LParen => self.query().map(Statement::Query),
+                _ => Err(self.expected("a statement", &first)),
+            };
+        };
+        match word.value.to_ascii_uppercase().as_str() {
+            "SELECT" | "WITH" | "VALUES" => self.query().map(Statement::Query),
+            "CREATE" => self.create(),
+            "DROP" => self.drop(),
+            "INSERT" => self.insert().map(Statement::Insert),
+            "SET" => self.set(),
+            "RESET" => self.reset(),
+            "EXPLAIN" => self.explain(),
+            "SHOW" => self.show(),
+            "DESCRIBE" | "DESC" => self.describe(),
+            _ => Err(refuse::statement(&word.value, Place::at(first.span.start))),
+        }
+    }
+
+    /// A query, up to the first token that does not belong to it.
+    fn query(&mut self) -> Result<Box<Query>, PlanError> {
+        let place = self.place();
+        let query = self.parser.parse_query().map_err(|error| self.error(error))?;
+        match query.body.as_ref() {
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                Err(PlanError::syntax(place, "expected a query, found a statement that changes a table")
+                    .with_hint("write INSERT INTO table WITH … SELECT …"))
+            }
+            _ => Ok(query),
+        }
+    }
+
+    fn create(&mut self) -> Result<Statement, PlanError> {
+        self.word("CREATE")?;
+        if self.takes("OR") {
+            return Err(PlanError::unsupported(self.place(), "CREATE OR REPLACE", "use DROP … IF EXISTS, then CREATE"));
+        }
+        let temporary = self.takes("TEMPORARY") || self.takes("TEMP");
+        let place = self.place();
+        if self.takes("TABLE") {
+            return table::read(self, temporary).map(Statement::CreateTable);
+        }
+        if self.takes("VIEW") {
+            return self.view(temporary).map(Statement::CreateView);
+        }
+        let found = self.parser.peek_token();
+        match &found.token {
+            Token::Word(word) => Err(refuse::created(&word.value, place)),
+            _ => Err(self.expected("TABLE or VIEW after CREATE", &found)),
+        }
+    }
+
+    fn view(&mut self, temporary: bool) -> Result<ViewDefinition, PlanError> {
+        let if_not_exists = self.if_not_exists()?;
+        let named = self.name("the name of the view")?;
+        let columns = self.column_list()?;
+        if self.takes("COMMENT") {
+            self.string("the comment")?;
+        }
+        self.word("AS")?;
+        let start = self.parser.peek_token().span.start;
+        let query = self.query()?;
+        let text = self.script.text(start, self.end).to_string();
+        let Named { name, place } = named;
+        Ok(ViewDefinition { name, place, columns, query, text, temporary, if_not_exists })
+    }
+
+    fn drop(&mut self) -> Result<Statement, PlanError> {
+        self.word("DROP")?;
+        // Nothing outlives a session: TEMPORARY makes no difference.
+        let _ = self.takes("TEMPORARY");
+        let place = self.place();
+        let kind: fn(Dropped) -> Statement = if self.takes("TABLE") {
+            Statement::DropTable
+        } else if self.takes("VIEW") {
+            Statement::DropView
+        } else {
+            let found = self.parser.peek_token();
+            return Err(match &found.token {
+                Token::Word(word) => refuse::created(&word.value, place),
+                _ => self.expected("TABLE or VIEW after DROP", &found),
+            });
+        };
+        let if_exists = self.takes("IF");
+        if if_exists {
+            self.word("EXISTS")?;
+        }
+        let target = self.name("the name of a table or view")?;
+        Ok(kind(Dropped { target, if_exists }))
+    }
+
+    fn insert(&mut self) -> Result<Insert, PlanError> {
+        self.word("INSERT")?;
+        let place = self.place();
+        if self.takes("OVERWRITE") {
+            return Err(PlanError::unsupported(place, "INSERT OVERWRITE", "use INSERT INTO"));
+        }
+        self.word("INTO")?;
+        let _ = self.takes("TABLE");
+        let target = self.name("the name of a table")?;
+        let place = self.place();
+        if self.takes("PARTITION") {
+            return Err(PlanError::unsupported(place, "PARTITION", "select the columns' values in the query"));
+        }
+        // `INSERT INTO t (SELECT …)`: a query in parentheses, no list of columns.
+        let opens_query = matches!(
+            self.parser.peek_tokens_ref::<2>(),
+            [TokenWithSpan { token: Token::LParen, .. }, TokenWithSpan { token: Token::Word(word), .. }]
+                if matches!(word.keyword, Keyword::SELECT | Keyword::WITH | Keyword::VALUES)
+        );
+        let columns = if opens_query { Vec::new() } else { self.column_list()? };
+        let query = self.query()?;
+        Ok(Insert { target, columns, query })
+    }
+
+    fn set(&mut self) -> Result<Statement, PlanError> {
+        self.word("SET")?;
+        if self.parser.peek_token_ref().token == Token::EOF {
+            return Ok(Statement::ShowSettings);
+        }
+        let hint = "write SET 'key' = 'value'";
+        let place = self.place();
+        let key = self.string("the quoted key of a setting").map_err(|error| error.with_hint(hint))?;
+        self.token(&Token::Eq).map_err(|error| error.with_hint(hint))?;
+        let value = self.string("the quoted value of the setting").map_err(|error| error.with_hint(hint))?;
+        Ok(Statement::Set { key, value, place })
+    }
+
+    fn reset(&mut self) -> Result<Statement, PlanError> {
+        self.word("RESET")?;
+        if self.parser.peek_token_ref().token == Token::EOF {
+            return Ok(Statement::Reset(None));
+        }
+        let key = self.string("the quoted key of a setting, as in RESET 'key'")?;
+        Ok(Statement::Reset(Some(key)))
+    }
+
+    fn explain(&mut self) -> Result<Statement, PlanError> {
+        self.word("EXPLAIN")?;
+        let place = self.place();
+        for detail in ["ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"] {
+            if self.takes(detail) {
+                return Err(PlanError::unsupported(place, format!("EXPLAIN {detail}"), "use EXPLAIN alone"));
+            }
+        }
+        if self.takes("PLAN") {
+            self.word("FOR")?;
+        }
+        let found = self.parser.peek_token();
+        match self.any_statement()? {
+            statement @ (Statement::Query(_) | Statement::Insert(_)) => Ok(Statement::Explain(Box::new(statement))),
+            _ => Err(self.expected("a query or INSERT INTO after EXPLAIN", &found)),
+        }
+    }
+
+    fn show(&mut self) -> Result<Statement, PlanError> {
+        self.word("SHOW")?;
+        let found = self.parser.next_token();
+        let word = match &found.token {
+            Token::Word(word) => word.value.to_ascii_uppercase(),
+            _ => String::new(),
+        };
+        match word.as_str() {
+            "TABLES" => Ok(Statement::ShowTables),
+            "VIEWS" => Ok(Statement::ShowViews),
+            "FUNCTIONS" => Ok(Statement::ShowFunctions),
+            "CREATE" if self.takes("TABLE") || self.takes("VIEW") => {
+                self.name("the name of a table or view").map(Statement::ShowCreate)
+            }
+            _ => Err(self.expected("TABLES, VIEWS, FUNCTIONS or CREATE TABLE after SHOW", &found)),
+        }
+    }
+
+    fn describe(&mut self) -> Result<Statement, PlanError> {
+        self.parser.next_token();
+        let _ = self.takes("EXTENDED");
+        self.name("the name of a table or view").map(Statement::Describe)
+    }
+
+    /// `[IF NOT EXISTS]`
+    pub fn if_not_exists(&mut self) -> Result<bool, PlanError> {
+        let found = self.takes("IF");
+        if found {
+            self.word("NOT")?;
+            self.word("EXISTS")?;
+        }
+        Ok(found)
+    }
+
+    /// `[(column, …)]`; empty where there is none.
+    pub fn column_list(&mut self) -> Result<Vec<Ident>, PlanError> {
+        let mut columns = Vec::new();
+        if !self.parser.consume_token(&Token::LParen) {
+            return Ok(columns);
+        }
+        loop {
+            columns.push(self.identifier("the name of a column")?);
+            if self.parser.consume_token(&Token::Comma) {
+                continue;
+            }
+            self.token(&Token::RParen)?;
+            return Ok(columns);
+        }
+    }
+
+    /// A name of the catalogue.
+    pub fn name(&mut self, what: &str) -> Result<Named, PlanError> {
+        let first = self.identifier(what)?;
+        let place = Place::of(first.span);
+        let mut last = None;
+        while self.parser.consume_token(&Token::Period) {
+            last = Some(self.identifier(what)?);
+        }
+        match last {
+            None => Ok(Named { name: first.value, place }),
+            Some(last) => Err(PlanError::unsupported(
+                place,
+                "a catalog or database in a name",
+                format!("write {} alone: a session has one catalog", last.value),
+            )),
+        }
+    }
+
+    /// A name that is no reserved word, or is in backticks.
+    pub fn identifier(&mut self, what: &str) -> Result<Ident, PlanError> {
+        let found = self.parser.peek_token();
+        let is_name = match &found.token {
+            Token::Word(word) if word.quote_style.is_some() => true,
+            Token::Word(word) => !RESERVED.iter().any(|reserved| word.value.eq_ignore_ascii_case(reserved)),
+            _ => false,
+        };
+        if !is_name {
+            let error = self.expected(what, &found);
+            return Err(match &found.token {
+                Token::Word(word) => {
+                    error.with_hint(format!("{0} is a reserved word: as a name, write `{0}` in backticks", word.value))
+                }
+                Token::SingleQuotedString(text) => error.with_hint(format!("names stand in backticks: `{text}`")),
+                _ => error,
+            });
+        }
+        self.parser.parse_identifier().map_err(|error| self.error(error))
+    }
+
+    /// A string in single quotes.
+    pub fn string(&mut self, what: &str) -> Result<String, PlanError> {
+        let found = self.parser.next_token();
+        match found.token {
+            Token::SingleQuotedString(text) => Ok(text),
+            _ => Err(self.expected(what, &found)),
+        }
+    }
+
+    /// Whether the next token is this word, unquoted, which is then taken.
+    pub fn takes(&mut self, word: &str) -> bool {
+        let is_next = self.sees(word);
+        if is_next {
+            self.parser.advance_token();
+        }
+        is_next
+    }
+
+    /// Whether the next token is this word, unquoted.
+    pub fn sees(&self, word: &str) -> bool {
+        matches!(&self.parser.peek_token_ref().token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+    }
+
+    /// Takes this word, or fails.
+    pub fn word(&mut self, word: &str) -> Result<(), PlanError> {
+        if self.takes(word) {
+            return Ok(());
+        }
+        let found = self.parser.peek_token();
+        Err(self.expected(word, &found))
+    }
+
+    /// Takes this token, or fails.
+    pub fn token(&mut self, token: &Token) -> Result<(), PlanError> {
+        if self.parser.consume_token(token) {
+            return Ok(());
+        }
+        let found = self.parser.peek_token();
+        Err(self.expected(&format!("`{token}`"), &found))
+    }
+
+    /// Where the next token stands.
+    pub fn place(&self) -> Option<Place> {
+        Place::at(self.parser.peek_token_ref().span.start).or(Place::at(self.end))
+    }
+
+    /// The error for `found` in place of `expected`.
+    pub fn expected(&self, expected: &str, found: &TokenWithSpan) -> PlanError {
+        let text = format!("Expected: {expected}, found: {}{}", found.token, found.span.start);
+        self.error(ParserError::ParserError(text))
+    }
+
+    /// sqlparser's error in our form, with a guess at a misspelt word.
+    pub fn error(&self, error: ParserError) -> PlanError {
+        let mut error = from_parser(error, Some(self.end));
+        if error.hint.is_none() {
+            error.hint = self.misspelt_word(error.place).map(|word| format!("did you mean {word}?"));
+        }
+        error
+    }
+
+    /// What the word at `place`, or the last unknown word before it, was probably meant to be.
+    fn misspelt_word(&self, place: Option<Place>) -> Option<&'static str> {
+        let place = place?;
+        let before = self.unknown_words.iter().rev().filter(|(at, _)| Place::at(*at) <= Some(place)).take(2);
+        before.filter(|(_, word)| word.len() > 3).find_map(|(_, word)| closest(word, WORDS))
+    }
+}

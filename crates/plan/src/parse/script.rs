@@ -1,0 +1,113 @@
+//! A script as tokens, divided at semicolons.
+
+use sqlparser::parser::ParserError;
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use super::dialect::FlinkDialect;
+use crate::error::{Place, PlanError};
+
+/// A script on its way through the parser.
+pub(super) struct Script<'a> {
+    text: &'a str,
+    /// Byte offset of the start of each line.
+    lines: Vec<usize>,
+    tokens: std::iter::Peekable<std::vec::IntoIter<TokenWithSpan>>,
+}
+
+/// The tokens between two semicolons; the first and last are no blanks.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub tokens: Vec<TokenWithSpan>,
+}
+
+impl<'a> Script<'a> {
+    pub fn new(text: &'a str) -> Result<Script<'a>, PlanError> {
+        let tokens = Tokenizer::new(&FlinkDialect, text).tokenize_with_location().map_err(|error| {
+            from_parser(ParserError::TokenizerError(format!("{}{}", error.message, error.location)), None)
+        })?;
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Ok(Script { text, lines: std::iter::once(0).chain(breaks).collect(), tokens: tokens.into_iter().peekable() })
+    }
+
+    /// The next piece that is not blank.
+    pub fn next_piece(&mut self) -> Option<Piece> {
+        while self.tokens.peek().is_some() {
+            let mut tokens: Vec<TokenWithSpan> = Vec::new();
+            for token in self.tokens.by_ref() {
+                match token.token {
+                    Token::SemiColon => break,
+                    Token::EOF => {}
+                    _ => tokens.push(token),
+                }
+            }
+            while tokens.last().is_some_and(is_blank) {
+                tokens.pop();
+            }
+            let first = tokens.iter().position(|token| !is_blank(token));
+            if let Some(first) = first {
+                tokens.drain(..first);
+                return Some(Piece { tokens });
+            }
+        }
+        None
+    }
+
+    /// The text between two locations.
+    pub fn text(&self, from: Location, to: Location) -> &'a str {
+        &self.text[self.offset(from)..self.offset(to)]
+    }
+
+    fn offset(&self, location: Location) -> usize {
+        let start = self.lines[location.line as usize - 1];
+        let line = &self.text[start..];
+        let column = location.column as usize - 1;
+        start + line.char_indices().nth(column).map_or(line.len(), |(at, _)| at)
+    }
+}
+
+impl Piece {
+    /// Where the statement begins.
+    pub fn start(&self) -> Location {
+        self.tokens.first().expect("a piece is not blank").span.start
+    }
+
+    /// Just behind its last token.
+    pub fn end(&self) -> Location {
+        self.tokens.last().expect("a piece is not blank").span.end
+    }
+}
+
+/// Whether a token is white space or a comment.
+pub(super) fn is_blank(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_))
+}
+
+/// sqlparser's error in our form. It writes the place behind the message; an error at the end of the input has none, and
+/// is placed at `end`.
+pub(super) fn from_parser(error: ParserError, end: Option<Location>) -> PlanError {
+    let text = match error {
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
+        ParserError::RecursionLimitExceeded => {
+            let place = end.and_then(Place::at);
+            return PlanError::syntax(place, "the statement is nested too deeply")
+                .with_hint("at most about 50 levels of parentheses and subqueries can be read: use views");
+        }
+    };
+    let (message, place) = match split_place(&text) {
+        Some((message, place)) => (message, Some(place)),
+        None => (text.as_str(), end.and_then(Place::at)),
+    };
+    let message = message.trim();
+    let message = match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
+        Some((expected, "EOF")) => format!("expected {expected}, found the end of the statement"),
+        Some((expected, found)) => format!("expected {expected}, found {found}"),
+        None => message.to_string(),
+    };
+    PlanError::syntax(place, message)
+}
+
+fn split_place(text: &str) -> Option<(&str, Place)> {
+    let (message, place) = text.rsplit_once(" at Line: ")?;
+    let (line, column) = place.split_once(", Column: ")?;
+    Some((message, Place { line: line.parse().ok()?, column: column.parse().ok()? }))
+}

@@ -1,0 +1,219 @@
+//! What a statement says, before anyone asked whether it makes sense.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use pelton_data::Micros;
+use sqlparser::ast::{Expr, Ident, Query};
+
+use crate::error::Place;
+use crate::types::SqlType;
+
+/// One statement of a script.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// What it says. Spans inside it are places in the whole script.
+    pub statement: Statement,
+    /// Its text, from its first to its last token, without the semicolon.
+    pub text: String,
+    /// Line of the script it begins on, from 1.
+    pub line: u64,
+    /// Character of that line it begins at, from 1.
+    pub column: u64,
+}
+
+/// What a statement asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statement {
+    /// `CREATE TABLE`
+    CreateTable(TableDefinition),
+    /// `CREATE VIEW`
+    CreateView(ViewDefinition),
+    /// `DROP TABLE`
+    DropTable(Dropped),
+    /// `DROP VIEW`
+    DropView(Dropped),
+    /// `INSERT INTO`
+    Insert(Insert),
+    /// `EXECUTE STATEMENT SET BEGIN … END`: several inserts that run as one program.
+    StatementSet(Vec<Insert>),
+    /// `SELECT`, `WITH` or `VALUES`
+    Query(Box<Query>),
+    /// `EXPLAIN` of a query, an insert or a statement set.
+    Explain(Box<Statement>),
+    /// `SET 'key' = 'value'`
+    Set {
+        /// The setting.
+        key: String,
+        /// Its new value, as text.
+        value: String,
+        /// Where the key stands.
+        place: Option<Place>,
+    },
+    /// `SET`: shows all settings.
+    ShowSettings,
+    /// `RESET` of one setting, or of all.
+    Reset(Option<String>),
+    /// `SHOW TABLES`: tables and views.
+    ShowTables,
+    /// `SHOW VIEWS`
+    ShowViews,
+    /// `SHOW FUNCTIONS`
+    ShowFunctions,
+    /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
+    ShowCreate(Named),
+    /// `DESCRIBE` of a table or a view.
+    Describe(Named),
+}
+
+/// A name of the catalogue, and where it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// As written, without quotes. Names are case sensitive, as in Flink.
+    pub name: String,
+    /// Where.
+    pub place: Option<Place>,
+}
+
+/// What `DROP` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Which table or view.
+    pub target: Named,
+    /// Whether it is fine for it not to exist.
+    pub if_exists: bool,
+}
+
+/// `INSERT INTO target [(columns)] query`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Insert {
+    /// The table that takes the rows.
+    pub target: Named,
+    /// The columns that the query's columns go to, in order; empty means all physical columns.
+    pub columns: Vec<Ident>,
+    /// Where the rows come from.
+    pub query: Box<Query>,
+}
+
+/// `CREATE VIEW name [(columns)] AS query`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ViewDefinition {
+    /// Its name.
+    pub name: String,
+    /// Where the name stands.
+    pub place: Option<Place>,
+    /// New names of the query's columns; empty keeps the query's.
+    pub columns: Vec<Ident>,
+    /// What it stands for.
+    pub query: Box<Query>,
+    /// The query as written.
+    pub text: String,
+    /// Whether it was created `TEMPORARY`. Nothing outlives a session yet, so this changes nothing.
+    pub temporary: bool,
+    /// Whether an existing view of this name stays.
+    pub if_not_exists: bool,
+}
+
+/// `CREATE TABLE`
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableDefinition {
+    /// Its name.
+    pub name: String,
+    /// Where the name stands.
+    pub place: Option<Place>,
+    /// In the order declared; empty where the connector supplies the columns.
+    pub columns: Vec<ColumnDefinition>,
+    /// `WATERMARK FOR column AS …`
+    pub watermark: Option<WatermarkDefinition>,
+    /// `PRIMARY KEY (…) NOT ENFORCED`: kept for SHOW CREATE TABLE, used by nothing.
+    pub primary_key: Vec<String>,
+    /// `COMMENT`
+    pub comment: Option<String>,
+    /// `WITH (…)`
+    pub options: BTreeMap<String, String>,
+    /// Whether it was created `TEMPORARY`. Nothing outlives a session yet, so this changes nothing.
+    pub temporary: bool,
+    /// Whether an existing table of this name stays.
+    pub if_not_exists: bool,
+}
+
+/// One column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnDefinition {
+    /// Its name.
+    pub name: String,
+    /// Where the name stands.
+    pub place: Option<Place>,
+    /// Where its values come from.
+    pub kind: ColumnKind,
+    /// `COMMENT`
+    pub comment: Option<String>,
+}
+
+/// Where a column's values come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnKind {
+    /// From the row itself.
+    Physical {
+        /// Its type.
+        sql_type: SqlType,
+        /// Whether it may be NULL.
+        nullable: bool,
+    },
+    /// From other columns of the row.
+    Computed {
+        /// How.
+        expression: Box<Expr>,
+    },
+    /// `PROCTIME()`: the clock when the row is taken in.
+    ProcessingTime,
+    /// From what the connector knows besides the row.
+    Metadata {
+        /// The connector's name of it.
+        key: String,
+        /// Its type.
+        sql_type: SqlType,
+        /// Whether it may be NULL.
+        nullable: bool,
+        /// Whether inserts leave it out.
+        is_virtual: bool,
+    },
+}
+
+/// `WATERMARK FOR column AS column - delay`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatermarkDefinition {
+    /// The event-time column.
+    pub column: String,
+    /// How far the watermark trails the largest event time, in microseconds, at least 0.
+    pub delay: Micros,
+    /// Where the clause stands.
+    pub place: Option<Place>,
+}
+
+impl TableDefinition {
+    /// The columns that the connector delivers, physical and metadata, in the order declared, with their declared types.
+    pub fn physical_schema(&self) -> SchemaRef {
+        let fields = self.columns.iter().filter_map(ColumnDefinition::physical_field);
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// Names of the `PROCTIME()` columns.
+    pub fn processing_time_columns(&self) -> impl Iterator<Item = &str> {
+        let is_processing_time = |column: &&ColumnDefinition| matches!(column.kind, ColumnKind::ProcessingTime);
+        self.columns.iter().filter(is_processing_time).map(|column| column.name.as_str())
+    }
+}
+
+impl ColumnDefinition {
+    /// The Arrow field of a column that the connector delivers; `None` for computed columns.
+    pub fn physical_field(&self) -> Option<Field> {
+        match &self.kind {
+            ColumnKind::Physical { sql_type, nullable } | ColumnKind::Metadata { sql_type, nullable, .. } => {
+                Some(Field::new(&self.name, sql_type.to_arrow(), *nullable))
+            }
+            ColumnKind::Computed { .. } | ColumnKind::ProcessingTime => None,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! CREATE TABLE.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, ObjectNamePart, Spanned};
+use sqlparser::tokenizer::Token;
+
+use super::column_type;
+use super::interval::interval_micros;
+use super::reader::Reader;
+use super::statement::{ColumnDefinition, ColumnKind, Named, TableDefinition, WatermarkDefinition};
+use crate::error::{Place, PlanError, closest};
+
+/// What stands between the parentheses after the name.
+#[derive(Default)]
+struct Elements {
+    columns: Vec<ColumnDefinition>,
+    watermark: Option<WatermarkDefinition>,
+    primary_key: Vec<Named>,
+}
+
+/// Reads the rest of `CREATE [TEMPORARY] TABLE`.
+pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefinition, PlanError> {
+    let if_not_exists = reader.if_not_exists()?;
+    let Named { name, place } = reader.name("the name of the table")?;
+    let elements = read_elements(reader)?;
+    let comment = if reader.takes("COMMENT") { Some(reader.string("the comment")?) } else { None };
+    refuse_clauses(reader)?;
+    let options = if reader.takes("WITH") { read_options(reader)? } else { BTreeMap::new() };
+    refuse_clauses(reader)?;
+    let definition = TableDefinition {
+        name,
+        place,
+        watermark: elements.watermark,
+        primary_key: elements.primary_key.iter().map(|column| column.name.clone()).collect(),
+        columns: elements.columns,
+        comment,
+        options,
+        temporary,
+        if_not_exists,
+    };
+    check(&definition, &elements.primary_key)?;
+    Ok(definition)
+}
+
+fn refuse_clauses(reader: &Reader) -> Result<(), PlanError> {
+    let clauses = [
+        (
+            "PARTITIONED",
+            "PARTITIONED BY",
+            "leave it out: every column is read from and written to the files themselves",
+        ),
+        ("DISTRIBUTED", "DISTRIBUTED BY", "leave it out"),
+        ("LIKE", "CREATE TABLE … LIKE", "list the columns and options"),
+        ("AS", "CREATE TABLE … AS SELECT", "use CREATE TABLE, then INSERT INTO … SELECT"),
+        ("USING", "USING", "name the connector in WITH ('connector' = '…')"),
+    ];
+    match clauses.into_iter().find(|(word, _, _)| reader.sees(word)) {
+        Some((_, construct, instead)) => Err(PlanError::unsupported(reader.place(), construct, instead)),
+        None => Ok(()),
+    }
+}
+
+fn read_elements(reader: &mut Reader) -> Result<Elements, PlanError> {
+    let mut elements = Elements::default();
+    if !reader.parser.consume_token(&Token::LParen) {
+        return Ok(elements);
+    }
+    loop {
+        read_element(reader, &mut elements)?;
+        if reader.parser.consume_token(&Token::Comma) {
+            continue;
+        }
+        let found = reader.parser.peek_token();
+        if !reader.parser.consume_token(&Token::RParen) {
+            return Err(reader.expected("`,` or `)` after a column", &found));
+        }
+        return Ok(elements);
+    }
+}
+
+fn read_element(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanError> {
+    let place = reader.place();
+    let [first, second] = reader.parser.peek_tokens::<2>();
+    let word = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    match (word(&first).as_str(), word(&second).as_str()) {
+        ("WATERMARK", "FOR") => {
+            if elements.watermark.is_some() {
+                return Err(PlanError::invalid(place, "a table has at most one watermark").with_hint("remove this one"));
+            }
+            elements.watermark = Some(read_watermark(reader)?);
+        }
+        ("PRIMARY", "KEY") | ("CONSTRAINT", _) => {
+            if reader.takes("CONSTRAINT") {
+                reader.identifier("the name of the constraint")?;
+            }
+            reader.word("PRIMARY")?;
+            reader.word("KEY")?;
+            let columns = reader.column_list()?;
+            not_enforced(reader)?;
+            add_primary_key(
+                elements,
+                columns.into_iter().map(|c| Named { place: Place::of(c.span), name: c.value }).collect(),
+                place,
+            )?;
+        }
+        ("UNIQUE", _) => return Err(PlanError::unsupported(place, "UNIQUE", "leave it out: it would not be enforced")),
+        ("PERIOD", "FOR") => return Err(PlanError::unsupported(place, "PERIOD FOR", "leave it out")),
+        _ => read_column(reader, elements)?,
+    }
+    Ok(())
+}
+
+fn add_primary_key(elements: &mut Elements, key: Vec<Named>, place: Option<Place>) -> Result<(), PlanError> {
+    if !elements.primary_key.is_empty() {
+        return Err(PlanError::invalid(place, "a table has at most one primary key")
+            .with_hint("name all of its columns in one PRIMARY KEY (…)"));
+    }
+    elements.primary_key = key;
+    Ok(())
+}
+
+fn not_enforced(reader: &mut Reader) -> Result<(), PlanError> {
+    let place = reader.place();
+    if reader.takes("NOT") {
+        return reader.word("ENFORCED");
+    }
+    Err(PlanError::invalid(place, "a primary key cannot be enforced on a stream")
+        .with_hint("write PRIMARY KEY (…) NOT ENFORCED"))
+}
+
+/// `WATERMARK FOR column AS column [- INTERVAL …]`
+fn read_watermark(reader: &mut Reader) -> Result<WatermarkDefinition, PlanError> {
+    let place = reader.place();
+    reader.word("WATERMARK")?;
+    reader.word("FOR")?;
+    let column = reader.identifier("the name of the event-time column")?;
+    if reader.parser.peek_token_ref().token == Token::Period {
+        return Err(PlanError::unsupported(
+            reader.place(),
+            "a watermark for a field of a row",
+            "make it a column: c AS row.field",
+        ));
+    }
+    reader.word("AS")?;
+    let expression = reader.parser.parse_expr().map_err(|error| reader.error(error))?;
+    let delay = watermark_delay(&expression, &column.value)?;
+    Ok(WatermarkDefinition { column: column.value, delay, place })
+}
+
+fn watermark_delay(expression: &Expr, column: &str) -> Result<i64, PlanError> {
+    let is_column = |expression: &Expr| matches!(expression, Expr::Identifier(name) if name.value == column);
+    let place = Place::of(expression.span());
+    match expression {
+        Expr::Nested(inner) => watermark_delay(inner, column),
+        expression if is_column(expression) => Ok(0),
+        Expr::BinaryOp { left, op: BinaryOperator::Minus, right } if is_column(left) => {
+            let delay = interval_micros(right, "the delay of a watermark")?;
+            if delay < 0 {
+                return Err(PlanError::invalid(place, "a watermark cannot run ahead of its column")
+                    .with_hint("subtract a positive INTERVAL"));
+            }
+            Ok(delay)
+        }
+        _ => Err(PlanError::unsupported(
+            place,
+            format!("the watermark {expression}"),
+            format!(
+                "write WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND, or AS {column}; compute the column itself with a computed column"
+            ),
+        )),
+    }
+}
+
+fn read_column(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanError> {
+    let name = reader.identifier("the name of a column")?;
+    let place = Place::of(name.span);
+    let kind = if reader.takes("AS") {
+        let expression = reader.parser.parse_expr().map_err(|error| reader.error(error))?;
+        computed(expression)
+    } else {
+        read_stored(reader, elements, &name.value, place)?
+    };
+    let comment = if reader.takes("COMMENT") { Some(reader.string("the comment")?) } else { None };
+    elements.columns.push(ColumnDefinition { name: name.value, place, kind, comment });
+    Ok(())
+}
+
+fn computed(expression: Expr) -> ColumnKind {
+    let is_processing_time = match &expression {
+        Expr::Function(function) => {
+            let is_named = matches!(function.name.0.as_slice(), [ObjectNamePart::Identifier(name)] if name.value.eq_ignore_ascii_case("PROCTIME"));
+            let is_empty = matches!(&function.args, FunctionArguments::List(list) if list.args.is_empty());
+            is_named && is_empty
+        }
+        _ => false,
+    };
+    if is_processing_time {
+        ColumnKind::ProcessingTime
+    } else {
+        ColumnKind::Computed { expression: Box::new(expression) }
+    }
+}
+
+/// A physical or metadata column, from its type on.
+fn read_stored(
+    reader: &mut Reader,
+    elements: &mut Elements,
+    name: &str,
+    place: Option<Place>,
+) -> Result<ColumnKind, PlanError> {
+    let sql_type = column_type::read(reader)?;
+    let mut nullable = true;
+    loop {
+        let here = reader.place();
+        if reader.takes("NOT") {
+            reader.word("NULL")?;
+            nullable = false;
+        } else if reader.takes("NULL") {
+            nullable = true;
+        } else if reader.takes("PRIMARY") {
+            reader.word("KEY")?;
+            not_enforced(reader)?;
+            nullable = false;
+            add_primary_key(elements, vec![Named { name: name.to_string(), place }], here)?;
+        } else if reader.takes("METADATA") {
+            let key =
+                if reader.takes("FROM") { reader.string("the quoted name of the metadata")? } else { name.to_string() };
+            let is_virtual = reader.takes("VIRTUAL");
+            return Ok(ColumnKind::Metadata { key, sql_type, nullable, is_virtual });
+        } else if reader.sees("DEFAULT") {
+            return Err(PlanError::unsupported(
+                here,
+                "DEFAULT",
+                "compute the value in the query, as in COALESCE(c, 0)",
+            ));
+        } else {
+            return Ok(ColumnKind::Physical { sql_type, nullable });
+        }
+    }
+}
+
+/// `('key' = 'value', …)`
+fn read_options(reader: &mut Reader) -> Result<BTreeMap<String, String>, PlanError> {
+    let hint = "write options as 'key' = 'value', both in single quotes";
+    let mut options = BTreeMap::new();
+    reader.token(&Token::LParen)?;
+    loop {
+        let place = reader.place();
+        let key = reader.string("the quoted key of an option").map_err(|error| error.with_hint(hint))?;
+        reader.token(&Token::Eq).map_err(|error| error.with_hint(hint))?;
+        let value = reader.string("the quoted value of the option").map_err(|error| error.with_hint(hint))?;
+        if options.contains_key(&key) {
+            return Err(
+                PlanError::invalid(place, format!("the option '{key}' is given twice")).with_hint("keep one of them")
+            );
+        }
+        options.insert(key, value);
+        if reader.parser.consume_token(&Token::Comma) {
+            continue;
+        }
+        let found = reader.parser.peek_token();
+        if !reader.parser.consume_token(&Token::RParen) {
+            return Err(reader.expected("`,` or `)` after an option", &found));
+        }
+        return Ok(options);
+    }
+}
+
+/// What the definition says about its own columns must hold.
+fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), PlanError> {
+    let mut names = BTreeSet::new();
+    for column in &definition.columns {
+        if !names.insert(column.name.as_str()) {
+            let message = format!("the column {} is declared twice", column.name);
+            return Err(PlanError::invalid(column.place, message).with_hint("rename one of them"));
+        }
+    }
+    let delivered = definition.columns.iter().any(|column| column.physical_field().is_some());
+    if !definition.columns.is_empty() && !delivered {
+        return Err(PlanError::invalid(
+            definition.place,
+            format!("the table {} has computed columns only", definition.name),
+        )
+        .with_hint("declare at least one column that the connector delivers"));
+    }
+    let exists = |name: &str, place: Option<Place>, of: &str| {
+        if definition.columns.is_empty() || names.contains(name) {
+            return Ok(());
+        }
+        let error = PlanError::invalid(place, format!("{of} names {name}, which is no column of the table"));
+        Err(match closest(name, names.iter().copied()) {
+            Some(meant) => error.with_hint(format!("did you mean {meant}? (names are case sensitive)")),
+            None => {
+                error.with_hint(format!("the columns are {}", names.iter().copied().collect::<Vec<_>>().join(", ")))
+            }
+        })
+    };
+    for column in primary_key {
+        exists(&column.name, column.place, "the primary key")?;
+    }
+    let Some(watermark) = &definition.watermark else { return Ok(()) };
+    exists(&watermark.column, watermark.place, "the watermark")?;
+    let column = definition.columns.iter().find(|column| column.name == watermark.column);
+    match column.map(|column| &column.kind) {
+        Some(ColumnKind::Physical { sql_type, .. } | ColumnKind::Metadata { sql_type, .. })
+            if !sql_type.is_timestamp() =>
+        {
+            Err(PlanError::invalid(
+                watermark.place,
+                format!("the event-time column {} is {sql_type}", watermark.column),
+            )
+            .with_hint(format!(
+                "it must be TIMESTAMP or TIMESTAMP_LTZ: add a computed column such as ts AS TO_TIMESTAMP_LTZ({}, 3)",
+                watermark.column
+            )))
+        }
+        Some(ColumnKind::ProcessingTime) => Err(PlanError::invalid(
+            watermark.place,
+            format!("{} is a processing-time column, which needs no watermark", watermark.column),
+        )
+        .with_hint("remove the watermark")),
+        _ => Ok(()),
+    }
+}
