@@ -1,1 +1,8 @@
-//! Script runner, reference model, reference loops, benchmark runner.
+//! How the engine is tested and measured from outside.
+//!
+//! A record's life is checked here from end to end: [`script`] runs SQL scripts with expected results in every way the engine can
+//! run them, and [`rows`] writes results down so that equal results are equal texts.
+
+pub mod rows;
+
+pub mod script;
