@@ -4,7 +4,8 @@
 //! [`TableRequest`] into something the runtime takes bytes from, chunk by chunk, and whose chunks any worker decodes into
 //! columns; [`open_sink`] into something that encodes and writes result rows.
 //!
-//! In reading order: [`options`] (what a table's options say), [`filesystem`] (files in and out)
+//! In reading order: [`options`] (what a table's options say), [`filesystem`] (files in and out), `generated` (what the
+//! generators share) with `nexmark`, `ysb` and `datagen`, `replay` (any source again and again, from memory), `print`, `blackhole`.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,21 @@ mod error;
 pub mod options;
 
 pub mod filesystem;
+
+mod random;
+
+mod pace;
+
+mod generated;
+
+mod nexmark;
+
+mod print;
+
+mod blackhole;
+
+#[cfg(test)]
+mod testing;
 
 pub use error::ConnectorError;
 use options::Options;
@@ -47,10 +63,18 @@ pub struct TableRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connector {
     Filesystem,
+    Nexmark,
+    Print,
+    Blackhole,
 }
 
 /// Names in SQL, for finding them and for messages.
-const CONNECTORS: &[(&str, Connector)] = &[("filesystem", Connector::Filesystem)];
+const CONNECTORS: &[(&str, Connector)] = &[
+    ("filesystem", Connector::Filesystem),
+    ("nexmark", Connector::Nexmark),
+    ("print", Connector::Print),
+    ("blackhole", Connector::Blackhole),
+];
 
 impl Connector {
     fn of(options: &Options) -> Result<Connector, ConnectorError> {
@@ -67,6 +91,9 @@ pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorE
     let options = Options::new(&request.options);
     let source = match Connector::of(&options)? {
         Connector::Filesystem => filesystem::open_source(request, &options)?,
+        Connector::Nexmark => nexmark::open_source(request, &options)?,
+        Connector::Print => return Err(sink_only("print")),
+        Connector::Blackhole => return Err(sink_only("blackhole")),
     };
     options.finish()?;
     Ok(source)
@@ -80,6 +107,9 @@ pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError
     let options = Options::new(&request.options);
     let sink = match Connector::of(&options)? {
         Connector::Filesystem => filesystem::open_sink(request, &options)?,
+        Connector::Nexmark => return Err(source_only("nexmark")),
+        Connector::Print => print::open_sink(request, &options)?,
+        Connector::Blackhole => Box::new(blackhole::Blackhole),
     };
     options.finish()?;
     Ok(sink)
@@ -93,6 +123,9 @@ pub fn is_bounded(options: &BTreeMap<String, String>) -> Result<bool, ConnectorE
     let options = Options::new(options);
     match Connector::of(&options)? {
         Connector::Filesystem => Ok(true),
+        Connector::Nexmark => Ok(nexmark::is_bounded(&options)),
+        Connector::Print => Err(sink_only("print")),
+        Connector::Blackhole => Err(sink_only("blackhole")),
     }
 }
 
@@ -104,6 +137,8 @@ pub fn declared_schema(options: &BTreeMap<String, String>) -> Result<Option<Sche
     let options = Options::new(options);
     match Connector::of(&options)? {
         Connector::Filesystem => filesystem::declared_schema(&options),
+        Connector::Nexmark => nexmark::declared_schema(&options).map(Some),
+        Connector::Print | Connector::Blackhole => Ok(None),
     }
 }
 
@@ -116,5 +151,15 @@ pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorErr
     let options = Options::new(&request.options);
     match Connector::of(&options)? {
         Connector::Filesystem => Ok(request.schema.clone()),
+        Connector::Nexmark => nexmark::declared_schema(&options).and_then(|s| generated::physical_schema(request, &s)),
+        Connector::Print | Connector::Blackhole => Ok(request.schema.clone()),
     }
+}
+
+fn source_only(connector: &str) -> ConnectorError {
+    ConnectorError::option("connector", format!("is '{connector}', which can only be read"))
+}
+
+fn sink_only(connector: &str) -> ConnectorError {
+    ConnectorError::option("connector", format!("is '{connector}', which can only be written"))
 }

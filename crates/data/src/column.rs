@@ -3,8 +3,10 @@
 //! Fixed-width values, booleans as bits, strings as views. A string column may also be dictionary-coded: its SQL type is
 //! still STRING, only its layout in the block is a small code per row and one array of distinct values.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, make_array};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray, make_array, make_view};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
 };
@@ -172,6 +174,38 @@ pub fn validity_ptr(array: &dyn Array) -> *const u8 {
     }
 }
 
+/// ASCII text that the strings of a column are cut from: the column shares the text's bytes and reads none but the first
+/// few of each string. Any cut through ASCII is a string, so that the text is checked once and not for each string.
+#[derive(Debug, Clone)]
+pub struct TextPool(Buffer);
+
+impl TextPool {
+    /// # Panics
+    /// Where the text is not ASCII, or has 4 GiB or more.
+    pub fn new(text: Vec<u8>) -> TextPool {
+        assert!(text.is_ascii(), "a text pool holds ASCII only");
+        assert!(u32::try_from(text.len()).is_ok(), "a text pool is addressed by 32 bits");
+        TextPool(Buffer::from_vec(text))
+    }
+
+    /// The text.
+    pub fn text(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// One string for each range of bytes.
+    ///
+    /// # Panics
+    /// Where a range reaches beyond the text.
+    pub fn strings(&self, ranges: impl Iterator<Item = Range<u32>>) -> StringViewArray {
+        let text = self.text();
+        let views: Vec<u128> =
+            ranges.map(|range| make_view(&text[range.start as usize..range.end as usize], 0, range.start)).collect();
+        // SAFETY: each view was made from bytes of the one buffer at the offset it names, and they are ASCII, thus UTF-8.
+        unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), vec![self.0.clone()], None) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +227,15 @@ mod tests {
         let sliced = align_bits(bits.slice(1, 3));
         assert_eq!(sliced.as_ref(), bits.slice(1, 3).as_ref());
         assert_eq!(sliced.as_boolean().values().offset(), 0);
+    }
+
+    #[test]
+    fn strings_cut_from_a_pool_are_valid() {
+        let pool = TextPool::new(b"the quick brown fox jumps over".to_vec());
+        let strings = pool.strings([0..3, 4..4, 4..19, 0..30].into_iter());
+        strings.to_data().validate_full().unwrap();
+        let cut: Vec<&str> = strings.iter().flatten().collect();
+        assert_eq!(cut, ["the", "", "quick brown fox", "the quick brown fox jumps over"]);
     }
 
     #[test]
