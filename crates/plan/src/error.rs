@@ -101,7 +101,7 @@ impl fmt::Display for PlanError {
 }
 
 /// The candidate that `name` was most likely meant to be: one that differs in case only, or else the closest by
-/// edits, when fewer than a third of its letters differ.
+/// edits, when they are at most a third of the name's letters.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
@@ -109,7 +109,7 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             return Some(candidate);
         }
         let edits = edit_distance(&name.to_lowercase(), &candidate.to_lowercase());
-        let close_enough = 3 * edits <= name.chars().count().max(3);
+        let close_enough = 3 * edits <= name.chars().count();
         if close_enough && best.is_none_or(|(least, _)| edits < least) {
             best = Some((edits, candidate));
         }
@@ -117,19 +117,25 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
+/// Letters inserted, deleted, replaced, or swapped with their neighbour.
 fn edit_distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();
-    let mut above: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.chars().enumerate() {
-        let mut row = Vec::with_capacity(above.len());
-        row.push(i + 1);
-        for (j, r) in right.iter().enumerate() {
-            let replaced = above[j] + usize::from(l != *r);
-            row.push(replaced.min(above[j + 1] + 1).min(row[j] + 1));
+    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
+    for i in 1..=left.len() {
+        let mut row = vec![i];
+        for j in 1..=right.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(left[i - 1] != right[j - 1]);
+            let mut edits = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            let swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
+            if swapped {
+                edits = edits.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(edits);
         }
-        above = row;
+        rows.push(row);
     }
-    above[right.len()]
+    rows[left.len()][right.len()]
 }
 
 #[cfg(test)]
@@ -146,7 +152,8 @@ mod tests {
     #[test]
     fn closest_prefers_case_then_edits() {
         assert_eq!(closest("bid", ["Bids", "Bid", "bidder"]), Some("Bid"));
-        assert_eq!(closest("pirce", ["price", "prize"]), None);
+        assert_eq!(closest("pirce", ["prize", "price"]), Some("price"));
+        assert_eq!(closest("b", ["a"]), None);
         assert_eq!(closest("auctoin_id", ["auction_id", "bidder_id"]), Some("auction_id"));
         assert_eq!(closest("conector", ["connector", "path"]), Some("connector"));
         assert_eq!(closest("zzz", ["connector"]), None);

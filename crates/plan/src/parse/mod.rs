@@ -27,6 +27,9 @@ pub use statement::{
     WatermarkDefinition,
 };
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::PlanError;
 
 /// Parses a script: statements separated by semicolons, with comments.

@@ -6,7 +6,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::dialect::FlinkDialect;
-use super::script::{Piece, Script, from_parser};
+use super::script::{Piece, Script, from_parser, is_blank};
 use super::statement::{Dropped, Insert, Named, Parsed, Statement, ViewDefinition};
 use super::{refuse, table};
 use crate::error::{Place, PlanError, closest};
@@ -71,36 +71,28 @@ fn read_statement_set(script: &mut Script, opening: &Piece, skip: usize) -> Resu
     let mut inserts = Vec::new();
     let mut rest = Piece { tokens: opening.tokens[skip..].to_vec() };
     // `BEGIN STATEMENT SET;` ends its opening words with a semicolon of its own.
-    let mut is_blank = rest.tokens.iter().all(super::script::is_blank);
+    let mut is_used_up = rest.tokens.iter().all(is_blank);
     loop {
-        if is_blank {
+        if is_used_up {
             rest = script.next_piece().ok_or_else(|| {
                 PlanError::syntax(opening_place, "the statement set does not end").with_hint("close it with END;")
             })?;
         }
-        is_blank = true;
-        if tokens_of_words(&rest, &["END"]) == Some(rest.tokens.len()) {
+        is_used_up = true;
+        if tokens_of_words(&rest, &["END"]).is_some_and(|end| rest.tokens[end..].iter().all(is_blank)) {
             if inserts.is_empty() {
                 return Err(PlanError::syntax(opening_place, "the statement set is empty")
                     .with_hint("put INSERT INTO statements between BEGIN and END"));
             }
             return Ok((inserts, rest.end()));
         }
-        let place = Place::at(rest.start());
-        let end = rest.end();
-        match Reader::new(script, Piece { tokens: std::mem::take(&mut rest.tokens) })?.statement()? {
+        let first = rest.tokens[0].clone();
+        let reader = Reader::new(script, std::mem::replace(&mut rest, Piece { tokens: Vec::new() }))?;
+        match reader.statement()? {
             Statement::Insert(insert) => inserts.push(insert),
             _ => {
-                return Err(PlanError::syntax(
-                    place,
-                    format!(
-                        "expected INSERT INTO or END in the statement set, found `{}`",
-                        script.text(
-                            Location { line: place.map_or(1, |p| p.line), column: place.map_or(1, |p| p.column) },
-                            end
-                        )
-                    ),
-                ));
+                let message = format!("expected INSERT INTO or END in the statement set, found {}", first.token);
+                return Err(PlanError::syntax(Place::at(first.span.start), message));
             }
         }
     }

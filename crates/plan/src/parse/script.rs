@@ -14,7 +14,7 @@ pub(super) struct Script<'a> {
     tokens: std::iter::Peekable<std::vec::IntoIter<TokenWithSpan>>,
 }
 
-/// The tokens between two semicolons; the first and last are no blanks.
+/// The tokens between two semicolons; the first is no blank.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub tokens: Vec<TokenWithSpan>,
@@ -39,9 +39,6 @@ impl<'a> Script<'a> {
                     Token::EOF => {}
                     _ => tokens.push(token),
                 }
-            }
-            while tokens.last().is_some_and(is_blank) {
-                tokens.pop();
             }
             let first = tokens.iter().position(|token| !is_blank(token));
             if let Some(first) = first {
@@ -73,7 +70,7 @@ impl Piece {
 
     /// Just behind its last token.
     pub fn end(&self) -> Location {
-        self.tokens.last().expect("a piece is not blank").span.end
+        self.tokens.iter().rfind(|token| !is_blank(token)).expect("a piece is not blank").span.end
     }
 }
 
