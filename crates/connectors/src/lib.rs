@@ -28,6 +28,8 @@ mod generated;
 
 mod nexmark;
 
+mod ysb;
+
 mod print;
 
 mod blackhole;
@@ -64,6 +66,7 @@ pub struct TableRequest {
 enum Connector {
     Filesystem,
     Nexmark,
+    Ysb,
     Print,
     Blackhole,
 }
@@ -72,6 +75,7 @@ enum Connector {
 const CONNECTORS: &[(&str, Connector)] = &[
     ("filesystem", Connector::Filesystem),
     ("nexmark", Connector::Nexmark),
+    ("ysb", Connector::Ysb),
     ("print", Connector::Print),
     ("blackhole", Connector::Blackhole),
 ];
@@ -92,6 +96,7 @@ pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorE
     let source = match Connector::of(&options)? {
         Connector::Filesystem => filesystem::open_source(request, &options)?,
         Connector::Nexmark => nexmark::open_source(request, &options)?,
+        Connector::Ysb => ysb::open_source(request, &options)?,
         Connector::Print => return Err(sink_only("print")),
         Connector::Blackhole => return Err(sink_only("blackhole")),
     };
@@ -108,6 +113,7 @@ pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError
     let sink = match Connector::of(&options)? {
         Connector::Filesystem => filesystem::open_sink(request, &options)?,
         Connector::Nexmark => return Err(source_only("nexmark")),
+        Connector::Ysb => return Err(source_only("ysb")),
         Connector::Print => print::open_sink(request, &options)?,
         Connector::Blackhole => Box::new(blackhole::Blackhole),
     };
@@ -124,6 +130,7 @@ pub fn is_bounded(options: &BTreeMap<String, String>) -> Result<bool, ConnectorE
     match Connector::of(&options)? {
         Connector::Filesystem => Ok(true),
         Connector::Nexmark => Ok(nexmark::is_bounded(&options)),
+        Connector::Ysb => ysb::is_bounded(&options),
         Connector::Print => Err(sink_only("print")),
         Connector::Blackhole => Err(sink_only("blackhole")),
     }
@@ -138,6 +145,7 @@ pub fn declared_schema(options: &BTreeMap<String, String>) -> Result<Option<Sche
     match Connector::of(&options)? {
         Connector::Filesystem => filesystem::declared_schema(&options),
         Connector::Nexmark => nexmark::declared_schema(&options).map(Some),
+        Connector::Ysb => ysb::declared_schema(&options).map(Some),
         Connector::Print | Connector::Blackhole => Ok(None),
     }
 }
@@ -151,7 +159,8 @@ pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorErr
     let options = Options::new(&request.options);
     match Connector::of(&options)? {
         Connector::Filesystem => Ok(request.schema.clone()),
-        Connector::Nexmark => nexmark::declared_schema(&options).and_then(|s| generated::physical_schema(request, &s)),
+        Connector::Nexmark => generated::physical_schema(request, &nexmark::declared_schema(&options)?),
+        Connector::Ysb => generated::physical_schema(request, &ysb::declared_schema(&options)?),
         Connector::Print | Connector::Blackhole => Ok(request.schema.clone()),
     }
 }

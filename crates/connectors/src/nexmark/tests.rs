@@ -156,7 +156,7 @@ fn auctions_and_people_follow_the_specified_probabilities() {
     let spans: Vec<i64> =
         column(&auctions, "expires").iter().zip(column(&auctions, "dateTime")).map(|(e, d)| e - d).collect();
     // 1,666 events at 10,000 a second are 166 or 167 ms; twice that is the bound.
-    assert_eq!((spans.iter().min(), spans.iter().max().map(|&max| max >= 332 && max <= 334)), (Some(&1), Some(true)));
+    assert_eq!((spans.iter().min(), spans.iter().max().map(|max| (332..=334).contains(max))), (Some(&1), Some(true)));
     let (initial, reserve) = (column(&auctions, "initialBid"), column(&auctions, "reserve"));
     assert!(initial.iter().zip(reserve).all(|(initial, reserve)| (100..=100_000_000).contains(&(reserve - initial))));
     let bytes: usize = ["itemName", "description", "extra"]
