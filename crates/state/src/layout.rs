@@ -2,3 +2,281 @@
 //!
 //! Compiled code, interpreted primitives, merging and reading out all follow this one layout, so that a pipeline can
 //! change its tier between two blocks without touching its state.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+
+/// Set in the byte at [`PackedColumn::null_offset`] where the key is NULL.
+pub const NULL_BIT: u8 = 0x80;
+
+/// Strings of at most this many bytes lie inside their sixteen-byte view.
+pub const INLINE_LENGTH_MAX: usize = 12;
+
+/// Bytes before the key of a packed entry: its hash, which is never zero in an entry that is in use.
+pub(crate) const PACKED_HEADER: usize = 8;
+
+/// Where an entry holds what.
+///
+/// | key | entry |
+/// |---|---|
+/// | none | accumulators |
+/// | integer | key (8 bytes; absent in dense tables, see [`EntryLayout::dense_stride`]), accumulators |
+/// | packed | hash (8 bytes), packed key, accumulators |
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntryLayout {
+    key_columns: Vec<KeyColumn>,
+    keys: KeyLayout,
+    accumulators: Vec<AccumulatorSlot>,
+    stride: usize,
+    initial: Vec<u8>,
+}
+
+/// How the grouping columns form a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyLayout {
+    /// No grouping: one entry.
+    None,
+    /// One column of at most eight bytes without a fraction, widened to 64 bits (unsigned ones by their bits).
+    Integer {
+        /// Type of the column.
+        data_type: DataType,
+        /// Whether NULLs occur; they have an entry of their own.
+        nullable: bool,
+    },
+    /// Any other columns, side by side in fixed places.
+    Packed {
+        /// Bytes of a packed key, a multiple of 8; bytes that belong to no column are zero.
+        width: usize,
+        /// In the order of the key columns, wherever they are placed.
+        columns: Vec<PackedColumn>,
+    },
+}
+
+/// Where a packed key holds one column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackedColumn {
+    /// Type of the column.
+    pub data_type: DataType,
+    /// First byte inside the packed key.
+    pub offset: usize,
+    /// Bytes. Strings take 16: length (`u32`), then the bytes themselves and zeros where they are at most 12, else the
+    /// first four and the address of the whole.
+    pub width: usize,
+    /// The byte inside the packed key that has [`NULL_BIT`] set where the column is NULL (its other bytes are zero then). For
+    /// strings it is the highest byte of the length.
+    pub null_offset: Option<usize>,
+}
+
+/// Where an entry holds one accumulator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccumulatorSlot {
+    /// What it accumulates.
+    pub accumulator: Accumulator,
+    /// First byte inside the entry. A multiple of the width, or of 8 where the width is 16.
+    pub offset: usize,
+    /// Bytes: 1, 2, 4, 8 or 16.
+    pub width: usize,
+}
+
+impl EntryLayout {
+    /// The layout of entries with these keys and accumulators.
+    ///
+    /// # Panics
+    /// Where a type is none that blocks hold: planning refuses such queries.
+    pub fn new(keys: &[KeyColumn], accumulators: &[Accumulator]) -> Arc<EntryLayout> {
+        let key_layout = key_layout(keys);
+        let accumulators_offset = match &key_layout {
+            KeyLayout::None => 0,
+            KeyLayout::Integer { .. } => 8,
+            KeyLayout::Packed { width, .. } => PACKED_HEADER + width,
+        };
+        let (slots, stride) = place_accumulators(accumulators, accumulators_offset);
+        let mut initial = vec![0; stride - accumulators_offset];
+        for slot in &slots {
+            let at = slot.offset - accumulators_offset;
+            initial[at..at + slot.width].copy_from_slice(&initial_state(&slot.accumulator)[..slot.width]);
+        }
+        let key_columns = keys.to_vec();
+        Arc::new(EntryLayout { key_columns, keys: key_layout, accumulators: slots, stride, initial })
+    }
+
+    /// The grouping columns as given.
+    pub fn key_columns(&self) -> &[KeyColumn] {
+        &self.key_columns
+    }
+
+    /// How the grouping columns form a key.
+    pub fn keys(&self) -> &KeyLayout {
+        &self.keys
+    }
+
+    /// Where the accumulators are, in the order given.
+    pub fn accumulators(&self) -> &[AccumulatorSlot] {
+        &self.accumulators
+    }
+
+    /// Bytes of an entry outside dense tables, a multiple of 8.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Bytes from one entry to the next in dense tables, whose entries hold no key: `stride() - 8`. Accumulators still lie at [`AccumulatorSlot::offset`] from the entry, whose first eight bytes belong to the
+    /// entry before it.
+    pub fn dense_stride(&self) -> usize {
+        debug_assert!(matches!(self.keys, KeyLayout::Integer { .. }));
+        self.stride - 8
+    }
+
+    /// What the accumulators of a new entry hold, from the end of the key to the end of the entry.
+    pub(crate) fn initial(&self) -> &[u8] {
+        &self.initial
+    }
+}
+
+fn key_layout(keys: &[KeyColumn]) -> KeyLayout {
+    match keys {
+        [] => KeyLayout::None,
+        [key] if is_integer(&key.data_type) => {
+            KeyLayout::Integer { data_type: key.data_type.clone(), nullable: key.nullable }
+        }
+        keys => packed_layout(keys),
+    }
+}
+
+fn packed_layout(keys: &[KeyColumn]) -> KeyLayout {
+    let mut columns: Vec<PackedColumn> = keys
+        .iter()
+        .map(|key| {
+            let width = value_width(&key.data_type);
+            PackedColumn { data_type: key.data_type.clone(), offset: 0, width, null_offset: None }
+        })
+        .collect();
+    let mut end = 0;
+    for wanted in [16, 8, 4, 2, 1] {
+        for column in columns.iter_mut().filter(|column| column.width == wanted) {
+            column.offset = end;
+            end += wanted;
+        }
+    }
+    for (column, key) in columns.iter_mut().zip(keys).filter(|(_, key)| key.nullable) {
+        if is_string(&key.data_type) {
+            column.null_offset = Some(column.offset + 3);
+        } else {
+            column.null_offset = Some(end);
+            end += 1;
+        }
+    }
+    KeyLayout::Packed { width: end.next_multiple_of(8), columns }
+}
+
+fn place_accumulators(accumulators: &[Accumulator], start: usize) -> (Vec<AccumulatorSlot>, usize) {
+    let mut slots: Vec<AccumulatorSlot> = accumulators
+        .iter()
+        .map(|accumulator| AccumulatorSlot {
+            accumulator: accumulator.clone(),
+            offset: 0,
+            width: state_width(accumulator),
+        })
+        .collect();
+    let mut end = start;
+    for wanted in [16, 8, 4, 2, 1] {
+        for slot in slots.iter_mut().filter(|slot| slot.width == wanted) {
+            slot.offset = end;
+            end += wanted;
+        }
+    }
+    // Without accumulators there are still eight bytes: entries side by side must differ in their place.
+    (slots, end.max(start + 8).next_multiple_of(8))
+}
+
+/// Whether a key of this type is kept as one 64-bit integer.
+pub(crate) fn is_integer(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(
+        data_type,
+        Boolean
+            | Int8
+            | Int16
+            | Int32
+            | Int64
+            | UInt8
+            | UInt16
+            | UInt32
+            | UInt64
+            | Date32
+            | Date64
+            | Time32(_)
+            | Time64(_)
+            | Timestamp(..)
+            | Duration(_)
+    )
+}
+
+/// Whether values of this type are views of bytes.
+pub(crate) fn is_string(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+}
+
+/// Bytes of a value inside keys and accumulators.
+fn value_width(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Boolean => 1,
+        DataType::Utf8View | DataType::BinaryView => 16,
+        other => match other.primitive_width() {
+            Some(width @ (1 | 2 | 4 | 8 | 16)) => width,
+            _ => panic!("no table holds values of type {other}"),
+        },
+    }
+}
+
+fn state_width(accumulator: &Accumulator) -> usize {
+    match accumulator.accumulate {
+        Accumulate::Count | Accumulate::SumInteger | Accumulate::SumFloat => 8,
+        Accumulate::SumWide => 16,
+        Accumulate::Minimum | Accumulate::Maximum => value_width(extreme_type(accumulator)),
+    }
+}
+
+/// The type of the values of a minimum or maximum.
+pub(crate) fn extreme_type(accumulator: &Accumulator) -> &DataType {
+    accumulator.argument_type.as_ref().expect("a minimum or maximum has an argument")
+}
+
+/// The state before any value, in its first bytes: zero, or for a minimum the largest value there is and for a maximum the
+/// smallest, so that the first value replaces it or equals it. Strings have no largest: theirs says that it is none.
+fn initial_state(accumulator: &Accumulator) -> [u8; 16] {
+    match accumulator.accumulate {
+        Accumulate::Count | Accumulate::SumInteger | Accumulate::SumWide | Accumulate::SumFloat => [0; 16],
+        Accumulate::Minimum => bound(extreme_type(accumulator), true),
+        Accumulate::Maximum => bound(extreme_type(accumulator), false),
+    }
+}
+
+fn bound(data_type: &DataType, largest: bool) -> [u8; 16] {
+    use DataType::*;
+    let width = value_width(data_type);
+    let bytes: u128 = match data_type {
+        Boolean => u128::from(largest),
+        Utf8View | BinaryView => 1 << 31,
+        UInt8 | UInt16 | UInt32 | UInt64 => {
+            if largest {
+                u128::MAX
+            } else {
+                0
+            }
+        }
+        // The largest float in total order is the positive NaN with all bits set, the smallest the negative one.
+        Float16 | Float32 | Float64 => {
+            if largest {
+                u128::MAX >> (129 - 8 * width)
+            } else {
+                u128::MAX
+            }
+        }
+        _ if largest => u128::MAX >> (129 - 8 * width),
+        _ => 1 << (8 * width - 1),
+    };
+    bytes.to_le_bytes()
+}

@@ -1,0 +1,307 @@
+//! Entries of integer keys found by hash: open addressing with linear probing, one cache line a probe.
+
+use super::{IntegerGroups, Mode};
+use crate::layout::EntryLayout;
+use crate::table::hash::hash_word;
+use crate::table::region::{Region, prefetch};
+use crate::table::{ABSENT, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
+
+/// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.
+const SENTINEL: u64 = 0x5eb7_1a0d_c3f2_9e61;
+
+/// One pass over keys needs more room than there is.
+struct Full;
+
+/// What a probe needs to know, in registers.
+#[derive(Clone, Copy)]
+struct Slots<'a> {
+    start: *mut u8,
+    mask: usize,
+    stride: usize,
+    groups_max: usize,
+    initial: &'a [u8],
+}
+
+impl IntegerGroups {
+    pub(super) fn make_hash(&mut self, layout: &EntryLayout, capacity: usize) {
+        debug_assert!(capacity.is_power_of_two());
+        self.entries = Region::zeroed((capacity + 2) * layout.stride());
+        assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
+        self.mode = Mode::Hash { mask: capacity - 1, groups: 0, sentinel_present: false };
+        self.initialise_side_entries(layout, capacity);
+    }
+
+    /// Gives the entries after the slots, those of the NULL key and of the sentinel, their initial values.
+    pub(super) fn initialise_side_entries(&mut self, layout: &EntryLayout, capacity: usize) {
+        let initial = layout.initial();
+        assert!((capacity + 2) * layout.stride() <= self.entries.bytes());
+        for entry in [capacity, capacity + 1] {
+            // SAFETY: the entry lies within the region, as just checked, and its accumulators follow its key.
+            unsafe {
+                let accumulators = self.entries.as_ptr().add(entry * layout.stride() + 8);
+                accumulators.copy_from_nonoverlapping(initial.as_ptr(), initial.len());
+            }
+        }
+    }
+
+    /// The entries of `keys`, in hash mode.
+    pub(super) fn find_or_insert_hashed(
+        &mut self,
+        layout: &EntryLayout,
+        keys: &[i64],
+        entries: &mut Vec<u32>,
+        hashes: &mut Vec<u64>,
+    ) {
+        loop {
+            entries.clear();
+            entries.reserve(keys.len());
+            let slots = self.slots(layout);
+            let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
+            let cached = self.entries.bytes() <= CACHED_BYTES;
+            // SAFETY: `slots` describes this table's region, which nothing else refers to during the pass, and `entries`
+            // has room for one entry a key.
+            let found = unsafe { find_all(slots, keys, cached, entries, hashes, groups, sentinel_present) };
+            match found {
+                Ok(()) => return,
+                // Entries found so far have moved: they are found again.
+                Err(Full) => self.grow(layout, (slots.mask + 1) * 2),
+            }
+        }
+    }
+
+    fn slots<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
+        let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
+        let (start, stride) = (self.entries.as_ptr(), layout.stride());
+        Slots { start, mask, stride, groups_max: groups_max(mask + 1), initial: layout.initial() }
+    }
+
+    /// Replaces `entries` by the entries of `keys`, or [`ABSENT`].
+    pub(super) fn find_hashed(&self, layout: &EntryLayout, keys: &[i64], entries: &mut Vec<u32>) {
+        let Mode::Hash { mask, sentinel_present, .. } = self.mode else { unreachable!("not in hash mode") };
+        let slots = self.slots(layout);
+        let sentinel = if sentinel_present { ((mask + 2) * slots.stride / 8) as u32 } else { ABSENT };
+        let cached = self.entries.bytes() <= CACHED_BYTES;
+        entries.clear();
+        for batch in keys.chunks(BATCH) {
+            if !cached {
+                for &key in batch {
+                    let slot = hash_word(key as u64 ^ SENTINEL) as usize & mask;
+                    prefetch(slots.start.wrapping_add(slot * slots.stride));
+                }
+            }
+            entries.extend(batch.iter().map(|&key| {
+                let stored = key as u64 ^ SENTINEL;
+                // SAFETY: `slots` describes this table's region, which is borrowed.
+                let found = unsafe { find::<0>(slots, stored, hash_word(stored)) };
+                found.unwrap_or(if stored == 0 { sentinel } else { ABSENT })
+            }));
+        }
+    }
+
+    /// Makes room for `capacity` slots. Entries are read and written in the order of their places.
+    pub(super) fn grow(&mut self, layout: &EntryLayout, capacity: usize) {
+        let old = std::mem::replace(&mut self.entries, Region::empty());
+        let Mode::Hash { mask: old_mask, groups, sentinel_present } = self.mode else {
+            unreachable!("not in hash mode")
+        };
+        self.make_hash(layout, capacity);
+        self.mode = Mode::Hash { mask: capacity - 1, groups, sentinel_present };
+        let stride = layout.stride();
+        let (from, to, mask) = (old.as_ptr(), self.entries.as_ptr(), capacity - 1);
+        assert!((old_mask + 3) * stride <= old.bytes() && capacity > old_mask);
+        // SAFETY: entries `0..=mask + 2` lie within their regions, old and new, and these are different allocations. The
+        // search for a free slot ends: there are more slots than groups. Side entries follow the slots in both.
+        unsafe {
+            for slot in 0..=old_mask {
+                let entry = from.add(slot * stride);
+                let stored = entry.cast::<u64>().read();
+                if stored == 0 {
+                    continue;
+                }
+                let mut target = hash_word(stored) as usize & mask;
+                while to.add(target * stride).cast::<u64>().read() != 0 {
+                    target = (target + 1) & mask;
+                }
+                to.add(target * stride).copy_from_nonoverlapping(entry, stride);
+            }
+            let side = from.add((old_mask + 1) * stride);
+            to.add(capacity * stride).copy_from_nonoverlapping(side, 2 * stride);
+        }
+    }
+
+    /// Forgets all groups; of memory that was hardly used, only as much as was is kept.
+    pub(super) fn clear_hashed(&mut self, layout: &EntryLayout) {
+        let Mode::Hash { mask, groups, .. } = self.mode else { unreachable!("not in hash mode") };
+        let capacity = mask + 1;
+        if is_hardly_used(groups, capacity) {
+            self.make_hash(layout, capacity_for(groups));
+        } else {
+            self.entries.clear(0, capacity * layout.stride());
+            self.initialise_side_entries(layout, capacity);
+            self.mode = Mode::Hash { mask, groups: 0, sentinel_present: false };
+        }
+    }
+
+    /// The key of an entry in hash mode that is not the NULL key's.
+    pub(super) fn hashed_key(&self, layout: &EntryLayout, mask: usize, entry: u32) -> i64 {
+        let byte = entry as usize * 8;
+        if byte / layout.stride() == mask + 2 {
+            return SENTINEL as i64;
+        }
+        assert!(byte + 8 <= self.entries.bytes());
+        // SAFETY: the eight bytes lie within the region, as just checked, which is aligned to them.
+        (unsafe { self.entries.as_ptr().add(byte).cast::<u64>().read() } ^ SENTINEL) as i64
+    }
+
+    /// Appends the entries in use, but the NULL key's.
+    pub(super) fn push_hashed_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
+        let Mode::Hash { mask, groups, sentinel_present } = self.mode else { unreachable!("not in hash mode") };
+        let stride = layout.stride();
+        assert!((mask + 3) * stride <= self.entries.bytes());
+        out.reserve(groups);
+        let units = stride / 8;
+        for slot in 0..=mask {
+            // SAFETY: the slot lies within the region, as just checked.
+            if unsafe { self.entries.as_ptr().add(slot * stride).cast::<u64>().read() } != 0 {
+                out.push((slot * units) as u32);
+            }
+        }
+        if sentinel_present {
+            out.push(((mask + 2) * units) as u32);
+        }
+    }
+}
+
+/// Appends the entry of each key.
+///
+/// # Safety
+/// `slots` must describe a region in hash mode that nothing else refers to; `entries` must have room for a number a key.
+unsafe fn find_all(
+    slots: Slots<'_>,
+    keys: &[i64],
+    cached: bool,
+    entries: &mut Vec<u32>,
+    hashes: &mut Vec<u64>,
+    groups: &mut usize,
+    sentinel_present: &mut bool,
+) -> Result<(), Full> {
+    // SAFETY: the caller's promise, passed on. A constant stride makes the address of a slot one shift or one multiplication less.
+    unsafe {
+        match slots.stride {
+            16 => find_all_with::<16>(slots, keys, cached, entries, hashes, groups, sentinel_present),
+            24 => find_all_with::<24>(slots, keys, cached, entries, hashes, groups, sentinel_present),
+            32 => find_all_with::<32>(slots, keys, cached, entries, hashes, groups, sentinel_present),
+            _ => find_all_with::<0>(slots, keys, cached, entries, hashes, groups, sentinel_present),
+        }
+    }
+}
+
+/// As [`find_all`]; `STRIDE` is the stride or 0.
+unsafe fn find_all_with<const STRIDE: usize>(
+    slots: Slots<'_>,
+    keys: &[i64],
+    cached: bool,
+    entries: &mut Vec<u32>,
+    hashes: &mut Vec<u64>,
+    groups: &mut usize,
+    sentinel_present: &mut bool,
+) -> Result<(), Full> {
+    let stride = if STRIDE == 0 { slots.stride } else { STRIDE };
+    if cached {
+        for &key in keys {
+            let stored = key as u64 ^ SENTINEL;
+            // SAFETY: the caller's promise, passed on.
+            entries
+                .push(unsafe { find_or_insert::<STRIDE>(slots, stored, hash_word(stored), groups, sentinel_present)? });
+        }
+        return Ok(());
+    }
+    for batch in keys.chunks(BATCH) {
+        hashes.clear();
+        hashes.extend(batch.iter().map(|&key| {
+            let hash = hash_word(key as u64 ^ SENTINEL);
+            prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
+            hash
+        }));
+        for (&key, &hash) in batch.iter().zip(hashes.iter()) {
+            // SAFETY: the caller's promise, passed on.
+            let stored = key as u64 ^ SENTINEL;
+            entries.push(unsafe { find_or_insert::<STRIDE>(slots, stored, hash, groups, sentinel_present)? });
+        }
+    }
+    Ok(())
+}
+
+/// The entry of the key stored as `stored`.
+///
+/// # Safety
+/// As for [`find_all`].
+#[inline(always)]
+unsafe fn find_or_insert<const STRIDE: usize>(
+    slots: Slots<'_>,
+    stored: u64,
+    hash: u64,
+    groups: &mut usize,
+    sentinel_present: &mut bool,
+) -> Result<u32, Full> {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        match find::<STRIDE>(slots, stored, hash) {
+            Ok(entry) => Ok(entry),
+            Err(free) => insert(slots, stored, hash, free, groups, sentinel_present),
+        }
+    }
+}
+
+/// The entry of the key stored as `stored`, or the free slot where its search ended.
+///
+/// # Safety
+/// `slots` must describe a region in hash mode that nobody writes to.
+#[inline(always)]
+unsafe fn find<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash: u64) -> Result<u32, usize> {
+    let stride = if STRIDE == 0 { slots.stride } else { STRIDE };
+    let mut slot = hash as usize & slots.mask;
+    loop {
+        // SAFETY: `slot <= mask`, and the region has more slots than that.
+        let held = unsafe { slots.start.add(slot * stride).cast::<u64>().read() };
+        if held == stored && stored != 0 {
+            return Ok((slot * (stride / 8)) as u32);
+        }
+        if held == 0 {
+            return Err(slot);
+        }
+        slot = (slot + 1) & slots.mask;
+    }
+}
+
+/// Puts a key into the free slot `slot`, or finds the sentinel's entry, which has no slot.
+///
+/// # Safety
+/// As for [`find_all`]; `slot` must be free.
+#[inline(never)]
+unsafe fn insert(
+    slots: Slots<'_>,
+    stored: u64,
+    hash: u64,
+    slot: usize,
+    groups: &mut usize,
+    sentinel_present: &mut bool,
+) -> Result<u32, Full> {
+    let units = slots.stride / 8;
+    if stored == 0 {
+        *sentinel_present = true;
+        return Ok(((slots.mask + 2) * units) as u32);
+    }
+    let distance = slot.wrapping_sub(hash as usize) & slots.mask;
+    if *groups >= slots.groups_max || (distance > DISTANCE_MAX && *groups > slots.mask / 4) {
+        return Err(Full);
+    }
+    *groups += 1;
+    // SAFETY: the slot lies in the region; an entry is a key of eight bytes and as many bytes of accumulators as `initial` has.
+    unsafe {
+        let entry = slots.start.add(slot * slots.stride);
+        entry.cast::<u64>().write(stored);
+        entry.add(8).copy_from_nonoverlapping(slots.initial.as_ptr(), slots.initial.len());
+    }
+    Ok((slot * units) as u32)
+}

@@ -1,0 +1,343 @@
+//! Groups by one key of at most eight bytes: entries side by side by key ([`dense`]), or found by hash ([`hashed`]).
+
+mod dense;
+
+mod hashed;
+
+use super::region::Region;
+use super::{ABSENT, capacity_for};
+use crate::layout::EntryLayout;
+
+/// Keys that lie within this many integers of each other may have entries side by side.
+pub const DENSE_LENGTH_MAX: usize = 1 << 20;
+
+/// A dense table this short is worth it for any number of rows.
+const DENSE_LENGTH_FREE: u64 = 1 << 14;
+
+/// A longer one may have this many entries for each row or expected group.
+const DENSE_LENGTH_PER_ROW: u64 = 8;
+
+/// How entries of integer keys are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IntegerMode {
+    /// Entry `key - base`, for keys in `base..base + length`, at `(key - base) *` [`EntryLayout::dense_stride`] bytes.
+    Dense {
+        /// The key of entry 0.
+        base: i64,
+        /// Entries.
+        length: usize,
+    },
+    /// By hash.
+    Hash,
+}
+
+#[derive(Debug)]
+pub(super) struct IntegerGroups {
+    entries: Region,
+    mode: Mode,
+    null_present: bool,
+    /// Smallest and largest key that the table was prepared for since it was cleared.
+    extent: Option<(i64, i64)>,
+    /// Rows that the table was prepared for since it was cleared: at least the number of groups.
+    rows: usize,
+    /// What is expected before it is seen.
+    expected_groups: usize,
+    expected_extent: Option<(i64, i64)>,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Undecided,
+    /// Entries 0 to `length - 1`, then the NULL key's. One byte of `present` for each but the last.
+    Dense {
+        base: i64,
+        length: usize,
+        present: Region,
+    },
+    /// `mask + 1` slots, then the NULL key's entry, then the sentinel's.
+    Hash {
+        mask: usize,
+        groups: usize,
+        sentinel_present: bool,
+    },
+}
+
+/// The number of keys from `minimum` to `maximum`, less one.
+fn distance(minimum: i64, maximum: i64) -> u64 {
+    maximum.wrapping_sub(minimum) as u64
+}
+
+fn union(left: Option<(i64, i64)>, right: (i64, i64)) -> (i64, i64) {
+    left.map_or(right, |left| (left.0.min(right.0), left.1.max(right.1)))
+}
+
+impl IntegerGroups {
+    pub(super) fn new(expected_groups: usize, expected_extent: Option<(i64, i64)>) -> IntegerGroups {
+        IntegerGroups {
+            entries: Region::empty(),
+            mode: Mode::Undecided,
+            null_present: false,
+            extent: None,
+            rows: 0,
+            expected_groups,
+            expected_extent,
+        }
+    }
+
+    pub(super) fn mode(&self) -> Option<IntegerMode> {
+        match self.mode {
+            Mode::Undecided => None,
+            Mode::Dense { base, length, .. } => Some(IntegerMode::Dense { base, length }),
+            Mode::Hash { .. } => Some(IntegerMode::Hash),
+        }
+    }
+
+    pub(super) fn extent(&self) -> Option<(i64, i64)> {
+        self.extent
+    }
+
+    pub(super) fn entries_bytes(&self) -> usize {
+        self.entries.bytes()
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.entries.as_ptr()
+    }
+
+    pub(super) fn present(&self) -> *mut u8 {
+        match &self.mode {
+            Mode::Dense { present, .. } => present.as_ptr(),
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let present = if let Mode::Dense { present, .. } = &self.mode { present.bytes() } else { 0 };
+        self.entries.bytes() + present
+    }
+
+    /// Makes room for keys from `minimum` to `maximum` in the mode that suits all rows so far.
+    pub(super) fn prepare(&mut self, layout: &EntryLayout, minimum: i64, maximum: i64, rows: usize) -> IntegerMode {
+        debug_assert!(minimum <= maximum);
+        self.rows += rows;
+        let extent = union(self.extent, (minimum, maximum));
+        match self.mode {
+            Mode::Undecided => self.decide(layout, extent),
+            Mode::Dense { base, length, .. } => {
+                let last = distance(base, base.wrapping_add(length as i64 - 1));
+                if distance(base, minimum) > last || distance(base, maximum) > last {
+                    if self.extent.is_none() && distance(minimum, maximum) <= last {
+                        self.rebase(minimum, maximum);
+                    } else if self.dense_suits(extent, self.rows) {
+                        self.widen(layout, extent);
+                    } else {
+                        self.change_to_hash(layout);
+                    }
+                }
+            }
+            Mode::Hash { groups, .. } => {
+                if distance(extent.0, extent.1) / 4 < groups as u64 && self.dense_suits(extent, groups) {
+                    self.change_to_dense(layout, extent);
+                }
+            }
+        }
+        self.extent = Some(extent);
+        self.mode().expect("a mode was just decided")
+    }
+
+    fn dense_suits(&self, (minimum, maximum): (i64, i64), rows: usize) -> bool {
+        let distance = distance(minimum, maximum);
+        let allowed = DENSE_LENGTH_FREE.max(rows as u64 * DENSE_LENGTH_PER_ROW);
+        distance < allowed.min(DENSE_LENGTH_MAX as u64)
+    }
+
+    fn decide(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
+        let expected = union(self.expected_extent, extent);
+        let rows = self.rows.max(self.expected_groups);
+        if self.dense_suits(expected, rows) {
+            self.make_dense(layout, expected);
+        } else if self.dense_suits(extent, rows) {
+            // Keys move on from slice to slice: as much room as the last slice took, most of it ahead.
+            let length = self.expected_extent.map_or(0, |(first, last)| distance(first, last));
+            let room = if length < DENSE_LENGTH_MAX as u64 / 2 { length as i64 } else { 0 };
+            let ahead = (extent.0.saturating_sub(room / 8), extent.1.saturating_add(room));
+            self.make_dense(layout, if self.dense_suits(ahead, rows) { ahead } else { extent });
+        } else {
+            self.make_hash(layout, capacity_for(self.expected_groups));
+        }
+    }
+
+    fn change_to_hash(&mut self, layout: &EntryLayout) {
+        let old = self.take_groups(layout);
+        self.make_hash(layout, capacity_for(old.keys.len().max(self.expected_groups)));
+        self.put_groups(layout, &old);
+    }
+
+    fn change_to_dense(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
+        let old = self.take_groups(layout);
+        self.make_dense(layout, extent);
+        self.put_groups(layout, &old);
+    }
+
+    fn take_groups(&mut self, layout: &EntryLayout) -> Taken {
+        let mut entries = Vec::new();
+        self.push_entries(layout, &mut entries);
+        let null = self.null_entry(layout);
+        entries.retain(|&entry| entry != null);
+        let keys = entries.iter().map(|&entry| self.key(layout, entry)).collect();
+        self.mode = Mode::Undecided;
+        Taken { region: std::mem::replace(&mut self.entries, Region::empty()), keys, entries, null }
+    }
+
+    fn put_groups(&mut self, layout: &EntryLayout, old: &Taken) {
+        let mut entries = Vec::new();
+        self.find_or_insert(layout, &old.keys, &mut entries, &mut Vec::new());
+        let width = layout.stride() - 8;
+        let nulls = (&old.null, &self.null_entry(layout));
+        for (&from, &to) in old.entries.iter().zip(&entries).chain([nulls]) {
+            // SAFETY: both are entries of their tables, whose accumulators take this many bytes from the eighth on.
+            unsafe {
+                let source = old.region.as_ptr().add(from as usize * 8 + 8);
+                self.entries.as_ptr().add(to as usize * 8 + 8).copy_from_nonoverlapping(source, width);
+            }
+        }
+    }
+
+    // Entries --------------------------------------------------------------------------------------------------------
+
+    /// The entries of `keys`, for which the table must have been prepared if it is dense.
+    pub(super) fn find_or_insert(
+        &mut self,
+        layout: &EntryLayout,
+        keys: &[i64],
+        entries: &mut Vec<u32>,
+        hashes: &mut Vec<u64>,
+    ) {
+        if matches!(self.mode, Mode::Undecided) {
+            self.make_hash(layout, capacity_for(self.expected_groups));
+        }
+        match self.mode {
+            Mode::Dense { base, length, .. } => {
+                let present = self.present();
+                let units = layout.dense_stride() / 8;
+                entries.clear();
+                entries.extend(keys.iter().map(|&key| {
+                    let entry = key.wrapping_sub(base) as u64 as usize;
+                    assert!(entry < length, "a dense table must be prepared for its keys");
+                    // SAFETY: there is one byte for each of `length` entries.
+                    unsafe { present.add(entry).write(1) };
+                    (entry * units) as u32
+                }));
+            }
+            _ => self.find_or_insert_hashed(layout, keys, entries, hashes),
+        }
+    }
+
+    /// Replaces `entries` by the entries of `keys`, or [`ABSENT`].
+    pub(super) fn find(&self, layout: &EntryLayout, keys: &[i64], entries: &mut Vec<u32>) {
+        match self.mode {
+            Mode::Undecided => {
+                entries.clear();
+                entries.resize(keys.len(), ABSENT);
+            }
+            Mode::Dense { base, length, .. } => {
+                let present = self.present();
+                let units = layout.dense_stride() / 8;
+                entries.clear();
+                entries.extend(keys.iter().map(|&key| {
+                    let entry = key.wrapping_sub(base) as u64 as usize;
+                    // SAFETY: there is one byte for each of `length` entries.
+                    let found = entry < length && unsafe { present.add(entry).read() } != 0;
+                    if found { (entry * units) as u32 } else { ABSENT }
+                }));
+            }
+            Mode::Hash { .. } => self.find_hashed(layout, keys, entries),
+        }
+    }
+
+    /// The NULL key's entry, which from now on is a group.
+    pub(super) fn entry_of_new_null(&mut self, layout: &EntryLayout) -> u32 {
+        if matches!(self.mode, Mode::Undecided) {
+            self.make_hash(layout, capacity_for(self.expected_groups));
+        }
+        self.null_present = true;
+        self.null_entry(layout)
+    }
+
+    fn null_entry(&self, layout: &EntryLayout) -> u32 {
+        let units = match self.mode {
+            Mode::Undecided => unreachable!("the table has no entries yet"),
+            Mode::Dense { length, .. } => length * layout.dense_stride() / 8,
+            Mode::Hash { mask, .. } => (mask + 1) * layout.stride() / 8,
+        };
+        units as u32
+    }
+
+    /// Whether `entry` is the NULL key's.
+    pub(super) fn is_null(&self, layout: &EntryLayout, entry: u32) -> bool {
+        entry == self.null_entry(layout)
+    }
+
+    /// The key of an entry that is not the NULL key's.
+    pub(super) fn key(&self, layout: &EntryLayout, entry: u32) -> i64 {
+        match self.mode {
+            Mode::Undecided => unreachable!("the table has no entries yet"),
+            Mode::Dense { base, .. } => base.wrapping_add((entry as usize * 8 / layout.dense_stride()) as i64),
+            Mode::Hash { mask, .. } => self.hashed_key(layout, mask, entry),
+        }
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        let besides_null = match &self.mode {
+            Mode::Undecided => 0,
+            Mode::Dense { length, present, .. } => {
+                // SAFETY: a dense table has one initialised byte for each of its entries.
+                let present = unsafe { std::slice::from_raw_parts(present.as_ptr(), *length) };
+                present.iter().filter(|&&present| present != 0).count()
+            }
+            Mode::Hash { groups, sentinel_present, .. } => groups + usize::from(*sentinel_present),
+        };
+        besides_null + usize::from(self.null_present)
+    }
+
+    /// Appends the entries in use.
+    pub(super) fn push_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
+        match &self.mode {
+            Mode::Undecided => return,
+            Mode::Dense { length, present, .. } => {
+                let units = layout.dense_stride() / 8;
+                // SAFETY: a dense table has one initialised byte for each of its entries.
+                let present = unsafe { std::slice::from_raw_parts(present.as_ptr(), *length) };
+                let entries = present.iter().enumerate().filter(|(_, present)| **present != 0);
+                out.extend(entries.map(|(entry, _)| (entry * units) as u32));
+            }
+            Mode::Hash { .. } => self.push_hashed_entries(layout, out),
+        }
+        if self.null_present {
+            out.push(self.null_entry(layout));
+        }
+    }
+
+    /// Forgets all groups, at a cost proportional to what was used.
+    pub(super) fn clear(&mut self, layout: &EntryLayout) {
+        let groups = self.groups();
+        self.expected_groups = groups;
+        self.expected_extent = self.extent;
+        match self.mode {
+            Mode::Undecided => {}
+            Mode::Dense { .. } => self.clear_dense(layout),
+            Mode::Hash { .. } => self.clear_hashed(layout),
+        }
+        self.null_present = false;
+        self.extent = None;
+        self.rows = 0;
+    }
+}
+
+/// The groups of a table that is about to find its entries another way.
+struct Taken {
+    region: Region,
+    keys: Vec<i64>,
+    entries: Vec<u32>,
+    null: u32,
+}

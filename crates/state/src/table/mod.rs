@@ -1,0 +1,304 @@
+//! Groups of one slice: a table of entries, found by key.
+//!
+//! A key finds its entry column-at-a-time: all keys of a batch are hashed and the lines of their entries fetched ahead, then
+//! probed. Entries are numbered in units of eight bytes from [`Table::base`], so that whoever updates accumulators adds an
+//! offset of the [`EntryLayout`] and needs to know nothing else.
+//!
+//! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
+//! [`extremes`] (smallest and largest strings), [`merge`], [`read_out`]; `hash`, `region` and `arena` are what they stand on.
+
+mod integer;
+
+mod packed;
+
+mod pack;
+
+mod extremes;
+
+mod merge;
+
+mod read_out;
+
+pub(crate) mod hash;
+
+mod region;
+
+mod arena;
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+
+pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
+pub use self::pack::{pack_keys, widen_keys};
+pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
+
+use self::arena::Arena;
+use self::integer::IntegerGroups;
+use self::packed::PackedGroups;
+use self::region::Region;
+
+/// Keys hashed and fetched ahead at a time: their hashes stay in the first-level cache.
+const BATCH: usize = 512;
+
+/// Tables of at most this many bytes stay in the second-level cache: fetching ahead would cost more than it saves.
+const CACHED_BYTES: usize = 512 << 10;
+
+/// Slots of a new table.
+const CAPACITY_MIN: usize = 64;
+
+/// A new key this far from its place makes a table grow that is more than a quarter full: keys that arrive in the order of another
+/// table's hashes would otherwise crowd together.
+const DISTANCE_MAX: usize = 128;
+
+/// Stands for the entry of a key that has none.
+pub(crate) const ABSENT: u32 = u32::MAX;
+
+/// Whether clearing all slots would cost far more than the groups did.
+fn is_hardly_used(groups: usize, capacity: usize) -> bool {
+    groups * 16 < capacity && capacity > CAPACITY_MIN
+}
+
+/// How many groups a table of `capacity` slots holds.
+fn groups_max(capacity: usize) -> usize {
+    capacity / 10 * 7
+}
+
+/// Slots for `groups` groups and a few more.
+fn capacity_for(groups: usize) -> usize {
+    let mut capacity = CAPACITY_MIN;
+    while groups_max(capacity) < groups {
+        capacity *= 2;
+    }
+    capacity
+}
+
+/// The groups of one slice, as one worker has seen them.
+///
+/// Entry numbers and pointers are valid until the next call that takes `&mut self` and may add groups: `prepare_integers`,
+/// `find_or_insert_*`, `merge`, `clear`.
+#[derive(Debug)]
+pub struct Table {
+    layout: Arc<EntryLayout>,
+    groups: Groups,
+    /// Bytes of the smallest and largest strings.
+    extremes: Arena,
+}
+
+#[derive(Debug)]
+enum Groups {
+    Single { entry: Region, present: bool },
+    Integer(IntegerGroups),
+    Packed(PackedGroups),
+}
+
+/// What one slice's table teaches about the next one's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableHint {
+    groups: usize,
+    extent: Option<(i64, i64)>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(layout: Arc<EntryLayout>) -> Table {
+        Table::with_hint(layout, TableHint::default())
+    }
+
+    /// An empty table with room for what the table had that gave the hint.
+    pub fn with_hint(layout: Arc<EntryLayout>, hint: TableHint) -> Table {
+        let groups = match layout.keys() {
+            KeyLayout::None => {
+                let entry = Region::zeroed(layout.stride());
+                // SAFETY: the region is one entry, which is all accumulators.
+                unsafe { entry.as_ptr().copy_from_nonoverlapping(layout.initial().as_ptr(), layout.initial().len()) };
+                Groups::Single { entry, present: false }
+            }
+            KeyLayout::Integer { .. } => Groups::Integer(IntegerGroups::new(hint.groups, hint.extent)),
+            KeyLayout::Packed { width, columns } => Groups::Packed(PackedGroups::new(*width, columns, hint.groups)),
+        };
+        Table { layout, groups, extremes: Arena::default() }
+    }
+
+    /// What this table would have liked to know when it was made.
+    pub fn hint(&self) -> TableHint {
+        let extent = if let Groups::Integer(groups) = &self.groups { groups.extent() } else { None };
+        TableHint { groups: self.groups(), extent }
+    }
+
+    /// Where entries hold what.
+    pub fn layout(&self) -> &Arc<EntryLayout> {
+        &self.layout
+    }
+
+    /// Groups. Counts them where entries are dense.
+    pub fn groups(&self) -> usize {
+        match &self.groups {
+            Groups::Single { present, .. } => usize::from(*present),
+            Groups::Integer(groups) => groups.groups(),
+            Groups::Packed(groups) => groups.groups(),
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        let entries = match &self.groups {
+            Groups::Single { entry, .. } => entry.bytes(),
+            Groups::Integer(groups) => groups.bytes(),
+            Groups::Packed(groups) => groups.bytes(),
+        };
+        entries + self.extremes.bytes()
+    }
+
+    /// Makes room for integer keys from `minimum` to `maximum` in `rows` further rows, widening a dense table or changing how
+    /// entries are found where that suits all rows so far. A dense table must be prepared for every key before it is
+    /// touched, here or by compiled code.
+    ///
+    /// # Panics
+    /// Where the layout's keys are not integer.
+    pub fn prepare_integers(&mut self, minimum: i64, maximum: i64, rows: usize) -> IntegerMode {
+        let layout = &self.layout;
+        integer_groups(&mut self.groups).prepare(layout, minimum, maximum, rows)
+    }
+
+    /// How entries of integer keys are found; `None` before the first is.
+    pub fn integer_mode(&self) -> Option<IntegerMode> {
+        if let Groups::Integer(groups) = &self.groups { groups.mode() } else { None }
+    }
+
+    /// Replaces `entries` by the entries of `keys`, in either mode; new keys become groups. `scratch_hashes` is overwritten.
+    ///
+    /// # Panics
+    /// Where the layout's keys are not integer, or a dense table was not prepared for a key.
+    pub fn find_or_insert_integers(&mut self, keys: &[i64], entries: &mut Vec<u32>, scratch_hashes: &mut Vec<u64>) {
+        let layout = &self.layout;
+        integer_groups(&mut self.groups).find_or_insert(layout, keys, entries, scratch_hashes);
+    }
+
+    /// The entry of the NULL key, in either mode; it becomes a group. Other entries stay where they are.
+    ///
+    /// # Panics
+    /// Where the layout's keys are not integer.
+    pub fn null_entry(&mut self) -> u32 {
+        let layout = &self.layout;
+        integer_groups(&mut self.groups).entry_of_new_null(layout)
+    }
+
+    /// Replaces `entries` by the entries of `rows` packed keys; new keys become groups. `scratch_hashes` is overwritten.
+    ///
+    /// # Safety
+    /// `keys` must come from [`pack_keys`] with this table's layout, and the columns it packed must still be there: keys point to
+    /// long strings.
+    ///
+    /// # Panics
+    /// Where the layout's keys are not packed.
+    pub unsafe fn find_or_insert_packed(
+        &mut self,
+        keys: &[u8],
+        rows: usize,
+        entries: &mut Vec<u32>,
+        scratch_hashes: &mut Vec<u64>,
+    ) {
+        let Groups::Packed(groups) = &mut self.groups else { panic!("the table's keys are not packed") };
+        // SAFETY: the caller's promise, passed on.
+        unsafe { groups.find_or_insert(&self.layout, keys, rows, entries, scratch_hashes) }
+    }
+
+    /// Replaces `entries` by the entries of the keys that `columns` hold in `rows` (all where there is none), for packed keys. The
+    /// scratch buffers are overwritten.
+    ///
+    /// # Panics
+    /// Where the layout's keys are not packed, or the columns are not of their types.
+    pub fn find_or_insert_columns(
+        &mut self,
+        columns: &[ArrayRef],
+        rows: Option<&[u32]>,
+        entries: &mut Vec<u32>,
+        scratch_keys: &mut Vec<u8>,
+        scratch_hashes: &mut Vec<u64>,
+    ) {
+        pack_keys(&self.layout, columns, rows, scratch_keys);
+        let count = rows.map_or_else(|| columns.first().map_or(0, |column| column.len()), <[u32]>::len);
+        // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
+        unsafe { self.find_or_insert_packed(scratch_keys, count, entries, scratch_hashes) }
+    }
+
+    /// Replaces `entries` by the entries of integer keys, or [`ABSENT`].
+    pub(crate) fn find_integers(&self, keys: &[i64], entries: &mut Vec<u32>) {
+        let Groups::Integer(groups) = &self.groups else { panic!("the table's keys are not integers") };
+        groups.find(&self.layout, keys, entries);
+    }
+
+    /// Replaces `entries` by the entries of the keys that `columns` hold in `rows`, or [`ABSENT`].
+    pub(crate) fn find_columns(
+        &self,
+        columns: &[ArrayRef],
+        rows: Option<&[u32]>,
+        entries: &mut Vec<u32>,
+        keys: &mut Vec<u8>,
+    ) {
+        let Groups::Packed(groups) = &self.groups else { panic!("the table's keys are not packed") };
+        pack_keys(&self.layout, columns, rows, keys);
+        let count = rows.map_or(columns[0].len(), <[u32]>::len);
+        // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
+        unsafe { groups.find(keys, count, entries, &mut Vec::new()) }
+    }
+
+    /// The only entry of a table without keys; it becomes a group.
+    ///
+    /// # Panics
+    /// Where the layout has keys.
+    pub fn single_entry(&mut self) -> u32 {
+        let Groups::Single { present, .. } = &mut self.groups else { panic!("the table has keys") };
+        *present = true;
+        0
+    }
+
+    /// Entry 0.
+    pub fn base(&mut self) -> *mut u8 {
+        self.start()
+    }
+
+    fn start(&self) -> *mut u8 {
+        match &self.groups {
+            Groups::Single { entry, .. } => entry.as_ptr(),
+            Groups::Integer(groups) => groups.base(),
+            Groups::Packed(groups) => groups.base(),
+        }
+    }
+
+    /// Dense tables: one byte for each entry, to be set to 1 when a row reaches it. Null otherwise.
+    pub fn dense_present(&mut self) -> *mut u8 {
+        if let Groups::Integer(groups) = &self.groups { groups.present() } else { std::ptr::null_mut() }
+    }
+
+    /// The entries in use, as numbers.
+    pub fn entry_offsets(&self) -> Vec<u32> {
+        let mut entries = Vec::new();
+        match &self.groups {
+            Groups::Single { present, .. } => entries.extend(present.then_some(0)),
+            Groups::Integer(groups) => groups.push_entries(&self.layout, &mut entries),
+            Groups::Packed(groups) => groups.push_entries(&self.layout, &mut entries),
+        }
+        entries
+    }
+
+    /// Forgets all groups and keeps the memory, as far as it was used.
+    pub fn clear(&mut self) {
+        let initial = self.layout.initial();
+        match &mut self.groups {
+            Groups::Single { entry, present } => {
+                *present = false;
+                // SAFETY: the region is one entry, which is all accumulators.
+                unsafe { entry.as_ptr().copy_from_nonoverlapping(initial.as_ptr(), initial.len()) };
+            }
+            Groups::Integer(groups) => groups.clear(&self.layout),
+            Groups::Packed(groups) => groups.clear(&self.layout),
+        }
+        self.extremes.clear();
+    }
+}
+
+fn integer_groups(groups: &mut Groups) -> &mut IntegerGroups {
+    if let Groups::Integer(groups) = groups { groups } else { panic!("the table's keys are not integers") }
+}

@@ -1,0 +1,256 @@
+//! Packing the grouping columns of many rows into keys, one column at a time.
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, GenericByteViewArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    ArrowDictionaryKeyType, ArrowNativeType, BinaryViewType, ByteViewType, DataType, Int8Type, Int16Type, Int32Type,
+    StringViewType, UInt8Type, UInt16Type, UInt32Type,
+};
+
+use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, KeyLayout, NULL_BIT, PackedColumn, is_integer};
+
+/// Replaces `packed` by the keys that `columns` (one for each key column, dictionary-coded or not) hold in `rows`, or in all rows.
+///
+/// Keys point to the bytes of strings longer than 12: they are good while the columns are there.
+///
+/// # Panics
+/// Where the layout's keys are not packed, the columns are not of their types, or a row is out of range.
+pub fn pack_keys(layout: &EntryLayout, columns: &[ArrayRef], rows: Option<&[u32]>, packed: &mut Vec<u8>) {
+    let KeyLayout::Packed { width, columns: places } = layout.keys() else {
+        panic!("the layout's keys are not packed")
+    };
+    assert_eq!(columns.len(), places.len(), "one column for each key column");
+    let count = rows.map_or(columns[0].len(), <[u32]>::len);
+    packed.clear();
+    packed.resize(count * width, 0);
+    for (column, place) in columns.iter().zip(places) {
+        let rows = Rows::new(rows, column.len());
+        pack_column(column, place, &rows, &mut Keys { bytes: packed, width: *width });
+    }
+}
+
+/// Replaces `keys` by the values that `column` holds in `rows`, or in all rows, widened to 64 bits (unsigned ones by their bits). NULLs
+/// become any value.
+///
+/// # Panics
+/// Where the column's type makes no integer key, or a row is out of range.
+pub fn widen_keys(column: &ArrayRef, rows: Option<&[u32]>, keys: &mut Vec<i64>) {
+    fn widen<T: ArrowNativeType>(column: &ArrayRef, rows: &Rows<'_>, keys: &mut [i64], wide: impl Fn(T) -> i64) {
+        let data = column.to_data();
+        let values = data.buffer::<T>(0);
+        rows.for_each(|at, row| keys[at] = wide(values[row]));
+    }
+    assert!(is_integer(column.data_type()), "keys of type {} are packed", column.data_type());
+    let rows = Rows::new(rows, column.len());
+    keys.clear();
+    keys.resize(rows.count(), 0);
+    match column.data_type() {
+        DataType::Boolean => {
+            let values = column.as_boolean().values();
+            rows.for_each(|at, row| keys[at] = i64::from(values.value(row)));
+        }
+        DataType::UInt8 => widen::<u8>(column, &rows, keys, i64::from),
+        DataType::UInt16 => widen::<u16>(column, &rows, keys, i64::from),
+        DataType::UInt32 => widen::<u32>(column, &rows, keys, i64::from),
+        other => match other.primitive_width() {
+            Some(1) => widen::<i8>(column, &rows, keys, i64::from),
+            Some(2) => widen::<i16>(column, &rows, keys, i64::from),
+            Some(4) => widen::<i32>(column, &rows, keys, i64::from),
+            _ => widen::<i64>(column, &rows, keys, |value| value),
+        },
+    }
+}
+
+/// Which rows of a column are packed: all of them in order, or those listed, which are in range.
+enum Rows<'a> {
+    All(usize),
+    Listed(&'a [u32]),
+}
+
+impl<'a> Rows<'a> {
+    fn new(rows: Option<&'a [u32]>, length: usize) -> Rows<'a> {
+        let Some(rows) = rows else { return Rows::All(length) };
+        assert!(rows.iter().max().is_none_or(|&row| (row as usize) < length), "rows lie within their columns");
+        Rows::Listed(rows)
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Rows::All(length) => *length,
+            Rows::Listed(rows) => rows.len(),
+        }
+    }
+
+    #[inline(always)]
+    fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
+        match self {
+            Rows::All(length) => (0..*length).for_each(|row| visit(row, row)),
+            Rows::Listed(rows) => rows.iter().enumerate().for_each(|(at, &row)| visit(at, row as usize)),
+        }
+    }
+}
+
+/// Keys side by side. Bytes are only ever copied as memory, never read as numbers: some are addresses.
+struct Keys<'a> {
+    bytes: &'a mut Vec<u8>,
+    width: usize,
+}
+
+impl Keys<'_> {
+    /// Copies `N` bytes for each row from `source(row)` to `offset` in its key.
+    ///
+    /// # Safety
+    /// `source` must give the address of `N` bytes for every row.
+    #[inline(always)]
+    unsafe fn put<const N: usize>(&mut self, rows: &Rows<'_>, offset: usize, source: impl Fn(usize) -> *const u8) {
+        assert!(offset + N <= self.width);
+        let (start, width) = (self.bytes.as_mut_ptr(), self.width);
+        rows.for_each(|at, row| {
+            // SAFETY: key `at` is one of those that `bytes` has room for, and `offset` lies within it. The caller promises
+            // the source.
+            unsafe { start.add(at * width + offset).copy_from_nonoverlapping(source(row), N) }
+        });
+    }
+}
+
+fn pack_column(column: &ArrayRef, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+    match column.data_type() {
+        DataType::Boolean => pack_booleans(column.as_boolean(), place, rows, keys),
+        DataType::Utf8View => pack_views::<StringViewType>(column.as_byte_view(), place, rows, keys),
+        DataType::BinaryView => pack_views::<BinaryViewType>(column.as_byte_view(), place, rows, keys),
+        DataType::Dictionary(codes, _) => match **codes {
+            DataType::Int8 => pack_dictionary::<Int8Type>(column, place, rows, keys),
+            DataType::Int16 => pack_dictionary::<Int16Type>(column, place, rows, keys),
+            DataType::Int32 => pack_dictionary::<Int32Type>(column, place, rows, keys),
+            DataType::UInt8 => pack_dictionary::<UInt8Type>(column, place, rows, keys),
+            DataType::UInt16 => pack_dictionary::<UInt16Type>(column, place, rows, keys),
+            DataType::UInt32 => pack_dictionary::<UInt32Type>(column, place, rows, keys),
+            ref other => panic!("no block holds dictionary codes of type {other}"),
+        },
+        other => {
+            assert_eq!(other.primitive_width(), Some(place.width), "a key column has the type of its key");
+            pack_fixed(column, place, rows, keys);
+        }
+    }
+    if let Some(nulls) = column.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+        mark_nulls(&nulls, place, rows, keys);
+    }
+}
+
+fn pack_fixed(column: &ArrayRef, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+    let data = column.to_data();
+    let values = &data.buffers()[0].as_slice()[data.offset() * place.width..];
+    assert!(values.len() >= column.len() * place.width);
+    let (start, width) = (values.as_ptr(), place.width);
+    // SAFETY: rows are in range, and the column has `width` bytes for each.
+    unsafe {
+        match width {
+            1 => keys.put::<1>(rows, place.offset, |row| start.add(row)),
+            2 => keys.put::<2>(rows, place.offset, |row| start.add(row * 2)),
+            4 => keys.put::<4>(rows, place.offset, |row| start.add(row * 4)),
+            8 => keys.put::<8>(rows, place.offset, |row| start.add(row * 8)),
+            16 => keys.put::<16>(rows, place.offset, |row| start.add(row * 16)),
+            other => panic!("no key column is {other} bytes wide"),
+        }
+    }
+}
+
+fn pack_booleans(column: &BooleanArray, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+    static VALUES: [u8; 2] = [0, 1];
+    assert_eq!(place.width, 1, "a key column has the type of its key");
+    let values = column.values();
+    // SAFETY: either element of a constant array is one byte.
+    unsafe { keys.put::<1>(rows, place.offset, |row| &raw const VALUES[usize::from(values.value(row))]) };
+}
+
+fn pack_views<T: ByteViewType>(
+    column: &GenericByteViewArray<T>,
+    place: &PackedColumn,
+    rows: &Rows<'_>,
+    keys: &mut Keys<'_>,
+) {
+    assert_eq!(place.width, 16, "a key column has the type of its key");
+    let views = column.views();
+    // SAFETY: rows are in range, and a view is 16 bytes.
+    unsafe { keys.put::<16>(rows, place.offset, |row| (&raw const views[row]).cast()) };
+    if column.data_buffers().is_empty() {
+        return;
+    }
+    assert!(place.offset + 16 <= keys.width);
+    let (start, width) = (keys.bytes.as_mut_ptr(), keys.width);
+    rows.for_each(|at, row| {
+        let view = views[row];
+        if view as u32 as usize > INLINE_LENGTH_MAX && column.is_valid(row) {
+            let buffer = &column.data_buffers()[(view >> 64) as u32 as usize];
+            // SAFETY: a long view's buffer and offset are those of its bytes: arrays are checked when they are made. The key
+            // is one of those that `bytes` has room for.
+            unsafe {
+                let bytes = buffer.as_ptr().add((view >> 96) as u32 as usize);
+                start.add(at * width + place.offset + 8).cast::<*const u8>().write_unaligned(bytes);
+            }
+        }
+    });
+}
+
+fn pack_dictionary<K: ArrowDictionaryKeyType>(
+    column: &ArrayRef,
+    place: &PackedColumn,
+    rows: &Rows<'_>,
+    keys: &mut Keys<'_>,
+) {
+    let column = column.as_dictionary::<K>();
+    let values = column.values();
+    let mut packed_values = vec![0; values.len() * 16];
+    let value_place = PackedColumn { offset: 0, null_offset: None, ..place.clone() };
+    let mut value_keys = Keys { bytes: &mut packed_values, width: 16 };
+    match values.data_type() {
+        DataType::Utf8View => {
+            pack_views::<StringViewType>(
+                values.as_byte_view(),
+                &value_place,
+                &Rows::All(values.len()),
+                &mut value_keys,
+            );
+        }
+        DataType::Utf8 => pack_values(values, &mut value_keys),
+        other => panic!("no block holds dictionaries of type {other}"),
+    }
+    let codes = column.keys().values();
+    let (start, length) = (packed_values.as_ptr(), values.len());
+    let empty = [0u8; 16];
+    // SAFETY: a code that is in range has 16 bytes; the code of a NULL may not be, and gets 16 bytes of zeros.
+    unsafe {
+        keys.put::<16>(rows, place.offset, |row| {
+            let code = codes[row].as_usize();
+            if code < length { start.add(code * 16) } else { empty.as_ptr() }
+        });
+    }
+}
+
+/// Packs the values of a dictionary that are not views.
+fn pack_values(values: &ArrayRef, keys: &mut Keys<'_>) {
+    let strings = values.as_string::<i32>();
+    for (at, key) in keys.bytes.chunks_exact_mut(16).enumerate() {
+        let bytes = strings.value(at).as_bytes();
+        key[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        if bytes.len() <= INLINE_LENGTH_MAX {
+            key[4..4 + bytes.len()].copy_from_slice(bytes);
+        } else {
+            key[4..8].copy_from_slice(&bytes[..4]);
+            // SAFETY: the last eight bytes of the key are there; an address need not be aligned.
+            unsafe { key.as_mut_ptr().add(8).cast::<*const u8>().write_unaligned(bytes.as_ptr()) };
+        }
+    }
+}
+
+fn mark_nulls(nulls: &NullBuffer, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+    let null_offset = place.null_offset.expect("a key column that holds NULLs is declared nullable");
+    let width = keys.width;
+    rows.for_each(|at, row| {
+        if nulls.is_null(row) {
+            let key = &mut keys.bytes[at * width..][..width];
+            key[place.offset..place.offset + place.width].fill(0);
+            key[null_offset] = NULL_BIT;
+        }
+    });
+}

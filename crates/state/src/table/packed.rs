@@ -1,0 +1,371 @@
+//! Groups by packed keys: several columns, strings, floats, decimals.
+//!
+//! An entry is the key's hash, the key, the accumulators. Hashes are compared before keys, and growing needs no key at all.
+//! Long strings live in the arena; a key that is looked for points to the bytes of its column.
+
+use super::arena::Arena;
+use super::hash::{fold, hash_bytes, hash_pair, hash_word};
+use super::region::{Region, prefetch};
+use super::{ABSENT, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
+use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, PACKED_HEADER, PackedColumn, is_string};
+
+/// Set in every hash: the hash of an entry in use is not zero. Places come from the low bits.
+const IN_USE: u64 = 1 << 63;
+
+#[derive(Debug)]
+pub(super) struct PackedGroups {
+    entries: Region,
+    /// Slots less one; 0 where there are none yet.
+    mask: usize,
+    groups: usize,
+    arena: Arena,
+    shape: KeyShape,
+    expected_groups: usize,
+}
+
+/// Where a packed key points to bytes elsewhere.
+#[derive(Debug, Clone)]
+struct KeyShape {
+    width: usize,
+    /// Offsets of strings.
+    strings: Vec<usize>,
+    /// Offsets of words that belong to no string.
+    words: Vec<usize>,
+}
+
+/// There is no room for another group.
+struct Full;
+
+impl PackedGroups {
+    pub(super) fn new(width: usize, columns: &[PackedColumn], expected_groups: usize) -> PackedGroups {
+        let strings = columns.iter().filter(|column| is_string(&column.data_type));
+        let strings: Vec<usize> = strings.map(|column| column.offset).collect();
+        let in_string = |word: usize| strings.iter().any(|&string| (string..string + 16).contains(&word));
+        let words = (0..width).step_by(8).filter(|&word| !in_string(word)).collect();
+        let shape = KeyShape { width, strings, words };
+        PackedGroups { entries: Region::empty(), mask: 0, groups: 0, arena: Arena::default(), shape, expected_groups }
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.groups
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.bytes() + self.arena.bytes()
+    }
+
+    pub(super) fn entries_bytes(&self) -> usize {
+        self.entries.bytes()
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.entries.as_ptr()
+    }
+
+    /// The entries of `rows` keys.
+    ///
+    /// # Safety
+    /// Keys must be packed in this table's layout and point to strings that are there.
+    pub(super) unsafe fn find_or_insert(
+        &mut self,
+        layout: &EntryLayout,
+        keys: &[u8],
+        rows: usize,
+        entries: &mut Vec<u32>,
+        hashes: &mut Vec<u64>,
+    ) {
+        assert_eq!(keys.len(), rows * self.shape.width);
+        if self.entries.bytes() == 0 {
+            self.make(layout, capacity_for(self.expected_groups));
+        }
+        entries.clear();
+        entries.reserve(rows);
+        // SAFETY: the caller's promise, passed on; the keys are as many as asserted, and entries are made.
+        while unsafe { self.find_rest(layout, keys, rows, entries, hashes) }.is_err() {
+            self.grow(layout, (self.mask + 1) * 2);
+            // Entries found so far have moved: they are found again.
+            entries.clear();
+        }
+    }
+
+    /// Continues with the key after those that `entries` has.
+    ///
+    /// # Safety
+    /// As for [`PackedGroups::find_or_insert`].
+    unsafe fn find_rest(
+        &mut self,
+        layout: &EntryLayout,
+        keys: &[u8],
+        rows: usize,
+        entries: &mut Vec<u32>,
+        hashes: &mut Vec<u64>,
+    ) -> Result<(), Full> {
+        let cached = self.entries.bytes() <= CACHED_BYTES;
+        let (width, stride) = (self.shape.width, layout.stride());
+        while entries.len() < rows {
+            let first = entries.len();
+            let count = (rows - first).min(BATCH);
+            let batch = keys[first * width..].as_ptr();
+            // SAFETY: the caller's promise; `batch` points to `count` keys.
+            unsafe { self.shape.hash_all(batch, count, hashes) };
+            if !cached {
+                for &hash in hashes.iter() {
+                    prefetch(self.entries.as_ptr().wrapping_add((hash as usize & self.mask) * stride));
+                }
+            }
+            for (row, &hash) in hashes.iter().enumerate() {
+                // SAFETY: as above.
+                entries.push(unsafe {
+                    let key = batch.add(row * width);
+                    match self.locate(stride, key, hash) {
+                        Ok(entry) => entry,
+                        Err(free) => self.insert(layout, key, hash, free)?,
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces `entries` by the entries of `rows` keys, or [`ABSENT`].
+    ///
+    /// # Safety
+    /// As for [`PackedGroups::find_or_insert`].
+    pub(super) unsafe fn find(&self, keys: &[u8], rows: usize, entries: &mut Vec<u32>, hashes: &mut Vec<u64>) {
+        let width = self.shape.width;
+        assert_eq!(keys.len(), rows * width);
+        entries.clear();
+        if self.groups == 0 {
+            entries.resize(rows, ABSENT);
+            return;
+        }
+        let stride = self.entries.bytes() / (self.mask + 1);
+        // SAFETY: the caller's promise; there are as many keys as asserted, and entries are made.
+        unsafe {
+            self.shape.hash_all(keys.as_ptr(), rows, hashes);
+            let found = |(row, &hash): (usize, &u64)| self.locate(stride, keys.as_ptr().add(row * width), hash);
+            entries.extend(hashes.iter().enumerate().map(|row| found(row).unwrap_or(ABSENT)));
+        }
+    }
+
+    /// The entry of one key, or the free slot where its search ended.
+    ///
+    /// # Safety
+    /// `key` must point to a packed key, and its strings must be there.
+    #[inline(always)]
+    unsafe fn locate(&self, stride: usize, key: *const u8, hash: u64) -> Result<u32, usize> {
+        let mut slot = hash as usize & self.mask;
+        loop {
+            // SAFETY: `slot <= mask`, and the region has that many entries of `stride` bytes and more; keys of entries in use
+            // point into the arena.
+            unsafe {
+                let entry = self.entries.as_ptr().add(slot * stride);
+                let held = entry.cast::<u64>().read();
+                if held == hash && self.shape.equal(entry.add(PACKED_HEADER), key) {
+                    return Ok((slot * (stride / 8)) as u32);
+                }
+                if held == 0 {
+                    return Err(slot);
+                }
+            }
+            slot = (slot + 1) & self.mask;
+        }
+    }
+
+    /// Puts a key into a free slot.
+    ///
+    /// # Safety
+    /// As for [`PackedGroups::locate`]; `slot` must be free.
+    #[inline(never)]
+    unsafe fn insert(&mut self, layout: &EntryLayout, key: *const u8, hash: u64, slot: usize) -> Result<u32, Full> {
+        let distance = slot.wrapping_sub(hash as usize) & self.mask;
+        if self.groups >= groups_max(self.mask + 1) || (distance > DISTANCE_MAX && self.groups > self.mask / 4) {
+            return Err(Full);
+        }
+        self.groups += 1;
+        let (stride, initial) = (layout.stride(), layout.initial());
+        // SAFETY: the slot lies in the region; an entry is its hash, its key and as many bytes of accumulators as
+        // `initial` has. Long strings of the key are there, by the caller's promise.
+        unsafe {
+            let entry = self.entries.as_ptr().add(slot * stride);
+            entry.cast::<u64>().write(hash);
+            let held = entry.add(PACKED_HEADER);
+            held.copy_from_nonoverlapping(key, self.shape.width);
+            held.add(self.shape.width).copy_from_nonoverlapping(initial.as_ptr(), initial.len());
+            for &string in &self.shape.strings {
+                if let Some(bytes) = long_string(key.add(string)) {
+                    held.add(string + 8).cast::<*const u8>().write(self.arena.store(bytes));
+                }
+            }
+        }
+        Ok((slot * (stride / 8)) as u32)
+    }
+
+    fn make(&mut self, layout: &EntryLayout, capacity: usize) {
+        debug_assert!(capacity.is_power_of_two());
+        self.entries = Region::zeroed(capacity * layout.stride());
+        assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
+        self.mask = capacity - 1;
+    }
+
+    /// Makes room for `capacity` slots. Entries are read and written in the order of their places.
+    fn grow(&mut self, layout: &EntryLayout, capacity: usize) {
+        let old = std::mem::replace(&mut self.entries, Region::empty());
+        self.make(layout, capacity);
+        let stride = layout.stride();
+        let (from, to) = (old.as_ptr(), self.entries.as_ptr());
+        for slot in 0..old.bytes() / stride {
+            // SAFETY: slots lie within their regions, which are different allocations; the search for a free slot ends, as
+            // there are more slots than groups.
+            unsafe {
+                let entry = from.add(slot * stride);
+                let hash = entry.cast::<u64>().read();
+                if hash == 0 {
+                    continue;
+                }
+                let mut target = hash as usize & self.mask;
+                while to.add(target * stride).cast::<u64>().read() != 0 {
+                    target = (target + 1) & self.mask;
+                }
+                to.add(target * stride).copy_from_nonoverlapping(entry, stride);
+            }
+        }
+    }
+
+    /// Appends the entries in use.
+    pub(super) fn push_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
+        let stride = layout.stride();
+        out.reserve(self.groups);
+        for slot in 0..self.entries.bytes() / stride {
+            // SAFETY: the slot lies within the region.
+            if unsafe { self.entries.as_ptr().add(slot * stride).cast::<u64>().read() } != 0 {
+                out.push((slot * (stride / 8)) as u32);
+            }
+        }
+    }
+
+    /// Forgets all groups, at a cost proportional to what was used.
+    pub(super) fn clear(&mut self, layout: &EntryLayout) {
+        self.expected_groups = self.groups;
+        if is_hardly_used(self.groups, self.mask + 1) {
+            self.make(layout, capacity_for(self.groups));
+        } else {
+            self.entries.clear(0, self.entries.bytes());
+        }
+        self.groups = 0;
+        self.arena.clear();
+    }
+}
+
+impl KeyShape {
+    /// Replaces `hashes` by those of `count` keys.
+    ///
+    /// # Safety
+    /// `keys` must point to that many packed keys, and their strings must be there.
+    unsafe fn hash_all(&self, keys: *const u8, count: usize, hashes: &mut Vec<u64>) {
+        hashes.clear();
+        // SAFETY: the caller's promise; offsets of words and strings lie within a key.
+        unsafe {
+            match (self.width, self.strings.as_slice()) {
+                (8, []) => hashes.extend((0..count).map(|row| hash_word(word(keys.add(row * 8))) | IN_USE)),
+                (16, []) => hashes.extend((0..count).map(|row| {
+                    let key = keys.add(row * 16);
+                    hash_pair(word(key), word(key.add(8))) | IN_USE
+                })),
+                (16, [0]) => hashes.extend((0..count).map(|row| hash_string(keys.add(row * 16)) | IN_USE)),
+                (width, _) => hashes.extend((0..count).map(|row| self.hash(keys.add(row * width)) | IN_USE)),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`KeyShape::hash_all`].
+    unsafe fn hash(&self, key: *const u8) -> u64 {
+        // SAFETY: the caller's promise; offsets of words and strings lie within a key.
+        unsafe {
+            let strings =
+                self.strings.iter().fold(0, |hash, &string| fold(hash ^ hash_string(key.add(string)), !0 >> 7));
+            self.words.iter().fold(strings, |hash, &at| hash_pair(hash, word(key.add(at))))
+        }
+    }
+
+    /// Whether an entry's key is `key`.
+    ///
+    /// # Safety
+    /// Both must point to packed keys whose strings are there.
+    #[inline(always)]
+    unsafe fn equal(&self, held: *const u8, key: *const u8) -> bool {
+        // SAFETY: the caller's promise; all offsets lie within a key.
+        unsafe {
+            let same = |at: usize| word(held.add(at)) == word(key.add(at));
+            match (self.width, self.strings.as_slice()) {
+                (8, []) => same(0),
+                (16, []) => same(0) && same(8),
+                (16, [0]) => same(0) && (same(8) || equal_long(held, key)),
+                _ => {
+                    self.words.iter().all(|&at| same(at))
+                        && self
+                            .strings
+                            .iter()
+                            .all(|&at| same(at) && (same(at + 8) || equal_long(held.add(at), key.add(at))))
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `at` must point to eight bytes.
+#[inline(always)]
+unsafe fn word(at: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { at.cast::<u64>().read_unaligned() }
+}
+
+/// Hash of a packed string.
+///
+/// # Safety
+/// `string` must point to a packed string, whose bytes are there.
+#[inline(always)]
+unsafe fn hash_string(string: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let second = match long_string(string) {
+            None => word(string.add(8)),
+            Some(bytes) => hash_bytes(bytes),
+        };
+        hash_pair(word(string), second)
+    }
+}
+
+/// The bytes of a packed string that does not hold them itself. A NULL is no long string.
+///
+/// # Safety
+/// `string` must point to a packed string, whose bytes are there for as long as the result is used.
+#[inline(always)]
+pub(super) unsafe fn long_string<'a>(string: *const u8) -> Option<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let length = string.cast::<i32>().read_unaligned();
+        if length <= INLINE_LENGTH_MAX as i32 {
+            return None;
+        }
+        let bytes = string.add(8).cast::<*const u8>().read_unaligned();
+        Some(std::slice::from_raw_parts(bytes, length as usize))
+    }
+}
+
+/// Whether two packed strings with the same length and prefix are long and equal.
+///
+/// # Safety
+/// As for [`long_string`], for both.
+#[inline(always)]
+unsafe fn equal_long(left: *const u8, right: *const u8) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (long_string(left), long_string(right)) {
+            (Some(left), Some(right)) => left == right,
+            _ => false,
+        }
+    }
+}

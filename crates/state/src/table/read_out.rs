@@ -1,0 +1,188 @@
+//! Groups as Arrow columns.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayData, ArrayRef, BinaryViewArray, BooleanArray, StringViewArray, make_array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::DataType;
+use pelton_data::aggregate::Accumulate;
+
+use super::{Groups, Table};
+use crate::layout::{KeyLayout, NULL_BIT, PACKED_HEADER, PackedColumn, extreme_type, is_string};
+
+/// Bytes in one buffer of long strings: offsets in views have 31 bits.
+const STRING_BUFFER_BYTES: usize = 1 << 30;
+
+impl Table {
+    /// Key column `key` of the entries, in the type of the key column.
+    ///
+    /// # Panics
+    /// Where there is no such key column, or an entry is not in use.
+    pub fn key_array(&self, key: usize, entries: &[u32]) -> ArrayRef {
+        match self.layout.keys() {
+            KeyLayout::None => panic!("the table has no keys"),
+            KeyLayout::Integer { data_type, .. } => {
+                assert_eq!(key, 0, "the table has one key column");
+                self.integer_keys(data_type, entries)
+            }
+            KeyLayout::Packed { columns, .. } => self.packed_keys(&columns[key], entries),
+        }
+    }
+
+    fn integer_keys(&self, data_type: &DataType, entries: &[u32]) -> ArrayRef {
+        let Groups::Integer(groups) = &self.groups else { unreachable!("integer keys have integer groups") };
+        let keys = entries
+            .iter()
+            .map(|&entry| if groups.is_null(&self.layout, entry) { 0 } else { groups.key(&self.layout, entry) });
+        let valid = BooleanBuffer::collect_bool(entries.len(), |at| !groups.is_null(&self.layout, entries[at]));
+        let nulls = Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0);
+        // Keys are wide: a narrower type is their low bytes.
+        let values: Vec<u8> = match data_type.primitive_width() {
+            Some(1) => keys.map(|key| key as u8).collect(),
+            Some(2) => keys.flat_map(|key| (key as u16).to_le_bytes()).collect(),
+            Some(4) => keys.flat_map(|key| (key as u32).to_le_bytes()).collect(),
+            Some(8) => {
+                return fixed_array(data_type, entries.len(), Buffer::from_vec(keys.collect::<Vec<i64>>()), nulls);
+            }
+            _ => {
+                let values = keys.map(|key| key != 0).collect::<Vec<bool>>();
+                return Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls));
+            }
+        };
+        fixed_array(data_type, entries.len(), aligned(values), nulls)
+    }
+
+    fn packed_keys(&self, column: &PackedColumn, entries: &[u32]) -> ArrayRef {
+        let nulls = column.null_offset.and_then(|null_offset| {
+            let bytes = self.gather(entries, PACKED_HEADER + null_offset, 1);
+            let valid = BooleanBuffer::collect_bool(entries.len(), |at| bytes[at] & NULL_BIT == 0);
+            Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
+        });
+        let offset = PACKED_HEADER + column.offset;
+        if is_string(&column.data_type) {
+            let strings = entries.iter().enumerate().map(|(at, &entry)| {
+                let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(at));
+                (!is_null).then(|| self.packed_string(entry, offset))
+            });
+            return string_array(&column.data_type, strings);
+        }
+        self.value_array(&column.data_type, column.width, offset, entries, nulls)
+    }
+
+    /// The packed string at `offset` inside an entry.
+    fn packed_string(&self, entry: u32, offset: usize) -> &[u8] {
+        let at = entry as usize * 8 + offset;
+        assert!(at + 16 <= self.entries_bytes(), "an entry lies within its table");
+        // SAFETY: the 16 bytes lie within the table, and are a packed string whose bytes, if it is long, are in the arena. Both
+        // are borrowed with the table.
+        unsafe {
+            let string = self.start().add(at);
+            super::packed::long_string(string).unwrap_or_else(|| {
+                std::slice::from_raw_parts(string.add(4), string.cast::<u32>().read_unaligned() as usize)
+            })
+        }
+    }
+
+    /// The values of an accumulator: counts and sums of integers as `Int64`, wide sums as `Decimal128(38, 0)`, sums of floats as
+    /// `Float64`, extremes in their type. An extreme of strings is NULL where no value was seen; others are what
+    /// they were before any value.
+    ///
+    /// # Panics
+    /// Where there is no such accumulator, or an entry is not in use.
+    pub fn accumulator_array(&self, slot: usize, entries: &[u32]) -> ArrayRef {
+        let place = &self.layout.accumulators()[slot];
+        let data_type = match place.accumulator.accumulate {
+            Accumulate::Count | Accumulate::SumInteger => &DataType::Int64,
+            Accumulate::SumWide => &DataType::Decimal128(38, 0),
+            Accumulate::SumFloat => &DataType::Float64,
+            Accumulate::Minimum | Accumulate::Maximum => extreme_type(&place.accumulator),
+        };
+        if is_string(data_type) {
+            return string_array(data_type, entries.iter().map(|&entry| self.extreme(slot, entry)));
+        }
+        self.value_array(data_type, place.width, place.offset, entries, None)
+    }
+
+    fn value_array(
+        &self,
+        data_type: &DataType,
+        width: usize,
+        offset: usize,
+        entries: &[u32],
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
+        let values = self.gather(entries, offset, width);
+        if *data_type == DataType::Boolean {
+            let values = BooleanBuffer::collect_bool(entries.len(), |at| values[at] != 0);
+            return Arc::new(BooleanArray::new(values, nulls));
+        }
+        fixed_array(data_type, entries.len(), aligned(values), nulls)
+    }
+
+    /// `width` bytes at `offset` of each entry.
+    fn gather(&self, entries: &[u32], offset: usize, width: usize) -> Vec<u8> {
+        let bytes = self.entries_bytes();
+        let mut values = Vec::with_capacity(entries.len() * width);
+        for &entry in entries {
+            let at = entry as usize * 8 + offset;
+            assert!(at + width <= bytes, "an entry lies within its table");
+            // SAFETY: the bytes lie within the table, as just checked, and hold no address.
+            values.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start().add(at), width) });
+        }
+        values
+    }
+
+    /// Bytes from the start of the first entry to the end of the last.
+    #[inline(always)]
+    pub(super) fn entries_bytes(&self) -> usize {
+        match &self.groups {
+            Groups::Single { entry, .. } => entry.bytes(),
+            Groups::Integer(groups) => groups.entries_bytes(),
+            Groups::Packed(groups) => groups.entries_bytes(),
+        }
+    }
+}
+
+/// The bytes where any array can have them: vectors of bytes are aligned to nothing.
+fn aligned(values: Vec<u8>) -> Buffer {
+    Buffer::from(values.as_slice())
+}
+
+fn fixed_array(data_type: &DataType, length: usize, values: Buffer, nulls: Option<NullBuffer>) -> ArrayRef {
+    let data = ArrayData::builder(data_type.clone()).len(length).add_buffer(values).nulls(nulls);
+    make_array(data.build().expect("as many values as entries"))
+}
+
+/// An array of the strings, whose bytes are of the type.
+fn string_array<'a>(data_type: &DataType, strings: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> ArrayRef {
+    let length = strings.len();
+    let mut views = Vec::with_capacity(length);
+    let mut valid = Vec::with_capacity(length);
+    let mut buffers = Vec::new();
+    let mut bytes: Vec<u8> = Vec::new();
+    for string in strings {
+        valid.push(string.is_some());
+        let string = string.unwrap_or_default();
+        if string.len() > 12 && bytes.len() + string.len() > STRING_BUFFER_BYTES {
+            buffers.push(Buffer::from_vec(std::mem::take(&mut bytes)));
+        }
+        views.push(arrow::array::make_view(string, buffers.len() as u32, bytes.len() as u32));
+        if string.len() > 12 {
+            bytes.extend_from_slice(string);
+        }
+    }
+    if !bytes.is_empty() {
+        buffers.push(Buffer::from_vec(bytes));
+    }
+    let nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
+    let views = ScalarBuffer::from(views);
+    // SAFETY: views were made from strings that the buffers hold at the places given; bytes of a string type came from arrays of
+    // it, and are as valid as they were there.
+    unsafe {
+        match data_type {
+            DataType::Utf8View => Arc::new(StringViewArray::new_unchecked(views, buffers, nulls)),
+            DataType::BinaryView => Arc::new(BinaryViewArray::new_unchecked(views, buffers, nulls)),
+            other => unreachable!("{other} is no type of strings"),
+        }
+    }
+}
