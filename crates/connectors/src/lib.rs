@@ -8,6 +8,7 @@
 //! generators share) with `nexmark`, `ysb` and `datagen`, `replay` (any source again and again, from memory), `print`, `blackhole`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::TimeColumn;
@@ -30,6 +31,8 @@ mod nexmark;
 
 mod ysb;
 
+mod replay;
+
 mod print;
 
 mod blackhole;
@@ -39,6 +42,7 @@ mod testing;
 
 pub use error::ConnectorError;
 use options::Options;
+use replay::{Replay, ReplaySource};
 
 /// One use of a table, as a source or as a sink.
 #[derive(Debug, Clone)]
@@ -85,6 +89,31 @@ impl Connector {
         options.required("connector", "filesystem")?;
         Ok(options.choice("connector", CONNECTORS)?.expect("a required option is there"))
     }
+
+    /// Whether rows are made rather than read, at a pace of their own.
+    fn is_generator(self) -> bool {
+        matches!(self, Connector::Nexmark | Connector::Ysb)
+    }
+
+    fn open_source(self, request: &TableRequest, options: &Options) -> Result<Box<dyn Source>, ConnectorError> {
+        match self {
+            Connector::Filesystem => filesystem::open_source(request, options),
+            Connector::Nexmark => nexmark::open_source(request, options),
+            Connector::Ysb => ysb::open_source(request, options),
+            Connector::Print => Err(sink_only("print")),
+            Connector::Blackhole => Err(sink_only("blackhole")),
+        }
+    }
+
+    fn is_bounded(self, options: &Options) -> Result<bool, ConnectorError> {
+        match self {
+            Connector::Filesystem => Ok(true),
+            Connector::Nexmark => Ok(nexmark::is_bounded(options)),
+            Connector::Ysb => ysb::is_bounded(options),
+            Connector::Print => Err(sink_only("print")),
+            Connector::Blackhole => Err(sink_only("blackhole")),
+        }
+    }
 }
 
 /// Opens a table for reading.
@@ -93,15 +122,25 @@ impl Connector {
 /// [`ConnectorError`] where the options or columns make no sense to the connector, or the input is not there.
 pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorError> {
     let options = Options::new(&request.options);
-    let source = match Connector::of(&options)? {
-        Connector::Filesystem => filesystem::open_source(request, &options)?,
-        Connector::Nexmark => nexmark::open_source(request, &options)?,
-        Connector::Ysb => ysb::open_source(request, &options)?,
-        Connector::Print => return Err(sink_only("print")),
-        Connector::Blackhole => return Err(sink_only("blackhole")),
+    let connector = Connector::of(&options)?;
+    let Some(replay) = Replay::of(&options, connector.is_generator())? else {
+        let source = connector.open_source(request, &options)?;
+        options.finish()?;
+        return Ok(source);
     };
+    let mut input = request.clone();
+    if connector.is_generator() {
+        input.options.insert("pace".into(), "flat-out".into());
+    }
+    let options = Options::new(&input.options);
+    Replay::acknowledge(&options);
+    let source = Connector::of(&options)?.open_source(&input, &options)?;
     options.finish()?;
-    Ok(source)
+    if !connector.is_bounded(&options)? {
+        return Err(ConnectorError::option("replay", "needs an input that ends: set 'rows'"));
+    }
+    let schema = Arc::new(physical_schema(request)?.project(&request.columns).expect("wanted columns are the table's"));
+    Ok(Box::new(ReplaySource::load(source, request, schema, replay)?))
 }
 
 /// Opens a table for writing.
@@ -127,12 +166,10 @@ pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError
 /// [`ConnectorError`] where the options name no connector or make no sense to it.
 pub fn is_bounded(options: &BTreeMap<String, String>) -> Result<bool, ConnectorError> {
     let options = Options::new(options);
-    match Connector::of(&options)? {
-        Connector::Filesystem => Ok(true),
-        Connector::Nexmark => Ok(nexmark::is_bounded(&options)),
-        Connector::Ysb => ysb::is_bounded(&options),
-        Connector::Print => Err(sink_only("print")),
-        Connector::Blackhole => Err(sink_only("blackhole")),
+    let connector = Connector::of(&options)?;
+    match Replay::of(&options, connector.is_generator())? {
+        Some(replay) => Ok(replay.is_bounded()),
+        None => connector.is_bounded(&options),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use pelton_data::TimeColumn;
 use pelton_runtime::source::{Read, Rows, Source};
 
 use crate::{ConnectorError, TableRequest, declared_schema, open_source, physical_schema};
@@ -23,6 +24,13 @@ pub(crate) fn table(options: &[(&str, &str)], block_rows: usize) -> TableRequest
 pub(crate) fn wanting(mut request: TableRequest, names: &[&str]) -> TableRequest {
     let fields = request.schema.fields();
     request.columns = (0..fields.len()).filter(|&column| names.contains(&fields[column].name().as_str())).collect();
+    request
+}
+
+/// The same table, with the wanted column `name` as its event time.
+pub(crate) fn timed(mut request: TableRequest, name: &str) -> TableRequest {
+    let wanted = request.columns.iter().position(|&column| request.schema.field(column).name() == name).unwrap();
+    request.event_time = TimeColumn::new(wanted, request.schema.field(request.columns[wanted]).data_type());
     request
 }
 

@@ -1,0 +1,319 @@
+//! Any bounded source again and again, from memory: so that measurements are of the engine and not of decoding.
+//!
+//! The input is decoded once, when the table is opened, into blocks of exactly the engine's size (the last one may be
+//! shorter). Each pass hands out the same blocks, later in event time: no row is copied. Several partitions (files) are first
+//! merged by event time.
+//!
+//! | option | default | meaning |
+//! |---|---|---|
+//! | `replay` | – | `memory` |
+//! | `replay.passes` | – | ends after so many passes |
+//! | `replay.duration` | – | ends so long after the first block was taken; without this and `replay.passes`, never |
+//! | `replay.shift` | see below | how much later in event time each pass is than the one before |
+//! | `replay.memory-max` | 16 gb | a larger input is refused |
+//! | `rows-per-second` | flat out | rows released a second. Of a generator this is its rate, and it is replayed flat out unless its `pace` is `real-time` |
+//!
+//! A pass begins one tick of the event-time column after the end of the one before: the shift is the largest event time
+//! less the smallest, plus one tick. For times 1 to n that is n, as in LightSaber's harness. A larger shift leaves a gap; a
+//! smaller one would make rows late and is refused.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::compute::{BatchCoalescer, interleave_record_batch};
+use arrow::datatypes::SchemaRef;
+use pelton_data::block::ticks;
+use pelton_data::{Block, Micros, TimeColumn};
+use pelton_runtime::source::{Decoded, Read, RejectedRow, Rows, Source, SourceError};
+
+use crate::generated::{Pace, positive};
+use crate::options::Options;
+use crate::pace::Pacer;
+use crate::{ConnectorError, TableRequest};
+
+/// Options of replay, in the order of the table above.
+const OPTIONS: [&str; 5] = ["replay", "replay.passes", "replay.duration", "replay.shift", "replay.memory-max"];
+
+const MEMORY_BYTES_MAX_DEFAULT: u64 = 16 << 30;
+
+/// What is asked of a replay.
+#[derive(Debug, Clone)]
+pub(crate) struct Replay {
+    passes: Option<u64>,
+    duration: Option<Duration>,
+    shift: Option<Duration>,
+    memory_bytes_max: u64,
+    rows_per_second: Option<u64>,
+}
+
+impl Replay {
+    /// The replay that the options ask for, if any. `generated` input has a pace of its own.
+    ///
+    /// # Errors
+    /// Where the options make no sense.
+    pub(crate) fn of(options: &Options, generated: bool) -> Result<Option<Replay>, ConnectorError> {
+        if options.choice("replay", &[("memory", ())])?.is_none() {
+            return match OPTIONS.into_iter().find(|&name| options.text(name).is_some()) {
+                Some(name) => Err(ConnectorError::option(name, "needs 'replay' = 'memory'")),
+                None => Ok(None),
+            };
+        }
+        let paced = !generated || Pace::of(options, Pace::FlatOut)? == Pace::RealTime;
+        Ok(Some(Replay {
+            passes: positive(options, "replay.passes")?,
+            duration: options.duration("replay.duration")?,
+            shift: options.duration("replay.shift")?,
+            memory_bytes_max: options.memory_size("replay.memory-max")?.unwrap_or(MEMORY_BYTES_MAX_DEFAULT),
+            rows_per_second: positive(options, "rows-per-second")?.filter(|_| paced),
+        }))
+    }
+
+    /// Whether the replay ends.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.passes.is_some() || self.duration.is_some()
+    }
+
+    /// Makes the options of a replay known where the replayed input's own options are read.
+    pub(crate) fn acknowledge(options: &Options) {
+        OPTIONS.into_iter().for_each(|name| {
+            options.text(name);
+        });
+        options.text("rows-per-second");
+    }
+}
+
+/// Blocks in memory, handed out again and again.
+#[derive(Debug)]
+pub(crate) struct ReplaySource {
+    name: String,
+    blocks: Vec<Block>,
+    shift: Micros,
+    passes: Option<u64>,
+    duration: Option<Duration>,
+    started: Option<Instant>,
+    pacer: Option<Pacer>,
+    /// Reported once, with the first rows.
+    rejected: (Vec<RejectedRow>, u64),
+    pass: u64,
+    /// The block to hand out next, and the first of its rows that has not been.
+    next: (usize, usize),
+    /// Rows handed out so far, for the pacer.
+    rows: u64,
+}
+
+impl ReplaySource {
+    /// Decodes a bounded input to its end.
+    ///
+    /// # Errors
+    /// Where it cannot be decoded or is too large, or the shift does not fit it.
+    pub(crate) fn load(
+        mut input: Box<dyn Source>,
+        request: &TableRequest,
+        schema: SchemaRef,
+        replay: Replay,
+    ) -> Result<ReplaySource, ConnectorError> {
+        let failed = |problem: &dyn std::fmt::Display| ConnectorError::place(&request.name, problem);
+        let mut loaded = Loaded { bytes_max: replay.memory_bytes_max, ..Loaded::default() };
+        for partition in 0..input.partitions() {
+            loaded.partition(input.as_mut(), partition).map_err(|error| failed(&error))?;
+        }
+        let batches = match request.event_time {
+            Some(time) if loaded.partitions.len() > 1 => merged(&loaded.partitions, time, request.block_rows),
+            _ => recut(loaded.partitions.concat(), &schema, request.block_rows),
+        };
+        let blocks: Vec<Block> = batches
+            .and_then(|batches| batches.into_iter().map(|batch| Block::new(batch, request.event_time)).collect())
+            .map_err(|error| failed(&error))?;
+        Ok(ReplaySource {
+            name: request.name.clone(),
+            shift: shift(&blocks, request.event_time, replay.shift)?,
+            blocks,
+            passes: replay.passes,
+            duration: replay.duration,
+            started: None,
+            pacer: replay.rows_per_second.map(|rows| Pacer::new(rows, Duration::from_secs(1))),
+            rejected: (loaded.rejected, loaded.rejected_count),
+            pass: 0,
+            next: (0, 0),
+            rows: 0,
+        })
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let started = *self.started.get_or_insert_with(Instant::now);
+        self.blocks.is_empty()
+            || self.passes.is_some_and(|passes| self.pass >= passes)
+            || self.duration.is_some_and(|duration| started.elapsed() >= duration)
+    }
+
+    /// How much later than at first this pass is.
+    fn shift_of_pass(&self, block: &Block) -> Result<Micros, SourceError> {
+        let shift = i64::try_from(self.pass).ok().and_then(|pass| pass.checked_mul(self.shift));
+        let latest = block.time_range().map_or(0, |range| range.max);
+        shift.filter(|shift| shift.checked_add(latest).is_some()).ok_or_else(|| SourceError::Input {
+            place: self.name.clone(),
+            problem: format!("after {} passes event time no longer fits 64 bits of microseconds", self.pass),
+        })
+    }
+
+    fn advance(&mut self, rows: usize) {
+        self.rows += rows as u64;
+        self.next.1 += rows;
+        if self.next.1 == self.blocks[self.next.0].rows() {
+            self.next = (self.next.0 + 1, 0);
+        }
+        if self.next.0 == self.blocks.len() {
+            self.next = (0, 0);
+            self.pass += 1;
+        }
+    }
+}
+
+impl Source for ReplaySource {
+    fn partitions(&self) -> usize {
+        1
+    }
+
+    fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
+        if self.has_ended() {
+            return Ok(Read::End);
+        }
+        let block = self.blocks[self.next.0].clone();
+        let (first, left) = (self.next.1, block.rows() - self.next.1);
+        let mut rows = left;
+        if let Some(pacer) = &mut self.pacer {
+            match pacer.release(self.rows, left as u64) {
+                Ok(due) => rows = due as usize,
+                Err(wait) => return Ok(Read::Wait(wait)),
+            }
+        }
+        let shift = self.shift_of_pass(&block)?;
+        self.advance(rows);
+        let (rejected, rejected_count) = std::mem::take(&mut self.rejected);
+        Ok(Read::Chunk(Box::new(move || {
+            let block = if rows == block.rows() { block } else { cut(&block, first, rows) };
+            Ok(Decoded { rows: Rows::Block(block.shifted(shift)), rejected, rejected_count })
+        })))
+    }
+}
+
+/// Some of a block's rows: only a paced replay needs fewer than all.
+fn cut(block: &Block, first: usize, rows: usize) -> Block {
+    Block::new(block.to_record_batch().slice(first, rows), block.time_column())
+        .expect("rows of a block are fit for a block")
+}
+
+/// How much later each pass is than the one before, in microseconds.
+fn shift(blocks: &[Block], time: Option<TimeColumn>, asked: Option<Duration>) -> Result<Micros, ConnectorError> {
+    let Some(time) = time else { return Ok(0) };
+    let ranges = || blocks.iter().filter_map(Block::time_range);
+    let (Some(min), Some(max)) = (ranges().map(|range| range.min).min(), ranges().map(|range| range.max).max()) else {
+        return Ok(0);
+    };
+    let tick = time.micros_per_tick;
+    let least = i128::from(max) - i128::from(min) + i128::from(tick);
+    let shift = asked.map_or(least, |asked| asked.as_micros() as i128);
+    if shift < least || shift % i128::from(tick) != 0 {
+        let problem = format!("must be at least what a pass spans, {least} µs, and whole ticks of {tick} µs");
+        return Err(ConnectorError::option("replay.shift", problem));
+    }
+    Micros::try_from(shift).map_err(|_| ConnectorError::option("replay.shift", "must fit 64 bits of microseconds"))
+}
+
+/// What has been decoded so far.
+#[derive(Debug, Default)]
+struct Loaded {
+    partitions: Vec<Vec<RecordBatch>>,
+    bytes: u64,
+    bytes_max: u64,
+    rejected: Vec<RejectedRow>,
+    rejected_count: u64,
+}
+
+impl Loaded {
+    fn partition(&mut self, input: &mut dyn Source, partition: usize) -> Result<(), SourceError> {
+        let mut batches = Vec::new();
+        loop {
+            let chunk = match input.read(partition)? {
+                Read::Chunk(chunk) => chunk,
+                Read::Wait(wait) => {
+                    std::thread::sleep(wait);
+                    continue;
+                }
+                Read::End => break,
+            };
+            let decoded = chunk()?;
+            self.rejected.extend(decoded.rejected);
+            self.rejected_count += decoded.rejected_count;
+            let batch = match decoded.rows {
+                Rows::Batch(batch) => batch,
+                Rows::Block(block) => block.to_record_batch(),
+            };
+            self.bytes += batch.get_array_memory_size() as u64;
+            if self.bytes > self.bytes_max {
+                let problem = format!("takes more than the {} bytes of 'replay.memory-max'", self.bytes_max);
+                return Err(SourceError::Input { place: "replay".into(), problem });
+            }
+            batches.push(batch);
+        }
+        self.partitions.push(batches);
+        Ok(())
+    }
+}
+
+type Batches = Result<Vec<RecordBatch>, arrow::error::ArrowError>;
+
+/// The same rows in batches of exactly `block_rows`, but for the last.
+fn recut(batches: Vec<RecordBatch>, schema: &SchemaRef, block_rows: usize) -> Batches {
+    let is_cut = |(index, batch): (usize, &RecordBatch)| {
+        batch.num_rows() == block_rows || index + 1 == batches.len() && (1..block_rows).contains(&batch.num_rows())
+    };
+    if batches.iter().enumerate().all(is_cut) {
+        return Ok(batches);
+    }
+    let mut coalescer = BatchCoalescer::new(schema.clone(), block_rows);
+    let mut cut = Vec::new();
+    for batch in batches {
+        coalescer.push_batch(batch)?;
+        cut.extend(std::iter::from_fn(|| coalescer.next_completed_batch()));
+    }
+    coalescer.finish_buffered_batch()?;
+    cut.extend(coalescer.next_completed_batch());
+    Ok(cut)
+}
+
+/// The rows of all partitions in batches of `block_rows`, always taking next the row of the partition whose next row is
+/// earliest: rows of a partition keep their order, and partitions in order come out in order.
+fn merged(partitions: &[Vec<RecordBatch>], time: TimeColumn, block_rows: usize) -> Batches {
+    let starts: Vec<usize> = partitions
+        .iter()
+        .scan(0, |start, partition| Some(std::mem::replace(start, *start + partition.len())))
+        .collect();
+    let batches: Vec<&RecordBatch> = partitions.iter().flatten().collect();
+    let times: Vec<Int64Array> = batches.iter().map(|batch| ticks(batch.column(time.index))).collect();
+    // Of each partition the next row: its time, its batch and its place there.
+    let next = |partition: usize, mut batch: usize, mut row: usize| {
+        let end = starts[partition] + partitions[partition].len();
+        while batch < end && row == times[batch].len() {
+            (batch, row) = (batch + 1, 0);
+        }
+        (batch < end).then(|| Reverse((times[batch].value(row), partition, batch, row)))
+    };
+    let mut heads: BinaryHeap<_> = (0..partitions.len()).filter_map(|p| next(p, starts[p], 0)).collect();
+    let mut merged = Vec::new();
+    let mut places = Vec::with_capacity(block_rows);
+    while let Some(Reverse((_, partition, batch, row))) = heads.pop() {
+        places.push((batch, row));
+        heads.extend(next(partition, batch, row + 1));
+        if places.len() == block_rows || heads.is_empty() {
+            merged.push(interleave_record_batch(&batches, &places)?);
+            places.clear();
+        }
+    }
+    Ok(merged)
+}
+
+#[cfg(test)]
+mod tests;
