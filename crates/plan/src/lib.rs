@@ -1,7 +1,8 @@
 //! SQL text to logical plan to pipelines.
 //!
 //! A query's life begins here as text. [`parse`](mod@parse) turns a script into statements, each of which knows its place;
-//! DDL statements become entries of the [`catalog`], whose columns have the [`types`] declared.
+//! DDL statements become entries of the [`catalog`], whose columns have the [`types`] declared. [`query`] plans queries and
+//! inserts against the catalogue: what comes out are [`pipeline`]s.
 
 pub mod error;
 
@@ -13,6 +14,11 @@ pub mod catalog;
 
 pub mod pipeline;
 
+pub mod query;
+
+pub mod explain;
+
 pub use catalog::{Catalog, Relation, Table};
 pub use error::{Place, PlanError, PlanErrorKind};
 pub use parse::{Parsed, Statement, parse};
+pub use query::{Planned, plan, plan_statements};

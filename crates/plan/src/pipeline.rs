@@ -42,9 +42,13 @@ pub enum StreamRef {
 pub struct SourceUse {
     /// Name in the catalogue.
     pub table: String,
-    /// Indices into the table's physical columns that some pipeline touches, ascending; the event-time column is always among them.
+    /// Indices into the table's physical columns that some pipeline touches, ascending, at least one. The event-time column
+    /// is among them where windows are cut by it.
     pub columns: Vec<usize>,
-    /// The blocks' schema: physical columns of `columns`, then none else. Computed columns are expressions in pipelines.
+    /// An event time that is a computed column (`ts AS TO_TIMESTAMP(text)`): an expression over the physical columns of
+    /// `columns`, whose value is appended to them when rows are decoded. Other computed columns are expressions in pipelines.
+    pub computed_time: Option<Arc<dyn PhysicalExpr>>,
+    /// The blocks' schema: physical columns of `columns`, then the computed event time, then the processing time.
     pub schema: SchemaRef,
     /// How rows are placed in time.
     pub time: TimeSource,

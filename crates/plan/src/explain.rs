@@ -1,0 +1,215 @@
+//! Plans as people read them: EXPLAIN prints these, and golden tests keep them.
+
+use std::fmt::{self, Display, Write};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_physical_expr::PhysicalExpr;
+use pelton_data::aggregate::{Accumulate, Accumulator};
+
+use crate::pipeline::{
+    OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window, WindowAggregate,
+    WindowColumn,
+};
+use crate::query::{Length, Planned};
+use crate::types::SqlType;
+
+/// The logical plans of all statements, each under where its rows go.
+pub fn logical_plans(planned: &Planned) -> String {
+    let mut text = String::new();
+    for (target, plan) in &planned.logical {
+        let target = match target {
+            OutputTarget::Result => "result".to_string(),
+            OutputTarget::Table(table) => format!("table {table}"),
+        };
+        let _ = writeln!(text, "{target}");
+        for line in plan.display_indent().to_string().lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    text
+}
+
+/// Sources, lookups, pipelines, windows and outputs of a program.
+pub fn pipelines(program: &Program) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_program(&mut text, program, "");
+    text
+}
+
+/// An expression as SQL, without the column indices that only kernels need.
+pub fn expression(expression: &dyn PhysicalExpr) -> impl Display + '_ {
+    struct Sql<'a>(&'a dyn PhysicalExpr);
+    impl Display for Sql<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.fmt_sql(f)
+        }
+    }
+    Sql(expression)
+}
+
+fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Result {
+    for (number, source) in program.sources.iter().enumerate() {
+        write_source(text, number, source, indent)?;
+    }
+    for (number, lookup) in program.lookups.iter().enumerate() {
+        let keys: Vec<&str> = lookup.keys.iter().map(|key| lookup.schema.field(*key).name().as_str()).collect();
+        writeln!(text, "{indent}lookup {number}: by {}, loaded from", keys.join(", "))?;
+        write_program(text, &lookup.program, &format!("{indent}  "))?;
+    }
+    for (number, pipeline) in program.pipelines.iter().enumerate() {
+        write_pipeline(text, number, pipeline, program, indent)?;
+    }
+    for (number, window) in program.windows.iter().enumerate() {
+        write_window(text, number, window, indent)?;
+    }
+    for (number, output) in program.outputs.iter().enumerate() {
+        let target = match &output.target {
+            OutputTarget::Result => "result".to_string(),
+            OutputTarget::Table(table) => format!("table {table}"),
+        };
+        let inputs: Vec<String> = output.inputs.iter().map(|input| stream(*input)).collect();
+        writeln!(text, "{indent}output {number}: {target} from {}", inputs.join(", "))?;
+        writeln!(text, "{indent}  columns {}", fields(&output.schema))?;
+    }
+    Ok(())
+}
+
+fn write_source(text: &mut String, number: usize, source: &SourceUse, indent: &str) -> fmt::Result {
+    writeln!(text, "{indent}source {number}: table {}", source.table)?;
+    writeln!(text, "{indent}  columns {}", fields(&source.schema))?;
+    match source.time {
+        TimeSource::None => Ok(()),
+        TimeSource::Event { column, delay } => {
+            let name = source.schema.field(column).name();
+            match &source.computed_time {
+                Some(computed) => {
+                    writeln!(
+                        text,
+                        "{indent}  event time {name} = {}, watermark {name} - {}",
+                        expression(computed.as_ref()),
+                        Length(delay)
+                    )
+                }
+                None => writeln!(text, "{indent}  event time {name}, watermark {name} - {}", Length(delay)),
+            }
+        }
+        TimeSource::Processing { column } => {
+            writeln!(text, "{indent}  processing time {}", source.schema.field(column).name())
+        }
+    }
+}
+
+fn write_pipeline(
+    text: &mut String,
+    number: usize,
+    pipeline: &Pipeline,
+    program: &Program,
+    indent: &str,
+) -> fmt::Result {
+    let target = match &pipeline.target {
+        Target::Stream { .. } => "rows".to_string(),
+        Target::Window { window, .. } => format!("window {window}"),
+    };
+    writeln!(text, "{indent}pipeline {number}: {} to {target}", stream(pipeline.input))?;
+    for step in &pipeline.steps {
+        match step {
+            Step::Filter(predicate) => writeln!(text, "{indent}  filter {}", expression(predicate.as_ref()))?,
+            Step::Lookup { table, keys, keep_unmatched, columns, .. } => {
+                let lookup = &program.lookups[*table];
+                let pairs = keys.iter().zip(&lookup.keys);
+                let pairs = pairs.map(|(key, column)| {
+                    format!("{} = {}", expression(key.as_ref()), lookup.schema.field(*column).name())
+                });
+                let on = pairs.collect::<Vec<_>>().join(" and ");
+                let added: Vec<&str> =
+                    columns.iter().map(|column| lookup.schema.field(*column).name().as_str()).collect();
+                let kept = if *keep_unmatched { ", keeps unmatched rows" } else { "" };
+                let adds = if added.is_empty() { String::new() } else { format!(", adds {}", added.join(", ")) };
+                writeln!(text, "{indent}  lookup {table} on {on}{adds}{kept}")?;
+            }
+        }
+    }
+    match &pipeline.target {
+        Target::Stream { columns, schema } => {
+            for (column, field) in columns.iter().zip(schema.fields()) {
+                writeln!(text, "{indent}  {} = {}", field.name(), expression(column.as_ref()))?;
+            }
+        }
+        Target::Window { window, keys, arguments } => {
+            for (number, key) in keys.iter().enumerate() {
+                writeln!(text, "{indent}  key {number} = {}", expression(key.as_ref()))?;
+            }
+            let accumulators = &program.windows[*window].accumulators;
+            for (number, (accumulator, argument)) in accumulators.iter().zip(arguments).enumerate() {
+                writeln!(text, "{indent}  accumulator {number} = {}", accumulation(accumulator, argument.as_ref()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_window(text: &mut String, number: usize, window: &WindowAggregate, indent: &str) -> fmt::Result {
+    match window.window {
+        Window::Tumbling { size, offset: 0 } => writeln!(text, "{indent}window {number}: tumbling {}", Length(size))?,
+        Window::Tumbling { size, offset } => {
+            writeln!(text, "{indent}window {number}: tumbling {}, offset {}", Length(size), Length(offset))?;
+        }
+        Window::Global => writeln!(text, "{indent}window {number}: all rows, once they have ended")?,
+    }
+    for (column, field) in window.columns.iter().zip(window.schema.fields()) {
+        writeln!(text, "{indent}  {} = {}", self::field(field), window_column(column))?;
+    }
+    Ok(())
+}
+
+fn stream(stream: StreamRef) -> String {
+    match stream {
+        StreamRef::Source(number) => format!("source {number}"),
+        StreamRef::Pipeline(number) => format!("pipeline {number}"),
+        StreamRef::Window(number) => format!("window {number}"),
+    }
+}
+
+fn window_column(column: &WindowColumn) -> String {
+    match column {
+        WindowColumn::Start => "start".to_string(),
+        WindowColumn::End => "end".to_string(),
+        WindowColumn::Time => "last millisecond".to_string(),
+        WindowColumn::Key(key) => format!("key {key}"),
+        WindowColumn::Value { accumulator, count: None } => format!("accumulator {accumulator}"),
+        WindowColumn::Value { accumulator, count: Some(count) } => {
+            format!("accumulator {accumulator}, NULL where accumulator {count} is 0")
+        }
+        WindowColumn::Mean { sum, count } => format!("accumulator {sum} / accumulator {count}"),
+    }
+}
+
+fn accumulation(accumulator: &Accumulator, argument: Option<&Arc<dyn PhysicalExpr>>) -> String {
+    let name = match accumulator.accumulate {
+        Accumulate::Count => "count",
+        Accumulate::SumInteger => "sum",
+        Accumulate::SumWide => "sum in 128 bits",
+        Accumulate::SumFloat => "sum of floats",
+        Accumulate::Minimum => "minimum",
+        Accumulate::Maximum => "maximum",
+    };
+    match argument {
+        Some(argument) => format!("{name} of {}", expression(argument.as_ref())),
+        None => format!("{name} of rows"),
+    }
+}
+
+fn fields(schema: &Schema) -> String {
+    schema.fields().iter().map(|own| field(own)).collect::<Vec<_>>().join(", ")
+}
+
+fn field(field: &Field) -> String {
+    let coded = if matches!(field.data_type(), DataType::Dictionary(..)) { " in codes" } else { "" };
+    let data_type = match SqlType::from_arrow(field.data_type()) {
+        Some(sql_type) => sql_type.to_string(),
+        None => field.data_type().to_string(),
+    };
+    format!("{} {data_type}{coded}{}", field.name(), if field.is_nullable() { "" } else { " NOT NULL" })
+}

@@ -1,0 +1,469 @@
+//! Aggregations: which windows they run over, and what is kept for each group.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion_common::Result;
+use datafusion_expr::logical_plan::Aggregate;
+use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use pelton_data::aggregate::{Accumulate, Accumulator};
+
+use super::context::external;
+use super::diagnose::sql_name;
+use super::draft::{
+    Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_type, without_dictionary_cast,
+};
+use super::lower::{Lowering, materialize, simplify};
+use super::window::{WINDOW_COLUMNS, window_fields};
+use crate::error::PlanError;
+use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
+
+/// What a grouping expression is.
+#[derive(Debug, Clone, PartialEq)]
+enum Group {
+    /// `window_start`, `window_end` or `window_time`, by its position in [`WINDOW_COLUMNS`].
+    Bound(usize),
+    /// The same value for all rows.
+    Constant(Expr),
+    /// Anything else.
+    Key(Expr),
+}
+
+/// An aggregation while its accumulators are collected.
+struct Collector {
+    branches: Vec<Branch>,
+    /// Whether a result may stand for no rows at all.
+    may_be_empty: bool,
+    accumulators: Vec<Accumulator>,
+    /// One argument for each branch, one list for each accumulator.
+    arguments: Vec<Vec<Option<Expr>>>,
+}
+
+impl Lowering<'_> {
+    /// An aggregation; `plan` is the plan that consists of it.
+    pub(super) fn aggregate(&mut self, plan: &LogicalPlan, aggregate: &Aggregate) -> Result<Relation> {
+        if let Some((_, relation)) = self.draft.aggregates.iter().find(|(known, _)| known == plan) {
+            return Ok(relation.clone());
+        }
+        let input = self.relation(&aggregate.input)?;
+        let schema = aggregate.input.schema();
+        let mut groups = Vec::new();
+        for branch in &input.branches {
+            let group = |expression| Ok((expression, simplify(branch.substitute(expression, schema)?, &branch.scope)?));
+            let expressions: Vec<_> = aggregate.group_expr.iter().map(group).collect::<Result<_>>()?;
+            groups.push(expressions.into_iter().map(|(_, group)| group).collect::<Vec<_>>());
+        }
+        let mut aggregates = Vec::new();
+        for expression in &aggregate.aggr_expr {
+            let substituted = input.branches.iter().map(|branch| branch.substitute(expression, schema));
+            aggregates.push(substituted.collect::<Result<Vec<_>>>()?);
+        }
+        let fields = aggregate.schema.fields().iter().cloned().collect();
+        let relation = self.group(input, groups, aggregates, fields)?;
+        self.draft.aggregates.push((plan.clone(), relation.clone()));
+        Ok(relation)
+    }
+
+    /// `SELECT DISTINCT`: groups by all columns.
+    pub(super) fn distinct(&mut self, input: &LogicalPlan) -> Result<Relation> {
+        let relation = self.relation(input)?;
+        let groups = relation.branches.iter().map(|branch| branch.columns.clone()).collect();
+        self.group(relation, groups, Vec::new(), input.schema().fields().iter().cloned().collect())
+    }
+
+    /// Groups rows. `groups` holds the grouping expressions of each branch; `aggregates` for each aggregate one expression
+    /// a branch; `fields` are the result's.
+    fn group(
+        &mut self,
+        input: Relation,
+        groups: Vec<Vec<Expr>>,
+        aggregates: Vec<Vec<Expr>>,
+        fields: Vec<FieldRef>,
+    ) -> Result<Relation> {
+        let (window, groups) = self.window_of(&input, groups)?;
+        let keys: Vec<usize> = (0..groups[0].len()).filter(|g| matches!(groups[0][*g], Group::Key(_))).collect();
+        let may_be_empty = window == Window::Global && keys.is_empty();
+        let mut collector = Collector::new(input.branches, may_be_empty);
+        let mut names = Names::default();
+        let mut columns = Vec::new();
+        let mut window_fields = Vec::new();
+        let mut results = Vec::new();
+        for (index, field) in fields[..groups[0].len()].iter().enumerate() {
+            let (window_column, nullable) = match &groups[0][index] {
+                Group::Constant(value) => {
+                    results.push(value.clone());
+                    continue;
+                }
+                Group::Bound(0) => (WindowColumn::Start, false),
+                Group::Bound(1) => (WindowColumn::End, false),
+                Group::Bound(_) => (WindowColumn::Time, false),
+                Group::Key(_) => {
+                    let key = keys.iter().position(|key| *key == index).expect("a key");
+                    (WindowColumn::Key(key), collector.is_nullable(groups.iter().map(|group| group[index].key())))
+                }
+            };
+            let name = names.unique(field.name());
+            let data_type = held_type(field.data_type()).unwrap_or_else(|| field.data_type().clone());
+            results.push(result(&name, &data_type, field));
+            columns.push(window_column);
+            window_fields.push(Field::new(name, data_type, nullable));
+        }
+        for (expressions, field) in aggregates.into_iter().zip(&fields[groups[0].len()..]) {
+            let (window_column, data_type, nullable) = self.window_value(&mut collector, expressions, field)?;
+            let name = names.unique(field.name());
+            results.push(result(&name, &data_type, field));
+            columns.push(window_column);
+            window_fields.push(Field::new(name, data_type, nullable));
+        }
+        let time_column = columns.iter().position(|column| *column == WindowColumn::Time);
+        let key_fields = keys.iter().map(|key| {
+            let nullable = collector.is_nullable(groups.iter().map(|group| group[*key].key()));
+            let data_type = held_type(fields[*key].data_type()).unwrap_or_else(|| fields[*key].data_type().clone());
+            Arc::new(Field::new(fields[*key].name(), data_type, nullable))
+        });
+        let index = self.draft.windows.len();
+        self.draft.windows.push(WindowAggregate {
+            window,
+            keys: key_fields.collect(),
+            accumulators: collector.accumulators.clone(),
+            columns,
+            schema: Arc::new(Schema::new(window_fields)),
+            time_column,
+        });
+        self.feed_window(index, collector, &groups)?;
+        let stream = StreamRef::Window(index);
+        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+        branch.columns = results;
+        Ok(Relation { branches: vec![branch] })
+    }
+
+    /// Ends the branches in a window.
+    fn feed_window(&mut self, window: usize, collector: Collector, groups: &[Vec<Group>]) -> Result<()> {
+        for (number, branch) in collector.branches.into_iter().enumerate() {
+            let keys = groups[number].iter().filter_map(|group| match group {
+                Group::Key(key) => Some(without_dictionary_cast(key.clone(), &branch.scope)),
+                Group::Bound(_) | Group::Constant(_) => None,
+            });
+            let keys = keys.collect::<Result<_>>()?;
+            let arguments = collector.arguments.iter().map(|arguments| arguments[number].clone()).collect();
+            let time = branch.tumble.map(|tumble| tumble.time);
+            let target = TargetDraft::Window { window, keys, arguments, time };
+            let Branch { input, scope, steps, .. } = branch;
+            self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
+        }
+        Ok(())
+    }
+
+    /// The windows that groups are formed in, and what each grouping expression of each branch is.
+    fn window_of(&mut self, input: &Relation, groups: Vec<Vec<Expr>>) -> Result<(Window, Vec<Vec<Group>>)> {
+        let mut windows = Vec::new();
+        let mut classified = Vec::new();
+        for (branch, expressions) in input.branches.iter().zip(groups) {
+            let bounds: Vec<_> = expressions.iter().map(|expression| self.bound(branch, expression)).collect();
+            let has = |wanted: usize| bounds.iter().flatten().any(|(_, bound)| *bound == wanted);
+            let is_windowed = has(0) && has(1);
+            if has(0) != has(1) {
+                let lacking = WINDOW_COLUMNS[usize::from(has(0))];
+                let message = format!("GROUP BY of a window lacks {lacking}");
+                let hint = "group by both window_start and window_end";
+                return Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)));
+            }
+            windows.push(bounds.iter().flatten().map(|(window, _)| *window).find(|_| is_windowed));
+            let pairs = expressions.into_iter().zip(bounds);
+            let groups = pairs.map(|(expression, bound)| match bound {
+                Some((_, bound)) if is_windowed => Ok(Group::Bound(bound)),
+                _ => match simplify(materialize(expression, branch)?, &branch.scope)? {
+                    constant @ Expr::Literal(..) => Ok(Group::Constant(constant)),
+                    key => {
+                        let data_type = key.get_type(branch.scope.as_ref())?;
+                        let held = held_type(&data_type).ok_or_else(|| self.refused_key(&data_type))?;
+                        Ok(Group::Key(cast_to(key, &held, &branch.scope)?))
+                    }
+                },
+            });
+            classified.push(groups.collect::<Result<Vec<_>>>()?);
+        }
+        let window = self.one_window(input, &windows)?;
+        self.align(input, &mut classified)?;
+        if window != Window::Global {
+            for branch in input.branches.iter().filter(|branch| branch.tumble.is_none()) {
+                self.ensure_time_column(branch.input);
+            }
+        }
+        Ok((window, classified))
+    }
+
+    fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
+        let construct = format!("grouping by a value of type {}", sql_name(data_type));
+        external(PlanError::unsupported(self.landmarks.grouping, construct, "cast it to STRING or a number"))
+    }
+
+    /// The window, and which of its bounds, that a grouping expression is.
+    fn bound(&self, branch: &Branch, expression: &Expr) -> Option<(Window, usize)> {
+        let Expr::Column(name) = expression else { return None };
+        if let Some(tumble) = &branch.tumble {
+            let is_bound = name.relation.as_ref().is_some_and(|relation| relation.table() == WINDOW);
+            let bound = WINDOW_COLUMNS.iter().position(|column| *column == name.name).filter(|_| is_bound)?;
+            return Some((Window::Tumbling { size: tumble.size, offset: tumble.offset }, bound));
+        }
+        match self.draft.window_column(branch.input, expression)? {
+            (Window::Global, _) => None,
+            (window, WindowColumn::Start) => Some((window, 0)),
+            (window, WindowColumn::End) => Some((window, 1)),
+            (window, WindowColumn::Time) => Some((window, 2)),
+            _ => None,
+        }
+    }
+
+    fn one_window(&self, input: &Relation, windows: &[Option<Window>]) -> Result<Window> {
+        let first = windows[0];
+        if windows.iter().any(|window| *window != first) {
+            let message = "the parts of a UNION ALL are cut into different windows";
+            let hint = "give all parts the same TUMBLE, or cut windows after the UNION ALL";
+            return Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)));
+        }
+        if let Some(window) = first {
+            return Ok(window);
+        }
+        if self.draft.is_bounded(input) {
+            return Ok(Window::Global);
+        }
+        let construct = "grouping without a window over an unbounded table";
+        let hint = "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND)) \
+                    and GROUP BY window_start, window_end";
+        Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)))
+    }
+
+    /// Makes a grouping expression a key in all branches where it is one, or another constant, in any.
+    fn align(&self, input: &Relation, groups: &mut [Vec<Group>]) -> Result<()> {
+        for index in 0..groups[0].len() {
+            let first = groups[0][index].clone();
+            if groups
+                .iter()
+                .all(|group| group[index] == first || matches!((&group[index], &first), (Group::Key(_), Group::Key(_))))
+            {
+                continue;
+            }
+            for (group, branch) in groups.iter_mut().zip(&input.branches) {
+                group[index] = match &group[index] {
+                    Group::Constant(value) => Group::Key(value.clone()),
+                    Group::Bound(bound) => {
+                        let name = WINDOW_COLUMNS[*bound];
+                        Group::Key(materialize(column(WINDOW, name), branch)?)
+                    }
+                    key => key.clone(),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// A window over a window's rows needs their event time.
+    fn ensure_time_column(&mut self, stream: StreamRef) {
+        let StreamRef::Window(index) = stream else { return };
+        let window = &mut self.draft.windows[index];
+        if window.time_column.is_some() {
+            return;
+        }
+        let [_, _, time] = window_fields(&DataType::Null);
+        let mut fields = window.schema.fields().to_vec();
+        let mut names = Names::default();
+        for field in &fields {
+            names.unique(field.name());
+        }
+        fields.push(Arc::new(time.as_ref().clone().with_name(names.unique(time.name()))));
+        window.time_column = Some(window.columns.len());
+        window.columns.push(WindowColumn::Time);
+        window.schema = Arc::new(Schema::new(fields));
+    }
+
+    /// The accumulators of one aggregate, and the column, its type and whether it may be NULL, that they give.
+    fn window_value(
+        &self,
+        collector: &mut Collector,
+        expressions: Vec<Expr>,
+        field: &Field,
+    ) -> Result<(WindowColumn, DataType, bool)> {
+        let mut function = String::new();
+        let mut arguments = Vec::new();
+        for expression in expressions {
+            let Expr::AggregateFunction(call) = expression else { unreachable!("an aggregate is a function") };
+            function = call.func.name().to_string();
+            arguments.push(call.params.args.into_iter().next());
+        }
+        let arguments = collector.arguments_of(arguments, matches!(function.as_str(), "sum" | "avg"))?;
+        let refused = |data_type: &DataType| {
+            let shown = sql_name(data_type);
+            let construct = format!("{} of {shown}", function.to_uppercase());
+            let hint = "cast the argument to a number";
+            external(PlanError::unsupported(self.landmarks.grouping, construct, hint))
+        };
+        let Some(data_type) = collector.type_of(&arguments)? else {
+            let count = collector.add(Accumulate::Count, arguments)?;
+            return Ok((WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false));
+        };
+        let nullable = collector.may_be_empty || collector.is_nullable(arguments.iter().flatten());
+        match function.as_str() {
+            "count" => {
+                let count = collector.count_of(&arguments)?;
+                Ok((WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false))
+            }
+            "avg" => {
+                let sum = sum_of(&data_type, true).ok_or_else(|| refused(&data_type))?;
+                let count = collector.count_of(&arguments)?;
+                let sum = collector.add(sum, arguments)?;
+                Ok((WindowColumn::Mean { sum, count }, field.data_type().clone(), nullable))
+            }
+            name => {
+                let accumulate = match name {
+                    "sum" => sum_of(&data_type, false).ok_or_else(|| refused(&data_type))?,
+                    "min" => Accumulate::Minimum,
+                    "max" => Accumulate::Maximum,
+                    other => unreachable!("the aggregate {other} is not offered to the planner"),
+                };
+                if name != "sum" && !has_extremes(&data_type) {
+                    return Err(refused(&data_type));
+                }
+                let count = if nullable { Some(collector.count_of(&arguments)?) } else { None };
+                let accumulator = collector.add(accumulate, arguments)?;
+                let is_wrapping = accumulate == Accumulate::SumInteger;
+                let data_type = if is_wrapping { DataType::Int64 } else { field.data_type().clone() };
+                Ok((WindowColumn::Value { accumulator, count }, data_type, nullable))
+            }
+        }
+    }
+}
+
+/// The column `name` of a window's rows as a value of the type that the plan gives it.
+fn result(name: &str, data_type: &DataType, planned: &Field) -> Expr {
+    let value = column(INPUT, name);
+    if data_type == planned.data_type() {
+        value
+    } else {
+        Expr::Cast(Cast::new(Box::new(value), planned.data_type().clone()))
+    }
+}
+
+/// How values of a type are summed: means of 64-bit integers must not wrap around on the way.
+fn sum_of(data_type: &DataType, for_mean: bool) -> Option<Accumulate> {
+    match data_type {
+        DataType::Int64 if for_mean => Some(Accumulate::SumWide),
+        other if other.is_signed_integer() => Some(Accumulate::SumInteger),
+        DataType::Float32 | DataType::Float64 => Some(Accumulate::SumFloat),
+        DataType::Decimal128(..) => Some(Accumulate::SumWide),
+        _ => None,
+    }
+}
+
+/// The integer, and its type, that was cast for a sum or a mean.
+fn integer_under_cast(argument: &Expr, branch: &Branch) -> Option<(Expr, DataType)> {
+    let Expr::Cast(cast) = argument else { return None };
+    let data_type = cast.expr.get_type(branch.scope.as_ref()).ok()?;
+    let is_wider = matches!(cast.field.data_type(), DataType::Int64 | DataType::Float64);
+    (is_wider && data_type.is_signed_integer()).then(|| (cast.expr.as_ref().clone(), data_type))
+}
+
+fn has_extremes(data_type: &DataType) -> bool {
+    data_type.is_signed_integer()
+        || matches!(
+            data_type,
+            DataType::Float32
+                | DataType::Float64
+                | DataType::Decimal128(..)
+                | DataType::Date32
+                | DataType::Timestamp(..)
+                | DataType::Utf8View
+        )
+}
+
+impl Group {
+    fn key(&self) -> &Expr {
+        match self {
+            Group::Key(key) => key,
+            other => unreachable!("{other:?} is a key in another branch"),
+        }
+    }
+}
+
+impl Collector {
+    fn new(branches: Vec<Branch>, may_be_empty: bool) -> Collector {
+        Collector { branches, may_be_empty, accumulators: Vec::new(), arguments: Vec::new() }
+    }
+
+    /// Whether any branch's expression may be NULL.
+    fn is_nullable<'e>(&self, expressions: impl Iterator<Item = &'e Expr>) -> bool {
+        let mut pairs = self.branches.iter().zip(expressions);
+        pairs.any(|(branch, expression)| expression.nullable(branch.scope.as_ref()).unwrap_or(true))
+    }
+
+    /// Arguments in the form that accumulators share: integers that are summed come without the cast that DataFusion's
+    /// functions ask for.
+    fn arguments_of(&self, arguments: Vec<Option<Expr>>, is_sum: bool) -> Result<Vec<Option<Expr>>> {
+        let mut simplified = Vec::new();
+        for (branch, argument) in self.branches.iter().zip(arguments) {
+            let Some(argument) = argument else { return Ok(vec![None; self.branches.len()]) };
+            let argument = simplify(materialize(argument, branch)?, &branch.scope)?;
+            let data_type = argument.get_type(branch.scope.as_ref())?;
+            let held = held_type(&data_type).unwrap_or(data_type);
+            simplified.push(cast_to(argument, &held, &branch.scope)?);
+        }
+        if is_sum {
+            let pairs = self.branches.iter().zip(&simplified);
+            let uncast: Option<Vec<_>> = pairs.map(|(branch, argument)| integer_under_cast(argument, branch)).collect();
+            if let Some(uncast) = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1))
+            {
+                simplified = uncast.into_iter().map(|(argument, _)| argument).collect();
+            }
+        }
+        Ok(simplified.into_iter().map(Some).collect())
+    }
+
+    fn type_of(&self, arguments: &[Option<Expr>]) -> Result<Option<DataType>> {
+        let Some(argument) = &arguments[0] else { return Ok(None) };
+        Ok(Some(argument.get_type(self.branches[0].scope.as_ref())?))
+    }
+
+    fn count_of(&mut self, arguments: &[Option<Expr>]) -> Result<usize> {
+        if self.is_nullable(arguments.iter().flatten()) {
+            self.add(Accumulate::Count, arguments.to_vec())
+        } else {
+            self.add(Accumulate::Count, vec![None; self.branches.len()])
+        }
+    }
+
+    fn add(&mut self, accumulate: Accumulate, arguments: Vec<Option<Expr>>) -> Result<usize> {
+        let argument_type = self.type_of(&arguments)?;
+        let argument_nullable = self.is_nullable(arguments.iter().flatten());
+        let accumulator = Accumulator { accumulate, argument_type, argument_nullable };
+        let bare = self.branches.iter().zip(arguments).map(|(branch, argument)| {
+            argument.map(|argument| without_dictionary_cast(argument, &branch.scope)).transpose()
+        });
+        let arguments: Vec<Option<Expr>> = bare.collect::<Result<_>>()?;
+        let known = self.accumulators.iter().zip(&self.arguments);
+        let mut known = known.map(|(accumulator, arguments)| (accumulator, arguments));
+        if let Some(index) = known.position(|known| known == (&accumulator, &arguments)) {
+            return Ok(index);
+        }
+        self.accumulators.push(accumulator);
+        self.arguments.push(arguments);
+        Ok(self.accumulators.len() - 1)
+    }
+}
+
+/// Names that are taken.
+#[derive(Default)]
+pub(super) struct Names(Vec<String>);
+
+impl Names {
+    /// `name`, with a number behind it where it is taken.
+    pub fn unique(&mut self, name: &str) -> String {
+        let mut candidate = name.to_string();
+        let mut number = 0;
+        while self.0.contains(&candidate) {
+            candidate = format!("{name}{number}");
+            number += 1;
+        }
+        self.0.push(candidate.clone());
+        candidate
+    }
+}

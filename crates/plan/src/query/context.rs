@@ -1,0 +1,278 @@
+//! What DataFusion's planner asks about names: tables, views, functions.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{DFSchema, DataFusionError, Result, TableReference};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF, ident,
+};
+use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use pelton_data::column::logical_type;
+use sqlparser::ast::Statement;
+
+use super::window::WindowFunctionPlanner;
+use crate::catalog::{Catalog, Relation, Table};
+use crate::error::{PlanError, closest};
+use crate::parse::{ColumnKind, Named, ViewDefinition};
+
+/// Views inside views: deeper nesting is taken for a view that reads itself.
+const VIEW_DEPTH_MAX: usize = 64;
+
+/// The aggregate functions that windows compute.
+pub(super) const AGGREGATES: [&str; 5] = ["count", "sum", "avg", "min", "max"];
+
+/// The type of a `PROCTIME()` column.
+pub(super) fn processing_time_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()))
+}
+
+/// One planner's view of the catalogue.
+pub(super) struct Context<'a> {
+    catalog: &'a Catalog,
+    relation_planners: [Arc<dyn RelationPlanner>; 1],
+    view_depth: Cell<usize>,
+}
+
+/// A table as DataFusion's planner sees it: its physical columns, a computed event time where it has one, and one column
+/// for each `PROCTIME()`. Other computed columns are a projection above it.
+#[derive(Debug)]
+pub(super) struct TableScanSource {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Columns with their SQL-level types.
+    pub schema: SchemaRef,
+    /// The expression over the physical columns of an event time that is a computed column, named as the watermark is.
+    pub computed_time: Option<Expr>,
+}
+
+/// A plan that stands behind a name.
+struct Inlined {
+    plan: LogicalPlan,
+    schema: SchemaRef,
+}
+
+impl TableSource for TableScanSource {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+impl TableSource for Inlined {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn get_logical_plan(&'_ self) -> Option<Cow<'_, LogicalPlan>> {
+        Some(Cow::Borrowed(&self.plan))
+    }
+}
+
+impl<'a> Context<'a> {
+    pub fn new(catalog: &'a Catalog) -> Context<'a> {
+        Context { catalog, relation_planners: [Arc::new(WindowFunctionPlanner)], view_depth: Cell::new(0) }
+    }
+
+    /// The planner of statements. Names are taken as written: Flink's are case sensitive.
+    pub fn planner(&self) -> SqlToRel<'_, Context<'a>> {
+        let options = ParserOptions::new().with_enable_ident_normalization(false).with_collect_spans(true);
+        SqlToRel::new_with_options(self, options)
+    }
+
+    /// The plan of a query.
+    pub fn plan_query(&self, query: &sqlparser::ast::Query) -> Result<LogicalPlan> {
+        self.planner().sql_statement_to_plan(Statement::Query(Box::new(query.clone())))
+    }
+
+    fn table_source(&self, table: &Table) -> Result<Arc<dyn TableSource>> {
+        let mut fields: Vec<FieldRef> = table.physical.fields().iter().map(sql_level).collect();
+        let physical = DFSchema::try_from(Schema::new(fields.clone()))?;
+        let mut computed = HashMap::new();
+        for column in &table.definition.columns {
+            if let ColumnKind::Computed { expression } = &column.kind {
+                let expression =
+                    self.planner().sql_to_expr(expression.as_ref().clone(), &physical, &mut PlannerContext::new())?;
+                computed.insert(column.name.as_str(), expression);
+            }
+        }
+        let watermark = table.definition.watermark.as_ref();
+        let computed_time = watermark.and_then(|watermark| {
+            let expression = computed.remove(watermark.column.as_str())?;
+            Some((watermark.column.as_str(), expression))
+        });
+        if let Some((name, expression)) = &computed_time {
+            let (_, field) = datafusion_expr::ExprSchemable::to_field(expression, &physical)?;
+            fields.push(Arc::new(Field::new(*name, field.data_type().clone(), field.is_nullable())));
+        }
+        for name in table.definition.processing_time_columns() {
+            fields.push(Arc::new(Field::new(name, processing_time_type(), false)));
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let in_order = table.definition.columns.len() == schema.fields().len()
+            && table.definition.columns.iter().zip(schema.fields()).all(|(column, field)| column.name == *field.name());
+        let source = Arc::new(TableScanSource {
+            table: Arc::new(table.clone()),
+            schema,
+            computed_time: computed_time.map(|(_, expression)| expression),
+        });
+        if in_order {
+            return Ok(source);
+        }
+        let columns = table.definition.columns.iter().map(|column| match computed.remove(column.name.as_str()) {
+            Some(expression) => expression.alias(&column.name),
+            None => ident(&column.name),
+        });
+        let columns: Vec<Expr> = columns.collect();
+        let name = TableReference::bare(table.definition.name.as_str());
+        let plan = LogicalPlanBuilder::scan(name, source, None)?.project(columns)?.build()?;
+        Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
+    }
+
+    fn view_source(&self, view: &ViewDefinition) -> Result<Arc<dyn TableSource>> {
+        let depth = self.view_depth.get();
+        if depth == VIEW_DEPTH_MAX {
+            let message = format!("the view {} reads itself, or lies more than {VIEW_DEPTH_MAX} views deep", view.name);
+            return Err(external(PlanError::invalid(view.place, message)));
+        }
+        self.view_depth.set(depth + 1);
+        let plan = self.plan_query(&view.query);
+        self.view_depth.set(depth);
+        let plan = plan?;
+        let width = plan.schema().fields().len();
+        let plan = if view.columns.is_empty() {
+            plan
+        } else if view.columns.len() == width {
+            let columns = plan.schema().columns().into_iter().zip(&view.columns);
+            let columns: Vec<Expr> = columns.map(|(column, name)| Expr::Column(column).alias(&name.value)).collect();
+            LogicalPlanBuilder::from(plan).project(columns)?.build()?
+        } else {
+            let named = view.columns.len();
+            let message = format!("the view {} names {named} columns, and its query has {width}", view.name);
+            return Err(external(PlanError::invalid(view.place, message)));
+        };
+        Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
+    }
+
+    /// Whether a scalar or aggregate function has this name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.get_function_meta(name).is_some() || self.get_aggregate_meta(name).is_some()
+    }
+
+    /// The function that was probably meant by `name`.
+    pub fn closest_function(&self, name: &str) -> Option<String> {
+        let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).collect();
+        closest(name, names.iter().map(String::as_str)).map(str::to_uppercase)
+    }
+}
+
+/// A field with its type as SQL sees it: a dictionary of strings is a string.
+fn sql_level(field: &FieldRef) -> FieldRef {
+    match logical_type(field.data_type()) {
+        same if same == field.data_type() => field.clone(),
+        other => Arc::new(Field::new(field.name(), other.clone(), field.is_nullable())),
+    }
+}
+
+/// Carries our own error through DataFusion's planner.
+pub(super) fn external(error: PlanError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let mut functions = HashMap::new();
+    for function in datafusion_functions::all_default_functions() {
+        for name in function.aliases() {
+            functions.insert(name.clone(), function.clone());
+        }
+        functions.insert(function.name().to_string(), function);
+    }
+    functions
+});
+
+static EXPRESSION_PLANNERS: LazyLock<Vec<Arc<dyn ExprPlanner>>> = LazyLock::new(|| {
+    vec![
+        Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
+        Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
+        Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
+    ]
+});
+
+/// DataFusion's settings; nothing of a session changes them.
+pub(super) static CONFIGURATION: LazyLock<Arc<ConfigOptions>> = LazyLock::new(|| {
+    let mut options = ConfigOptions::default();
+    options.optimizer.skip_failed_rules = false;
+    options.optimizer.filter_null_join_keys = false;
+    Arc::new(options)
+});
+
+impl ContextProvider for Context<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        let named = Named { name: name.to_string(), place: None };
+        match self.catalog.resolve(&named).map_err(external)? {
+            Relation::Table(table) => self.table_source(table),
+            Relation::View(view) => self.view_source(view),
+        }
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        &EXPRESSION_PLANNERS
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relation_planners
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.catalog.function(name).or_else(|| FUNCTIONS.get(&name.to_lowercase())).cloned()
+    }
+
+    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        use datafusion_functions_aggregate::{average, count, min_max, sum};
+        match name.to_lowercase().as_str() {
+            "count" => Some(count::count_udaf()),
+            "sum" => Some(sum::sum_udaf()),
+            "avg" => Some(average::avg_udaf()),
+            "min" => Some(min_max::min_udaf()),
+            "max" => Some(min_max::max_udaf()),
+            _ => None,
+        }
+    }
+
+    fn get_window_meta(&self, _name: &str) -> Option<Arc<WindowUDF>> {
+        None
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        &CONFIGURATION
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        let own = self.catalog.functions().map(|function| function.name().to_string());
+        own.chain(FUNCTIONS.keys().cloned()).collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        AGGREGATES.map(str::to_string).to_vec()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,291 @@
+//! A program while it is being put together.
+//!
+//! Expressions are still logical here, and name columns of a branch's scope: `input.c` is column `c` of the stream that the
+//! branch reads, `lookup0.c` a column that a lookup added, `window.window_start` the window that a row falls into.
+//! Which columns a source must deliver is known only when all pipelines stand; then `finish` binds names to indices.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column, DFSchema, Result, TableReference};
+use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use pelton_data::Micros;
+use pelton_data::column::logical_type;
+
+use super::context::TableScanSource;
+use super::window::{WINDOW_COLUMNS, window_fields};
+use crate::pipeline::{OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
+use crate::types::SqlType;
+
+/// Qualifies columns of the stream that a branch reads.
+pub(super) const INPUT: &str = "input";
+
+/// Qualifies the columns of a window function before its windows are grouped by.
+pub(super) const WINDOW: &str = "window";
+
+/// All that has been lowered so far.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub sources: Vec<SourceDraft>,
+    pub lookups: Vec<LookupDraft>,
+    pub pipelines: Vec<PipelineDraft>,
+    pub windows: Vec<WindowAggregate>,
+    pub outputs: Vec<OutputDraft>,
+    /// Aggregations lowered, so that equal ones are computed once.
+    pub aggregates: Vec<(LogicalPlan, Relation)>,
+}
+
+/// A table that pipelines read.
+pub(super) struct SourceDraft {
+    pub scan: Arc<TableScanSource>,
+    /// Physical columns as the connector delivers them, then a computed event time, then processing time.
+    pub fields: Vec<FieldRef>,
+    /// The name of the processing-time column, where the table has one.
+    pub processing_time: Option<String>,
+}
+
+/// A bounded relation that rows are looked up in.
+pub(super) struct LookupDraft {
+    /// What has been lowered of its own program.
+    pub draft: Draft,
+    /// Its rows.
+    pub relation: Relation,
+    /// Its fields, uniquely named.
+    pub fields: Vec<FieldRef>,
+    /// Its columns by which rows are found.
+    pub keys: Vec<usize>,
+}
+
+/// Rows on their way: the union of the branches, whose columns are aligned.
+#[derive(Clone)]
+pub(super) struct Relation {
+    pub branches: Vec<Branch>,
+}
+
+/// Rows of one stream on their way: a pipeline that has no end yet.
+#[derive(Clone)]
+pub(super) struct Branch {
+    pub input: StreamRef,
+    /// All columns that expressions may name.
+    pub scope: Arc<DFSchema>,
+    pub steps: Vec<StepDraft>,
+    /// The relation's columns, in terms of the scope.
+    pub columns: Vec<Expr>,
+    pub tumble: Option<Tumble>,
+}
+
+/// The windows that a branch's rows fall into.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Tumble {
+    pub size: Micros,
+    pub offset: Micros,
+    /// The time attribute, a column of the branch's input.
+    pub time: Expr,
+}
+
+/// See [`crate::pipeline::Step`].
+#[derive(Clone)]
+pub(super) enum StepDraft {
+    Filter(Expr),
+    Lookup { table: usize, keys: Vec<Expr>, keep_unmatched: bool },
+}
+
+/// A branch that has its end.
+pub(super) struct PipelineDraft {
+    pub input: StreamRef,
+    pub scope: Arc<DFSchema>,
+    pub steps: Vec<StepDraft>,
+    pub target: TargetDraft,
+}
+
+/// See [`crate::pipeline::Target`].
+pub(super) enum TargetDraft {
+    /// Names of the columns are the output's.
+    Stream { output: usize, columns: Vec<Expr> },
+    Window {
+        window: usize,
+        keys: Vec<Expr>,
+        arguments: Vec<Option<Expr>>,
+        /// The time attribute of the input that the windows are cut by; none where the input is itself a window's rows, or
+        /// the window is global.
+        time: Option<Expr>,
+    },
+}
+
+/// See [`crate::pipeline::Output`].
+pub(super) struct OutputDraft {
+    pub names: Vec<String>,
+    pub target: OutputTarget,
+}
+
+impl Draft {
+    /// The stream of a table, one for all of its readers.
+    pub fn source(&mut self, scan: &TableScanSource) -> StreamRef {
+        let name = &scan.table.definition.name;
+        let known = self.sources.iter().position(|source| source.scan.table.definition.name == *name);
+        let index = known.unwrap_or_else(|| {
+            self.sources.push(SourceDraft::new(scan));
+            self.sources.len() - 1
+        });
+        StreamRef::Source(index)
+    }
+
+    /// Fields of a stream's columns. Streams of pipelines end in outputs, so none is read again.
+    pub fn fields(&self, stream: StreamRef) -> Vec<FieldRef> {
+        match stream {
+            StreamRef::Source(index) => self.sources[index].fields.clone(),
+            StreamRef::Window(index) => self.windows[index].schema.fields().to_vec(),
+            StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
+        }
+    }
+
+    /// Whether a relation's rows end.
+    pub fn is_bounded(&self, relation: &Relation) -> bool {
+        relation.branches.iter().all(|branch| self.is_stream_bounded(branch.input))
+    }
+
+    fn is_stream_bounded(&self, stream: StreamRef) -> bool {
+        match stream {
+            StreamRef::Source(index) => self.sources[index].scan.table.bounded,
+            StreamRef::Window(window) => {
+                let mut feeding = self.pipelines.iter().filter(
+                    |pipeline| matches!(pipeline.target, TargetDraft::Window { window: fed, .. } if fed == window),
+                );
+                feeding.all(|pipeline| self.is_stream_bounded(pipeline.input))
+            }
+            StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
+        }
+    }
+
+    /// The window of which the stream `input` has the rows, and which of its columns an expression is.
+    pub fn window_column(&self, input: StreamRef, expression: &Expr) -> Option<(Window, &WindowColumn)> {
+        let StreamRef::Window(window) = input else { return None };
+        let window = &self.windows[window];
+        let Expr::Column(column) = expression else { return None };
+        if column.relation.as_ref().is_none_or(|relation| relation.table() != INPUT) {
+            return None;
+        }
+        let index = window.schema.index_of(&column.name).ok()?;
+        Some((window.window, &window.columns[index]))
+    }
+}
+
+impl SourceDraft {
+    fn new(scan: &TableScanSource) -> SourceDraft {
+        let physical = scan.table.physical.fields();
+        let mut fields = physical.to_vec();
+        let added = scan.schema.fields().iter().skip(physical.len());
+        fields.extend(added.cloned());
+        let processing_time = scan.table.definition.processing_time_columns().next().map(str::to_string);
+        let scan = TableScanSource {
+            table: scan.table.clone(),
+            schema: scan.schema.clone(),
+            computed_time: scan.computed_time.clone(),
+        };
+        SourceDraft { scan: Arc::new(scan), fields, processing_time }
+    }
+}
+
+impl Relation {
+    /// Replaces the columns of every branch.
+    pub fn project(mut self, expressions: &[Expr], schema: &DFSchema) -> Result<Relation> {
+        for branch in &mut self.branches {
+            let columns = expressions.iter().map(|expression| branch.substitute(expression, schema));
+            branch.columns = columns.collect::<Result<_>>()?;
+        }
+        Ok(self)
+    }
+}
+
+impl Branch {
+    /// All rows of a stream, with the SQL-level types of its columns.
+    pub fn new(input: StreamRef, fields: Vec<FieldRef>) -> Result<Branch> {
+        let columns = fields.iter().map(|field| sql_level(column(INPUT, field.name()), field)).collect();
+        let qualified = fields.into_iter().map(|field| (Some(TableReference::bare(INPUT)), field));
+        let scope = DFSchema::new_with_metadata(qualified.collect(), Default::default())?;
+        Ok(Branch { input, scope: Arc::new(scope), steps: Vec::new(), columns, tumble: None })
+    }
+
+    /// An expression over the relation, whose columns `schema` describes, in terms of this branch's scope.
+    pub fn substitute(&self, expression: &Expr, schema: &DFSchema) -> Result<Expr> {
+        let replaced = expression.clone().transform_up(|node| {
+            Ok(match node {
+                Expr::Column(column) => Transformed::yes(self.columns[schema.index_of_column(&column)?].clone()),
+                Expr::Alias(alias) => Transformed::yes(*alias.expr),
+                other => Transformed::no(other),
+            })
+        })?;
+        Ok(replaced.data)
+    }
+
+    /// Lets expressions name more columns.
+    pub fn extend_scope(&mut self, qualifier: &str, fields: impl IntoIterator<Item = FieldRef>) -> Result<()> {
+        let more = fields.into_iter().map(|field| (Some(TableReference::bare(qualifier)), field));
+        let known = self.scope.iter().map(|(qualifier, field)| (qualifier.cloned(), field.clone()));
+        self.scope = Arc::new(DFSchema::new_with_metadata(known.chain(more).collect(), Default::default())?);
+        Ok(())
+    }
+
+    /// Cuts the rows into windows, which adds columns to the relation.
+    pub fn cut(&mut self, tumble: Tumble) -> Result<()> {
+        let fields = window_fields(&tumble.time.get_type(&self.scope)?);
+        self.extend_scope(WINDOW, fields)?;
+        self.columns.extend(WINDOW_COLUMNS.map(|name| column(WINDOW, name)));
+        self.tumble = Some(tumble);
+        Ok(())
+    }
+}
+
+/// A column of a scope.
+pub(super) fn column(qualifier: &str, name: &str) -> Expr {
+    Expr::Column(Column::new(Some(TableReference::bare(qualifier)), name))
+}
+
+/// A column as SQL sees it: a dictionary of strings is cast to strings, which later vanishes wherever codes serve as well.
+pub(super) fn sql_level(column: Expr, field: &Field) -> Expr {
+    match logical_type(field.data_type()) {
+        same if same == field.data_type() => column,
+        other => Expr::Cast(Cast::new(Box::new(column), other.clone())),
+    }
+}
+
+/// The type that blocks and tables hold values of `data_type` in, or `None` where there is none.
+pub(super) fn held_type(data_type: &DataType) -> Option<DataType> {
+    Some(match data_type {
+        DataType::Null => DataType::Utf8View,
+        DataType::UInt8 => DataType::Int16,
+        DataType::UInt16 => DataType::Int32,
+        DataType::UInt32 | DataType::UInt64 => DataType::Int64,
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        DataType::Date64 => DataType::Date32,
+        DataType::Float16 => DataType::Float32,
+        other => SqlType::from_arrow(other)?.to_arrow(),
+    })
+}
+
+/// `expression` as a value of `data_type`. A cast that only changed how a string is laid out is taken back.
+pub(super) fn cast_to(expression: Expr, data_type: &DataType, scope: &DFSchema) -> Result<Expr> {
+    if expression.get_type(scope)? == *data_type {
+        return Ok(expression);
+    }
+    if let Expr::Cast(cast) = &expression
+        && *data_type == DataType::Utf8View
+        && matches!(cast.field.data_type(), DataType::Utf8 | DataType::LargeUtf8)
+        && cast.expr.get_type(scope)? == *data_type
+    {
+        return Ok(cast.expr.as_ref().clone());
+    }
+    Ok(Expr::Cast(Cast::new(Box::new(expression), data_type.clone())))
+}
+
+/// The column under the cast that [`sql_level`] put over a dictionary of strings.
+pub(super) fn without_dictionary_cast(expression: Expr, scope: &DFSchema) -> Result<Expr> {
+    if let Expr::Cast(cast) = &expression
+        && matches!(cast.expr.as_ref(), Expr::Column(_))
+        && matches!(cast.expr.get_type(scope)?, DataType::Dictionary(..))
+    {
+        return Ok(cast.expr.as_ref().clone());
+    }
+    Ok(expression)
+}

@@ -1,0 +1,358 @@
+//! From branches to a program: which columns sources and lookups deliver, and physical expressions over them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion_common::{DFSchema, Result, TableReference};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+
+use super::context::external;
+use super::draft::{
+    Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, SourceDraft, StepDraft, TargetDraft, cast_to, column,
+};
+use super::join::lookup_qualifier;
+use crate::error::PlanError;
+use crate::pipeline::{
+    LookupTable, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource,
+};
+
+/// Column names that expressions use, by where they come from.
+#[derive(Default)]
+struct Usage {
+    sources: Vec<BTreeSet<String>>,
+    lookups: Vec<BTreeSet<String>>,
+    /// Names of the time attributes that windows are cut by, for each source.
+    times: Vec<BTreeSet<String>>,
+}
+
+/// Binds all names.
+pub(super) fn finish(draft: Draft) -> Result<Program> {
+    let usage = Usage::of(&draft);
+    let sources: Vec<SourceUse> = draft
+        .sources
+        .iter()
+        .enumerate()
+        .map(|(index, source)| bind_source(source, &usage.sources[index], &usage.times[index]))
+        .collect::<Result<_>>()?;
+    let Draft { lookups, pipelines, mut windows, outputs, .. } = draft;
+    let mut bound_lookups = Vec::new();
+    for (lookup, used) in lookups.into_iter().zip(&usage.lookups) {
+        bound_lookups.push(bind_lookup(lookup, used)?);
+    }
+    let schemas: Vec<SchemaRef> = output_schemas(&pipelines, &outputs)?;
+    let folded = fold_projections(&pipelines, &mut windows, &schemas);
+    let mut inputs = vec![Vec::new(); outputs.len()];
+    let mut bound = Vec::new();
+    for (number, pipeline) in pipelines.into_iter().enumerate() {
+        let output = match pipeline.target {
+            TargetDraft::Stream { output, .. } => Some(output),
+            TargetDraft::Window { .. } => None,
+        };
+        if let (Some(output), true) = (output, folded.contains(&number)) {
+            inputs[output].push(pipeline.input);
+            continue;
+        }
+        if let Some(output) = output {
+            inputs[output].push(StreamRef::Pipeline(bound.len()));
+        }
+        let input_schema = match pipeline.input {
+            StreamRef::Source(source) => sources[source].schema.clone(),
+            StreamRef::Window(window) => windows[window].schema.clone(),
+            StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
+        };
+        bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas)?);
+    }
+    let outputs = outputs.into_iter().zip(inputs).zip(schemas);
+    let outputs = outputs.map(|((output, inputs), schema)| Output { inputs, schema, target: output.target });
+    let outputs = outputs.collect();
+    let lookups = bound_lookups.into_iter().map(|lookup| lookup.table).collect();
+    Ok(Program { sources, lookups, pipelines: bound, windows, outputs })
+}
+
+impl Usage {
+    fn of(draft: &Draft) -> Usage {
+        let mut usage = Usage {
+            sources: vec![BTreeSet::new(); draft.sources.len()],
+            lookups: vec![BTreeSet::new(); draft.lookups.len()],
+            times: vec![BTreeSet::new(); draft.sources.len()],
+        };
+        for pipeline in &draft.pipelines {
+            for expression in pipeline.expressions() {
+                usage.note(pipeline.input, expression);
+            }
+            if let (TargetDraft::Window { time: Some(Expr::Column(time)), .. }, StreamRef::Source(source)) =
+                (&pipeline.target, pipeline.input)
+            {
+                usage.times[source].insert(time.name.clone());
+            }
+        }
+        usage
+    }
+
+    fn note(&mut self, input: StreamRef, expression: &Expr) {
+        for column in expression.column_refs() {
+            let qualifier = column.relation.as_ref().map_or(INPUT, |relation| relation.table());
+            match (input, qualifier.strip_prefix("lookup")) {
+                (_, Some(table)) => {
+                    let table: usize = table.parse().expect("lookups are qualified by their number");
+                    self.lookups[table].insert(column.name.clone());
+                }
+                (StreamRef::Source(source), None) => {
+                    self.sources[source].insert(column.name.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl PipelineDraft {
+    fn expressions(&self) -> Vec<&Expr> {
+        let mut expressions = Vec::new();
+        for step in &self.steps {
+            match step {
+                StepDraft::Filter(predicate) => expressions.push(predicate),
+                StepDraft::Lookup { keys, .. } => expressions.extend(keys),
+            }
+        }
+        match &self.target {
+            TargetDraft::Stream { columns, .. } => expressions.extend(columns),
+            TargetDraft::Window { keys, arguments, time, .. } => {
+                expressions.extend(keys);
+                expressions.extend(arguments.iter().flatten());
+                expressions.extend(time);
+            }
+        }
+        expressions
+    }
+}
+
+fn bind_source(source: &SourceDraft, used: &BTreeSet<String>, times: &BTreeSet<String>) -> Result<SourceUse> {
+    let table = &source.scan.table;
+    let definition = &table.definition;
+    let is_processing = |name: &String| definition.processing_time_columns().any(|column| column == name);
+    let uses_processing = used.iter().any(is_processing);
+    let event = definition.watermark.as_ref().filter(|watermark| times.contains(&watermark.column));
+    let uses_computed_time =
+        definition.watermark.as_ref().is_some_and(|w| source.scan.computed_time.is_some() && used.contains(&w.column));
+    if uses_processing && event.is_some() {
+        let construct = format!("event time and processing time of table {} in one query", definition.name);
+        let hint = "cut all windows by one of the two, or declare the table twice";
+        return Err(external(PlanError::unsupported(None, construct, hint)));
+    }
+    let mut used = used.clone();
+    let computed_time = source.scan.computed_time.as_ref().filter(|_| uses_computed_time || event.is_some());
+    if let Some(expression) = computed_time {
+        used.extend(expression.column_refs().into_iter().map(|column| column.name.clone()));
+    }
+    let physical = table.physical.fields();
+    let mut columns: Vec<usize> = (0..physical.len()).filter(|index| used.contains(physical[*index].name())).collect();
+    if columns.is_empty() {
+        // Rows are counted by a column's length: the narrowest will do.
+        columns.extend(
+            (0..physical.len()).min_by_key(|index| physical[*index].data_type().primitive_width().unwrap_or(16)),
+        );
+    }
+    let mut fields: Vec<FieldRef> = columns.iter().map(|index| physical[*index].clone()).collect();
+    let scope = scope_of(&fields, &[])?;
+    let mut time = TimeSource::None;
+    let mut computed = None;
+    if let Some(expression) = computed_time {
+        let watermark = definition.watermark.as_ref().expect("a computed event time has a watermark");
+        computed = Some(physical_expression(&qualify(expression.clone())?, &scope)?);
+        let field = source.fields.iter().find(|field| *field.name() == watermark.column);
+        fields.push(field.expect("a computed event time is a column of the scan").clone());
+    }
+    if let Some(watermark) = event {
+        let column = fields.iter().position(|field| *field.name() == watermark.column).expect("windows use it");
+        time = TimeSource::Event { column, delay: watermark.delay };
+    } else if uses_processing {
+        time = TimeSource::Processing { column: fields.len() };
+        let name = source.processing_time.as_ref().expect("a processing-time column is used");
+        let field = source.fields.iter().find(|field| field.name() == name);
+        fields.push(field.expect("processing time is a column of the scan").clone());
+    }
+    let schema = Arc::new(Schema::new(fields));
+    Ok(SourceUse { table: definition.name.clone(), columns, computed_time: computed, schema, time })
+}
+
+/// Names columns of a table as columns of a stream.
+fn qualify(expression: Expr) -> Result<Expr> {
+    use datafusion_common::tree_node::{Transformed, TreeNode};
+    let qualified = expression.transform_up(|node| {
+        Ok(match node {
+            Expr::Column(unqualified) => Transformed::yes(column(INPUT, &unqualified.name)),
+            other => Transformed::no(other),
+        })
+    })?;
+    Ok(qualified.data)
+}
+
+/// A lookup whose columns have indices.
+struct BoundLookup {
+    table: LookupTable,
+    /// For each column of the loaded schema, its index among the lookup's fields before unused ones were left out.
+    loaded: Vec<usize>,
+    fields: Vec<FieldRef>,
+    used: Vec<usize>,
+}
+
+fn bind_lookup(lookup: LookupDraft, used: &BTreeSet<String>) -> Result<BoundLookup> {
+    let LookupDraft { mut draft, relation, fields, keys } = lookup;
+    let used: Vec<usize> = (0..fields.len()).filter(|index| used.contains(fields[*index].name())).collect();
+    let loaded: BTreeSet<usize> = keys.iter().chain(&used).copied().collect();
+    let loaded: Vec<usize> = loaded.into_iter().collect();
+    let names = loaded.iter().map(|index| fields[*index].name().clone()).collect();
+    draft.outputs.push(OutputDraft { names, target: OutputTarget::Result });
+    for branch in relation.branches {
+        let columns = loaded.iter().map(|index| branch.columns[*index].clone()).collect();
+        draft.end_in_output(branch, columns, draft.outputs.len() - 1)?;
+    }
+    let program = finish(draft)?;
+    let schema = program.outputs[0].schema.clone();
+    let place = |index: &usize| loaded.binary_search(index).expect("keys are loaded");
+    let keys = keys.iter().map(place).collect();
+    Ok(BoundLookup { table: LookupTable { program: Box::new(program), keys, schema }, loaded, fields, used })
+}
+
+/// The schema of each output: types are those of any of its pipelines, and a column may be NULL where it may be in one.
+fn output_schemas(pipelines: &[PipelineDraft], outputs: &[OutputDraft]) -> Result<Vec<SchemaRef>> {
+    let mut schemas = Vec::new();
+    for (number, output) in outputs.iter().enumerate() {
+        let mut fields: Option<Vec<arrow::datatypes::Field>> = None;
+        for pipeline in pipelines {
+            let TargetDraft::Stream { output, columns } = &pipeline.target else { continue };
+            if *output != number {
+                continue;
+            }
+            let scope = pipeline.scope.as_ref();
+            let own = columns.iter().map(|column| column.to_field(scope).map(|(_, field)| field));
+            let own: Vec<FieldRef> = own.collect::<Result<_>>()?;
+            match &mut fields {
+                None => fields = Some(own.iter().map(|field| field.as_ref().clone()).collect()),
+                Some(fields) => {
+                    for (field, own) in fields.iter_mut().zip(&own) {
+                        field.set_nullable(field.is_nullable() || own.is_nullable());
+                    }
+                }
+            }
+        }
+        let fields = fields.unwrap_or_default().into_iter().zip(&output.names);
+        let fields = fields
+            .map(|(field, name)| arrow::datatypes::Field::new(name, field.data_type().clone(), field.is_nullable()));
+        schemas.push(Arc::new(Schema::new(fields.collect::<Vec<_>>())));
+    }
+    Ok(schemas)
+}
+
+/// Lets windows give their rows in the form of the output, where a pipeline would only choose, order and name columns.
+/// Returns the numbers of the pipelines that became superfluous.
+fn fold_projections(
+    pipelines: &[PipelineDraft],
+    windows: &mut [crate::pipeline::WindowAggregate],
+    schemas: &[SchemaRef],
+) -> Vec<usize> {
+    let mut folded = Vec::new();
+    for (number, pipeline) in pipelines.iter().enumerate() {
+        let (StreamRef::Window(window), TargetDraft::Stream { output, columns }) = (pipeline.input, &pipeline.target)
+        else {
+            continue;
+        };
+        let readers = pipelines.iter().filter(|other| other.input == pipeline.input).count();
+        if readers > 1 || !pipeline.steps.is_empty() {
+            continue;
+        }
+        let window = &mut windows[window];
+        let index = |column: &Expr| match column {
+            Expr::Column(column) => window.schema.index_of(&column.name).ok(),
+            _ => None,
+        };
+        let Some(indices) = columns.iter().map(index).collect::<Option<Vec<usize>>>() else { continue };
+        window.columns = indices.iter().map(|index| window.columns[*index].clone()).collect();
+        window.schema = schemas[*output].clone();
+        window.time_column = window.columns.iter().position(|column| *column == crate::pipeline::WindowColumn::Time);
+        folded.push(number);
+    }
+    folded
+}
+
+fn bind_pipeline(
+    pipeline: PipelineDraft,
+    input_schema: SchemaRef,
+    lookups: &[BoundLookup],
+    outputs: &[SchemaRef],
+) -> Result<Pipeline> {
+    let mut looked_up: Vec<(String, Vec<FieldRef>)> = Vec::new();
+    let mut scope = scope_of(input_schema.fields(), &looked_up)?;
+    let mut steps = Vec::new();
+    for step in &pipeline.steps {
+        match step {
+            StepDraft::Filter(predicate) => steps.push(Step::Filter(physical_expression(predicate, &scope)?)),
+            StepDraft::Lookup { table, keys, keep_unmatched } => {
+                let lookup = &lookups[*table];
+                let pairs = keys.iter().zip(&lookup.table.keys);
+                let keys = pairs.map(|(key, index)| {
+                    let key = cast_to(key.clone(), lookup.table.schema.field(*index).data_type(), &scope)?;
+                    physical_expression(&key, &scope)
+                });
+                let keys = keys.collect::<Result<_>>()?;
+                let fields: Vec<FieldRef> =
+                    lookup.used.iter().map(|index| lookup.field(*index, *keep_unmatched)).collect();
+                let columns = lookup
+                    .used
+                    .iter()
+                    .map(|index| lookup.loaded.binary_search(index).expect("used columns are loaded"));
+                steps.push(Step::Lookup {
+                    table: *table,
+                    keys,
+                    keep_unmatched: *keep_unmatched,
+                    columns: columns.collect(),
+                    fields: fields.clone(),
+                });
+                looked_up.push((lookup_qualifier(*table), fields));
+                scope = scope_of(input_schema.fields(), &looked_up)?;
+            }
+        }
+    }
+    let target = match &pipeline.target {
+        TargetDraft::Stream { output, columns } => Target::Stream {
+            columns: columns.iter().map(|column| physical_expression(column, &scope)).collect::<Result<_>>()?,
+            schema: outputs[*output].clone(),
+        },
+        TargetDraft::Window { window, keys, arguments, .. } => {
+            let bind = |argument: &Option<Expr>| argument.as_ref().map(|a| physical_expression(a, &scope)).transpose();
+            Target::Window {
+                window: *window,
+                keys: keys.iter().map(|key| physical_expression(key, &scope)).collect::<Result<_>>()?,
+                arguments: arguments.iter().map(bind).collect::<Result<_>>()?,
+            }
+        }
+    };
+    Ok(Pipeline { input: pipeline.input, input_schema, steps, target })
+}
+
+impl BoundLookup {
+    fn field(&self, index: usize, keep_unmatched: bool) -> FieldRef {
+        let loaded = self.loaded.binary_search(&index).expect("used columns are loaded");
+        let field = self.table.schema.field(loaded);
+        let nullable = field.is_nullable() || keep_unmatched;
+        Arc::new(field.clone().with_name(self.fields[index].name()).with_nullable(nullable))
+    }
+}
+
+fn scope_of(input: &[FieldRef], looked_up: &[(String, Vec<FieldRef>)]) -> Result<DFSchema> {
+    let qualified = |qualifier: &str, field: &FieldRef| (Some(TableReference::bare(qualifier)), field.clone());
+    let mut fields: Vec<_> = input.iter().map(|field| qualified(INPUT, field)).collect();
+    for (qualifier, added) in looked_up {
+        fields.extend(added.iter().map(|field| qualified(qualifier, field)));
+    }
+    DFSchema::new_with_metadata(fields, Default::default())
+}
+
+fn physical_expression(expression: &Expr, scope: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+    create_physical_expr(expression, scope, &ExecutionProps::new(), &PhysicalPlanningContext::default())
+}

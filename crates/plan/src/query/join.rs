@@ -1,0 +1,164 @@
+//! Joins of a stream with a bounded table, which becomes a lookup.
+
+use std::sync::Arc;
+
+use arrow::datatypes::FieldRef;
+use datafusion_common::{DFSchema, DFSchemaRef, NullEquality, Result};
+use datafusion_expr::logical_plan::Join;
+use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
+
+use super::aggregate::Names;
+use super::context::external;
+use super::draft::{Draft, LookupDraft, Relation, StepDraft, column};
+use super::lower::{Lowering, materialize, simplify};
+use crate::error::PlanError;
+
+/// Qualifies the columns that a lookup added.
+pub(super) fn lookup_qualifier(table: usize) -> String {
+    format!("lookup{table}")
+}
+
+/// A join as seen from its stream.
+struct Sides<'a> {
+    stream: Relation,
+    stream_schema: &'a DFSchemaRef,
+    table: &'a LogicalPlan,
+    /// Pairs of equal expressions: the stream's, the table's.
+    on: Vec<(Expr, Expr)>,
+    keep_unmatched: bool,
+    /// Whether the stream is the right side.
+    is_swapped: bool,
+}
+
+impl Lowering<'_> {
+    /// The rows of a join, with the left side's columns before the right side's.
+    pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
+        self.check_kind(join)?;
+        let mut sides = self.sides(join)?;
+        let lookup = self.lookup(&sides)?;
+        let table = self.draft.lookups.len();
+        let qualifier = lookup_qualifier(table);
+        let fields = lookup.fields.clone();
+        self.draft.lookups.push(lookup);
+        for branch in &mut sides.stream.branches {
+            let keys = sides.on.iter().map(|(key, _)| {
+                let key = branch.substitute(key, sides.stream_schema)?;
+                simplify(materialize(key, branch)?, &branch.scope)
+            });
+            let keys = keys.collect::<Result<_>>()?;
+            branch.steps.push(StepDraft::Lookup { table, keys, keep_unmatched: sides.keep_unmatched });
+            branch.extend_scope(&qualifier, fields.iter().map(|field| joined(field, sides.keep_unmatched)))?;
+            let width = sides.table.schema().fields().len();
+            let looked_up = fields[..width].iter().map(|field| column(&qualifier, field.name()));
+            if sides.is_swapped {
+                branch.columns.splice(0..0, looked_up);
+            } else {
+                branch.columns.extend(looked_up);
+            }
+        }
+        let mut relation = sides.stream;
+        if let Some(residual) = &join.filter {
+            for branch in &mut relation.branches {
+                let predicate = branch.substitute(residual, &join.schema)?;
+                self.filter(branch, predicate)?;
+            }
+        }
+        Ok(relation)
+    }
+
+    fn check_kind(&self, join: &Join) -> Result<()> {
+        let refuse =
+            |construct: String, hint: &str| Err(external(PlanError::unsupported(self.landmarks.join, construct, hint)));
+        match join.join_type {
+            JoinType::Inner | JoinType::Left | JoinType::Right => {}
+            other => return refuse(format!("{} JOIN", other.to_string().to_uppercase()), "use JOIN or LEFT JOIN"),
+        }
+        if join.on.is_empty() {
+            let hint = "join ON left.key = right.key; other conditions can follow with AND";
+            return refuse("a join without an equality between its sides".to_string(), hint);
+        }
+        if join.join_type != JoinType::Inner && join.filter.is_some() {
+            let hint = "compare columns of the two sides with = only; test other things in WHERE";
+            return refuse("an outer join whose condition is more than equalities".to_string(), hint);
+        }
+        debug_assert_eq!(join.null_equality, NullEquality::NullEqualsNothing);
+        Ok(())
+    }
+
+    /// Tells the stream from the table.
+    fn sides<'j>(&mut self, join: &'j Join) -> Result<Sides<'j>> {
+        let (left, right) = (self.is_plan_bounded(&join.left)?, self.is_plan_bounded(&join.right)?);
+        let is_swapped = match join.join_type {
+            JoinType::Right => true,
+            JoinType::Left => false,
+            _ => left && !right,
+        };
+        let (table_bounded, stream_plan, table) = match is_swapped {
+            true => (left, &join.right, &join.left),
+            false => (right, &join.left, &join.right),
+        };
+        if !table_bounded {
+            let both = if left || right {
+                "an outer join that keeps the rows of a bounded table"
+            } else {
+                "a join of two unbounded tables"
+            };
+            let hint = "join with a bounded table, which is loaded when the query starts; an outer join keeps the stream's rows";
+            return Err(external(PlanError::unsupported(self.landmarks.join, both, hint)));
+        }
+        let on = join.on.iter().cloned().map(|(left, right)| if is_swapped { (right, left) } else { (left, right) });
+        Ok(Sides {
+            stream: self.relation(stream_plan)?,
+            stream_schema: stream_plan.schema(),
+            table,
+            on: on.collect(),
+            keep_unmatched: join.join_type != JoinType::Inner,
+            is_swapped,
+        })
+    }
+
+    /// Whether a plan's rows end: that decides before either side is lowered which one becomes a program of its own.
+    fn is_plan_bounded(&self, plan: &LogicalPlan) -> Result<bool> {
+        use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+        let mut is_bounded = true;
+        plan.apply(|node| {
+            if let LogicalPlan::TableScan(scan) = node {
+                let source = scan.source.downcast_ref::<super::context::TableScanSource>();
+                is_bounded &= source.is_some_and(|source| source.table.bounded);
+            }
+            Ok(if is_bounded { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        })?;
+        Ok(is_bounded)
+    }
+
+    fn lookup(&mut self, sides: &Sides<'_>) -> Result<LookupDraft> {
+        let mut lowering = Lowering { draft: Draft::default(), landmarks: self.landmarks };
+        let mut relation = lowering.relation(sides.table)?;
+        let schema: &DFSchema = sides.table.schema();
+        let mut names = Names::default();
+        let mut fields: Vec<FieldRef> = Vec::new();
+        for field in schema.fields() {
+            fields.push(Arc::new(field.as_ref().clone().with_name(names.unique(field.name()))));
+        }
+        let mut keys = Vec::new();
+        for (_, key) in &sides.on {
+            let key = key.clone().unalias_nested().data;
+            if let Expr::Column(column) = &key {
+                keys.push(schema.index_of_column(column)?);
+                continue;
+            }
+            for branch in &mut relation.branches {
+                let computed = branch.substitute(&key, schema)?;
+                branch.columns.push(computed);
+            }
+            let (_, field) = key.to_field(schema)?;
+            keys.push(fields.len());
+            fields.push(Arc::new(field.as_ref().clone().with_name(names.unique("key"))));
+        }
+        Ok(LookupDraft { draft: lowering.draft, relation, fields, keys })
+    }
+}
+
+fn joined(field: &FieldRef, keep_unmatched: bool) -> FieldRef {
+    if keep_unmatched { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field.clone() }
+}

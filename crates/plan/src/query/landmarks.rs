@@ -1,0 +1,372 @@
+//! A walk over a query's syntax tree before it is planned: refuses what cannot be planned while its place is still known,
+//! and keeps the places that later errors point at.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    BinaryOperator, Distinct, DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments,
+    GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, Spanned, TableFactor, Visit, Visitor,
+};
+
+use super::context::Context;
+use super::window::Call;
+use crate::error::{Place, PlanError};
+
+/// Where constructs of a query stand.
+#[derive(Debug, Default)]
+pub(super) struct Landmarks {
+    /// The query.
+    pub query: Option<Place>,
+    /// Its first grouping that is not by a window, or else its first.
+    pub grouping: Option<Place>,
+    /// Its first join.
+    pub join: Option<Place>,
+    /// Its first window function.
+    pub window: Option<Place>,
+    /// Calls of functions: name in lower case, and place.
+    pub functions: Vec<(String, Place)>,
+    is_grouping_windowed: bool,
+}
+
+/// Walks a query. The first construct that cannot be planned is an error.
+pub(super) fn survey(query: &Query, context: &Context<'_>) -> Result<Landmarks, PlanError> {
+    let landmarks = Landmarks { query: Place::of(query.span()), ..Landmarks::default() };
+    let mut walk = Walk { context, landmarks };
+    match query.visit(&mut walk) {
+        ControlFlow::Continue(()) => Ok(walk.landmarks),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Walk<'w, 'c> {
+    context: &'w Context<'c>,
+    landmarks: Landmarks,
+}
+
+impl Visitor for Walk<'_, '_> {
+    type Break = PlanError;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<PlanError> {
+        flow(check_query(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<PlanError> {
+        flow(check_select(select))?;
+        self.note_grouping(select);
+        for table in &select.from {
+            for join in &table.joins {
+                let place = Place::of(join.relation.span());
+                flow(check_join(&join.join_operator, place))?;
+                self.landmarks.join = self.landmarks.join.or(place);
+            }
+        }
+        if let [_, second, ..] = select.from.as_slice() {
+            self.landmarks.join = self.landmarks.join.or(Place::of(second.span()));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<PlanError> {
+        if let Some(call) = Call::of(table) {
+            let place = Place::of(call.name.span());
+            self.landmarks.window = self.landmarks.window.or(place);
+            flow(check_table_function(&call, place))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
+        let place = Place::of(expression.span());
+        match expression {
+            Expr::Subquery(_)
+            | Expr::Exists { .. }
+            | Expr::InSubquery { .. }
+            | Expr::AnyOp { .. }
+            | Expr::AllOp { .. } => {
+                let hint = "join with a bounded table instead";
+                flow(Err(PlanError::unsupported(place, "a subquery in an expression", hint)))
+            }
+            Expr::Function(function) => {
+                let function_place = Place::of(function.name.span()).or(place);
+                flow(self.check_function(function, function_place))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn flow(result: Result<(), PlanError>) -> ControlFlow<PlanError> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+fn refuse(place: Option<Place>, construct: &str, instead: &str) -> Result<(), PlanError> {
+    Err(PlanError::unsupported(place, construct, instead))
+}
+
+fn check_query(query: &Query) -> Result<(), PlanError> {
+    if let Some(order) = &query.order_by {
+        let first = match &order.kind {
+            OrderByKind::Expressions(expressions) => expressions.first().and_then(|first| Place::of(first.span())),
+            OrderByKind::All(_) => None,
+        };
+        let place = first.or_else(|| Place::of(query.span()));
+        return refuse(place, "ORDER BY", "leave it out: windows come out in the order of their time");
+    }
+    if let Some(limit) = &query.limit_clause {
+        let place = match limit {
+            LimitClause::LimitOffset { limit: Some(limit), .. } => Place::of(limit.span()),
+            LimitClause::LimitOffset { offset: Some(offset), .. } => Place::of(offset.value.span()),
+            LimitClause::LimitOffset { .. } => None,
+            LimitClause::OffsetCommaLimit { limit, .. } => Place::of(limit.span()),
+        };
+        return refuse(place, "LIMIT", "let the source end, as with 'number-of-rows' of datagen");
+    }
+    if query.fetch.is_some() {
+        return refuse(Place::of(query.span()), "FETCH", "let the source end, as with 'number-of-rows' of datagen");
+    }
+    check_set(&query.body)
+}
+
+fn check_set(body: &SetExpr) -> Result<(), PlanError> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
+    let place = Place::of(right.span());
+    let is_all = matches!(set_quantifier, SetQuantifier::All);
+    match op {
+        SetOperator::Union if is_all => {
+            check_set(left)?;
+            check_set(right)
+        }
+        SetOperator::Union => refuse(place, "UNION of distinct rows", "write UNION ALL"),
+        SetOperator::Intersect => refuse(place, "INTERSECT", "join with a bounded table"),
+        SetOperator::Except | SetOperator::Minus => {
+            refuse(place, "EXCEPT", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
+        }
+    }
+}
+
+fn check_select(select: &Select) -> Result<(), PlanError> {
+    let place = Place::of(select.span());
+    if let Some(Distinct::On(columns)) = &select.distinct {
+        let place = columns.first().and_then(|column| Place::of(column.span())).or(place);
+        return refuse(place, "DISTINCT ON", "use MIN or MAX, grouped by window_start, window_end");
+    }
+    if let GroupByExpr::Expressions(expressions, modifiers) = &select.group_by {
+        for expression in expressions {
+            let place = Place::of(expression.span()).or(place);
+            let instead = "write one INSERT for each set of keys, in one EXECUTE STATEMENT SET";
+            match expression {
+                Expr::GroupingSets(_) => return refuse(place, "GROUPING SETS", instead),
+                Expr::Rollup(_) => return refuse(place, "ROLLUP", instead),
+                Expr::Cube(_) => return refuse(place, "CUBE", instead),
+                Expr::Function(function) if is_group_window(function) => {
+                    let name = function.name.to_string().to_uppercase();
+                    let construct = format!("the group window {name}");
+                    let instead = "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), size)) \
+                                   and GROUP BY window_start, window_end";
+                    return refuse(place, &construct, instead);
+                }
+                _ => {}
+            }
+        }
+        if !modifiers.is_empty() {
+            return refuse(place, "GROUP BY … WITH", "write one INSERT for each set of keys");
+        }
+    }
+    if let Some(qualify) = &select.qualify {
+        return refuse(Place::of(qualify.span()), "QUALIFY", "use HAVING");
+    }
+    if let Some(window) = select.named_window.first() {
+        return refuse(Place::of(window.0.span), "WINDOW", "aggregate within TUMBLE windows");
+    }
+    if let Some(expression) = select.sort_by.first() {
+        return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");
+    }
+    Ok(())
+}
+
+fn check_join(operator: &JoinOperator, place: Option<Place>) -> Result<(), PlanError> {
+    let use_join = "use JOIN or LEFT JOIN with a bounded table";
+    match operator {
+        JoinOperator::Join(_)
+        | JoinOperator::Inner(_)
+        | JoinOperator::Left(_)
+        | JoinOperator::LeftOuter(_)
+        | JoinOperator::Right(_)
+        | JoinOperator::RightOuter(_)
+        | JoinOperator::CrossJoin(_) => Ok(()),
+        JoinOperator::FullOuter(_) => refuse(place, "FULL JOIN", use_join),
+        JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::RightSemi(_) => {
+            refuse(place, "SEMI JOIN", use_join)
+        }
+        JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) | JoinOperator::RightAnti(_) => {
+            refuse(place, "ANTI JOIN", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
+        }
+        JoinOperator::AsOf { .. } => refuse(place, "ASOF JOIN", use_join),
+        _ => refuse(place, "this kind of join", use_join),
+    }
+}
+
+fn check_table_function(call: &Call<'_>, place: Option<Place>) -> Result<(), PlanError> {
+    let name = call.name.to_string().to_uppercase();
+    match name.as_str() {
+        "HOP" | "CUMULATE" | "SESSION" => {
+            refuse(place, &format!("the window function {name}"), "use TUMBLE(TABLE t, DESCRIPTOR(time_column), size)")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `TUMBLE(time, INTERVAL …)` in GROUP BY: Flink's older way to write windows.
+fn is_group_window(function: &Function) -> bool {
+    let name = function.name.to_string();
+    ["tumble", "hop", "session"].iter().any(|window| name.eq_ignore_ascii_case(window))
+}
+
+/// Aggregate functions that Flink or DataFusion have and windows do not compute yet.
+const AGGREGATES_MISSING: [&str; 34] = [
+    "approx_count_distinct",
+    "approx_distinct",
+    "approx_median",
+    "approx_percentile_cont",
+    "array_agg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "collect",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "first_value",
+    "grouping",
+    "grouping_id",
+    "group_id",
+    "json_arrayagg",
+    "json_objectagg",
+    "last_value",
+    "listagg",
+    "median",
+    "nth_value",
+    "percentile",
+    "percentile_cont",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "var_pop",
+    "var_samp",
+    "variance",
+    "regr_slope",
+];
+
+/// Functions that have a value only OVER rows.
+const WINDOW_FUNCTIONS: [&str; 8] =
+    ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
+
+impl Walk<'_, '_> {
+    fn check_function(&mut self, function: &Function, place: Option<Place>) -> Result<(), PlanError> {
+        let name = function.name.to_string().to_lowercase();
+        let shown = name.to_uppercase();
+        if function.over.is_some() {
+            return refuse(place, &format!("{shown} … OVER"), "aggregate within TUMBLE windows");
+        }
+        if function.filter.is_some() {
+            let instead = "aggregate a CASE, as in SUM(CASE WHEN condition THEN value END)";
+            return refuse(place, &format!("FILTER behind {shown}"), instead);
+        }
+        if !function.within_group.is_empty() {
+            return refuse(place, "WITHIN GROUP", "use COUNT, SUM, AVG, MIN or MAX");
+        }
+        if let FunctionArguments::List(arguments) = &function.args {
+            if arguments.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+                let instead = "group by the value in one window and aggregate its groups in another";
+                return refuse(place, &format!("{shown}(DISTINCT …)"), instead);
+            }
+            if arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_))) {
+                return refuse(place, &format!("ORDER BY inside {shown}"), "use COUNT, SUM, AVG, MIN or MAX");
+            }
+        }
+        if self.context.has_function(&name) {
+            self.landmarks.functions.extend(place.map(|place| (name, place)));
+            return Ok(());
+        }
+        if AGGREGATES_MISSING.contains(&name.as_str()) {
+            return refuse(place, &format!("the aggregate {shown}"), "use COUNT, SUM, AVG, MIN or MAX");
+        }
+        if WINDOW_FUNCTIONS.contains(&name.as_str()) {
+            return refuse(place, &shown, "aggregate within TUMBLE windows");
+        }
+        match name.as_str() {
+            // Arguments of table functions are expressions as well.
+            "descriptor" | "tumble" => Ok(()),
+            "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
+            "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
+            _ => {
+                let error = PlanError::invalid(place, format!("there is no function {}", function.name));
+                Err(match self.context.closest_function(&name) {
+                    Some(closest) => error.with_hint(format!("did you mean {closest}?")),
+                    None => error.with_hint("SHOW FUNCTIONS lists what there is"),
+                })
+            }
+        }
+    }
+
+    fn note_grouping(&mut self, select: &Select) {
+        let (place, is_windowed) = match &select.group_by {
+            GroupByExpr::Expressions(expressions, _) if !expressions.is_empty() => {
+                let is_windowed = expressions.iter().any(names_window);
+                (Place::of(expressions[0].span()), is_windowed)
+            }
+            _ => {
+                let aggregate = select.projection.iter().find_map(aggregate_place);
+                let distinct = select.distinct.as_ref().and_then(|_| Place::of(select.span()));
+                match aggregate.or(distinct) {
+                    None => return,
+                    place => (place, false),
+                }
+            }
+        };
+        if self.landmarks.grouping.is_none() || (self.landmarks.is_grouping_windowed && !is_windowed) {
+            self.landmarks.grouping = place;
+            self.landmarks.is_grouping_windowed = is_windowed;
+        }
+    }
+}
+
+fn names_window(expression: &Expr) -> bool {
+    let name = match expression {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| super::window::WINDOW_COLUMNS.contains(&name.value.as_str()))
+}
+
+/// Where an aggregate function stands at the top of a column of SELECT, or among the operands of arithmetic there.
+fn aggregate_place(item: &SelectItem) -> Option<Place> {
+    fn of(expression: &Expr) -> Option<Place> {
+        match expression {
+            Expr::Function(function) => {
+                let name = function.name.to_string().to_lowercase();
+                let is_aggregate = super::context::AGGREGATES.contains(&name.as_str());
+                if is_aggregate { Place::of(function.name.span()) } else { None }
+            }
+            Expr::BinaryOp {
+                left,
+                right,
+                op: BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply | BinaryOperator::Divide,
+            } => of(left).or_else(|| of(right)),
+            Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => of(inner),
+            _ => None,
+        }
+    }
+    match item {
+        SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. } => of(expression),
+        _ => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! From DataFusion's logical plan to branches.
+//!
+//! Projections vanish: a relation's columns are expressions over what its branches read, and a projection substitutes them.
+//! Filters become steps, conjunction by conjunction, in the order written, so that one guards the next.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::logical_plan::{Distinct, Projection};
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::utils::split_conjunction_owned;
+use datafusion_expr::{Cast, Expr, LogicalPlan, lit};
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use pelton_data::Micros;
+
+use super::context::{CONFIGURATION, TableScanSource, external};
+use super::draft::{Branch, Draft, Relation, StepDraft, Tumble, WINDOW};
+use super::landmarks::Landmarks;
+use super::window::{TumbleNode, WINDOW_COLUMNS};
+use crate::error::PlanError;
+
+/// Lowers plans into one program.
+pub(super) struct Lowering<'a> {
+    pub draft: Draft,
+    /// Where the constructs stand in the text, for errors.
+    pub landmarks: &'a Landmarks,
+}
+
+impl Lowering<'_> {
+    /// The branches of a plan, with columns aligned to its schema.
+    pub fn relation(&mut self, plan: &LogicalPlan) -> Result<Relation> {
+        match plan {
+            LogicalPlan::TableScan(scan) => {
+                let source = scan.source.downcast_ref::<TableScanSource>().expect("tables come from the catalogue");
+                let input = self.draft.source(source);
+                Ok(Relation { branches: vec![Branch::new(input, self.draft.fields(input))?] })
+            }
+            LogicalPlan::Projection(Projection { expr, input, .. }) => {
+                self.relation(input)?.project(expr, input.schema())
+            }
+            LogicalPlan::SubqueryAlias(alias) => self.relation(&alias.input),
+            LogicalPlan::Filter(filter) => {
+                let mut relation = self.relation(&filter.input)?;
+                for branch in &mut relation.branches {
+                    let predicate = branch.substitute(&filter.predicate, filter.input.schema())?;
+                    self.filter(branch, predicate)?;
+                }
+                Ok(relation)
+            }
+            LogicalPlan::Union(union) => {
+                let relations = union.inputs.iter().map(|input| self.relation(input));
+                let relations: Vec<Relation> = relations.collect::<Result<_>>()?;
+                Ok(Relation { branches: relations.into_iter().flat_map(|relation| relation.branches).collect() })
+            }
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(plan, aggregate),
+            LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(input),
+            LogicalPlan::Join(join) => self.join(join),
+            LogicalPlan::Extension(_) => {
+                let node = TumbleNode::of(plan).expect("windows are the only extension");
+                self.tumble(node)
+            }
+            LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => {
+                let hint = "read a table: SELECT … FROM t, or INSERT INTO sink SELECT … FROM t";
+                Err(external(PlanError::unsupported(self.landmarks.query, "a query that reads no table", hint)))
+            }
+            other => {
+                let construct = other.display().to_string();
+                let construct = construct.split([':', '(']).next().unwrap_or_default();
+                let hint = "use projections, filters, UNION ALL, windows and joins with bounded tables";
+                Err(external(PlanError::unsupported(self.landmarks.query, format!("the operator {construct}"), hint)))
+            }
+        }
+    }
+
+    /// Drops rows of a branch for which `predicate`, an expression over its scope, is not true.
+    pub fn filter(&mut self, branch: &mut Branch, predicate: Expr) -> Result<()> {
+        let predicate = simplify(materialize(predicate, branch)?, &branch.scope)?;
+        for conjunct in split_conjunction_owned(predicate) {
+            if conjunct == lit(true) {
+                continue;
+            }
+            self.push_filter(branch, conjunct)?;
+        }
+        Ok(())
+    }
+
+    fn tumble(&mut self, node: &TumbleNode) -> Result<Relation> {
+        let mut relation = self.relation(&node.input)?;
+        let index = node.input.schema().index_of_column(&node.time)?;
+        for branch in &mut relation.branches {
+            if branch.tumble.is_some() {
+                let construct = "a window function over the rows of another, without an aggregation between them,";
+                let hint = "aggregate the inner windows first: GROUP BY window_start, window_end";
+                return Err(external(PlanError::unsupported(self.landmarks.window, construct, hint)));
+            }
+            let time = branch.columns[index].clone();
+            branch.cut(Tumble { size: node.size, offset: node.offset, time })?;
+        }
+        Ok(relation)
+    }
+}
+
+/// Folds constants and brings comparisons into the form `column operator literal`.
+pub(super) fn simplify(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> {
+    if matches!(expression, Expr::Column(_) | Expr::Literal(..)) {
+        return Ok(expression);
+    }
+    let context = SimplifyContext::builder()
+        .with_schema(scope.clone())
+        .with_config_options(CONFIGURATION.clone())
+        .with_current_time()
+        .build();
+    ExprSimplifier::new(context).simplify(expression)
+}
+
+/// Replaces columns of a window function by what they are computed from, for expressions other than keys.
+pub(super) fn materialize(expression: Expr, branch: &Branch) -> Result<Expr> {
+    let Some(tumble) = &branch.tumble else { return Ok(expression) };
+    let replaced = expression.transform_up(|node| {
+        let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };
+        if column.relation.as_ref().is_none_or(|relation| relation.table() != WINDOW) {
+            return Ok(Transformed::no(node));
+        }
+        let bound = WINDOW_COLUMNS.iter().position(|name| *name == column.name).expect("a window column");
+        let field = branch.scope.qualified_field_from_column(column)?.1;
+        Ok(Transformed::yes(window_bound(tumble, bound, field.data_type())))
+    })?;
+    Ok(replaced.data)
+}
+
+/// Start, end or last millisecond of a row's window, as arithmetic on the ticks of its time.
+fn window_bound(tumble: &Tumble, bound: usize, data_type: &DataType) -> Expr {
+    let cast = |expression: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(expression), to));
+    let number = |micros: Micros| Expr::Literal(ScalarValue::Int64(Some(micros)), None);
+    let micros = cast(cast(tumble.time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64);
+    let size = || number(tumble.size);
+    // The remainder of a negative number is negative: add the size and take it again.
+    let since_start = (((micros.clone() - number(tumble.offset)) % size()) + size()) % size();
+    let distance = [0, tumble.size, tumble.size - 1_000][bound];
+    let instant = micros - since_start + number(distance);
+    cast(cast(instant, DataType::Timestamp(TimeUnit::Microsecond, None)), data_type.clone())
+}
+
+impl Lowering<'_> {
+    fn push_filter(&mut self, branch: &mut Branch, conjunct: Expr) -> Result<()> {
+        let position = self.filter_position(branch, &conjunct);
+        branch.steps.insert(position, StepDraft::Filter(conjunct));
+        Ok(())
+    }
+
+    /// A filter stands before the lookups whose columns it does not use: they are the dearer steps.
+    fn filter_position(&self, branch: &Branch, conjunct: &Expr) -> usize {
+        let uses = |table: usize| {
+            let name = super::join::lookup_qualifier(table);
+            conjunct.column_refs().iter().any(|c| c.relation.as_ref().is_some_and(|relation| relation.table() == name))
+        };
+        let needed = branch.steps.iter().rposition(|step| match step {
+            StepDraft::Filter(_) => false,
+            StepDraft::Lookup { table, .. } => uses(*table),
+        });
+        let after = needed.map_or(0, |index| index + 1);
+        let next_lookup =
+            branch.steps[after..].iter().position(|step| matches!(step, StepDraft::Lookup { .. })).map(|i| i + after);
+        next_lookup.unwrap_or(branch.steps.len())
+    }
+}

@@ -1,0 +1,162 @@
+//! Queries to pipelines.
+//!
+//! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
+//! catalogue (`context`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
+//! to agree (`optimize`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `lower`,
+//! `aggregate`, `join`). An insert fits the columns to its table (`sink`). When all statements are lowered, columns that
+//! nobody uses are left out and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
+
+mod context;
+
+mod landmarks;
+
+mod window;
+
+mod time_attribute;
+
+mod optimize;
+
+mod draft;
+
+mod lower;
+
+mod aggregate;
+
+mod join;
+
+mod sink;
+
+mod finish;
+
+mod diagnose;
+
+use datafusion_expr::LogicalPlan;
+
+use crate::catalog::{Catalog, Relation};
+use crate::error::{Place, PlanError};
+use crate::parse::{Insert, Statement};
+use crate::pipeline::{OutputTarget, Program};
+use context::Context;
+use draft::{Draft, OutputDraft};
+use landmarks::Landmarks;
+use lower::Lowering;
+
+pub(crate) use window::Length;
+
+/// A program, and the plans it was made of.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// What runs.
+    pub program: Program,
+    /// For each statement where its rows go, and its logical plan with types made to agree.
+    pub logical: Vec<(OutputTarget, LogicalPlan)>,
+}
+
+/// Plans a query, or one or several inserts that run as one program.
+///
+/// # Errors
+/// [`PlanError`] names the construct, its place and what to write instead.
+pub fn plan(catalog: &Catalog, statements: &[&Statement]) -> Result<Program, PlanError> {
+    plan_statements(catalog, statements).map(|planned| planned.program)
+}
+
+/// As [`plan`], and keeps the logical plans for EXPLAIN.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
+    let mut draft = Draft::default();
+    let mut logical = Vec::new();
+    let mut inserts = Vec::new();
+    for statement in statements {
+        match statement {
+            Statement::Query(query) => {
+                let (lowered, plan) = lower_query(catalog, query, None, draft)?;
+                draft = lowered;
+                logical.push((OutputTarget::Result, plan));
+            }
+            Statement::Insert(insert) => inserts.push(insert),
+            Statement::StatementSet(set) => inserts.extend(set),
+            _ => {
+                let error = PlanError::invalid(None, "only queries and inserts can be planned");
+                return Err(error.with_hint("write SELECT, INSERT INTO or EXECUTE STATEMENT SET"));
+            }
+        }
+    }
+    for insert in inserts {
+        let (lowered, plan) = lower_query(catalog, &insert.query, Some(insert), draft)?;
+        draft = lowered;
+        logical.push((OutputTarget::Table(insert.target.name.clone()), plan));
+    }
+    let landmarks = Landmarks::default();
+    let program = finish::finish(draft).map_err(|error| diagnose::diagnose(error, &landmarks))?;
+    Ok(Planned { program, logical })
+}
+
+fn lower_query(
+    catalog: &Catalog,
+    query: &sqlparser::ast::Query,
+    insert: Option<&Insert>,
+    draft: Draft,
+) -> Result<(Draft, LogicalPlan), PlanError> {
+    let context = Context::new(catalog);
+    let landmarks = landmarks::survey(query, &context)?;
+    let table = match insert {
+        Some(insert) => match catalog.resolve(&insert.target)? {
+            Relation::Table(table) => Some((insert, table)),
+            Relation::View(_) => {
+                let message = format!("{} is a view, and rows can be inserted into tables only", insert.target.name);
+                return Err(PlanError::invalid(insert.target.place, message));
+            }
+        },
+        None => None,
+    };
+    let mut lowering = Lowering { draft, landmarks: &landmarks };
+    let result = (|| {
+        let plan = optimize::coerce(context.plan_query(query)?)?;
+        let prepared = optimize::prepare_joins(plan.clone())?;
+        let relation = lowering.relation(&prepared)?;
+        match table {
+            Some((insert, table)) => lowering.insert(relation, &plan, insert, table, query)?,
+            None => lowering.emit(relation, &plan)?,
+        }
+        Ok(plan)
+    })();
+    match result {
+        Ok(plan) => Ok((lowering.draft, plan)),
+        Err(error) => Err(diagnose::diagnose(error, &landmarks)),
+    }
+}
+
+impl Lowering<'_> {
+    /// Ends a relation in the program's result.
+    fn emit(&mut self, relation: draft::Relation, plan: &LogicalPlan) -> datafusion_common::Result<()> {
+        let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+        self.draft.outputs.push(OutputDraft { names, target: OutputTarget::Result });
+        let output = self.draft.outputs.len() - 1;
+        for branch in relation.branches {
+            let columns = branch.columns.clone();
+            self.draft.end_in_output(branch, columns, output)?;
+        }
+        Ok(())
+    }
+}
+
+/// The place of a column of a query's SELECT, as near as the text tells.
+fn select_item_place(query: &sqlparser::ast::Query, index: usize) -> Option<Place> {
+    use sqlparser::ast::{SelectItem, SetExpr, Spanned};
+    let mut body = query.body.as_ref();
+    loop {
+        match body {
+            SetExpr::SetOperation { left, .. } => body = left,
+            SetExpr::Query(query) => body = &query.body,
+            SetExpr::Select(select) => {
+                let is_wildcard =
+                    |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+                let item = if select.projection.iter().any(is_wildcard) { None } else { select.projection.get(index) };
+                return item.and_then(|item| Place::of(item.span())).or_else(|| Place::of(query.span()));
+            }
+            _ => return Place::of(query.span()),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Where rows leave: a query's columns are fitted to the table they are inserted into.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion_common::{Result, ScalarValue, exec_err};
+use datafusion_expr::{
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use sqlparser::ast::Query;
+
+use super::context::external;
+use super::diagnose::sql_name;
+use super::draft::{Branch, Draft, OutputDraft, PipelineDraft, Relation, TargetDraft, cast_to, held_type};
+use super::lower::{Lowering, materialize, simplify};
+use super::select_item_place;
+use crate::catalog::Table;
+use crate::error::{Place, PlanError, closest};
+use crate::parse::{ColumnKind, Insert};
+use crate::pipeline::OutputTarget;
+use crate::types::SqlType;
+
+impl Draft {
+    /// Ends a branch in an output, in types that blocks hold.
+    pub fn end_in_output(&mut self, branch: Branch, columns: Vec<Expr>, output: usize) -> Result<()> {
+        let mut held = Vec::new();
+        for (column, name) in columns.into_iter().zip(&self.outputs[output].names) {
+            let column = simplify(materialize(column, &branch)?, &branch.scope)?;
+            let data_type = column.get_type(branch.scope.as_ref())?;
+            let Some(wanted) = held_type(&data_type) else {
+                let message = format!("the column {name} has type {}, which no row can hold", sql_name(&data_type));
+                return Err(external(PlanError::invalid(None, message).with_hint("CAST it to another type")));
+            };
+            held.push(cast_to(column, &wanted, &branch.scope)?);
+        }
+        let Branch { input, scope, steps, .. } = branch;
+        self.pipelines.push(PipelineDraft {
+            input,
+            scope,
+            steps,
+            target: TargetDraft::Stream { output, columns: held },
+        });
+        Ok(())
+    }
+}
+
+/// A column of a sink, and which column of the query goes there.
+struct SinkColumn {
+    field: FieldRef,
+    from: Option<usize>,
+}
+
+impl Lowering<'_> {
+    /// Ends a relation in a table.
+    pub(super) fn insert(
+        &mut self,
+        relation: Relation,
+        plan: &LogicalPlan,
+        insert: &Insert,
+        table: &Table,
+        query: &Query,
+    ) -> Result<()> {
+        let columns = sink_columns(insert, table, plan.schema().fields().len()).map_err(external)?;
+        let names = columns.iter().map(|column| column.field.name().clone()).collect();
+        let target = OutputTarget::Table(table.definition.name.clone());
+        self.draft.outputs.push(OutputDraft { names, target });
+        let output = self.draft.outputs.len() - 1;
+        for branch in relation.branches {
+            let mut fitted = Vec::new();
+            for column in &columns {
+                let place = column.from.and_then(|from| select_item_place(query, from));
+                let query_field = column.from.map(|from| plan.schema().field(from));
+                fitted.push(fit(&branch, column, query_field, &table.definition.name, place)?);
+            }
+            self.draft.end_in_output(branch, fitted, output)?;
+        }
+        Ok(())
+    }
+}
+
+/// The columns that a table persists, each with the query's column that goes there.
+fn sink_columns(insert: &Insert, table: &Table, width: usize) -> Result<Vec<SinkColumn>, PlanError> {
+    let definition = &table.definition;
+    let is_written = |column: &&crate::parse::ColumnDefinition| match column.kind {
+        ColumnKind::Physical { .. } => true,
+        ColumnKind::Metadata { is_virtual, .. } => !is_virtual,
+        ColumnKind::Computed { .. } | ColumnKind::ProcessingTime => false,
+    };
+    let mut columns = Vec::new();
+    for column in definition.columns.iter().filter(is_written) {
+        let field = column.physical_field().expect("a written column is no computed one");
+        columns.push(SinkColumn { field: Arc::new(field), from: None });
+    }
+    let place = insert.target.place;
+    if insert.columns.is_empty() {
+        if width != columns.len() {
+            let names: Vec<&str> = columns.iter().map(|column| column.field.name().as_str()).collect();
+            let message =
+                format!("the query has {width} columns, and table {} takes {}", definition.name, columns.len());
+            let hint = format!("its columns are {}", names.join(", "));
+            return Err(PlanError::invalid(place, message).with_hint(hint));
+        }
+        for (index, column) in columns.iter_mut().enumerate() {
+            column.from = Some(index);
+        }
+        return Ok(columns);
+    }
+    if insert.columns.len() != width {
+        let message = format!("the query has {width} columns, and INSERT INTO names {}", insert.columns.len());
+        return Err(PlanError::invalid(place, message));
+    }
+    for (index, name) in insert.columns.iter().enumerate() {
+        let place = Place::of(name.span).or(place);
+        let Some(found) = columns.iter().position(|column| *column.field.name() == name.value) else {
+            let message = format!("table {} has no column {} to insert into", definition.name, name.value);
+            let error = PlanError::invalid(place, message);
+            let names = columns.iter().map(|column| column.field.name().as_str());
+            return Err(match closest(&name.value, names) {
+                Some(closest) => error.with_hint(format!("did you mean {closest}? (names are case sensitive)")),
+                None => error,
+            });
+        };
+        if columns[found].from.replace(index).is_some() {
+            return Err(PlanError::invalid(place, format!("the column {} is named twice", name.value)));
+        }
+    }
+    match columns.iter().find(|column| column.from.is_none() && !column.field.is_nullable()) {
+        Some(missing) => {
+            let message = format!("the column {} of table {} is NOT NULL", missing.field.name(), definition.name);
+            Err(PlanError::invalid(place, message).with_hint("name it in INSERT INTO, or declare it without NOT NULL"))
+        }
+        None => Ok(columns),
+    }
+}
+
+fn fit(
+    branch: &Branch,
+    column: &SinkColumn,
+    query_field: Option<&FieldRef>,
+    table: &str,
+    place: Option<Place>,
+) -> Result<Expr> {
+    let wanted = column.field.data_type();
+    let (Some(from), Some(query_field)) = (column.from, query_field) else {
+        return Ok(Expr::Cast(Cast::new(Box::new(Expr::Literal(ScalarValue::Null, None)), wanted.clone())));
+    };
+    let expression = branch.columns[from].clone();
+    let data_type = expression.get_type(branch.scope.as_ref())?;
+    if !is_implicit_cast(&data_type, wanted) {
+        let message = format!(
+            "the query's column {} has type {}, and the column {} of table {table} has type {}",
+            query_field.name(),
+            sql_name(&data_type),
+            column.field.name(),
+            sql_name(wanted)
+        );
+        let hint = format!("write CAST({} AS {})", query_field.name(), sql_name(wanted));
+        return Err(external(PlanError::invalid(place, message).with_hint(hint)));
+    }
+    let value = cast_to(expression, wanted, &branch.scope)?;
+    if column.field.is_nullable() || !value.nullable(branch.scope.as_ref())? {
+        return Ok(value);
+    }
+    let guard = NotNull::new(table, column.field.name());
+    Ok(ScalarUDF::from(guard).call(vec![value]))
+}
+
+/// Whether values of one type go into a column of another without being asked to: where Flink does so, and from wider to
+/// narrower integers, since literals are wider here than in Flink; a value that does not fit stops the query.
+fn is_implicit_cast(from: &DataType, to: &DataType) -> bool {
+    use DataType::*;
+    if from == to || *from == Null {
+        return true;
+    }
+    match to {
+        Int8 | Int16 | Int32 | Int64 => from.is_integer(),
+        Float32 => from.is_integer() || matches!(from, Decimal128(..)),
+        Float64 | Decimal128(..) => from.is_numeric(),
+        Timestamp(..) => matches!(from, Timestamp(..) | Date32),
+        _ => held_type(from).and_then(|held| SqlType::from_arrow(&held)) == SqlType::from_arrow(to),
+    }
+}
+
+/// `value`, and an error where it is NULL: Flink refuses NULL in a NOT NULL column when it meets one, so does this.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NotNull {
+    table: String,
+    column: String,
+    signature: Signature,
+}
+
+impl NotNull {
+    fn new(table: &str, column: &str) -> NotNull {
+        // Volatile: a constant NULL must not be evaluated while the query is planned.
+        let signature = Signature::any(1, Volatility::Volatile);
+        NotNull { table: table.to_string(), column: column.to_string(), signature }
+    }
+}
+
+impl ScalarUDFImpl for NotNull {
+    fn name(&self) -> &str {
+        "not_null"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(self.name(), arguments.arg_fields[0].data_type().clone(), false)))
+    }
+
+    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let value = arguments.args.remove(0);
+        let nulls = match &value {
+            ColumnarValue::Array(array) => array.null_count(),
+            ColumnarValue::Scalar(scalar) => usize::from(scalar.is_null()),
+        };
+        if nulls > 0 {
+            return exec_err!(
+                "the query has NULL for the column {} of table {}, which is NOT NULL: declare the column without NOT NULL, or drop such rows WHERE … IS NOT NULL",
+                self.column,
+                self.table
+            );
+        }
+        Ok(value)
+    }
+}
