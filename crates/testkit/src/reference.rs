@@ -1,0 +1,72 @@
+//! The best hand-written loops we know for what the benchmarks ask, over the same blocks as the engine reads.
+//!
+//! Each knows its query, its types and the range of its keys, which the engine has to find out; each is checked against a
+//! straightforward computation. In reading order: [`select`] (rows that pass, by SIMD), [`ysb`], [`nexmark`], [`sums`] (by key, any
+//! number of them), [`scan`] (what the machine's memory can deliver at all).
+
+pub mod select;
+
+pub mod ysb;
+
+pub mod nexmark;
+
+pub mod sums;
+
+pub mod scan;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Int64Type, UInt8Type};
+use pelton_data::{Block, Micros, time};
+
+/// The values of a column of 64-bit integers or timestamps as they lie in memory, event times without their shift.
+///
+/// # Panics
+/// Where the column has another type or holds a NULL: the benchmarks' inputs do not.
+pub fn integers(block: &Block, column: usize) -> &[i64] {
+    let array = &block.raw_columns()[column];
+    assert_eq!(array.null_count(), 0, "the reference loops know no NULLs");
+    match array.data_type() {
+        DataType::Int64 => array.as_primitive::<Int64Type>().values(),
+        DataType::Timestamp(unit, _) => {
+            use arrow::datatypes::{TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType};
+            match unit {
+                TimeUnit::Second => array.as_primitive::<TimestampSecondType>().values(),
+                TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().values(),
+                TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().values(),
+                TimeUnit::Nanosecond => panic!("blocks hold no nanoseconds"),
+            }
+        }
+        other => panic!("a column of 64-bit integers was expected, not {other}"),
+    }
+}
+
+/// The dictionary codes of a string column, and the code of `word`.
+///
+/// # Panics
+/// Where the column is no dictionary with 8-bit codes, or does not hold the word.
+pub fn codes<'a>(block: &'a Block, column: usize, word: &str) -> (&'a [u8], u8) {
+    let array = block.raw_columns()[column].as_dictionary::<UInt8Type>();
+    let words = array.values().as_string_view();
+    let code = words.iter().position(|known| known == Some(word)).expect("the dictionary holds the word");
+    (array.keys().values(), u8::try_from(code).expect("codes have 8 bits"))
+}
+
+/// Runs of a block's rows that lie in one window: its start, and the rows. One run where the block's times say so, which costs
+/// nothing; otherwise the rows' own times decide.
+fn windows(block: &Block, size: Micros, mut visit: impl FnMut(Micros, std::ops::Range<usize>)) {
+    let (Some(range), Some(column)) = (block.time_range(), block.time_column()) else { return };
+    let (first, last) = (time::slice_start(range.min, size, 0), time::slice_start(range.max, size, 0));
+    if first == last {
+        return visit(first, 0..block.rows());
+    }
+    let shift = block.time_shift_ticks();
+    let starts: Vec<Micros> = integers(block, column.index)
+        .iter()
+        .map(|ticks| time::slice_start((ticks + shift) * column.micros_per_tick, size, 0))
+        .collect();
+    let mut begin = 0;
+    for run in starts.chunk_by(|a, b| a == b) {
+        visit(run[0], begin..begin + run.len());
+        begin += run.len();
+    }
+}
