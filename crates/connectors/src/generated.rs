@@ -16,7 +16,7 @@ use crate::random::Divisor;
 use crate::{ConnectorError, TableRequest};
 
 /// 2015-07-15T00:00:00Z in milliseconds: where Nexmark's time begins, and ours by default.
-const BASE_TIME_DEFAULT_MS: i64 = 1_436_918_400_000;
+pub(crate) const BASE_TIME_DEFAULT_MS: i64 = 1_436_918_400_000;
 
 /// Rows whose values depend on their number alone.
 pub(crate) trait Generator: Send + Sync {
@@ -166,7 +166,7 @@ impl Pace {
 ///
 /// # Errors
 /// Where the value is none.
-pub(crate) fn positive(options: &Options, name: &'static str) -> Result<Option<u64>, ConnectorError> {
+pub(crate) fn positive(options: &Options, name: &str) -> Result<Option<u64>, ConnectorError> {
     options.parsed(name, "a whole number of at least 1", |text| {
         text.trim().replace('_', "").parse().ok().filter(|&number: &u64| number > 0)
     })
@@ -183,14 +183,14 @@ pub(crate) struct EventTimes {
 const EVENTS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
 
 impl EventTimes {
-    /// `rows-per-second` [10,000] and `base-time` [2015-07-15 00:00:00; or 'now'].
+    /// `rows-per-second` [10,000] and `base-time` [`base_default_ms`; or 'now'].
     ///
     /// # Errors
     /// Where one of them makes no sense.
-    pub(crate) fn of(options: &Options) -> Result<EventTimes, ConnectorError> {
+    pub(crate) fn of(options: &Options, base_default_ms: i64) -> Result<EventTimes, ConnectorError> {
         let base_ms = options
             .parsed("base-time", "a time such as '2015-07-15 00:00:00', in UTC, or 'now'", parse_time_ms)?
-            .unwrap_or(BASE_TIME_DEFAULT_MS);
+            .unwrap_or(base_default_ms);
         let per_second = positive(options, "rows-per-second")?.unwrap_or(10_000);
         if per_second > EVENTS_PER_SECOND_MAX {
             return Err(ConnectorError::option("rows-per-second", format!("must be at most {EVENTS_PER_SECOND_MAX}")));

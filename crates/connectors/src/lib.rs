@@ -31,6 +31,8 @@ mod nexmark;
 
 mod ysb;
 
+mod datagen;
+
 mod replay;
 
 mod print;
@@ -71,6 +73,7 @@ enum Connector {
     Filesystem,
     Nexmark,
     Ysb,
+    Datagen,
     Print,
     Blackhole,
 }
@@ -80,6 +83,7 @@ const CONNECTORS: &[(&str, Connector)] = &[
     ("filesystem", Connector::Filesystem),
     ("nexmark", Connector::Nexmark),
     ("ysb", Connector::Ysb),
+    ("datagen", Connector::Datagen),
     ("print", Connector::Print),
     ("blackhole", Connector::Blackhole),
 ];
@@ -92,7 +96,7 @@ impl Connector {
 
     /// Whether rows are made rather than read, at a pace of their own.
     fn is_generator(self) -> bool {
-        matches!(self, Connector::Nexmark | Connector::Ysb)
+        matches!(self, Connector::Nexmark | Connector::Ysb | Connector::Datagen)
     }
 
     fn open_source(self, request: &TableRequest, options: &Options) -> Result<Box<dyn Source>, ConnectorError> {
@@ -100,6 +104,7 @@ impl Connector {
             Connector::Filesystem => filesystem::open_source(request, options),
             Connector::Nexmark => nexmark::open_source(request, options),
             Connector::Ysb => ysb::open_source(request, options),
+            Connector::Datagen => datagen::open_source(request, options),
             Connector::Print => Err(sink_only("print")),
             Connector::Blackhole => Err(sink_only("blackhole")),
         }
@@ -110,6 +115,7 @@ impl Connector {
             Connector::Filesystem => Ok(true),
             Connector::Nexmark => Ok(nexmark::is_bounded(options)),
             Connector::Ysb => ysb::is_bounded(options),
+            Connector::Datagen => Ok(datagen::is_bounded(options)),
             Connector::Print => Err(sink_only("print")),
             Connector::Blackhole => Err(sink_only("blackhole")),
         }
@@ -153,6 +159,7 @@ pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError
         Connector::Filesystem => filesystem::open_sink(request, &options)?,
         Connector::Nexmark => return Err(source_only("nexmark")),
         Connector::Ysb => return Err(source_only("ysb")),
+        Connector::Datagen => return Err(source_only("datagen")),
         Connector::Print => print::open_sink(request, &options)?,
         Connector::Blackhole => Box::new(blackhole::Blackhole),
     };
@@ -183,7 +190,7 @@ pub fn declared_schema(options: &BTreeMap<String, String>) -> Result<Option<Sche
         Connector::Filesystem => filesystem::declared_schema(&options),
         Connector::Nexmark => nexmark::declared_schema(&options).map(Some),
         Connector::Ysb => ysb::declared_schema(&options).map(Some),
-        Connector::Print | Connector::Blackhole => Ok(None),
+        Connector::Datagen | Connector::Print | Connector::Blackhole => Ok(None),
     }
 }
 
@@ -195,10 +202,11 @@ pub fn declared_schema(options: &BTreeMap<String, String>) -> Result<Option<Sche
 pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorError> {
     let options = Options::new(&request.options);
     match Connector::of(&options)? {
-        Connector::Filesystem => Ok(request.schema.clone()),
         Connector::Nexmark => generated::physical_schema(request, &nexmark::declared_schema(&options)?),
         Connector::Ysb => generated::physical_schema(request, &ysb::declared_schema(&options)?),
-        Connector::Print | Connector::Blackhole => Ok(request.schema.clone()),
+        Connector::Filesystem | Connector::Datagen | Connector::Print | Connector::Blackhole => {
+            Ok(request.schema.clone())
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ConnectorError;
 /// ask for all its options, whatever their values are.
 pub struct Options<'a> {
     values: &'a BTreeMap<String, String>,
-    known: RefCell<BTreeSet<&'static str>>,
+    known: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Options<'a> {
@@ -21,9 +21,14 @@ impl<'a> Options<'a> {
         Options { values, known: RefCell::default() }
     }
 
+    /// The names of all options that the table has.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.values.keys().map(String::as_str)
+    }
+
     /// The value as it was written, or `None` where the option is absent.
-    pub fn text(&self, name: &'static str) -> Option<&'a str> {
-        self.known.borrow_mut().insert(name);
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        self.known.borrow_mut().insert(name.to_string());
         self.values.get(name).map(String::as_str)
     }
 
@@ -31,7 +36,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// Where the option is absent.
-    pub fn required(&self, name: &'static str, example: &str) -> Result<&'a str, ConnectorError> {
+    pub fn required(&self, name: &str, example: &str) -> Result<&'a str, ConnectorError> {
         self.text(name).ok_or_else(|| ConnectorError::option(name, format!("is missing: add '{name}' = '{example}'")))
     }
 
@@ -41,7 +46,7 @@ impl<'a> Options<'a> {
     /// Where the value makes no sense.
     pub fn parsed<T>(
         &self,
-        name: &'static str,
+        name: &str,
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, ConnectorError> {
@@ -56,7 +61,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// Where the value is none of them.
-    pub fn choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectorError> {
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectorError> {
         let quoted: Vec<String> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
         self.parsed(name, &one_of(&quoted), |text| {
             choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim())).map(|&(_, value)| value)
@@ -67,7 +72,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// Where the value is neither.
-    pub fn boolean(&self, name: &'static str, default: bool) -> Result<bool, ConnectorError> {
+    pub fn boolean(&self, name: &str, default: bool) -> Result<bool, ConnectorError> {
         Ok(self.choice(name, &[("true", true), ("false", false)])?.unwrap_or(default))
     }
 
@@ -75,7 +80,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// Where the value is no such number.
-    pub fn number<T: std::str::FromStr>(&self, name: &'static str) -> Result<Option<T>, ConnectorError> {
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, ConnectorError> {
         self.parsed(name, "a number in range", |text| text.trim().replace('_', "").parse().ok())
     }
 
@@ -83,7 +88,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// Where the value is no duration.
-    pub fn duration(&self, name: &'static str) -> Result<Option<Duration>, ConnectorError> {
+    pub fn duration(&self, name: &str) -> Result<Option<Duration>, ConnectorError> {
         self.parsed(name, "a duration such as '500 ms', '10 s', '1 min', '2 h' or '1 d'", parse_duration)
     }
 
@@ -91,7 +96,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// Where the value is no memory size.
-    pub fn memory_size(&self, name: &'static str) -> Result<Option<u64>, ConnectorError> {
+    pub fn memory_size(&self, name: &str) -> Result<Option<u64>, ConnectorError> {
         self.parsed(name, "a memory size such as '512 kb', '64 mb' or '1 gb'", parse_memory_size)
     }
 
@@ -99,7 +104,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// Where the value has no or several characters.
-    pub fn character(&self, name: &'static str) -> Result<Option<char>, ConnectorError> {
+    pub fn character(&self, name: &str) -> Result<Option<char>, ConnectorError> {
         self.parsed(name, "a single character", |text| {
             let text = match text {
                 "\\t" => "\t",
@@ -123,7 +128,7 @@ impl<'a> Options<'a> {
         let Some(option) = self.values.keys().find(|name| !known.contains(name.as_str())) else { return Ok(()) };
         Err(ConnectorError::UnknownOption {
             option: option.clone(),
-            suggestion: closest(option, known.iter().copied()).map(str::to_string),
+            suggestion: closest(option, known.iter().map(String::as_str)).map(str::to_string),
             known: known.iter().map(|name| format!("'{name}'")).collect(),
         })
     }

@@ -40,6 +40,12 @@ impl Draw {
         (((self.0 & 0xFFFF_FFFF) * u64::from(bound)) >> 32) as u32
     }
 
+    /// Uniform in `[0, 1)`, with 53 bits.
+    #[inline(always)]
+    pub fn unit(self) -> f64 {
+        (self.0 >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
     /// Uniform in `[0, bound)` for large bounds, from all bits.
     #[inline(always)]
     pub fn below_wide(self, bound: u64) -> u64 {
@@ -109,6 +115,7 @@ mod tests {
             let draw = first.at(position);
             counts[draw.below(3) as usize][draw.low_below(3) as usize] += 1;
             assert!(second.at(position).below_wide(7) < 7);
+            assert!((0.0..1.0).contains(&draw.unit()));
         }
         let expected = rows as f64 / 9.0;
         for count in counts.into_iter().flatten() {

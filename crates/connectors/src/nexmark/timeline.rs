@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::ConnectorError;
-use crate::generated::{EventTimes, positive};
+use crate::generated::{BASE_TIME_DEFAULT_MS, EventTimes, positive};
 use crate::options::Options;
 use crate::random::Divisor;
 
@@ -55,7 +55,7 @@ impl Timeline {
             return Err(ConnectorError::option("disorder", problem));
         }
         Ok(Timeline {
-            times: EventTimes::of(options)?,
+            times: EventTimes::of(options, BASE_TIME_DEFAULT_MS)?,
             shares,
             epoch: Divisor::new(shares.iter().sum()),
             disorder: Divisor::new(disorder),

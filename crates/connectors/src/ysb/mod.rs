@@ -39,7 +39,9 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use pelton_runtime::source::Source;
 
-use crate::generated::{EventTimes, GeneratedSource, Generator, Pace, batch_schema, match_columns, positive};
+use crate::generated::{
+    BASE_TIME_DEFAULT_MS, EventTimes, GeneratedSource, Generator, Pace, batch_schema, match_columns, positive,
+};
 use crate::options::Options;
 use crate::random::{Divisor, Stream};
 use crate::{ConnectorError, TableRequest};
@@ -162,7 +164,7 @@ pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<B
         Table::Ads => (Some(ads.count.get()), None, None, false),
         Table::Events => {
             let shuffled = options.choice("event-types", &[("sequential", false), ("shuffled", true)])?;
-            let times = EventTimes::of(options)?;
+            let times = EventTimes::of(options, BASE_TIME_DEFAULT_MS)?;
             let pacer = Pace::of(options, Pace::FlatOut)?.pacer(times.per_second(), Duration::from_secs(1));
             (options.number("rows")?, pacer, Some(times), shuffled.unwrap_or(false))
         }

@@ -1,0 +1,81 @@
+//! Rows of random or sequential values for any table, with Flink's options.
+//!
+//! | option | default | meaning |
+//! |---|---|---|
+//! | `rows-per-second` | 10000 | rows a second |
+//! | `number-of-rows` | – | ends after so many; otherwise when the first sequence ends, or not at all |
+//! | `fields.X.kind` | `random` | or `sequence`: from `start` to `end` by ones; of strings, the number as text |
+//! | `fields.X.start`, `fields.X.end` | – | of a sequence, both inclusive; required there |
+//! | `fields.X.min`, `fields.X.max` | the type's | bounds of random numbers, both inclusive |
+//! | `fields.X.length` | 100 | characters of random strings (hexadecimal digits), bytes of random BYTES |
+//! | `fields.X.var-len` | `false` | lengths are uniform in 1 to `length` |
+//! | `fields.X.max-past` | 0 | DATE and TIMESTAMP are the row's time, or up to so long before |
+//! | `fields.X.null-rate` | 0 | share of NULLs |
+//! | `pace` | `real-time` | `flat-out`: rows come as fast as they are read |
+//! | `seed` | the session's | what all random values depend on |
+//! | `base-time` | `now` | the first row's time, in UTC; each other row's follows from `rows-per-second` |
+//!
+//! Values depend on the seed, the column's name and the row's number only: with a `base-time`, two runs are equal.
+
+mod values;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::ArrayRef;
+use chrono::Utc;
+use pelton_runtime::source::Source;
+
+use crate::generated::{EventTimes, GeneratedSource, Generator, Pace};
+use crate::options::Options;
+use crate::{ConnectorError, TableRequest};
+use values::Field;
+
+/// Whether the options give the table an end.
+pub(crate) fn is_bounded(options: &Options) -> bool {
+    let is_sequence = |name: &str| {
+        let is_kind = name.starts_with("fields.") && name.ends_with(".kind");
+        is_kind && options.text(name).is_some_and(|kind| kind.eq_ignore_ascii_case("sequence"))
+    };
+    options.text("number-of-rows").is_some() || options.names().any(is_sequence)
+}
+
+/// Opens a table of generated values.
+pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<Box<dyn Source>, ConnectorError> {
+    if let Some((&column, _)) = request.metadata.first_key_value() {
+        let name = request.schema.field(column).name();
+        return Err(ConnectorError::column(name, "is METADATA, and 'datagen' has none"));
+    }
+    let times = EventTimes::of(options, Utc::now().timestamp_millis())?;
+    let seed = options.number("seed")?.unwrap_or(request.seed);
+    let pacer = Pace::of(options, Pace::RealTime)?.pacer(times.per_second(), Duration::from_secs(1));
+    let fields: Vec<Arc<Field>> = request
+        .schema
+        .fields()
+        .iter()
+        .map(|field| Field::of(field, options, seed, request.block_rows).map(Arc::new))
+        .collect::<Result<_, _>>()?;
+    let number: Option<u64> = options.number("number-of-rows")?;
+    let rows = number.into_iter().chain(fields.iter().filter_map(|field| field.rows())).min();
+    let schema = Arc::new(request.schema.project(&request.columns).expect("wanted columns are the table's"));
+    let wanted = request.columns.iter().map(|&column| fields[column].clone()).collect();
+    let datagen = Datagen { fields: wanted, times };
+    Ok(Box::new(GeneratedSource::new(datagen, schema, rows, request.block_rows, pacer)))
+}
+
+/// Generates the wanted columns.
+#[derive(Debug)]
+struct Datagen {
+    fields: Vec<Arc<Field>>,
+    times: EventTimes,
+}
+
+impl Generator for Datagen {
+    fn columns(&self, rows: Range<u64>) -> Vec<ArrayRef> {
+        self.fields.iter().map(|field| field.column(rows.clone(), &self.times)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
