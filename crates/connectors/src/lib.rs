@@ -21,6 +21,8 @@ pub mod options;
 
 pub mod filesystem;
 
+pub(crate) mod format;
+
 mod random;
 
 mod pace;

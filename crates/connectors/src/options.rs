@@ -148,7 +148,10 @@ pub(crate) fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
     let wanted = name.to_lowercase();
     candidates
         .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
-        .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(wanted.len()) / 4)
+        .filter(|&(distance, candidate)| {
+            let length = candidate.len().min(wanted.len());
+            distance < length && distance <= 1 + length / 4
+        })
         .min()
         .map(|(_, candidate)| candidate)
 }

@@ -1,0 +1,166 @@
+//! Which files a path names, and what is known about them.
+
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampMillisecondArray};
+use arrow::datatypes::{DataType, TimeUnit};
+use pelton_data::column::sql_name;
+
+use crate::ConnectorError;
+use crate::TableRequest;
+use crate::format::{Origin, RowShape};
+use crate::options::{closest, one_of};
+
+/// A file to read.
+#[derive(Debug, Clone)]
+pub(super) struct InputFile {
+    /// Where it is.
+    pub(super) path: PathBuf,
+    /// The same for people, as the table's `path` has it.
+    pub(super) place: String,
+    /// Bytes, compressed.
+    pub(super) size: u64,
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    modified_millis: i64,
+}
+
+/// The files that `path` names: itself, those below a directory, or those that match a glob, in the order of their paths.
+/// Names that begin with `.` or `_` are skipped below directories, as Flink does.
+pub(super) fn resolve(path: &str) -> Result<Vec<InputFile>, ConnectorError> {
+    let local = path.strip_prefix("file://").unwrap_or(path);
+    if let Some((scheme, _)) = local.split_once("://") {
+        return Err(ConnectorError::option("path", format!("has the scheme '{scheme}'; only file:// is supported")));
+    }
+    let mut files = Vec::new();
+    match fs::metadata(local) {
+        Ok(metadata) if metadata.is_dir() => list(Path::new(local), &mut files)?,
+        Ok(metadata) => files.push(InputFile::new(PathBuf::from(local), &metadata)),
+        Err(_) if local.contains(['*', '?', '[']) => {
+            let matches = glob::glob(local).map_err(|error| ConnectorError::option("path", error.to_string()))?;
+            for found in matches {
+                let found = found.map_err(|error| ConnectorError::place(path, error))?;
+                match stat(&found)? {
+                    metadata if metadata.is_dir() => list(&found, &mut files)?,
+                    metadata => files.push(InputFile::new(found, &metadata)),
+                }
+            }
+            if files.is_empty() {
+                return Err(ConnectorError::place(path, "no file matches"));
+            }
+        }
+        Err(error) => return Err(ConnectorError::place(path, problem(&error))),
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files.dedup_by(|a, b| a.path == b.path);
+    Ok(files)
+}
+
+fn list(directory: &Path, files: &mut Vec<InputFile>) -> Result<(), ConnectorError> {
+    let place = |error: std::io::Error| ConnectorError::place(directory.to_string_lossy(), problem(&error));
+    for entry in fs::read_dir(directory).map_err(place)? {
+        let entry = entry.map_err(place)?;
+        if entry.file_name().to_string_lossy().starts_with(['.', '_']) {
+            continue;
+        }
+        let path = entry.path();
+        match stat(&path)? {
+            metadata if metadata.is_dir() => list(&path, files)?,
+            metadata => files.push(InputFile::new(path, &metadata)),
+        }
+    }
+    Ok(())
+}
+
+fn stat(path: &Path) -> Result<Metadata, ConnectorError> {
+    fs::metadata(path).map_err(|error| ConnectorError::place(path.to_string_lossy(), problem(&error)))
+}
+
+/// What an operating system's error says, in words without its number.
+pub(super) fn problem(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// The keys of `METADATA FROM`, with the types Flink gives them.
+fn metadata_types() -> [(&'static str, DataType); 4] {
+    [
+        ("file.path", DataType::Utf8View),
+        ("file.name", DataType::Utf8View),
+        ("file.size", DataType::Int64),
+        ("file.modification-time", DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()))),
+    ]
+}
+
+impl InputFile {
+    fn new(path: PathBuf, metadata: &Metadata) -> InputFile {
+        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        InputFile {
+            place: path.to_string_lossy().into_owned(),
+            path,
+            size: metadata.len(),
+            modified_millis: modified.map_or(0, |since| since.as_millis() as i64),
+        }
+    }
+
+    /// The values of those columns of `shape` that are about the file, as arrays of one row.
+    pub(super) fn constants(&self, shape: &RowShape) -> Vec<ArrayRef> {
+        let constant = |origin: &Origin| -> Option<ArrayRef> {
+            let Origin::Metadata(key) = origin else { return None };
+            Some(match key.as_str() {
+                "file.path" => Arc::new(StringViewArray::from(vec![self.place.as_str()])),
+                "file.name" => {
+                    let name = self.path.file_name().map_or("".into(), |name| name.to_string_lossy());
+                    Arc::new(StringViewArray::from(vec![name.as_ref()]))
+                }
+                "file.size" => Arc::new(Int64Array::from(vec![self.size as i64])),
+                _ => Arc::new(TimestampMillisecondArray::from(vec![self.modified_millis]).with_timezone("+00:00")),
+            })
+        };
+        shape.origins.iter().filter_map(constant).collect()
+    }
+}
+
+/// Which of a table's columns a source delivers, and where they come from.
+pub(super) fn row_shape(request: &TableRequest) -> Result<RowShape, ConnectorError> {
+    let mut data_names = Vec::new();
+    let mut origins = Vec::new();
+    for (index, field) in request.schema.fields().iter().enumerate() {
+        origins.push(match request.metadata.get(&index) {
+            None => {
+                data_names.push(field.name().clone());
+                Origin::Data(data_names.len() - 1)
+            }
+            Some(key) => {
+                check_metadata(field.name(), field.data_type(), key)?;
+                Origin::Metadata(key.clone())
+            }
+        });
+    }
+    let schema = request.schema.project(&request.columns).expect("a request's columns are those of its schema");
+    let origins = request.columns.iter().map(|&index| origins[index].clone()).collect();
+    Ok(RowShape { schema: Arc::new(schema), data_names, origins })
+}
+
+fn check_metadata(column: &str, data_type: &DataType, key: &str) -> Result<(), ConnectorError> {
+    let types = metadata_types();
+    let Some((_, wanted)) = types.iter().find(|(name, _)| *name == key) else {
+        let keys: Vec<String> = types.iter().map(|(name, _)| format!("'{name}'")).collect();
+        let meant = closest(key, types.iter().map(|(name, _)| *name));
+        let meant = meant.map_or_else(|| format!("use {}", one_of(&keys)), |name| format!("did you mean '{name}'?"));
+        return Err(ConnectorError::column(
+            column,
+            format!("asks for the metadata '{key}', which files do not have; {meant}"),
+        ));
+    };
+    if wanted != data_type {
+        let problem = format!("must be declared {}, the type of the metadata '{key}'", sql_name(wanted));
+        return Err(ConnectorError::column(column, problem));
+    }
+    Ok(())
+}

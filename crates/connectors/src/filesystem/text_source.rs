@@ -1,0 +1,190 @@
+//! Files of lines: bytes are taken off a file up to the end of a row; whoever is free decodes them.
+
+use std::io::{self, Read as _};
+use std::sync::Arc;
+
+use pelton_data::column::sql_name;
+use pelton_runtime::source::{Read, Source, SourceError};
+
+use super::files::{self, InputFile, problem};
+use crate::format::column::is_text_type;
+use crate::format::compression;
+use crate::format::csv::split::CsvSplitter;
+use crate::format::rows::{RowDecoder, Splitter, TextChunk};
+use crate::format::{RowShape, TextFormat, TextKind};
+use crate::{ConnectorError, TableRequest};
+
+/// Bytes in a chunk, about: large against the cost of handing it over, small against the caches.
+const CHUNK_BYTES: usize = 512 << 10;
+
+/// Bytes in the longest row. Beyond it a quote is missing rather than a row that long.
+const ROW_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes read to find a file's header in.
+const HEADER_BYTES_MAX: usize = 64 << 10;
+
+/// Lines of text in files.
+pub(super) struct TextSource {
+    format: TextFormat,
+    shape: RowShape,
+    files: Vec<Partition>,
+    chunk_bytes: usize,
+}
+
+enum Partition {
+    Unopened(InputFile),
+    Open(OpenFile),
+    Ended,
+}
+
+/// A file that is being read.
+struct OpenFile {
+    place: String,
+    reader: Box<dyn io::Read + Send>,
+    decoder: Arc<RowDecoder>,
+    /// Bytes read beyond the last whole row.
+    rest: Vec<u8>,
+    /// Number of the line that `rest` begins with, from 1.
+    line: u64,
+    at_end: bool,
+}
+
+impl TextSource {
+    pub(super) fn open(
+        request: &TableRequest,
+        files: Vec<InputFile>,
+        format: TextFormat,
+    ) -> Result<TextSource, ConnectorError> {
+        let shape = files::row_shape(request)?;
+        for (index, field) in request.schema.fields().iter().enumerate() {
+            if !request.metadata.contains_key(&index) && !is_text_type(field.data_type()) {
+                let name = sql_name(field.data_type());
+                let problem = format!("has the type {name}, which text cannot hold; declare it STRING");
+                return Err(ConnectorError::column(field.name(), problem));
+            }
+        }
+        let files = files.into_iter().map(Partition::Unopened).collect();
+        Ok(TextSource { format, shape, files, chunk_bytes: CHUNK_BYTES })
+    }
+}
+
+impl Source for TextSource {
+    /// One a file. A directory without files still has one, which ends at once.
+    fn partitions(&self) -> usize {
+        self.files.len().max(1)
+    }
+
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
+        let Some(state) = self.files.get_mut(partition) else { return Ok(Read::End) };
+        if let Partition::Unopened(file) = state {
+            *state = match OpenFile::open(file, &self.format, &self.shape, self.chunk_bytes)? {
+                Some(open) => Partition::Open(open),
+                None => Partition::Ended,
+            };
+        }
+        let Partition::Open(file) = state else { return Ok(Read::End) };
+        match file.next_rows(self.chunk_bytes)? {
+            Some(chunk) => {
+                let decoder = file.decoder.clone();
+                Ok(Read::Chunk(Box::new(move || decoder.decode(chunk))))
+            }
+            None => {
+                *state = Partition::Ended;
+                Ok(Read::End)
+            }
+        }
+    }
+}
+
+impl OpenFile {
+    /// Opens a file and reads its header, if its format has one. `None` where there is nothing in it.
+    fn open(
+        file: &InputFile,
+        format: &TextFormat,
+        shape: &RowShape,
+        chunk_bytes: usize,
+    ) -> Result<Option<OpenFile>, SourceError> {
+        let input = |problem: String| SourceError::Input { place: file.place.clone(), problem };
+        let mut reader = compression::open(&file.path).map_err(|error| input(problem(&error)))?;
+        let first_bytes = chunk_bytes.max(HEADER_BYTES_MAX);
+        let mut rest = Vec::with_capacity(first_bytes.min(file.size as usize + 1));
+        fill(&mut *reader, &mut rest, first_bytes).map_err(|error| input(problem(&error)))?;
+        if rest.starts_with(b"\xef\xbb\xbf") {
+            rest.drain(..3);
+        }
+        let mut line = 1;
+        let mut header = None;
+        if let TextKind::Csv(dialect) = &format.kind
+            && dialect.header
+        {
+            let Some((names, next)) = CsvSplitter::first_row(dialect, &rest) else { return Ok(None) };
+            line += newlines(&rest[..next]);
+            rest.drain(..next);
+            header = Some(names);
+        }
+        let decoder = format.decoder(shape, file.place.clone(), header, file.constants(shape));
+        let decoder = decoder.map_err(|error| input(error.to_string()))?;
+        let place = file.place.clone();
+        Ok(Some(OpenFile { place, reader, decoder: Arc::new(decoder), rest, line, at_end: false }))
+    }
+
+    /// Whole rows, about a chunk of them; `None` at the end.
+    fn next_rows(&mut self, chunk_bytes: usize) -> Result<Option<TextChunk>, SourceError> {
+        let mut bytes = std::mem::take(&mut self.rest);
+        let mut wanted = chunk_bytes;
+        let end = loop {
+            if !self.at_end {
+                let filled = fill(&mut *self.reader, &mut bytes, wanted);
+                self.at_end = filled.map_err(|error| self.input(problem(&error)))?;
+            }
+            if self.at_end {
+                if bytes.last().is_some_and(|&byte| byte != b'\n') {
+                    bytes.push(b'\n');
+                }
+                break bytes.len();
+            }
+            if let Some(end) = self.last_row_end(&bytes) {
+                break end;
+            }
+            if bytes.len() >= ROW_BYTES_MAX {
+                let problem =
+                    format!("the row at line {} is longer than {ROW_BYTES_MAX} bytes; is a quote missing?", self.line);
+                return Err(self.input(problem));
+            }
+            wanted = bytes.len() * 2;
+        };
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if end < bytes.len() {
+            self.rest = Vec::with_capacity(chunk_bytes.max(bytes.len() - end));
+            self.rest.extend_from_slice(&bytes[end..]);
+            bytes.truncate(end);
+        }
+        let first_line = self.line;
+        self.line += newlines(&bytes);
+        Ok(Some(TextChunk { bytes, first_line }))
+    }
+
+    fn last_row_end(&self, bytes: &[u8]) -> Option<usize> {
+        match &self.decoder.splitter {
+            Splitter::Csv(csv) => csv.last_row_end(bytes),
+            Splitter::Json(_) => memchr::memrchr(b'\n', bytes).map(|at| at + 1),
+        }
+    }
+
+    fn input(&self, problem: String) -> SourceError {
+        SourceError::Input { place: self.place.clone(), problem }
+    }
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// Reads until `bytes` has `wanted` of them; whether the input has ended.
+fn fill(reader: &mut (dyn io::Read + Send), bytes: &mut Vec<u8>, wanted: usize) -> io::Result<bool> {
+    let missing = wanted.saturating_sub(bytes.len());
+    let read = reader.take(missing as u64).read_to_end(bytes)?;
+    Ok(read < missing)
+}

@@ -1,0 +1,220 @@
+//! The encodings of rows in bytes.
+//!
+//! CSV and JSON lines share everything but how a row is split into fields: [`rows`] drives a chunk through a splitter and
+//! the decoders of its [`column`]s, which read [`value`]s and [`time`]s. Parquet has columns already.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+
+use crate::ConnectorError;
+use crate::options::{Options, closest};
+
+pub(crate) mod compression;
+
+pub(crate) mod rows;
+
+pub(crate) mod column;
+
+pub(crate) mod value;
+
+pub(crate) mod time;
+
+pub(crate) mod csv;
+
+pub(crate) mod json;
+
+use column::{Escapes, FieldRules};
+use csv::Dialect;
+use rows::{OnError, OutputColumn, RowDecoder, Splitter};
+use time::TIMESTAMP_FORMATS;
+
+/// How the rows of a table are encoded.
+#[derive(Debug, Clone)]
+pub(crate) enum Format {
+    Text(TextFormat),
+    Parquet { on_error: OnError },
+}
+
+/// A format of lines.
+#[derive(Debug, Clone)]
+pub(crate) struct TextFormat {
+    pub(crate) kind: TextKind,
+    pub(crate) rules: Arc<FieldRules>,
+    pub(crate) on_error: OnError,
+}
+
+/// The formats of lines.
+#[derive(Debug, Clone)]
+pub(crate) enum TextKind {
+    Csv(Dialect),
+    Json {
+        /// Whether a line without one of the wanted columns is an error; else it is NULL.
+        fail_on_missing_field: bool,
+        /// Whether NULLs are written by leaving the member out.
+        ignore_null_fields: bool,
+    },
+}
+
+/// The formats' names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormatName {
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl FormatName {
+    /// The format that a file's name tells by its extension, before that of its compression.
+    pub(crate) fn of_file(path: &str) -> Option<FormatName> {
+        let lower = path.to_ascii_lowercase();
+        let name = lower.strip_suffix(".gz").or(lower.strip_suffix(".zst")).unwrap_or(&lower);
+        match name.rsplit_once('.')?.1 {
+            "csv" => Some(FormatName::Csv),
+            "json" | "jsonl" | "ndjson" => Some(FormatName::Json),
+            "parquet" => Some(FormatName::Parquet),
+            _ => None,
+        }
+    }
+}
+
+impl Format {
+    /// The format that a table's options describe; `inferred` stands in for the option `format`.
+    pub(crate) fn new(options: &Options, inferred: Option<FormatName>) -> Result<Format, ConnectorError> {
+        let names = [("csv", FormatName::Csv), ("json", FormatName::Json), ("parquet", FormatName::Parquet)];
+        let Some(name) = options.choice("format", &names)?.or(inferred) else {
+            let problem = "is missing, and no file name tells it: add 'format' = 'csv', 'json' or 'parquet'";
+            return Err(ConnectorError::option("format", problem));
+        };
+        let on_error = options.choice("on-error", &[("fail", OnError::Fail), ("skip", OnError::Skip)])?;
+        let skip = |option: &'static str| -> Result<OnError, ConnectorError> {
+            let ignored = options.boolean(option, on_error == Some(OnError::Skip))?;
+            Ok(if ignored { OnError::Skip } else { OnError::Fail })
+        };
+        Ok(match name {
+            FormatName::Csv => {
+                let on_error = skip("csv.ignore-parse-errors")?;
+                let dialect = Dialect::new(options)?;
+                let rules = FieldRules {
+                    null_literal: options.text("csv.null-literal").map(|text| text.as_bytes().to_vec()),
+                    empty_is_null: true,
+                    timestamps: options.choice("csv.timestamp-format", TIMESTAMP_FORMATS)?.unwrap_or_default(),
+                    escapes: Escapes::Csv { quote: dialect.quote, escape: dialect.escape },
+                };
+                Format::Text(TextFormat { kind: TextKind::Csv(dialect), rules: Arc::new(rules), on_error })
+            }
+            FormatName::Json => {
+                let on_error = skip("json.ignore-parse-errors")?;
+                let standard = options.choice("json.timestamp-format.standard", TIMESTAMP_FORMATS)?;
+                let rules = FieldRules {
+                    null_literal: None,
+                    empty_is_null: false,
+                    timestamps: standard.unwrap_or_default(),
+                    escapes: Escapes::Json,
+                };
+                let kind = TextKind::Json {
+                    fail_on_missing_field: options.boolean("json.fail-on-missing-field", false)?,
+                    ignore_null_fields: options.boolean("json.encode.ignore-null-fields", false)?,
+                };
+                Format::Text(TextFormat { kind, rules: Arc::new(rules), on_error })
+            }
+            FormatName::Parquet => Format::Parquet { on_error: on_error.unwrap_or(OnError::Fail) },
+        })
+    }
+}
+
+/// What a source delivers, and from where.
+#[derive(Debug, Clone)]
+pub(crate) struct RowShape {
+    /// The delivered columns.
+    pub(crate) schema: SchemaRef,
+    /// Names of the columns that are in the data, wanted or not, in the table's order.
+    pub(crate) data_names: Vec<String>,
+    /// For each delivered column where it comes from.
+    pub(crate) origins: Vec<Origin>,
+}
+
+/// Where a delivered column comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// From the data: an index into [`RowShape::data_names`].
+    Data(usize),
+    /// It is about the file: the key of `METADATA FROM`.
+    Metadata(String),
+}
+
+impl TextFormat {
+    /// A decoder for the rows of the file `place`. `header` has the names of a CSV file's fields, and `constants` the
+    /// values of the columns that are not in the data, in order.
+    pub(crate) fn decoder(
+        &self,
+        shape: &RowShape,
+        place: String,
+        header: Option<Vec<String>>,
+        constants: Vec<ArrayRef>,
+    ) -> Result<RowDecoder, ConnectorError> {
+        let names = header.unwrap_or_else(|| shape.data_names.clone());
+        let mut constants = constants.into_iter();
+        let mut wanted = Vec::new();
+        let mut columns = Vec::new();
+        for origin in &shape.origins {
+            columns.push(match origin {
+                Origin::Metadata(_) => OutputColumn::Constant(constants.next().expect("one constant each")),
+                Origin::Data(index) => {
+                    wanted.push(*index);
+                    OutputColumn::Field(wanted.len() - 1)
+                }
+            });
+        }
+        let wanted_names = || wanted.iter().map(|&index| shape.data_names[index].clone()).collect::<Vec<_>>();
+        let width = wanted.len();
+        let splitter = match &self.kind {
+            TextKind::Csv(dialect) => {
+                let found = field_indices(&shape.data_names, &names, &place)?;
+                let wanted: Vec<usize> = wanted.iter().map(|&index| found[index]).collect();
+                Splitter::Csv(csv::split::CsvSplitter::new(dialect.clone(), names, &wanted))
+            }
+            TextKind::Json { fail_on_missing_field, .. } => {
+                let first = shape.data_names.first().cloned().unwrap_or_default();
+                Splitter::Json(json::split::JsonSplitter::new(wanted_names(), first, *fail_on_missing_field))
+            }
+        };
+        Ok(RowDecoder {
+            place,
+            splitter,
+            width,
+            rules: self.rules.clone(),
+            on_error: self.on_error,
+            schema: shape.schema.clone(),
+            columns,
+        })
+    }
+}
+
+/// For each column of the table the index of its field among those that a file names.
+fn field_indices(columns: &[String], names: &[String], place: &str) -> Result<Vec<usize>, ConnectorError> {
+    let find = |column: &String| {
+        let mut matches = names.iter().enumerate().filter(|(_, name)| *name == column).map(|(index, _)| index);
+        match (matches.next(), matches.next()) {
+            (Some(index), None) => Ok(index),
+            (Some(_), Some(_)) => {
+                Err(ConnectorError::column(column, format!("is named twice in the header of {place}")))
+            }
+            (None, _) => {
+                let meant = match closest(column, names.iter().map(String::as_str)) {
+                    Some(name) => format!("; did you mean '{name}'?"),
+                    None => format!(", which names {}", names.join(", ")),
+                };
+                Err(ConnectorError::column(column, format!("is not in the header of {place}{meant}")))
+            }
+        }
+    };
+    columns.iter().map(find).collect()
+}
+
+/// The same columns, which may all be NULL.
+pub(crate) fn all_nullable(schema: &Schema) -> Schema {
+    let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true)).collect::<Vec<_>>();
+    Schema::new(fields)
+}

@@ -1,0 +1,313 @@
+//! From a chunk of text to columns: rows are split into fields, a thousand at a time, then each wanted column is
+//! decoded in one tight loop over its fields.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::buffer::Buffer;
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
+use pelton_runtime::source::{Decoded, RejectedRow, Rows, SourceError};
+
+use super::column::{ColumnDecoder, FieldRules, Fields};
+use super::csv::split::CsvSplitter;
+use super::json::split::JsonSplitter;
+
+/// Rows split before their columns are decoded: their fields' places stay in the first-level caches.
+const SPLIT_ROWS: usize = 1024;
+
+/// Rejected rows that a chunk keeps for inspection; the others are counted.
+const REJECTED_ROWS_MAX: usize = 100;
+
+/// Characters of a value, and bytes of a row, that messages and rejected rows show.
+const VALUE_CHARACTERS_MAX: usize = 100;
+const ROW_BYTES_SHOWN_MAX: usize = 1024;
+
+/// Where a field lies in its chunk: start in bits 0..32, length in bits 32..61, flags above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span(u64);
+
+impl Span {
+    const QUOTED: u64 = 1 << 61;
+    const ESCAPED: u64 = 1 << 62;
+    /// A field that is NULL by its encoding.
+    pub(crate) const NULL: Span = Span(1 << 63);
+    /// A field that is not there at all; NULL too.
+    pub(crate) const ABSENT: Span = Span(1 << 63 | 1);
+
+    /// An unquoted field.
+    #[inline]
+    pub(crate) fn plain(start: usize, end: usize) -> Span {
+        Span(start as u64 | ((end - start) as u64) << 32)
+    }
+
+    /// A quoted field; the quotes lie outside of the span.
+    #[inline]
+    pub(crate) fn quoted(start: usize, end: usize) -> Span {
+        Span(Span::plain(start, end).0 | Span::QUOTED)
+    }
+
+    /// The same field, which holds escape sequences if `escaped`.
+    #[inline]
+    pub(crate) fn escaped(self, escaped: bool) -> Span {
+        if escaped { Span(self.0 | Span::ESCAPED) } else { self }
+    }
+
+    #[inline]
+    pub(crate) fn is_null(self) -> bool {
+        self.0 >> 63 != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_quoted(self) -> bool {
+        self.0 & Span::QUOTED != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_escaped(self) -> bool {
+        self.0 & Span::ESCAPED != 0
+    }
+
+    #[inline]
+    pub(crate) fn range(self) -> Range<usize> {
+        let start = self.0 as u32 as usize;
+        start..start + (self.0 >> 32 & ((1 << 29) - 1)) as usize
+    }
+}
+
+/// Some rows of a chunk, split into fields.
+pub(crate) struct Split {
+    /// Wanted fields a row.
+    pub(crate) width: usize,
+    /// Row after row, `width` each.
+    pub(crate) spans: Vec<Span>,
+    /// Where each row lies in the chunk, without its line end.
+    pub(crate) rows: Vec<Range<u32>>,
+    /// Rows that cannot be split; they are not among `rows`.
+    pub(crate) failures: Vec<Failure>,
+}
+
+/// A row that cannot be decoded, and why.
+pub(crate) struct Failure {
+    /// Where the row lies in the chunk.
+    pub(crate) row: Range<u32>,
+    /// Name of the column it fails at.
+    pub(crate) column: String,
+    /// The text that is wrong.
+    pub(crate) value: Range<usize>,
+    /// What is wrong with it.
+    pub(crate) problem: String,
+}
+
+impl Split {
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.rows.clear();
+        self.failures.clear();
+    }
+}
+
+/// How text is split into rows and fields.
+pub(crate) enum Splitter {
+    Csv(CsvSplitter),
+    Json(JsonSplitter),
+}
+
+impl Splitter {
+    /// Splits up to `rows_max` rows from `at` on, and returns where it stopped. The chunk ends with a line end.
+    fn split(&self, bytes: &[u8], at: usize, rows_max: usize, split: &mut Split) -> usize {
+        match self {
+            Splitter::Csv(csv) => csv.split(bytes, at, rows_max, split),
+            Splitter::Json(json) => json.split(bytes, at, rows_max, split),
+        }
+    }
+}
+
+/// What happens to rows that cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnError {
+    /// The query stops.
+    Fail,
+    /// They are counted, and the first of them kept.
+    Skip,
+}
+
+/// A column of the decoded rows.
+#[derive(Debug, Clone)]
+pub(crate) enum OutputColumn {
+    /// Decoded from the field at this place of [`Split::spans`].
+    Field(usize),
+    /// The same value in every row: an array of one.
+    Constant(ArrayRef),
+}
+
+/// Whole rows of text.
+pub(crate) struct TextChunk {
+    /// Ends with a line end.
+    pub(crate) bytes: Vec<u8>,
+    /// Number of the line at the start of `bytes`, from 1.
+    pub(crate) first_line: u64,
+}
+
+/// Decodes the rows of one file.
+pub(crate) struct RowDecoder {
+    /// The file, for messages.
+    pub(crate) place: String,
+    pub(crate) splitter: Splitter,
+    /// Wanted fields a row.
+    pub(crate) width: usize,
+    pub(crate) rules: Arc<FieldRules>,
+    pub(crate) on_error: OnError,
+    /// What is delivered; one of `columns` for each field.
+    pub(crate) schema: SchemaRef,
+    pub(crate) columns: Vec<OutputColumn>,
+}
+
+/// The chunk being decoded: what is done so far.
+struct Progress {
+    bytes: Buffer,
+    first_line: u64,
+    rows: usize,
+    /// For each row whether it stays, once one has been rejected.
+    kept: Option<Vec<bool>>,
+    rejected: Vec<RejectedRow>,
+    rejected_count: u64,
+}
+
+impl RowDecoder {
+    /// The rows of a chunk.
+    ///
+    /// # Errors
+    /// [`SourceError::Row`] for the first row that cannot be decoded, unless such rows are skipped.
+    pub(crate) fn decode(&self, chunk: TextChunk) -> Result<Decoded, SourceError> {
+        let mut progress = Progress {
+            bytes: Buffer::from_vec(chunk.bytes),
+            first_line: chunk.first_line,
+            rows: 0,
+            kept: None,
+            rejected: Vec::new(),
+            rejected_count: 0,
+        };
+        let bytes = progress.bytes.clone();
+        let bytes = bytes.as_slice();
+        let mut decoders: Vec<Option<ColumnDecoder>> = self.columns.iter().map(|_| None).collect();
+        let mut split = Split { width: self.width, spans: Vec::new(), rows: Vec::new(), failures: Vec::new() };
+        let text = self.schema.fields().iter().any(|field| field.data_type() == &arrow::datatypes::DataType::Utf8View);
+        let text = if text { std::str::from_utf8(bytes).ok() } else { None };
+        let mut at = 0;
+        while at < bytes.len() {
+            split.clear();
+            let start = at;
+            at = self.splitter.split(bytes, at, SPLIT_ROWS, &mut split);
+            // Rows are about as long as those so far: room for all of them is made at once.
+            let rows_left = split.rows.len() * (bytes.len() - start) / (at - start).max(1);
+            let mut wrong = Vec::new();
+            for (index, (column, decoder)) in self.columns.iter().zip(&mut decoders).enumerate() {
+                let OutputColumn::Field(place) = column else { continue };
+                let decoder = decoder.get_or_insert_with(|| {
+                    ColumnDecoder::new(self.schema.field(index), rows_left + rows_left / 16 + 16)
+                });
+                let fields = Fields { bytes: &progress.bytes, text, split: &split, place: *place, rules: &self.rules };
+                decoder.extend(&fields, |row, problem| wrong.push((row, index, problem)));
+            }
+            let first_row = progress.rows;
+            progress.rows += split.rows.len();
+            if !wrong.is_empty() || !split.failures.is_empty() {
+                self.reject(&mut progress, &mut split, first_row, wrong)?;
+            } else if let Some(kept) = &mut progress.kept {
+                kept.resize(progress.rows, true);
+            }
+        }
+        self.finish(progress, decoders)
+    }
+
+    /// Takes note of the rows of `split` that cannot be decoded. `wrong` has the row's index in `split`, the column and
+    /// the problem of each wrong value.
+    fn reject(
+        &self,
+        progress: &mut Progress,
+        split: &mut Split,
+        first_row: usize,
+        mut wrong: Vec<(usize, usize, String)>,
+    ) -> Result<(), SourceError> {
+        wrong.sort_by_key(|&(row, column, _)| (row, column));
+        wrong.dedup_by_key(|&mut (row, ..)| row);
+        let kept = progress.kept.get_or_insert_with(|| vec![true; first_row]);
+        kept.resize(progress.rows, true);
+        let mut failures = std::mem::take(&mut split.failures);
+        for (row, column, problem) in wrong {
+            kept[first_row + row] = false;
+            let OutputColumn::Field(place) = self.columns[column] else { unreachable!("only fields are decoded") };
+            let span = split.spans[row * split.width + place];
+            failures.push(Failure {
+                row: split.rows[row].clone(),
+                column: self.schema.field(column).name().clone(),
+                value: if span.is_null() { 0..0 } else { span.range() },
+                problem,
+            });
+        }
+        failures.sort_by_key(|failure| failure.row.start);
+        for failure in failures {
+            if self.on_error == OnError::Fail {
+                return Err(self.error(progress, &failure));
+            }
+            progress.rejected_count += 1;
+            if progress.rejected.len() < REJECTED_ROWS_MAX {
+                let row = &progress.bytes[failure.row.start as usize..failure.row.end as usize];
+                let row = String::from_utf8_lossy(&row[..row.len().min(ROW_BYTES_SHOWN_MAX)]).into_owned();
+                progress.rejected.push(RejectedRow { error: self.error(progress, &failure), row });
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, progress: &Progress, failure: &Failure) -> SourceError {
+        let lines_before = memchr::memchr_iter(b'\n', &progress.bytes[..failure.row.start as usize]).count();
+        let value = String::from_utf8_lossy(&progress.bytes[failure.value.clone()]);
+        SourceError::Row {
+            place: self.place.clone(),
+            row: progress.first_line + lines_before as u64,
+            column: failure.column.clone(),
+            value: value.chars().take(VALUE_CHARACTERS_MAX).collect(),
+            problem: failure.problem.clone(),
+        }
+    }
+
+    fn finish(&self, progress: Progress, decoders: Vec<Option<ColumnDecoder>>) -> Result<Decoded, SourceError> {
+        let columns = self.columns.iter().zip(decoders).enumerate().map(|(index, (column, decoder))| match column {
+            OutputColumn::Constant(value) => repeat(value, progress.rows),
+            OutputColumn::Field(_) => match decoder {
+                Some(decoder) => decoder.finish(),
+                None => arrow::array::new_empty_array(self.schema.field(index).data_type()),
+            },
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(progress.rows));
+        let input = |error: arrow::error::ArrowError| SourceError::Input {
+            place: self.place.clone(),
+            problem: error.to_string(),
+        };
+        // NULLs in columns that are NOT NULL are still there: their rows go below.
+        let nullable = Arc::new(super::all_nullable(&self.schema));
+        let mut batch = RecordBatch::try_new_with_options(nullable, columns.collect(), &options).map_err(input)?;
+        if let Some(kept) = progress.kept {
+            batch = filter_record_batch(&batch, &BooleanArray::from(kept)).map_err(input)?;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(input)?;
+        Ok(Decoded { rows: Rows::Batch(batch), rejected: progress.rejected, rejected_count: progress.rejected_count })
+    }
+}
+
+/// An array of `rows` times the one value of `value`.
+pub(crate) fn repeat(value: &ArrayRef, rows: usize) -> ArrayRef {
+    use arrow::array::{StringViewArray, UInt32Array};
+    if let Some(strings) = value.as_any().downcast_ref::<StringViewArray>() {
+        let mut builder = arrow::array::StringViewBuilder::with_capacity(rows);
+        builder.try_append_value_n(strings.value(0), rows).expect("a path is shorter than a buffer may be");
+        return Arc::new(builder.finish());
+    }
+    let indices = UInt32Array::from(vec![0; rows]);
+    arrow::compute::take(value, &indices, None).expect("a constant's row 0 can be repeated")
+}
