@@ -2,4 +2,10 @@
 
 pub mod error;
 
+pub mod interpret;
+
+pub mod read_out;
+
 pub use error::CompileError;
+pub use interpret::interpret;
+pub use read_out::{entry_layout, read_out};

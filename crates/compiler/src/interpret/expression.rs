@@ -1,0 +1,205 @@
+//! One expression, as the interpreter evaluates it.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DataFusionError, Result, ScalarValue};
+use datafusion_expr::{ColumnarValue, Operator};
+use datafusion_physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+    TryCastExpr, case, lit,
+};
+use datafusion_physical_expr::utils::collect_columns;
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion_physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use pelton_state::kernel::KernelError;
+
+use super::rows::Rows;
+use crate::error::{CompileError, expression_error};
+
+/// An expression over a pipeline's columns that reads only the columns it needs, and for each row evaluates only what
+/// that row's value depends on: whether it fails does not depend on the rows around it.
+#[derive(Debug, Clone)]
+pub(crate) struct Expression {
+    /// As planned, for messages and for telling equal expressions.
+    planned: Arc<dyn PhysicalExpr>,
+    /// Over `schema`, whose columns are `columns` of the pipeline.
+    expression: Arc<dyn PhysicalExpr>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    /// The type of the values it is asked for.
+    data_type: DataType,
+}
+
+impl Expression {
+    /// `planned`, over the columns `schema` of a pipeline, as values of `data_type` (or of its own type).
+    ///
+    /// # Errors
+    /// Where it has no type over those columns.
+    pub(crate) fn new(
+        planned: &Arc<dyn PhysicalExpr>,
+        schema: &Schema,
+        data_type: Option<&DataType>,
+    ) -> Result<Expression, CompileError> {
+        let failed = |error: DataFusionError| CompileError::Expression {
+            expression: fmt_sql(planned.as_ref()).to_string(),
+            problem: error.strip_backtrace(),
+        };
+        let mut columns: Vec<usize> = collect_columns(planned).iter().map(Column::index).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let fields = columns.iter().map(|&column| schema.fields()[column].clone()).collect::<Vec<_>>();
+        let compact = Arc::new(Schema::new(fields));
+        let renumbered = renumber(planned, &columns).map_err(failed)?;
+        let expression = evaluate_left_first(renumbered, &compact).map_err(failed)?;
+        let own_type = expression.data_type(&compact).map_err(failed)?;
+        let data_type = data_type.unwrap_or(&own_type).clone();
+        Ok(Expression { planned: planned.clone(), expression, columns, schema: compact, data_type })
+    }
+
+    /// The type of its values.
+    pub(crate) fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Whether both always have the same values.
+    pub(crate) fn same_as(&self, other: &Expression) -> bool {
+        self.data_type == other.data_type
+            && self.planned.as_ref() == other.planned.as_ref()
+            && !is_volatile(&self.planned)
+    }
+
+    /// Its values for `rows`, which must not be empty: a constant may fail, and fails only where there is a row.
+    ///
+    /// # Errors
+    /// Where it has no value for one of the rows.
+    pub(crate) fn evaluate(&self, rows: &mut Rows<'_>) -> Result<ColumnarValue, KernelError> {
+        debug_assert!(rows.len() > 0);
+        let columns = self.columns.iter().map(|&column| rows.column(column)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .expect("columns have the types that the pipeline was planned for");
+        self.expression.evaluate(&batch).map_err(|error| expression_error(self.planned.as_ref(), &error))
+    }
+
+    /// Its values for `rows`, which must not be empty, as an array of the type asked for.
+    ///
+    /// # Errors
+    /// Where it has no value for one of the rows.
+    pub(crate) fn evaluate_array(&self, rows: &mut Rows<'_>) -> Result<ArrayRef, KernelError> {
+        let failed = |error: DataFusionError| expression_error(self.planned.as_ref(), &error);
+        let array = match self.expression.downcast_ref::<Column>() {
+            Some(column) => rows.column(self.columns[column.index()]),
+            None => self.evaluate(rows)?.into_array(rows.len()).map_err(failed)?,
+        };
+        if array.data_type() == &self.data_type {
+            return Ok(array);
+        }
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(&array, &self.data_type, &options).map_err(|error| failed(error.into()))
+    }
+}
+
+/// The expression over a batch that holds only `columns`.
+fn renumber(expression: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<Arc<dyn PhysicalExpr>> {
+    let renumbered = expression.clone().transform_down(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+        let index = columns.binary_search(&column.index()).expect("all columns were collected");
+        Ok(Transformed::yes(Arc::new(Column::new(column.name(), index)) as Arc<dyn PhysicalExpr>))
+    });
+    renumbered.map(|transformed| transformed.data)
+}
+
+/// Makes the right side of AND and OR wait for the left one, row by row, where it can fail.
+///
+/// DataFusion evaluates it or not depending on how many rows of the batch the left side decides. A guard such as
+/// `b <> 0 AND a / b > 1` would then work or fail with the size of the block.
+fn evaluate_left_first(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    let ordered = expression.transform_up(|node| {
+        let Some(binary) = node.downcast_ref::<BinaryExpr>() else { return Ok(Transformed::no(node)) };
+        let decides = match binary.op() {
+            Operator::And => false,
+            Operator::Or => true,
+            _ => return Ok(Transformed::no(node)),
+        };
+        if !can_fail(binary.right(), schema)? {
+            return Ok(Transformed::no(node));
+        }
+        let decided: Arc<dyn PhysicalExpr> =
+            Arc::new(BinaryExpr::new(binary.left().clone(), Operator::IsNotDistinctFrom, lit(decides)));
+        let branches = vec![(decided, lit(decides))];
+        Ok(Transformed::yes(case(None, branches, Some(node.clone()))?))
+    });
+    ordered.map(|transformed| transformed.data)
+}
+
+/// Whether the expression may have no value for some row.
+fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
+    let mut fails = false;
+    expression.apply(|node| {
+        fails = node_can_fail(node, schema)?;
+        Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(fails)
+}
+
+/// Functions with a value for every argument; there are others, which only costs them time behind AND and OR.
+const FUNCTIONS_THAT_NEVER_FAIL: [&str; 13] = [
+    "btrim",
+    "character_length",
+    "concat",
+    "contains",
+    "ends_with",
+    "lower",
+    "ltrim",
+    "octet_length",
+    "replace",
+    "rtrim",
+    "starts_with",
+    "strpos",
+    "upper",
+];
+
+fn node_can_fail(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
+    let is_float = |data_type: &DataType| matches!(data_type, DataType::Float32 | DataType::Float64);
+    if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+        use Operator::*;
+        return Ok(match binary.op() {
+            And | Or | Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => false,
+            // Integers wrap; decimals and times are checked.
+            Plus | Minus | Multiply => {
+                let data_type = node.data_type(schema)?;
+                !data_type.is_integer() && !is_float(&data_type)
+            }
+            Divide | Modulo => !is_float(&node.data_type(schema)?),
+            _ => true,
+        });
+    }
+    if let Some(cast) = node.downcast_ref::<CastExpr>() {
+        return Ok(!(is_float(&node.data_type(schema)?) && cast.expr().data_type(schema)?.is_numeric()));
+    }
+    if let Some(function) = node.downcast_ref::<ScalarFunctionExpr>() {
+        return Ok(!FUNCTIONS_THAT_NEVER_FAIL.contains(&function.fun().name()));
+    }
+    Ok(!(node.is::<Column>()
+        || node.is::<Literal>()
+        || node.is::<NotExpr>()
+        || node.is::<IsNullExpr>()
+        || node.is::<IsNotNullExpr>()
+        || node.is::<InListExpr>()
+        || node.is::<LikeExpr>()
+        || node.is::<CaseExpr>()
+        || node.is::<TryCastExpr>()))
+}
+
+/// The truth of a predicate's value for all rows, where it is the same for all.
+pub(crate) fn constant_truth(value: &ColumnarValue) -> Option<bool> {
+    match value {
+        ColumnarValue::Scalar(ScalarValue::Boolean(truth)) => Some(*truth == Some(true)),
+        ColumnarValue::Scalar(_) => Some(false),
+        ColumnarValue::Array(_) => None,
+    }
+}

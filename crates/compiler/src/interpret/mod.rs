@@ -1,0 +1,267 @@
+//! A pipeline that runs at once, without machine code.
+//!
+//! DataFusion evaluates the expressions over Arrow arrays of the rows that are still alive; precompiled loops do the
+//! rest, a column at a time: finding join partners and groups, and changing accumulators. The interpreter and compiled
+//! code share the tables, so that one can take over from the other between two blocks.
+//!
+//! In reading order: [`rows`] (which rows are alive), [`expression`], [`aggregate`] (rows to groups), [`update`]
+//! (accumulators).
+
+pub(crate) mod rows;
+
+pub(crate) mod expression;
+
+pub(crate) mod aggregate;
+
+pub(crate) mod update;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use datafusion_physical_expr::PhysicalExpr;
+use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::column::logical_type;
+use pelton_plan::pipeline::{Pipeline, Program, Step, Target, WindowAggregate};
+use pelton_state::join_index::JoinIndex;
+use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
+use pelton_state::table::Table;
+
+use crate::error::CompileError;
+use expression::Expression;
+use rows::{Origin, Rows};
+
+/// The interpreted code of `program.pipelines[pipeline]`; `lookups` are the program's, loaded.
+///
+/// # Errors
+/// Where an expression has no type, or an aggregate does not take its argument's type.
+pub fn interpret(
+    program: &Program,
+    pipeline: usize,
+    lookups: &[Arc<JoinIndex>],
+) -> Result<Arc<dyn Kernel>, CompileError> {
+    let pipeline = &program.pipelines[pipeline];
+    let mut columns = PipelineColumns::of_input(&pipeline.input_schema);
+    let steps = pipeline.steps.iter().map(|step| columns.add_step(step, lookups)).collect::<Result<Vec<_>, _>>()?;
+    let target = InterpretedTarget::new(pipeline, &program.windows, &columns.schema())?;
+    Ok(Arc::new(Interpreter { origins: columns.origins, steps, target }))
+}
+
+/// The columns that a pipeline's expressions refer to, as far as its steps have come.
+#[derive(Debug)]
+struct PipelineColumns {
+    fields: Vec<FieldRef>,
+    origins: Vec<Origin>,
+    lookups: usize,
+}
+
+impl PipelineColumns {
+    fn of_input(schema: &SchemaRef) -> PipelineColumns {
+        let fields = schema.fields().to_vec();
+        let origins = (0..fields.len()).map(Origin::Block).collect();
+        PipelineColumns { fields, origins, lookups: 0 }
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::new(self.fields.clone())
+    }
+
+    fn add_step(&mut self, step: &Step, tables: &[Arc<JoinIndex>]) -> Result<InterpretedStep, CompileError> {
+        match step {
+            Step::Filter(predicate) => {
+                Ok(InterpretedStep::Filter(Expression::new(predicate, &self.schema(), Some(&DataType::Boolean))?))
+            }
+            Step::Lookup { table, keys, keep_unmatched, columns, fields } => {
+                let schema = self.schema();
+                let keys = keys.iter().map(|key| key_expression(key, &schema)).collect::<Result<_, _>>()?;
+                let lookup = self.lookups;
+                self.lookups += 1;
+                self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
+                self.fields.extend(fields.iter().cloned());
+                Ok(InterpretedStep::Lookup { table: tables[*table].clone(), keys, keep_unmatched: *keep_unmatched })
+            }
+        }
+    }
+}
+
+/// A key: strings are views, or codes of views.
+fn key_expression(planned: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Expression, CompileError> {
+    let expression = Expression::new(planned, schema, None)?;
+    let is_coded = matches!(expression.data_type(), DataType::Dictionary(_, value) if **value == DataType::Utf8View);
+    match logical_type(expression.data_type()) {
+        _ if is_coded => Ok(expression),
+        DataType::Utf8 | DataType::LargeUtf8 => Expression::new(planned, schema, Some(&DataType::Utf8View)),
+        wanted => Expression::new(planned, schema, Some(wanted)),
+    }
+}
+
+#[derive(Debug)]
+enum InterpretedStep {
+    Filter(Expression),
+    Lookup { table: Arc<JoinIndex>, keys: Vec<Expression>, keep_unmatched: bool },
+}
+
+#[derive(Debug)]
+enum InterpretedTarget {
+    Stream {
+        columns: Vec<Expression>,
+        schema: SchemaRef,
+    },
+    Window {
+        keys: Vec<Expression>,
+        /// Each argument once, however many accumulators it has.
+        arguments: Vec<Expression>,
+        /// For each accumulator its argument; `None` counts rows.
+        accumulators: Vec<Option<usize>>,
+    },
+}
+
+impl InterpretedTarget {
+    fn new(
+        pipeline: &Pipeline,
+        windows: &[WindowAggregate],
+        schema: &Schema,
+    ) -> Result<InterpretedTarget, CompileError> {
+        match &pipeline.target {
+            Target::Stream { columns, schema: output } => {
+                let typed = columns.iter().zip(output.fields());
+                let columns = typed
+                    .map(|(column, field)| Expression::new(column, schema, Some(field.data_type())))
+                    .collect::<Result<_, _>>()?;
+                Ok(InterpretedTarget::Stream { columns, schema: output.clone() })
+            }
+            Target::Window { window, keys, arguments } => {
+                let window = &windows[*window];
+                let keys = keys.iter().map(|key| key_expression(key, schema)).collect::<Result<_, _>>()?;
+                let mut unique = Vec::new();
+                let accumulators = arguments
+                    .iter()
+                    .zip(&window.accumulators)
+                    .map(|(argument, accumulator)| add_argument(&mut unique, argument.as_ref(), accumulator, schema))
+                    .collect::<Result<_, _>>()?;
+                Ok(InterpretedTarget::Window { keys, arguments: unique, accumulators })
+            }
+        }
+    }
+}
+
+/// Finds or adds the argument among `unique`, and checks that the accumulator takes its type.
+fn add_argument(
+    unique: &mut Vec<Expression>,
+    argument: Option<&Arc<dyn PhysicalExpr>>,
+    accumulator: &Accumulator,
+    schema: &Schema,
+) -> Result<Option<usize>, CompileError> {
+    let Some(argument) = argument else { return Ok(None) };
+    let wanted = match accumulator.accumulate {
+        Accumulate::Count => None,
+        _ => accumulator.argument_type.as_ref().map(logical_type),
+    };
+    let argument = Expression::new(argument, schema, wanted)?;
+    let (aggregate, takes): (_, fn(&DataType) -> bool) = match accumulator.accumulate {
+        Accumulate::Count => ("COUNT", |_| true),
+        Accumulate::SumInteger => ("SUM", DataType::is_integer),
+        Accumulate::SumWide => {
+            ("SUM", |data_type| data_type.is_integer() || matches!(data_type, DataType::Decimal128(..)))
+        }
+        Accumulate::SumFloat => ("SUM", |data_type| matches!(data_type, DataType::Float32 | DataType::Float64)),
+        Accumulate::Minimum => ("MIN", has_extremes),
+        Accumulate::Maximum => ("MAX", has_extremes),
+    };
+    if !takes(argument.data_type()) {
+        return Err(CompileError::Argument {
+            aggregate,
+            data_type: pelton_data::column::sql_name(argument.data_type()),
+        });
+    }
+    let position = unique.iter().position(|other| other.same_as(&argument)).unwrap_or_else(|| {
+        unique.push(argument);
+        unique.len() - 1
+    });
+    Ok(Some(position))
+}
+
+fn has_extremes(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Boolean | DataType::Utf8View | DataType::BinaryView)
+        || data_type.primitive_width().is_some()
+}
+
+/// See [`interpret`].
+#[derive(Debug)]
+struct Interpreter {
+    origins: Vec<Origin>,
+    steps: Vec<InterpretedStep>,
+    target: InterpretedTarget,
+}
+
+impl Interpreter {
+    /// The rows that pass all steps; later steps see only the survivors of earlier ones.
+    fn surviving_rows<'a>(&'a self, input: KernelInput<'a>) -> Result<Rows<'a>, KernelError> {
+        let mut rows = Rows::new(input, &self.origins);
+        for step in &self.steps {
+            if rows.len() == 0 {
+                break;
+            }
+            match step {
+                InterpretedStep::Filter(predicate) => {
+                    let truth = predicate.evaluate(&mut rows)?;
+                    rows.keep(&truth);
+                }
+                InterpretedStep::Lookup { table, keys, keep_unmatched } => {
+                    let keys = evaluate_all(keys, &mut rows)?;
+                    let (mut positions, mut matches) = (Vec::new(), Vec::new());
+                    table.probe(&keys, None, rows.len(), *keep_unmatched, &mut positions, &mut matches);
+                    rows.join(table.clone(), positions, matches);
+                }
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn evaluate_all(expressions: &[Expression], rows: &mut Rows<'_>) -> Result<Vec<ArrayRef>, KernelError> {
+    expressions.iter().map(|expression| expression.evaluate_array(rows)).collect()
+}
+
+impl Kernel for Interpreter {
+    fn tier(&self) -> Tier {
+        Tier::Interpreted
+    }
+
+    fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
+        let InterpretedTarget::Window { keys, arguments, accumulators } = &self.target else {
+            panic!("this pipeline ends in a stream");
+        };
+        let mut rows = self.surviving_rows(input)?;
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let keys = evaluate_all(keys, &mut rows)?;
+        let arguments = evaluate_all(arguments, &mut rows)?;
+        let entries = aggregate::find_entries(table, &keys, scratch);
+        for (slot, argument) in accumulators.iter().enumerate() {
+            update::update(table, slot, entries, argument.map(|argument| &arguments[argument]), rows.len());
+        }
+        Ok(())
+    }
+
+    fn emit(
+        &self,
+        input: KernelInput<'_>,
+        output: &mut Vec<RecordBatch>,
+        _scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let InterpretedTarget::Stream { columns, schema } = &self.target else {
+            panic!("this pipeline ends in a window");
+        };
+        let mut rows = self.surviving_rows(input)?;
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let columns = evaluate_all(columns, &mut rows)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+        output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
+        Ok(())
+    }
+}

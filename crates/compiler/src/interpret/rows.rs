@@ -1,0 +1,195 @@
+//! The rows of one call that are still alive, and their columns.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{filter, take};
+use arrow::datatypes::UInt32Type;
+use datafusion_expr::ColumnarValue;
+use pelton_data::Block;
+use pelton_state::join_index::JoinIndex;
+use pelton_state::kernel::KernelInput;
+
+use super::expression::constant_truth;
+
+/// Where a column of a pipeline comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin {
+    /// Column of the block.
+    Block(usize),
+    /// Column of the table that the pipeline's `lookup`-th lookup step looks rows up in.
+    Lookup {
+        /// Which step, among the lookups.
+        lookup: usize,
+        /// Which column of the loaded table.
+        column: usize,
+    },
+}
+
+/// A selection of a block's rows, with the rows they were joined to. Columns are gathered when an expression asks for
+/// them, and kept until the selection changes.
+pub(crate) struct Rows<'a> {
+    block: &'a Block,
+    origins: &'a [Origin],
+    selected: Selected,
+    /// For each lookup done: the table, and for each selected row its match, NULL for none.
+    matches: Vec<(Arc<JoinIndex>, UInt32Array)>,
+    gathered: Vec<Option<ArrayRef>>,
+}
+
+/// Rows of the block, in order.
+enum Selected {
+    Range { first: usize, end: usize },
+    Rows(UInt32Array),
+}
+
+impl<'a> Rows<'a> {
+    /// The rows that a kernel was called for.
+    pub(crate) fn new(input: KernelInput<'a>, origins: &'a [Origin]) -> Rows<'a> {
+        let KernelInput { block, first, end, mask } = input;
+        let selected = match mask {
+            Some(mask) if !all_set(mask, first, end) => Selected::Rows(masked_rows(mask, first, end)),
+            _ => Selected::Range { first, end },
+        };
+        Rows { block, origins, selected, matches: Vec::new(), gathered: vec![None; origins.len()] }
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        match &self.selected {
+            Selected::Range { first, end } => end - first,
+            Selected::Rows(rows) => rows.len(),
+        }
+    }
+
+    /// A column of the pipeline for these rows.
+    pub(crate) fn column(&mut self, column: usize) -> ArrayRef {
+        if let Some(gathered) = &self.gathered[column] {
+            return gathered.clone();
+        }
+        let array = match self.origins[column] {
+            Origin::Block(column) => {
+                let whole = self.block.column(column);
+                match &self.selected {
+                    Selected::Range { first: 0, end } if *end == self.block.rows() => whole,
+                    Selected::Range { first, end } => whole.slice(*first, end - first),
+                    Selected::Rows(rows) => gather(&whole, rows),
+                }
+            }
+            Origin::Lookup { lookup, column } => {
+                let (table, matches) = &self.matches[lookup];
+                gather(table.columns().column(column), matches)
+            }
+        };
+        self.gathered[column] = Some(array.clone());
+        array
+    }
+
+    /// Keeps the rows for which a predicate is true.
+    pub(crate) fn keep(&mut self, predicate: &ColumnarValue) {
+        let keep = match (constant_truth(predicate), predicate) {
+            (Some(true), _) => return,
+            (_, ColumnarValue::Array(array)) => true_rows(array.as_boolean()),
+            (_, ColumnarValue::Scalar(_)) => BooleanBuffer::new_unset(self.len()),
+        };
+        let count = keep.count_set_bits();
+        if count == self.len() {
+            return;
+        }
+        self.gathered.fill(None);
+        let survivors = match &self.selected {
+            Selected::Range { first, .. } => {
+                let mut rows = Vec::with_capacity(count);
+                rows.extend(keep.set_indices_u32().map(|row| *first as u32 + row));
+                UInt32Array::from(rows)
+            }
+            Selected::Rows(rows) => kept(rows, &keep),
+        };
+        self.selected = Selected::Rows(survivors);
+        for (_, matches) in &mut self.matches {
+            *matches = kept(matches, &keep);
+        }
+    }
+
+    /// Joins the rows to rows of `table`: `positions` are the rows' positions, ascending and once for each match, and
+    /// `matches` the rows of the table, `u32::MAX` for a row that stays without one.
+    pub(crate) fn join(&mut self, table: Arc<JoinIndex>, positions: Vec<u32>, matches: Vec<u32>) {
+        self.gathered.fill(None);
+        let positions = UInt32Array::from(positions);
+        let rows = match &self.selected {
+            Selected::Range { first: 0, .. } => positions.clone(),
+            Selected::Range { first, .. } => positions.unary(|position| position + *first as u32),
+            Selected::Rows(rows) => gather(rows, &positions).as_primitive::<UInt32Type>().clone(),
+        };
+        for (_, earlier) in &mut self.matches {
+            *earlier = gather(earlier, &positions).as_primitive::<UInt32Type>().clone();
+        }
+        self.selected = Selected::Rows(rows);
+        let matched = BooleanBuffer::collect_bool(matches.len(), |index| matches[index] != u32::MAX);
+        let nulls = (matched.count_set_bits() < matches.len()).then(|| matched.into());
+        self.matches.push((table, UInt32Array::new(matches.into(), nulls)));
+    }
+}
+
+fn gather(values: &dyn Array, rows: &UInt32Array) -> ArrayRef {
+    take(values, rows, None).expect("row numbers are those of the array")
+}
+
+fn kept(rows: &UInt32Array, keep: &BooleanBuffer) -> UInt32Array {
+    let keep = BooleanArray::new(keep.clone(), None);
+    filter(rows, &keep).expect("one bit for each row").as_primitive::<UInt32Type>().clone()
+}
+
+/// A bit for each row: set where the predicate is true, not NULL.
+fn true_rows(predicate: &BooleanArray) -> BooleanBuffer {
+    match predicate.nulls() {
+        Some(nulls) => predicate.values() & nulls.inner(),
+        None => predicate.values().clone(),
+    }
+}
+
+/// The bits of word `word` of a mask that stand for rows `first..end`.
+fn word_in_range(mask: &[u64], word: usize, first: usize, end: usize) -> u64 {
+    let low = first.saturating_sub(word * 64);
+    let high = end - word * 64;
+    let below_end = if high < 64 { (1 << high) - 1 } else { u64::MAX };
+    mask[word] & below_end & (u64::MAX << low)
+}
+
+fn words(first: usize, end: usize) -> std::ops::Range<usize> {
+    if first < end { first / 64..end.div_ceil(64) } else { 0..0 }
+}
+
+fn all_set(mask: &[u64], first: usize, end: usize) -> bool {
+    let set: u32 = words(first, end).map(|word| word_in_range(mask, word, first, end).count_ones()).sum();
+    set as usize == end - first
+}
+
+fn masked_rows(mask: &[u64], first: usize, end: usize) -> UInt32Array {
+    let mut rows = Vec::new();
+    for word in words(first, end) {
+        let mut bits = word_in_range(mask, word, first, end);
+        while bits != 0 {
+            rows.push((word * 64) as u32 + bits.trailing_zeros());
+            bits &= bits - 1;
+        }
+    }
+    rows.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_cut_to_the_range_of_the_call() {
+        let mask = [u64::MAX, 0b1011, u64::MAX];
+        assert!(all_set(&mask, 3, 66));
+        assert!(all_set(&mask, 70, 70));
+        assert!(!all_set(&mask, 3, 67));
+        assert_eq!(masked_rows(&mask, 62, 69).values(), &[62, 63, 64, 65, 67]);
+        assert_eq!(masked_rows(&mask, 128, 130).values(), &[128, 129]);
+        assert_eq!(masked_rows(&mask, 66, 67).len(), 0);
+    }
+}

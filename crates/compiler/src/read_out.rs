@@ -1,0 +1,201 @@
+//! A closed window becomes rows: groups and accumulators to output columns.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
+    make_array, new_null_array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, DecimalType, Float64Type, Int64Type, i256};
+use arrow::error::ArrowError;
+use pelton_data::Micros;
+use pelton_data::aggregate::{Accumulate, KeyColumn};
+use pelton_data::column::{logical_type, sql_name};
+use pelton_data::time::micros_per_tick;
+use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
+use pelton_state::kernel::KernelError;
+use pelton_state::layout::EntryLayout;
+use pelton_state::table::Table;
+
+/// What one group of a window aggregation keeps, for whichever code updates it.
+pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
+    let keys = window
+        .keys
+        .iter()
+        .map(|field| KeyColumn { data_type: logical_type(field.data_type()).clone(), nullable: field.is_nullable() });
+    EntryLayout::new(&keys.collect::<Vec<_>>(), &window.accumulators)
+}
+
+/// The rows of the window `start..end` (microseconds) whose groups are in `table`, at most `rows_max` a batch.
+///
+/// A window without groups has no rows; the one window of a whole input that is not grouped has one all the same, as
+/// SQL wants: it counts zero rows, and all else is NULL.
+///
+/// # Errors
+/// Where an average does not fit its decimal type.
+pub fn read_out(
+    window: &WindowAggregate,
+    start: Micros,
+    end: Micros,
+    table: &Table,
+    rows_max: usize,
+) -> Result<Vec<RecordBatch>, KernelError> {
+    let bounds = start..end;
+    let entries = table.entry_offsets();
+    if entries.is_empty() && window.window == Window::Global && window.keys.is_empty() {
+        return Ok(vec![to_batch(
+            window,
+            1,
+            window
+                .columns
+                .iter()
+                .enumerate()
+                .map(|(index, column)| Ok(without_rows(window, column, window.schema.field(index).data_type()))),
+        )?]);
+    }
+    let batches = entries.chunks(rows_max.max(1)).map(|entries| {
+        let groups = Groups { window, table, entries, bounds: bounds.clone() };
+        let columns = window.columns.iter().zip(window.schema.fields());
+        to_batch(window, entries.len(), columns.map(|(column, field)| groups.column(column, field.data_type())))
+    });
+    batches.collect()
+}
+
+fn to_batch(
+    window: &WindowAggregate,
+    rows: usize,
+    columns: impl Iterator<Item = Result<ArrayRef, KernelError>>,
+) -> Result<RecordBatch, KernelError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    Ok(RecordBatch::try_new_with_options(window.schema.clone(), columns, &options)
+        .expect("a window's columns are read out with the types of its schema"))
+}
+
+/// A column's only value where there was no row.
+fn without_rows(window: &WindowAggregate, column: &WindowColumn, data_type: &DataType) -> ArrayRef {
+    match column {
+        WindowColumn::Value { accumulator, .. }
+            if window.accumulators[*accumulator].accumulate == Accumulate::Count =>
+        {
+            converted(Arc::new(Int64Array::from(vec![0])), data_type)
+        }
+        _ => new_null_array(data_type, 1),
+    }
+}
+
+/// Some groups of a window.
+struct Groups<'a> {
+    window: &'a WindowAggregate,
+    table: &'a Table,
+    entries: &'a [u32],
+    bounds: Range<Micros>,
+}
+
+impl Groups<'_> {
+    fn column(&self, column: &WindowColumn, data_type: &DataType) -> Result<ArrayRef, KernelError> {
+        match column {
+            WindowColumn::Start => Ok(self.instant(self.bounds.start, data_type)),
+            WindowColumn::End => Ok(self.instant(self.bounds.end, data_type)),
+            WindowColumn::Time => Ok(self.instant(self.bounds.end.saturating_sub(1_000), data_type)),
+            WindowColumn::Key(key) => Ok(self.table.key_array(*key, self.entries)),
+            WindowColumn::Value { accumulator, count } => {
+                let values = converted(self.table.accumulator_array(*accumulator, self.entries), data_type);
+                Ok(match count {
+                    Some(count) => with_nulls(values, self.counted(*count).1),
+                    None => values,
+                })
+            }
+            WindowColumn::Mean { sum, count } => self.mean(*sum, *count, data_type),
+        }
+    }
+
+    /// One instant for all groups, in the column's unit.
+    fn instant(&self, micros: Micros, data_type: &DataType) -> ArrayRef {
+        let unit = micros_per_tick(data_type).expect("window bounds are timestamps");
+        let ticks = Int64Array::from(vec![micros.div_euclid(unit); self.entries.len()]);
+        retyped(&ticks, data_type)
+    }
+
+    /// How many values each group has, and which groups have any.
+    fn counted(&self, count: usize) -> (Int64Array, NullBuffer) {
+        let counts = self.table.accumulator_array(count, self.entries).as_primitive::<Int64Type>().clone();
+        let any = BooleanBuffer::collect_bool(counts.len(), |group| counts.value(group) != 0);
+        (counts, any.into())
+    }
+
+    /// AVG with DataFusion's types: decimals keep a scale of four digits more and are cut there, all else is DOUBLE.
+    fn mean(&self, sum: usize, count: usize, data_type: &DataType) -> Result<ArrayRef, KernelError> {
+        let sums = self.table.accumulator_array(sum, self.entries);
+        let (counts, any) = self.counted(count);
+        let scale = match self.window.accumulators[sum].argument_type {
+            Some(DataType::Decimal128(_, scale)) => scale,
+            _ => 0,
+        };
+        if let DataType::Decimal128(precision, mean_scale) = *data_type {
+            let sums = sums.as_primitive::<Decimal128Type>();
+            let means = any.valid_indices().try_fold(vec![0; sums.len()], |mut means, group| {
+                means[group] = decimal_mean(sums.value(group), counts.value(group), mean_scale - scale)
+                    .filter(|&mean| Decimal128Type::is_valid_decimal_precision(mean, precision))
+                    .ok_or_else(|| KernelError::Expression(format!("AVG does not fit {}", sql_name(data_type))))?;
+                Ok(means)
+            })?;
+            let means = Decimal128Array::new(means.into(), Some(any));
+            return Ok(Arc::new(means.with_data_type(data_type.clone())));
+        }
+        let sums: Vec<f64> = match sums.data_type() {
+            DataType::Float64 => sums.as_primitive::<Float64Type>().values().to_vec(),
+            DataType::Int64 => sums.as_primitive::<Int64Type>().values().iter().map(|&sum| sum as f64).collect(),
+            _ => {
+                let unit = 10f64.powi(scale.into());
+                sums.as_primitive::<Decimal128Type>().values().iter().map(|&sum| sum as f64 / unit).collect()
+            }
+        };
+        let means = sums.iter().zip(counts.values()).map(|(sum, &count)| sum / count as f64).collect::<Vec<_>>();
+        Ok(Arc::new(Float64Array::new(means.into(), Some(any))))
+    }
+}
+
+/// The mean with `digits` more decimal places than the sum, cut towards zero; `None` where it has too many digits.
+fn decimal_mean(sum: i128, count: i64, digits: i8) -> Option<i128> {
+    let scaled = i256::from_i128(sum).checked_mul(i256::from_i128(10_i128.checked_pow(digits.try_into().ok()?)?))?;
+    scaled.checked_div(i256::from_i128(count.into()))?.to_i128()
+}
+
+/// Accumulated values as the output's type. Sums that wrapped stay wrapped.
+fn converted(values: ArrayRef, data_type: &DataType) -> ArrayRef {
+    match (values.data_type(), data_type) {
+        (same, wanted) if same == wanted => values,
+        (DataType::Int64, DataType::UInt64) => retyped(values.as_primitive::<Int64Type>(), data_type),
+        (DataType::Decimal128(..), DataType::Decimal128(..)) => {
+            Arc::new(values.as_primitive::<Decimal128Type>().clone().with_data_type(data_type.clone()))
+        }
+        (DataType::Decimal128(..), DataType::Int64) => {
+            Arc::new(values.as_primitive::<Decimal128Type>().unary::<_, Int64Type>(|sum| sum as i64))
+        }
+        (DataType::Decimal128(..), DataType::UInt64) => {
+            let sums = values.as_primitive::<Decimal128Type>();
+            Arc::new(UInt64Array::new(sums.values().iter().map(|&sum| sum as u64).collect(), sums.nulls().cloned()))
+        }
+        (held, wanted) => cast(&values, wanted).unwrap_or_else(|_| panic!("the planner reads {held} out as {wanted}")),
+    }
+}
+
+/// The same 64-bit values as another type of 64 bits.
+fn retyped(values: &Int64Array, data_type: &DataType) -> ArrayRef {
+    let data = values.to_data().into_builder().data_type(data_type.clone());
+    make_array(data.build().unwrap_or_else(|error: ArrowError| panic!("{data_type} has 64 bits: {error}")))
+}
+
+/// The values, NULL also where `valid` says so.
+fn with_nulls(values: ArrayRef, valid: NullBuffer) -> ArrayRef {
+    if valid.null_count() == 0 {
+        return values;
+    }
+    let nulls = NullBuffer::union(values.nulls(), Some(&valid));
+    let data = values.to_data().into_builder().nulls(nulls);
+    make_array(data.build().unwrap_or_else(|error| panic!("one bit for each group: {error}")))
+}

@@ -1,0 +1,239 @@
+//! Random programs of one pipeline.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use datafusion_physical_expr::PhysicalExpr;
+use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::column::logical_type;
+use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate, WindowColumn};
+
+use crate::choices::Choices;
+use crate::columns;
+use crate::expressions::{Expressions, KINDS};
+
+/// A program, and the rows of the tables it looks rows up in.
+pub struct Query {
+    pub program: Program,
+    /// For each lookup step: the loaded rows and the columns that are its key.
+    pub tables: Vec<(RecordBatch, Vec<usize>)>,
+}
+
+impl Query {
+    /// The only pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.program.pipelines[0]
+    }
+
+    /// The window aggregation, where the pipeline ends in one.
+    pub fn window(&self) -> Option<&WindowAggregate> {
+        self.program.windows.first()
+    }
+}
+
+/// A random query over `schema`.
+pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
+    let may_fail = choices.once_in(5);
+    let mut fields: Vec<FieldRef> = schema.fields().to_vec();
+    let mut tables = Vec::new();
+    let mut steps = Vec::new();
+    for _ in 0..*choices.pick(&[0, 1, 0, 2, 1, 3]) {
+        if tables.len() < 2 && choices.once_in(4) {
+            let current = Schema::new(fields.clone());
+            steps.push(lookup(choices, &current, may_fail, &mut tables));
+            let Some(Step::Lookup { fields: added, .. }) = steps.last() else { unreachable!("just pushed") };
+            fields.extend(added.iter().cloned());
+        } else {
+            let current = Schema::new(fields.clone());
+            let depth = choices.number(1..=3);
+            let predicate = Expressions::new(&current, may_fail).typed(choices, &DataType::Boolean, depth);
+            steps.push(Step::Filter(predicate));
+        }
+    }
+    let current = Schema::new(fields);
+    let expressions = Expressions::new(&current, may_fail);
+    let (target, windows) = if choices.once_in(3) {
+        (stream(choices, &expressions, &current), Vec::new())
+    } else {
+        let (target, window) = window(choices, &expressions, &current);
+        (target, vec![window])
+    };
+    let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema.clone(), steps, target };
+    let program =
+        Program { sources: Vec::new(), lookups: Vec::new(), pipelines: vec![pipeline], windows, outputs: Vec::new() };
+    Query { program, tables }
+}
+
+fn lookup(
+    choices: &mut Choices<'_>,
+    current: &Schema,
+    may_fail: bool,
+    tables: &mut Vec<(RecordBatch, Vec<usize>)>,
+) -> Step {
+    let number = tables.len();
+    let schema = columns::schema(choices, &format!("t{number}_"), 3);
+    let plain = schema
+        .fields()
+        .iter()
+        .map(|field| Field::new(field.name(), logical_type(field.data_type()).clone(), field.is_nullable()));
+    let schema: SchemaRef = Arc::new(Schema::new(plain.collect::<Vec<_>>()));
+    let rows = *choices.pick(&[20, 0, 1, 200]);
+    let rows = columns::rows(choices, &schema, rows);
+    let mut keys = vec![choices.number(0..=schema.fields().len() - 1)];
+    if schema.fields().len() > 1 && choices.once_in(3) {
+        keys.push((keys[0] + 1) % schema.fields().len());
+    }
+    let expressions = Expressions::new(current, may_fail);
+    let key_expressions =
+        keys.iter().map(|&key| expressions.typed(choices, schema.field(key).data_type(), 1)).collect();
+    let keep_unmatched = choices.once_in(2);
+    let taken: Vec<usize> = (0..schema.fields().len()).collect();
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|field| Arc::new(field.as_ref().clone().with_nullable(keep_unmatched || field.is_nullable())));
+    let fields = fields.collect();
+    tables.push((rows, keys));
+    Step::Lookup { table: number, keys: key_expressions, keep_unmatched, columns: taken, fields }
+}
+
+fn any(choices: &mut Choices<'_>, expressions: &Expressions<'_>) -> Arc<dyn PhysicalExpr> {
+    if choices.once_in(2) {
+        let kind = *choices.pick(&KINDS);
+        let depth = choices.number(1..=3);
+        expressions.any(choices, kind, depth)
+    } else {
+        expressions.column(choices)
+    }
+}
+
+/// The type under which an expression's values leave: strings as views.
+fn output_type(data_type: &DataType) -> DataType {
+    match logical_type(data_type) {
+        DataType::Utf8 => DataType::Utf8View,
+        other => other.clone(),
+    }
+}
+
+fn field(name: String, expression: &Arc<dyn PhysicalExpr>, current: &Schema) -> Field {
+    let data_type = output_type(&expression.data_type(current).unwrap());
+    Field::new(name, data_type, expression.nullable(current).unwrap())
+}
+
+fn stream(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: &Schema) -> Target {
+    let columns: Vec<_> = (0..choices.number(1..=4)).map(|_| any(choices, expressions)).collect();
+    let fields = columns.iter().enumerate().map(|(index, column)| field(format!("o{index}"), column, current));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    Target::Stream { columns, schema }
+}
+
+/// A window under construction.
+#[derive(Default)]
+struct WindowParts {
+    accumulators: Vec<Accumulator>,
+    arguments: Vec<Option<Arc<dyn PhysicalExpr>>>,
+    columns: Vec<WindowColumn>,
+    fields: Vec<Field>,
+}
+
+impl WindowParts {
+    /// The accumulator, found or added.
+    fn add(&mut self, accumulator: Accumulator, argument: Option<Arc<dyn PhysicalExpr>>) -> usize {
+        let same = (0..self.accumulators.len())
+            .find(|&index| self.accumulators[index] == accumulator && self.arguments[index] == argument);
+        same.unwrap_or_else(|| {
+            self.accumulators.push(accumulator);
+            self.arguments.push(argument);
+            self.accumulators.len() - 1
+        })
+    }
+
+    fn output(&mut self, column: WindowColumn, data_type: DataType, nullable: bool) {
+        self.columns.push(column);
+        self.fields.push(Field::new(format!("o{}", self.fields.len()), data_type, nullable));
+    }
+}
+
+fn window(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: &Schema) -> (Target, WindowAggregate) {
+    let keys: Vec<_> = (0..*choices.pick(&[1, 2, 0, 3])).map(|_| any(choices, expressions)).collect();
+    let key_fields: Vec<FieldRef> =
+        keys.iter().enumerate().map(|(index, key)| Arc::new(field(format!("k{index}"), key, current))).collect();
+    let mut parts = WindowParts::default();
+    let window = if choices.once_in(3) {
+        Window::Global
+    } else {
+        let bound = DataType::Timestamp(TimeUnit::Millisecond, None);
+        parts.output(WindowColumn::Start, bound.clone(), false);
+        parts.output(WindowColumn::End, bound.clone(), false);
+        parts.output(WindowColumn::Time, bound, false);
+        Window::Tumbling { size: 10_000_000, offset: 0 }
+    };
+    for (index, key) in key_fields.iter().enumerate() {
+        parts.output(WindowColumn::Key(index), key.data_type().clone(), key.is_nullable());
+    }
+    for _ in 0..choices.number(1..=4) {
+        aggregate(choices, expressions, current, &mut parts);
+    }
+    let WindowParts { accumulators, arguments, columns, fields } = parts;
+    let aggregate = WindowAggregate {
+        window,
+        keys: key_fields,
+        accumulators,
+        columns,
+        schema: Arc::new(Schema::new(fields)),
+        time_column: None,
+    };
+    (Target::Window { window: 0, keys, arguments }, aggregate)
+}
+
+/// Adds an aggregate's accumulators and its output column, as planning does.
+fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: &Schema, parts: &mut WindowParts) {
+    use Accumulate::*;
+    let rows = Accumulator { accumulate: Count, argument_type: None, argument_nullable: false };
+    if choices.once_in(4) {
+        let count = parts.add(rows, None);
+        return parts.output(WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false);
+    }
+    let argument = any(choices, expressions);
+    let nullable = argument.nullable(current).unwrap();
+    let data_type = output_type(&argument.data_type(current).unwrap());
+    let accumulator =
+        |accumulate| Accumulator { accumulate, argument_type: Some(data_type.clone()), argument_nullable: nullable };
+    let count = match nullable {
+        true => parts.add(accumulator(Count), Some(argument.clone())),
+        false => parts.add(rows, None),
+    };
+    let sum = match &data_type {
+        DataType::Float32 | DataType::Float64 => Some((SumFloat, DataType::Float64, DataType::Float64)),
+        DataType::Decimal128(precision, scale) => Some((
+            SumWide,
+            DataType::Decimal128(38.min(precision + 10), *scale),
+            DataType::Decimal128(38.min(precision + 4), 38.min(scale + 4)),
+        )),
+        integer if integer.is_integer() => Some((SumInteger, DataType::Int64, DataType::Float64)),
+        _ => None,
+    };
+    let choice = choices.number(0..=4);
+    match (choice, sum) {
+        (0 | 1, Some((sum, sum_type, mean_type))) => {
+            let sum = parts.add(accumulator(sum), Some(argument));
+            match choice {
+                0 => {
+                    let column = WindowColumn::Value { accumulator: sum, count: Some(count) };
+                    parts.output(column, sum_type, true);
+                }
+                _ => parts.output(WindowColumn::Mean { sum, count }, mean_type, true),
+            }
+        }
+        (2 | 3, _) => {
+            let extreme = parts.add(accumulator(if choice == 2 { Minimum } else { Maximum }), Some(argument));
+            let column = WindowColumn::Value { accumulator: extreme, count: Some(count) };
+            parts.output(column, data_type, true);
+        }
+        _ => {
+            let column = WindowColumn::Value { accumulator: count, count: None };
+            parts.output(column, DataType::Int64, false);
+        }
+    }
+}
