@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
+use pelton_state::layout::EntryLayout;
 use pelton_state::table::Table;
 
 use crate::sink::Sink;
@@ -113,8 +114,8 @@ pub struct WindowNode {
     pub name: String,
     /// Which windows.
     pub window: WindowKind,
-    /// Makes an empty table for a slice.
-    pub new_table: Box<dyn Fn() -> Table + Send + Sync>,
+    /// What an entry of its tables holds.
+    pub layout: Arc<EntryLayout>,
     /// Reads a closed window out: start and end in microseconds, the merged table, and at most so many rows a batch.
     pub read_out: ReadOut,
     /// Schema of what is read out.

@@ -1,12 +1,38 @@
 //! Tasks, workers, watermarks and ordered output.
 //!
-//! The runtime receives a [`graph::Graph`] of sources, kernels, windows and sinks and runs it to its end on a number of workers. It
-//! never sees SQL, plans or the compiler: a kernel is a value it calls for each block.
+//! The runtime receives a [`graph::Graph`] of sources, kernels, windows and sinks and runs it to its end on a number of
+//! workers. It never sees SQL, plans or the compiler: a kernel is a value it calls for each block.
 //!
-//! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`].
+//! A record's stretch here: a worker reads a chunk and decodes it; the sequencer puts decoded chunks back in order, stamps
+//! their blocks with watermarks and queues them; any worker takes a block and calls the pipeline's kernel; results leave in
+//! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
+//!
+//! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`clock`], [`wake`], then inside:
+//! `order`, `sequence` (watermarks), `assign` (rows to slices), `state` (what is queued), `policy` (what runs next), `task` (how),
+//! and [`run`] with [`progress`].
 
 pub mod source;
 
 pub mod sink;
 
 pub mod graph;
+
+pub mod clock;
+
+pub mod wake;
+
+mod order;
+
+mod sequence;
+
+mod assign;
+
+mod state;
+
+mod policy;
+
+mod task;
+
+pub mod run;
+
+pub mod progress;

@@ -1,0 +1,81 @@
+//! Puts results of parallel work back into the order in which the work was handed out.
+
+use std::collections::VecDeque;
+
+/// Hands out positions and gives finished items back in their order.
+///
+/// Holds at most as many items as there are positions handed out and not yet released, which callers limit.
+#[derive(Debug)]
+pub struct Reorder<T> {
+    next: u64,
+    released: u64,
+    waiting: VecDeque<Option<T>>,
+}
+
+impl<T> Default for Reorder<T> {
+    fn default() -> Self {
+        Reorder { next: 0, released: 0, waiting: VecDeque::new() }
+    }
+}
+
+impl<T> Reorder<T> {
+    /// The next position.
+    pub fn hand_out(&mut self) -> u64 {
+        self.next += 1;
+        self.waiting.push_back(None);
+        self.next - 1
+    }
+
+    /// Keeps the item that was made for `position`.
+    ///
+    /// # Panics
+    /// Where the position was never handed out, or its item is here already.
+    pub fn finish(&mut self, position: u64, item: T) {
+        let index = position.checked_sub(self.released).expect("a position is finished once") as usize;
+        let slot = self.waiting.get_mut(index).expect("a position is handed out before it is finished");
+        assert!(slot.is_none(), "position {position} is finished twice");
+        *slot = Some(item);
+    }
+
+    /// The next item in order, if it is here.
+    pub fn release(&mut self) -> Option<T> {
+        let item = self.waiting.front_mut()?.take()?;
+        self.waiting.pop_front();
+        self.released += 1;
+        Some(item)
+    }
+
+    /// Positions handed out whose items were not released yet.
+    pub fn outstanding(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_leave_in_the_order_of_their_positions() {
+        let mut order = Reorder::default();
+        let positions: Vec<u64> = (0..4).map(|_| order.hand_out()).collect();
+        order.finish(positions[2], 'c');
+        order.finish(positions[1], 'b');
+        assert_eq!(order.release(), None);
+        order.finish(positions[0], 'a');
+        assert_eq!(std::iter::from_fn(|| order.release()).collect::<String>(), "abc");
+        assert_eq!(order.outstanding(), 1);
+        order.finish(positions[3], 'd');
+        assert_eq!(order.release(), Some('d'));
+        assert_eq!(order.outstanding(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "finished twice")]
+    fn a_position_finished_twice_is_a_broken_invariant() {
+        let mut order = Reorder::default();
+        let position = order.hand_out();
+        order.finish(position, ());
+        order.finish(position, ());
+    }
+}

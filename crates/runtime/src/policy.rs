@@ -1,0 +1,152 @@
+//! What runs next.
+//!
+//! One simple policy for now: what is furthest downstream first, so that rows leave before new ones enter, and inputs
+//! only while there is room. Whether there is room is the backpressure: it reaches from a slow sink up to its sources,
+//! and to nothing else.
+
+use pelton_data::{Block, Micros};
+
+use crate::graph::{SourceTime, StreamRef};
+use crate::state::{State, Stop, TargetState};
+use crate::wake::Seen;
+
+/// Blocks that may wait in front of a pipeline, or batches in front of a sink, for each worker.
+const QUEUED_PER_WORKER_MAX: usize = 8;
+
+/// Chunks of a source that may be in decoding at once, beyond one for each worker.
+const CHUNKS_AHEAD_MAX: usize = 2;
+
+/// Blocks that one task takes at most: more would delay what is downstream, fewer cost more in scheduling.
+const BLOCKS_PER_TASK_MAX: usize = 8;
+
+/// How often processing time is said to have passed while no input comes, in nanoseconds.
+const PROCESSING_TICK_NS: u64 = 5_000_000;
+
+/// Something for one worker to do.
+pub(crate) enum Task {
+    /// Take a chunk of this partition and decode it.
+    Read { source: usize, partition: usize },
+    /// Run the pipeline's kernel over these blocks.
+    Compute { pipeline: usize, blocks: Vec<(u64, Block)> },
+    /// Close the windows that end at or before the watermark.
+    Close { window: usize, watermark: Micros },
+    /// Write what waits, or flush, or end the sink.
+    Write { sink: usize },
+}
+
+/// What a worker finds when it looks for work.
+pub(crate) enum Next {
+    /// This.
+    Task(Task),
+    /// Nothing before so many nanoseconds have passed, or something happens; for ever without a number.
+    Wait(Option<u64>),
+    /// Nothing any more.
+    Finished,
+}
+
+/// Chooses the next task for one of `workers` workers and marks it as taken. `seen` is the count of events so far.
+pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, now_ns: u64, now: Micros) -> Next {
+    if state.failure.is_some() || state.stop == Stop::Abort {
+        return if state.tasks_running == 0 { Next::Finished } else { Next::Wait(None) };
+    }
+    let room = workers * QUEUED_PER_WORKER_MAX;
+    let task = write(state, seen).or_else(|| close(state, room)).or_else(|| compute(state, room, workers));
+    if let Some(task) = task.or_else(|| read(state, room, workers, seen, now_ns)) {
+        state.tasks_running += 1;
+        return Next::Task(task);
+    }
+    if state.has_ended() {
+        return Next::Finished;
+    }
+    if tick(state, now_ns, now) {
+        return next(state, workers, seen, now_ns, now);
+    }
+    Next::Wait(wait_ns(state, now_ns))
+}
+
+fn write(state: &mut State, seen: Seen) -> Option<Task> {
+    let drained = |state: &State, index: usize| state.sinks[index].open_inputs == 0;
+    let sink = (0..state.sinks.len()).find(|&index| {
+        let node = &state.sinks[index];
+        let free = !node.writing && !node.ended && node.blocked_at != Some(seen.outside);
+        free && (!node.queue.is_empty() || node.unflushed || drained(state, index))
+    })?;
+    state.sinks[sink].writing = true;
+    Some(Task::Write { sink })
+}
+
+fn close(state: &mut State, room: usize) -> Option<Task> {
+    let window = (0..state.windows.len()).find(|&index| {
+        let node = &state.windows[index];
+        !node.closing && node.must_close() && has_room(state, StreamRef::Window(index), room)
+    })?;
+    let node = &mut state.windows[window];
+    node.closing = true;
+    Some(Task::Close { window, watermark: node.watermark() })
+}
+
+fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
+    let pipeline = (0..state.pipelines.len()).rev().find(|&index| {
+        let node = &state.pipelines[index];
+        !node.queue.is_empty()
+            && match node.target {
+                TargetState::Stream => has_room(state, StreamRef::Pipeline(index), room),
+                TargetState::Window { window, .. } => {
+                    !state.windows[window].must_close() || has_room(state, StreamRef::Window(window), room)
+                }
+            }
+    })?;
+    let queue = &mut state.pipelines[pipeline].queue;
+    let count = queue.len().div_ceil(workers).min(BLOCKS_PER_TASK_MAX);
+    Some(Task::Compute { pipeline, blocks: queue.drain(..count).collect() })
+}
+
+fn read(state: &mut State, room: usize, workers: usize, seen: Seen, now_ns: u64) -> Option<Task> {
+    if state.stop != Stop::No {
+        return None;
+    }
+    let readable = (0..state.sources.len()).filter_map(|index| {
+        let node = &state.sources[index];
+        let free = !node.reading
+            && !node.ended
+            && node.sequencer.chunks.outstanding() < workers + CHUNKS_AHEAD_MAX
+            && has_room(state, StreamRef::Source(index), room);
+        Some((index, free.then(|| node.sequencer.partition_to_read(seen.outside, now_ns)).flatten()?))
+    });
+    // Of several inputs the one that has delivered least goes first: none starves, and their times advance together.
+    let (source, partition) = readable.min_by_key(|&(index, _)| state.sources[index].rows)?;
+    state.sources[source].reading = true;
+    Some(Task::Read { source, partition })
+}
+
+fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
+    let consumers = state.consumers(stream);
+    consumers.pipelines.iter().all(|&pipeline| state.pipelines[pipeline].order.outstanding() < room)
+        && consumers.sinks.iter().all(|&sink| state.sinks[sink].queue.len() < room)
+}
+
+/// Says that processing time has passed, for sources that have nothing to read. Returns whether it said so.
+fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
+    let mut ticked = false;
+    for index in 0..state.sources.len() {
+        let node = &mut state.sources[index];
+        let quiet = !node.ended && !node.reading && node.sequencer.chunks.outstanding() == 0;
+        if node.time == SourceTime::Processing && quiet && state.stop == Stop::No && node.tick_ns <= now_ns {
+            node.tick_ns = now_ns + PROCESSING_TICK_NS;
+            state.punctuate(index, now, now_ns);
+            ticked = true;
+        }
+    }
+    ticked
+}
+
+fn wait_ns(state: &State, now_ns: u64) -> Option<u64> {
+    let sources = state.sources.iter().filter(|node| !node.ended && !node.reading);
+    let reads = sources.filter_map(|node| {
+        let tick = (node.time == SourceTime::Processing).then_some(node.tick_ns);
+        // A partition that may be read already waits for room, not for time.
+        let read = node.sequencer.wait_until_ns().filter(|&at| at > now_ns);
+        [tick, read].into_iter().flatten().min()
+    });
+    reads.min().map(|at| at.saturating_sub(now_ns).max(1))
+}

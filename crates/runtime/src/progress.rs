@@ -1,0 +1,91 @@
+//! What a run has done so far, for people and programs that watch it.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use pelton_data::Micros;
+use pelton_state::kernel::Tier;
+
+use crate::source::RejectedRow;
+
+/// A look at a run, while it runs or after it.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Since the run began.
+    pub elapsed: Duration,
+    /// Inputs.
+    pub sources: Vec<SourceProgress>,
+    /// Pipelines.
+    pub pipelines: Vec<PipelineProgress>,
+    /// Window aggregations.
+    pub windows: Vec<WindowProgress>,
+    /// Outputs.
+    pub sinks: Vec<SinkProgress>,
+}
+
+/// What a source has delivered.
+#[derive(Debug, Clone)]
+pub struct SourceProgress {
+    /// The table's name.
+    pub name: String,
+    /// Rows decoded and queued.
+    pub rows: u64,
+    /// Bytes of their columns (a string counts 16).
+    pub bytes: u64,
+    /// Input rows that could not be decoded and were skipped.
+    pub rejected_count: u64,
+    /// The first of them.
+    pub rejected: Vec<RejectedRow>,
+    /// How far its event time has come, in microseconds.
+    pub watermark: Micros,
+}
+
+/// What a pipeline has done.
+#[derive(Debug, Clone)]
+pub struct PipelineProgress {
+    /// Which.
+    pub name: String,
+    /// How its code runs now.
+    pub tier: Tier,
+    /// Rows of its blocks.
+    pub rows: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Time workers spent in it.
+    pub busy: Duration,
+}
+
+impl PipelineProgress {
+    /// Nanoseconds a row of input.
+    pub fn nanos_per_row(&self) -> f64 {
+        self.busy.as_nanos() as f64 / (self.rows.max(1)) as f64
+    }
+}
+
+/// What a window aggregation has done.
+#[derive(Debug, Clone)]
+pub struct WindowProgress {
+    /// Which.
+    pub name: String,
+    /// Input rows that came after their window had closed, and were left out.
+    pub late_rows: u64,
+    /// Rows of closed windows.
+    pub rows: u64,
+    /// Time workers spent closing windows.
+    pub busy: Duration,
+    /// Slices that were open when the run was stopped early, and were not reported.
+    pub open_slices_dropped: u64,
+    /// Bytes of open slices.
+    pub state_bytes: u64,
+}
+
+/// What an output has taken.
+#[derive(Debug, Clone)]
+pub struct SinkProgress {
+    /// Which.
+    pub name: String,
+    /// Rows written.
+    pub rows: u64,
+    /// From reading the last input that a result needed to writing the result, in nanoseconds, one value a batch.
+    pub latency_ns: Histogram<u64>,
+}

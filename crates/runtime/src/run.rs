@@ -1,0 +1,332 @@
+//! A run: workers over one graph, from its start to its end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pelton_data::BLOCK_ROWS_DEFAULT;
+use pelton_state::kernel::{KernelError, Scratch};
+use pelton_state::slice::SliceStore;
+
+use crate::clock::Clock;
+use crate::graph::{Graph, PipelineNode, SourceNode, WindowNode};
+use crate::policy::{Next, next};
+use crate::progress::{PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress};
+use crate::sink::{Sink, SinkError};
+use crate::source::{Source, SourceError};
+use crate::state::{State, Stop, TargetState};
+use crate::task::{Worker, open_slices};
+use crate::wake::Waker;
+
+/// How a graph is to be run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Threads that do the work.
+    pub workers: usize,
+    /// Rows of a block, at most [`pelton_data::BLOCK_ROWS_MAX`].
+    pub block_rows: usize,
+    /// What tells the time.
+    pub clock: Clock,
+    /// What connectors wake the workers with.
+    pub waker: Waker,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        RunOptions { workers, block_rows: BLOCK_ROWS_DEFAULT, clock: Clock::system(), waker: Waker::new() }
+    }
+}
+
+/// Why a run stopped before its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// An input. The user's error or the environment's.
+    #[error("table '{table}': {error}")]
+    Source {
+        /// Which.
+        table: String,
+        /// What happened.
+        error: SourceError,
+    },
+    /// A computation. The user's error.
+    #[error("{error} (in {pipeline})")]
+    Kernel {
+        /// Which pipeline or window.
+        pipeline: String,
+        /// What happened.
+        error: KernelError,
+    },
+    /// An output. The environment's error.
+    #[error("{sink}: {error}")]
+    Sink {
+        /// Which.
+        sink: String,
+        /// What happened.
+        error: SinkError,
+    },
+    /// A broken invariant: ours.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// The parts of a graph that do not change while it runs.
+pub(crate) struct Fixed {
+    pub sources: Vec<FixedSource>,
+    pub pipelines: Vec<PipelineNode>,
+    pub windows: Vec<WindowNode>,
+    pub sinks: Vec<FixedSink>,
+}
+
+pub(crate) struct FixedSource {
+    pub name: String,
+    pub schema: arrow::datatypes::SchemaRef,
+    pub time: crate::graph::SourceTime,
+}
+
+pub(crate) struct FixedSink {
+    pub name: String,
+}
+
+/// What the workers of a run share.
+pub(crate) struct Shared {
+    pub graph: Fixed,
+    pub targets: Vec<TargetState>,
+    pub sources: Vec<Mutex<Box<dyn Source>>>,
+    /// Until the run has ended.
+    pub sinks: Vec<Mutex<Option<Box<dyn Sink>>>>,
+    /// For each window, one store for each worker.
+    stores: Vec<Vec<Mutex<SliceStore>>>,
+    state: Mutex<State>,
+    pub waker: Waker,
+    pub clock: Clock,
+    pub options: RunOptions,
+    started_ns: u64,
+}
+
+impl Shared {
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn store(&self, window: usize, worker: usize) -> MutexGuard<'_, SliceStore> {
+        self.stores[window][worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A graph in execution.
+pub struct Run {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Watches and stops a run from elsewhere.
+#[derive(Clone)]
+pub struct RunHandle(Arc<Shared>);
+
+impl Run {
+    /// Starts the workers.
+    pub fn start(graph: Graph, options: RunOptions) -> Run {
+        let shared = Arc::new(Shared::new(graph, options));
+        let threads = (0..shared.options.workers).map(|index| {
+            let shared = shared.clone();
+            let name = format!("pelton-worker-{index}");
+            let body = move || work(&shared, index);
+            std::thread::Builder::new().name(name).spawn(body).expect("the system can start a thread")
+        });
+        let threads = threads.collect();
+        Run { shared, threads }
+    }
+
+    /// Something to watch and stop the run with, which may outlive it.
+    pub fn handle(&self) -> RunHandle {
+        RunHandle(self.shared.clone())
+    }
+
+    /// Waits until the run has ended.
+    ///
+    /// # Errors
+    /// The first error in the order of the input, where the run failed.
+    pub fn wait(mut self) -> Result<Progress, RunError> {
+        for thread in self.threads.drain(..) {
+            thread.join().map_err(|_| RunError::Internal("a worker panicked outside of a task".into()))?;
+        }
+        let handle = self.handle();
+        match handle.failure() {
+            Some(error) => Err(error),
+            None => Ok(handle.progress()),
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.handle().stop_with(Stop::Abort);
+            for thread in self.threads.drain(..) {
+                // A worker that panicked has said so already; there is nobody left to tell.
+                drop(thread.join());
+            }
+        }
+    }
+}
+
+impl RunHandle {
+    /// Reads nothing more, processes what was read, and ends. Windows that are still open are not reported.
+    pub fn drain(&self) {
+        self.stop_with(Stop::Drain);
+    }
+
+    /// Ends at once.
+    pub fn abort(&self) {
+        self.stop_with(Stop::Abort);
+    }
+
+    fn stop_with(&self, stop: Stop) {
+        let mut state = self.0.state();
+        if state.stop != Stop::Abort {
+            state.stop = stop;
+        }
+        for source in 0..state.sources.len() {
+            state.end_source_if_done(source);
+        }
+        drop(state);
+        self.0.waker.wake();
+    }
+
+    /// Whether nothing is left to do.
+    pub fn has_ended(&self) -> bool {
+        self.0.state().has_ended()
+    }
+
+    /// The error that stopped the run, if one did.
+    pub fn failure(&self) -> Option<RunError> {
+        self.0.state().failure.clone()
+    }
+
+    /// What has been done so far.
+    pub fn progress(&self) -> Progress {
+        self.0.progress()
+    }
+}
+
+fn work(shared: &Shared, index: usize) {
+    let mut worker = Worker { shared, index, scratch: Scratch::default() };
+    loop {
+        let seen = shared.waker.seen();
+        let found =
+            next(&mut shared.state(), shared.options.workers, seen, shared.clock.nanos(), shared.clock.micros());
+        match found {
+            Next::Task(task) => {
+                let result = catch_unwind(AssertUnwindSafe(|| worker.run(task)));
+                let mut state = shared.state();
+                state.tasks_running -= 1;
+                let changed = result.unwrap_or_else(|panic| {
+                    state.fail(RunError::Internal(panic_message(panic.as_ref())));
+                    true
+                });
+                drop(state);
+                if changed {
+                    shared.waker.progressed();
+                }
+            }
+            Next::Wait(nanos) => shared.waker.sleep(seen, nanos.map(Duration::from_nanos)),
+            Next::Finished => {
+                // Dropping the sinks tells whoever reads from them that nothing more comes.
+                shared.sinks.iter().for_each(|sink| drop(sink.lock().unwrap_or_else(PoisonError::into_inner).take()));
+                shared.waker.progressed();
+                return;
+            }
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("a worker panicked").to_string()
+}
+
+impl Shared {
+    fn new(graph: Graph, options: RunOptions) -> Shared {
+        let state = State::new(&graph);
+        let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
+        let workers = options.workers;
+        let stores = graph
+            .windows
+            .iter()
+            .map(|window| (0..workers).map(|_| Mutex::new(SliceStore::new(window.layout.clone()))).collect::<Vec<_>>());
+        let stores = stores.collect();
+        let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
+        let (sinks, fixed_sinks): (Vec<_>, Vec<_>) =
+            graph.sinks.into_iter().map(|node| (Mutex::new(Some(node.sink)), FixedSink { name: node.name })).unzip();
+        Shared {
+            targets,
+            sources,
+            sinks,
+            stores,
+            state: Mutex::new(state),
+            waker: options.waker.clone(),
+            clock: options.clock.clone(),
+            started_ns: options.clock.nanos(),
+            options,
+            graph: Fixed {
+                sources: fixed_sources,
+                pipelines: graph.pipelines,
+                windows: graph.windows,
+                sinks: fixed_sinks,
+            },
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let elapsed = Duration::from_nanos(self.clock.nanos() - self.started_ns);
+        let sizes: Vec<(u64, u64)> = (0..self.graph.windows.len()).map(|window| self.open_slices(window)).collect();
+        let state = self.state();
+        let sources = state.sources.iter().map(|node| SourceProgress {
+            name: node.name.clone(),
+            rows: node.rows,
+            bytes: node.bytes,
+            rejected_count: node.rejected_count,
+            rejected: node.rejected.clone(),
+            watermark: node.sequencer.watermark(),
+        });
+        let pipelines = state.pipelines.iter().zip(&self.graph.pipelines).map(|(state, node)| PipelineProgress {
+            name: node.name.clone(),
+            tier: node.kernel.load().tier(),
+            rows: state.rows,
+            blocks: state.blocks,
+            busy: Duration::from_nanos(state.busy_ns),
+        });
+        let windows = state.windows.iter().zip(sizes).map(|(node, (open, bytes))| WindowProgress {
+            name: node.name.clone(),
+            late_rows: node.late_rows,
+            rows: node.rows,
+            busy: Duration::from_nanos(node.busy_ns),
+            open_slices_dropped: if node.ended { open } else { 0 },
+            state_bytes: bytes,
+        });
+        let sinks = state.sinks.iter().map(|node| SinkProgress {
+            name: node.name.clone(),
+            rows: node.rows,
+            latency_ns: node.latency_ns.clone(),
+        });
+        Progress {
+            elapsed,
+            sources: sources.collect(),
+            pipelines: pipelines.collect(),
+            windows: windows.collect(),
+            sinks: sinks.collect(),
+        }
+    }
+
+    /// Open slices and bytes of a window, over all workers.
+    fn open_slices(&self, window: usize) -> (u64, u64) {
+        let stores = (0..self.options.workers).map(|worker| open_slices(&self.store(window, worker)));
+        stores.fold((0, 0), |sum, one| (sum.0.max(one.0), sum.1 + one.1))
+    }
+}
+
+fn split_source(node: SourceNode) -> (Mutex<Box<dyn Source>>, FixedSource) {
+    (Mutex::new(node.source), FixedSource { name: node.name, schema: node.schema, time: node.time })
+}

@@ -1,0 +1,113 @@
+//! The sequencer of a source: puts decoded chunks back in order and stamps their blocks with watermarks.
+
+use arrow::array::RecordBatch;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::{Block, Micros, Stamp};
+
+use crate::graph::SourceTime;
+use crate::order::Reorder;
+use crate::source::RejectedRow;
+
+/// A chunk's blocks, not yet stamped.
+pub(crate) struct DecodedChunk {
+    pub partition: usize,
+    pub blocks: Vec<Block>,
+    /// When its bytes were read, in nanoseconds of the engine's clock.
+    pub ingested_ns: u64,
+    /// The clock when they were read, for processing time.
+    pub ingested_micros: Micros,
+    pub rejected: Vec<RejectedRow>,
+    pub rejected_count: u64,
+}
+
+/// One partition of a source.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Partition {
+    pub watermark: Micros,
+    pub ended: bool,
+    /// Not to be read before this instant of the engine's clock.
+    pub not_before_ns: u64,
+    /// … unless there was another event outside than when it was asked.
+    pub asked_at: u64,
+}
+
+/// What the sequencer of one source remembers.
+pub(crate) struct Sequencer<Error> {
+    time: SourceTime,
+    pub partitions: Vec<Partition>,
+    pub chunks: Reorder<Result<DecodedChunk, Error>>,
+    next_sequence: u64,
+}
+
+impl<Error> Sequencer<Error> {
+    pub fn new(time: SourceTime, partitions: usize) -> Sequencer<Error> {
+        let partition = Partition { watermark: WATERMARK_MIN, ended: false, not_before_ns: 0, asked_at: 0 };
+        Sequencer { time, partitions: vec![partition; partitions], chunks: Reorder::default(), next_sequence: 0 }
+    }
+
+    /// The partition to read next: of those that may be read now, the one whose watermark is furthest behind.
+    ///
+    /// So several files are read in the order of their event times, and windows close as early as they can.
+    pub fn partition_to_read(&self, outside: u64, now_ns: u64) -> Option<usize> {
+        let readable = self
+            .partitions
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| !p.ended && (p.not_before_ns <= now_ns || p.asked_at != outside));
+        readable.min_by_key(|(index, p)| (p.watermark, *index)).map(|(index, _)| index)
+    }
+
+    /// When the first partition that waits may be read again.
+    pub fn wait_until_ns(&self) -> Option<u64> {
+        self.partitions.iter().filter(|p| !p.ended).map(|p| p.not_before_ns).min()
+    }
+
+    /// Whether every partition has ended and every chunk has been sequenced.
+    pub fn has_ended(&self) -> bool {
+        self.partitions.iter().all(|p| p.ended) && self.chunks.outstanding() == 0
+    }
+
+    /// The watermark over all partitions.
+    pub fn watermark(&self) -> Micros {
+        self.partitions.iter().map(|p| if p.ended { WATERMARK_MAX } else { p.watermark }).min().unwrap_or(WATERMARK_MAX)
+    }
+
+    /// Stamps the blocks of the next chunk in order.
+    pub fn stamp(&mut self, chunk: &mut DecodedChunk) {
+        for block in &mut chunk.blocks {
+            let before = self.partitions[chunk.partition].watermark;
+            let (reached, delay) = match self.time {
+                SourceTime::None => (WATERMARK_MIN, 0),
+                SourceTime::Event { delay, .. } => {
+                    (block.time_range().map_or(WATERMARK_MIN, |range| range.max.saturating_sub(delay)), delay)
+                }
+                SourceTime::Processing => (chunk.ingested_micros, 0),
+            };
+            let partition = &mut self.partitions[chunk.partition];
+            partition.watermark = before.max(reached);
+            // A partition that has ended is read to its end before its last chunks are sequenced: until then it holds time back.
+            let watermark = self.partitions.iter().map(|p| p.watermark).min().unwrap_or(WATERMARK_MIN);
+            block.stamp = Stamp {
+                sequence: self.next_sequence,
+                watermark_before: before,
+                watermark_delay: delay,
+                watermark,
+                ingested_ns: chunk.ingested_ns,
+            };
+            self.next_sequence += 1;
+        }
+    }
+
+    /// A stamp for a block without rows that says how far time has come.
+    pub fn punctuation(&mut self, watermark: Micros, now_ns: u64) -> Stamp {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        Stamp { sequence, watermark_before: watermark, watermark_delay: 0, watermark, ingested_ns: now_ns }
+    }
+}
+
+/// Cuts a decoded batch into blocks of at most `block_rows` rows. Columns are shared, not copied.
+pub(crate) fn cut(batch: &RecordBatch, block_rows: usize) -> impl Iterator<Item = RecordBatch> + '_ {
+    let starts = (0..batch.num_rows()).step_by(block_rows);
+    starts.map(move |start| batch.slice(start, block_rows.min(batch.num_rows() - start)))
+}

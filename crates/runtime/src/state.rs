@@ -1,0 +1,455 @@
+//! What is queued, in progress and finished: everything that the scheduler's lock guards.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use hdrhistogram::Histogram;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::{Block, Micros, Stamp, TimeColumn};
+
+use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef, WindowKind};
+use crate::order::Reorder;
+use crate::run::RunError;
+use crate::sequence::{DecodedChunk, Sequencer};
+use crate::source::RejectedRow;
+
+/// Rejected rows kept for inspection, for each source.
+const REJECTED_ROWS_KEPT: usize = 100;
+
+/// Latencies are kept to three digits, up to a minute and a half.
+fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are those of a histogram")
+}
+
+/// How a run is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// By itself, with its inputs.
+    No,
+    /// Nothing more is read; what was read is processed.
+    Drain,
+    /// At once.
+    Abort,
+}
+
+pub(crate) struct State {
+    pub sources: Vec<SourceState>,
+    pub pipelines: Vec<PipelineState>,
+    pub windows: Vec<WindowState>,
+    pub sinks: Vec<SinkState>,
+    pub stop: Stop,
+    pub failure: Option<RunError>,
+    /// Tasks that workers are on.
+    pub tasks_running: usize,
+}
+
+pub(crate) struct SourceState {
+    pub name: String,
+    pub time: SourceTime,
+    pub schema: arrow::datatypes::SchemaRef,
+    pub sequencer: Sequencer<RunError>,
+    /// A worker is inside `Source::read`.
+    pub reading: bool,
+    /// Its stream has ended.
+    pub ended: bool,
+    pub consumers: Arc<Consumers>,
+    pub rows: u64,
+    pub bytes: u64,
+    pub rejected: Vec<RejectedRow>,
+    pub rejected_count: u64,
+    /// Processing time only: when to say next that time has passed.
+    pub tick_ns: u64,
+}
+
+pub(crate) struct PipelineState {
+    /// Blocks no worker has taken yet, with their positions.
+    pub queue: VecDeque<(u64, Block)>,
+    pub order: Reorder<Result<Finished, RunError>>,
+    pub input_ended: bool,
+    pub ended: bool,
+    pub target: TargetState,
+    pub consumers: Arc<Consumers>,
+    pub rows: u64,
+    pub blocks: u64,
+    pub busy_ns: u64,
+}
+
+/// Where a pipeline's results go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TargetState {
+    Stream,
+    Window {
+        window: usize,
+        /// Which of the window's inputs this pipeline is.
+        input: usize,
+    },
+}
+
+/// What a kernel made of one block.
+pub(crate) struct Finished {
+    pub stamp: Stamp,
+    pub output: Vec<RecordBatch>,
+    pub late_rows: u64,
+}
+
+pub(crate) struct WindowState {
+    pub name: String,
+    pub kind: WindowKind,
+    pub time_column: Option<TimeColumn>,
+    /// How far each feeding pipeline has come, and whether it has ended.
+    pub inputs: Vec<(Micros, bool)>,
+    /// Windows that end at or before this have been closed.
+    pub closed_until: Micros,
+    /// A worker closes windows.
+    pub closing: bool,
+    pub ended: bool,
+    /// When the input that moved the watermark last was read.
+    pub ingested_ns: u64,
+    pub next_sequence: u64,
+    pub consumers: Arc<Consumers>,
+    pub late_rows: u64,
+    pub rows: u64,
+    pub busy_ns: u64,
+}
+
+impl WindowState {
+    /// The least watermark of its inputs.
+    pub fn watermark(&self) -> Micros {
+        self.inputs.iter().map(|input| input.0).min().unwrap_or(WATERMARK_MAX)
+    }
+
+    /// Whether the watermark has passed the end of a window that may be open.
+    pub fn must_close(&self) -> bool {
+        let watermark = self.watermark();
+        if self.ended || watermark <= self.closed_until {
+            return false;
+        }
+        match self.kind {
+            _ if watermark == WATERMARK_MAX => true,
+            WindowKind::Global => false,
+            WindowKind::Tumbling { size, offset } => {
+                use pelton_data::time::slice_start;
+                self.closed_until == WATERMARK_MIN
+                    || slice_start(watermark, size, offset) > slice_start(self.closed_until, size, offset)
+            }
+        }
+    }
+}
+
+pub(crate) struct SinkState {
+    pub name: String,
+    pub queue: VecDeque<(RecordBatch, u64)>,
+    /// A worker is inside the sink.
+    pub writing: bool,
+    /// The sink had no room at this count of outside events: it is asked again when there was another.
+    pub blocked_at: Option<u64>,
+    pub open_inputs: usize,
+    /// Rows were written since the last flush.
+    pub unflushed: bool,
+    pub ended: bool,
+    pub rows: u64,
+    pub latency_ns: Histogram<u64>,
+}
+
+/// Who reads a stream.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Consumers {
+    pub pipelines: Vec<usize>,
+    pub sinks: Vec<usize>,
+}
+
+impl Consumers {
+    fn of(graph: &Graph, stream: StreamRef) -> Arc<Consumers> {
+        let pipelines = graph.pipelines.iter().enumerate().filter(|(_, p)| p.input == stream).map(|(i, _)| i);
+        let sinks = graph.sinks.iter().enumerate();
+        let sinks = sinks.flat_map(|(i, s)| s.inputs.iter().filter(|&&input| input == stream).map(move |_| i));
+        Arc::new(Consumers { pipelines: pipelines.collect(), sinks: sinks.collect() })
+    }
+}
+
+impl State {
+    pub fn new(graph: &Graph) -> State {
+        let mut feeding = vec![0; graph.windows.len()];
+        let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
+            let target = match node.target {
+                PipelineTarget::Stream { .. } => TargetState::Stream,
+                PipelineTarget::Window(window) => {
+                    feeding[window] += 1;
+                    TargetState::Window { window, input: feeding[window] - 1 }
+                }
+            };
+            PipelineState {
+                queue: VecDeque::new(),
+                order: Reorder::default(),
+                input_ended: false,
+                ended: false,
+                target,
+                consumers: Consumers::of(graph, StreamRef::Pipeline(index)),
+                rows: 0,
+                blocks: 0,
+                busy_ns: 0,
+            }
+        });
+        let pipelines = pipelines.collect();
+        State {
+            sources: (0..graph.sources.len()).map(|index| SourceState::new(graph, index)).collect(),
+            pipelines,
+            windows: (0..graph.windows.len()).map(|index| WindowState::new(graph, index, feeding[index])).collect(),
+            sinks: graph.sinks.iter().map(SinkState::new).collect(),
+            stop: Stop::No,
+            failure: None,
+            tasks_running: 0,
+        }
+    }
+
+    /// Nothing is left to do.
+    pub fn has_ended(&self) -> bool {
+        self.tasks_running == 0
+            && (self.failure.is_some() || self.stop == Stop::Abort || self.sinks.iter().all(|sink| sink.ended))
+    }
+
+    /// Keeps a decoded chunk, and queues all chunks whose turn it is.
+    pub fn chunk_decoded(&mut self, source: usize, position: u64, chunk: Result<DecodedChunk, RunError>) {
+        self.sources[source].sequencer.chunks.finish(position, chunk);
+        while let Some(chunk) = self.sources[source].sequencer.chunks.release() {
+            match chunk {
+                Ok(mut chunk) => {
+                    let node = &mut self.sources[source];
+                    node.sequencer.stamp(&mut chunk);
+                    node.rejected_count += chunk.rejected_count;
+                    let room = REJECTED_ROWS_KEPT.saturating_sub(node.rejected.len());
+                    node.rejected.extend(chunk.rejected.into_iter().take(room));
+                    for block in chunk.blocks {
+                        self.sources[source].rows += block.rows() as u64;
+                        self.sources[source].bytes += block.bytes() as u64;
+                        self.deliver(StreamRef::Source(source), block);
+                    }
+                }
+                Err(error) => return self.fail(error),
+            }
+        }
+        self.end_source_if_done(source);
+    }
+
+    /// Ends a source's stream where all of it has been queued.
+    pub fn end_source_if_done(&mut self, source: usize) {
+        let node = &mut self.sources[source];
+        let drained = self.stop == Stop::Drain && !node.reading && node.sequencer.chunks.outstanding() == 0;
+        if node.ended || !(drained || node.sequencer.has_ended()) {
+            return;
+        }
+        node.ended = true;
+        if node.sequencer.has_ended() {
+            self.punctuate(source, WATERMARK_MAX, 0);
+        }
+        self.end_stream(StreamRef::Source(source));
+    }
+
+    /// Says downstream that a source's time has come so far.
+    pub fn punctuate(&mut self, source: usize, watermark: Micros, now_ns: u64) {
+        let node = &mut self.sources[source];
+        let stamp = node.sequencer.punctuation(watermark, now_ns);
+        let block = Block::punctuation(node.schema.clone(), stamp);
+        self.deliver(StreamRef::Source(source), block);
+    }
+
+    /// Keeps a block's result, and passes on all results whose turn it is.
+    pub fn block_finished(&mut self, pipeline: usize, position: u64, result: Result<Finished, RunError>) {
+        self.pipelines[pipeline].order.finish(position, result);
+        while let Some(result) = self.pipelines[pipeline].order.release() {
+            match result {
+                Ok(finished) => self.pass_on(pipeline, finished),
+                Err(error) => return self.fail(error),
+            }
+        }
+        self.end_pipeline_if_done(pipeline);
+    }
+
+    fn pass_on(&mut self, pipeline: usize, finished: Finished) {
+        match self.pipelines[pipeline].target {
+            TargetState::Stream => {
+                for batch in finished.output {
+                    self.deliver_batch(StreamRef::Pipeline(pipeline), batch, None, finished.stamp);
+                }
+            }
+            TargetState::Window { window, input } => {
+                let node = &mut self.windows[window];
+                node.late_rows += finished.late_rows;
+                if finished.stamp.watermark > node.inputs[input].0 {
+                    node.inputs[input].0 = finished.stamp.watermark;
+                    if finished.stamp.ingested_ns > 0 {
+                        node.ingested_ns = finished.stamp.ingested_ns;
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_pipeline_if_done(&mut self, pipeline: usize) {
+        let node = &mut self.pipelines[pipeline];
+        if node.ended || !node.input_ended || node.order.outstanding() > 0 {
+            return;
+        }
+        node.ended = true;
+        match node.target {
+            TargetState::Stream => self.end_stream(StreamRef::Pipeline(pipeline)),
+            TargetState::Window { window, input } => {
+                self.windows[window].inputs[input].1 = true;
+                self.end_window_if_done(window);
+            }
+        }
+    }
+
+    /// Passes closed windows on.
+    pub fn windows_closed(&mut self, window: usize, until: Micros, rows: Vec<RecordBatch>) {
+        let node = &mut self.windows[window];
+        node.closing = false;
+        node.closed_until = until;
+        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
+        let stream = StreamRef::Window(window);
+        for batch in rows {
+            self.windows[window].rows += batch.num_rows() as u64;
+            // Closed windows come in order of their ends, so that none of their rows is ever late downstream.
+            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_window_stamp(window) };
+            self.deliver_batch(stream, batch, time_column, stamp);
+        }
+        if !self.windows[window].consumers.pipelines.is_empty() {
+            let stamp = Stamp { watermark: until, ingested_ns, ..self.next_window_stamp(window) };
+            let schema = Arc::new(arrow::datatypes::Schema::empty());
+            self.deliver(stream, Block::punctuation(schema, stamp));
+        }
+        self.end_window_if_done(window);
+    }
+
+    fn next_window_stamp(&mut self, window: usize) -> Stamp {
+        let node = &mut self.windows[window];
+        node.next_sequence += 1;
+        Stamp { sequence: node.next_sequence - 1, ..Stamp::default() }
+    }
+
+    fn end_window_if_done(&mut self, window: usize) {
+        let node = &mut self.windows[window];
+        let inputs_ended = node.inputs.iter().all(|input| input.1);
+        if node.ended || node.closing || !inputs_ended || node.must_close() {
+            return;
+        }
+        node.ended = true;
+        self.end_stream(StreamRef::Window(window));
+    }
+
+    fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
+        if self.consumers(stream).pipelines.is_empty() {
+            return self.deliver_to_sinks(stream, &batch, stamp.ingested_ns);
+        }
+        match Block::new(batch, time) {
+            Ok(mut block) => {
+                block.stamp = stamp;
+                self.deliver(stream, block);
+            }
+            Err(error) => self.fail(RunError::Internal(format!("a result does not fit a block: {error}"))),
+        }
+    }
+
+    fn deliver(&mut self, stream: StreamRef, block: Block) {
+        let consumers = self.consumers(stream).clone();
+        if block.rows() > 0 && !consumers.sinks.is_empty() {
+            self.deliver_to_sinks(stream, &block.to_record_batch(), block.stamp.ingested_ns);
+        }
+        for &pipeline in &consumers.pipelines {
+            let node = &mut self.pipelines[pipeline];
+            let position = node.order.hand_out();
+            node.queue.push_back((position, block.clone()));
+        }
+    }
+
+    fn deliver_to_sinks(&mut self, stream: StreamRef, batch: &RecordBatch, ingested_ns: u64) {
+        let consumers = self.consumers(stream).clone();
+        for &sink in &consumers.sinks {
+            if batch.num_rows() > 0 {
+                self.sinks[sink].queue.push_back((batch.clone(), ingested_ns));
+            }
+        }
+    }
+
+    fn end_stream(&mut self, stream: StreamRef) {
+        let consumers = self.consumers(stream).clone();
+        for &pipeline in &consumers.pipelines {
+            self.pipelines[pipeline].input_ended = true;
+            self.end_pipeline_if_done(pipeline);
+        }
+        for &sink in &consumers.sinks {
+            self.sinks[sink].open_inputs -= 1;
+        }
+    }
+
+    pub fn consumers(&self, stream: StreamRef) -> &Arc<Consumers> {
+        match stream {
+            StreamRef::Source(index) => &self.sources[index].consumers,
+            StreamRef::Pipeline(index) => &self.pipelines[index].consumers,
+            StreamRef::Window(index) => &self.windows[index].consumers,
+        }
+    }
+
+    /// Keeps the first error. Results are released in order, so it is the same one whoever computed it.
+    pub fn fail(&mut self, error: RunError) {
+        self.failure.get_or_insert(error);
+    }
+}
+
+impl SourceState {
+    fn new(graph: &Graph, index: usize) -> SourceState {
+        let node = &graph.sources[index];
+        SourceState {
+            name: node.name.clone(),
+            time: node.time,
+            schema: node.schema.clone(),
+            sequencer: Sequencer::new(node.time, node.source.partitions()),
+            reading: false,
+            ended: false,
+            consumers: Consumers::of(graph, StreamRef::Source(index)),
+            rows: 0,
+            bytes: 0,
+            rejected: Vec::new(),
+            rejected_count: 0,
+            tick_ns: 0,
+        }
+    }
+}
+
+impl WindowState {
+    fn new(graph: &Graph, index: usize, inputs: usize) -> WindowState {
+        let node = &graph.windows[index];
+        WindowState {
+            name: node.name.clone(),
+            kind: node.window,
+            time_column: node.time_column,
+            inputs: vec![(WATERMARK_MIN, false); inputs],
+            closed_until: WATERMARK_MIN,
+            closing: false,
+            ended: false,
+            ingested_ns: 0,
+            next_sequence: 0,
+            consumers: Consumers::of(graph, StreamRef::Window(index)),
+            late_rows: 0,
+            rows: 0,
+            busy_ns: 0,
+        }
+    }
+}
+
+impl SinkState {
+    fn new(node: &crate::graph::SinkNode) -> SinkState {
+        SinkState {
+            name: node.name.clone(),
+            queue: VecDeque::new(),
+            writing: false,
+            blocked_at: None,
+            open_inputs: node.inputs.len(),
+            unflushed: false,
+            ended: false,
+            rows: 0,
+            latency_ns: latency_histogram(),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! How a worker does each kind of task.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::PoisonError;
+
+use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+use pelton_data::time::WATERMARK_MAX;
+use pelton_data::{Block, Micros};
+use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
+use pelton_state::slice::SliceStore;
+use pelton_state::table::Table;
+
+use crate::assign::{Assignment, SliceRows, assign};
+use crate::graph::{SourceTime, WindowKind};
+use crate::policy::Task;
+use crate::run::{RunError, Shared};
+use crate::sequence::{DecodedChunk, cut};
+use crate::source::{Chunk, Read, Rows};
+use crate::state::{Finished, Stop, TargetState};
+
+/// Where the one slice of a global window starts.
+const GLOBAL_SLICE_START: Micros = 0;
+
+/// One worker of a run.
+pub(crate) struct Worker<'a> {
+    pub shared: &'a Shared,
+    /// Which of the workers, from 0: windows have a slice store for each.
+    pub index: usize,
+    pub scratch: Scratch,
+}
+
+impl Worker<'_> {
+    /// Does the task. Returns whether other tasks may have become possible by it.
+    pub fn run(&mut self, task: Task) -> bool {
+        match task {
+            Task::Read { source, partition } => return self.read(source, partition),
+            Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),
+            Task::Close { window, watermark } => self.close(window, watermark),
+            Task::Write { sink } => return self.write(sink),
+        }
+        true
+    }
+
+    /// Takes a chunk; from then on the next worker may take the next one while this one decodes. Returns whether anything
+    /// changed: a partition that has nothing now is left until its time, or until there was another event outside.
+    fn read(&self, source: usize, partition: usize) -> bool {
+        let shared = self.shared;
+        let seen = shared.waker.seen();
+        let read = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner).read(partition);
+        let (ingested_ns, ingested_micros) = (shared.clock.nanos(), shared.clock.micros());
+        let mut state = shared.state();
+        let node = &mut state.sources[source];
+        node.reading = false;
+        let sequencer = &mut node.sequencer;
+        let chunk = match read {
+            Ok(Read::Chunk(chunk)) => chunk,
+            Ok(Read::Wait(wait)) => {
+                sequencer.partitions[partition].not_before_ns = ingested_ns + wait.as_nanos() as u64;
+                sequencer.partitions[partition].asked_at = seen.outside;
+                state.end_source_if_done(source);
+                return state.sources[source].ended;
+            }
+            Ok(Read::End) => {
+                sequencer.partitions[partition].ended = true;
+                state.end_source_if_done(source);
+                return true;
+            }
+            Err(error) => {
+                let position = sequencer.chunks.hand_out();
+                let error = RunError::Source { table: node.name.clone(), error };
+                state.chunk_decoded(source, position, Err(error));
+                return true;
+            }
+        };
+        let position = sequencer.chunks.hand_out();
+        drop(state);
+        shared.waker.progressed();
+        let decoded = self.decode(source, chunk, ingested_micros);
+        let decoded = decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk });
+        shared.state().chunk_decoded(source, position, decoded);
+        true
+    }
+
+    fn decode(&self, source: usize, chunk: Chunk, now: Micros) -> Result<DecodedChunk, RunError> {
+        let node = &self.shared.graph.sources[source];
+        let failed = |error| RunError::Source { table: node.name.clone(), error };
+        let decoded = chunk().map_err(failed)?;
+        let time_column = match node.time {
+            SourceTime::Event { column, .. } => Some(column),
+            SourceTime::Processing => pelton_data::TimeColumn::new(
+                node.schema.fields().len() - 1,
+                node.schema.field(node.schema.fields().len() - 1).data_type(),
+            ),
+            SourceTime::None => None,
+        };
+        let block = |batch: RecordBatch| {
+            Block::new(batch, time_column).map_err(|error| {
+                failed(crate::source::SourceError::Input { place: node.name.clone(), problem: error.to_string() })
+            })
+        };
+        let stamped = |batch: RecordBatch| match node.time {
+            SourceTime::Processing => append_processing_time(batch, &node.schema, now),
+            _ => batch,
+        };
+        let blocks = match decoded.rows {
+            Rows::Block(kept) if node.time != SourceTime::Processing => vec![kept],
+            Rows::Block(kept) => vec![block(stamped(kept.to_record_batch()))?],
+            Rows::Batch(batch) => {
+                cut(&stamped(batch), self.shared.options.block_rows).map(block).collect::<Result<_, _>>()?
+            }
+        };
+        let (rejected, rejected_count) = (decoded.rejected, decoded.rejected_count);
+        Ok(DecodedChunk { partition: 0, blocks, ingested_ns: 0, ingested_micros: now, rejected, rejected_count })
+    }
+
+    fn compute(&mut self, pipeline: usize, blocks: Vec<(u64, Block)>) {
+        let shared = self.shared;
+        let node = &shared.graph.pipelines[pipeline];
+        let kernel = node.kernel.load();
+        let started_ns = shared.clock.nanos();
+        let (mut rows, count) = (0, blocks.len() as u64);
+        let mut results = Vec::with_capacity(blocks.len());
+        for (position, block) in blocks {
+            rows += block.rows() as u64;
+            let result = self.compute_block(pipeline, kernel.as_ref(), &block);
+            results.push((position, result.map_err(|error| RunError::Kernel { pipeline: node.name.clone(), error })));
+        }
+        let busy_ns = shared.clock.nanos() - started_ns;
+        let mut state = shared.state();
+        let progress = &mut state.pipelines[pipeline];
+        progress.rows += rows;
+        progress.blocks += count;
+        progress.busy_ns += busy_ns;
+        for (position, result) in results {
+            state.block_finished(pipeline, position, result);
+        }
+    }
+
+    fn compute_block(&mut self, pipeline: usize, kernel: &dyn Kernel, block: &Block) -> Result<Finished, KernelError> {
+        let mut finished = Finished { stamp: block.stamp, output: Vec::new(), late_rows: 0 };
+        if block.rows() == 0 {
+            return Ok(finished);
+        }
+        match self.shared.targets[pipeline] {
+            TargetState::Stream => kernel.emit(KernelInput::all(block), &mut finished.output, &mut self.scratch)?,
+            TargetState::Window { window, .. } => finished.late_rows = self.aggregate(window, kernel, block)?,
+        }
+        Ok(finished)
+    }
+
+    fn aggregate(&mut self, window: usize, kernel: &dyn Kernel, block: &Block) -> Result<u64, KernelError> {
+        let assignment = match self.shared.graph.windows[window].window {
+            WindowKind::Tumbling { size, offset } => assign(block, size, offset),
+            WindowKind::Global => Assignment {
+                slices: vec![SliceRows { start: GLOBAL_SLICE_START, rows: 0..block.rows(), mask: None }],
+                late_rows: 0,
+            },
+        };
+        let mut store = self.shared.store(window, self.index);
+        for slice in &assignment.slices {
+            let rows = slice.rows.clone();
+            let input = KernelInput { block, first: rows.start, end: rows.end, mask: slice.mask.as_deref() };
+            kernel.aggregate(input, store.table(slice.start), &mut self.scratch)?;
+        }
+        Ok(assignment.late_rows)
+    }
+
+    fn close(&self, window: usize, watermark: Micros) {
+        let started_ns = self.shared.clock.nanos();
+        let result = self.close_windows(window, watermark);
+        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let mut state = self.shared.state();
+        state.windows[window].busy_ns += busy_ns;
+        match result {
+            Ok(rows) => state.windows_closed(window, watermark, rows),
+            Err(error) => {
+                let pipeline = self.shared.graph.windows[window].name.clone();
+                state.fail(RunError::Kernel { pipeline, error });
+            }
+        }
+    }
+
+    /// Merges the workers' tables of each slice that has ended, and reads them out in the order of time.
+    fn close_windows(&self, window: usize, watermark: Micros) -> Result<Vec<RecordBatch>, KernelError> {
+        let node = &self.shared.graph.windows[window];
+        let (size, until) = match node.window {
+            WindowKind::Tumbling { size, .. } if watermark == WATERMARK_MAX => (size, WATERMARK_MAX),
+            WindowKind::Tumbling { size, .. } => (size, watermark.saturating_sub(size).saturating_add(1)),
+            WindowKind::Global => (0, WATERMARK_MAX),
+        };
+        let mut slices: BTreeMap<Micros, Table> = BTreeMap::new();
+        for worker in 0..self.shared.options.workers {
+            for (start, table) in self.shared.store(window, worker).take_until(until) {
+                match slices.get_mut(&start) {
+                    Some(merged) => merged.merge(table),
+                    None => drop(slices.insert(start, table)),
+                }
+            }
+        }
+        if node.window == WindowKind::Global && slices.is_empty() {
+            slices.insert(GLOBAL_SLICE_START, Table::new(node.layout.clone()));
+        }
+        let mut rows = Vec::new();
+        for (start, table) in slices {
+            rows.extend((node.read_out)(start, start.saturating_add(size), &table, self.shared.options.block_rows)?);
+            self.shared.store(window, self.index).recycle(table);
+        }
+        Ok(rows)
+    }
+
+    /// Writes what waits. Returns whether anything changed: a sink without room is left until there was another event.
+    fn write(&self, sink: usize) -> bool {
+        let shared = self.shared;
+        let mut output = shared.sinks[sink].lock().unwrap_or_else(PoisonError::into_inner);
+        let output = output.as_mut().expect("a sink is there until the run has ended");
+        let mut changed = false;
+        let result = loop {
+            let seen = shared.waker.seen();
+            let ready = output.is_ready();
+            let mut state = shared.state();
+            if state.stop == Stop::Abort {
+                break Ok(());
+            }
+            let node = &mut state.sinks[sink];
+            if node.queue.is_empty() {
+                let must_end = node.open_inputs == 0;
+                let must_flush = std::mem::take(&mut node.unflushed);
+                drop(state);
+                if must_end || must_flush {
+                    let result = if must_end { output.finish() } else { output.flush() };
+                    shared.state().sinks[sink].ended = must_end;
+                    changed = true;
+                    break result;
+                }
+                break Ok(());
+            }
+            if !ready {
+                node.blocked_at = Some(seen.outside);
+                break Ok(());
+            }
+            let (batch, ingested_ns) = node.queue.pop_front().expect("the queue is not empty");
+            node.unflushed = true;
+            drop(state);
+            changed = true;
+            if let Err(error) = output.write(&batch) {
+                break Err(error);
+            }
+            let latency_ns = shared.clock.nanos().saturating_sub(ingested_ns);
+            let mut state = shared.state();
+            state.sinks[sink].rows += batch.num_rows() as u64;
+            state.sinks[sink].latency_ns.saturating_record(latency_ns);
+        };
+        let mut state = shared.state();
+        state.sinks[sink].writing = false;
+        if let Err(error) = result {
+            state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
+        }
+        changed
+    }
+}
+
+fn append_processing_time(batch: RecordBatch, schema: &arrow::datatypes::SchemaRef, now: Micros) -> RecordBatch {
+    let times = TimestampMillisecondArray::from_value(now / 1_000, batch.num_rows()).with_timezone("+00:00");
+    let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
+    columns.push(Arc::new(times));
+    RecordBatch::try_new(schema.clone(), columns).expect("a source decodes the columns it was asked for")
+}
+
+/// The slices of a window that are open in one worker's store, for what is dropped at an early stop and for sizes.
+pub(crate) fn open_slices(store: &SliceStore) -> (u64, u64) {
+    (store.len() as u64, store.bytes() as u64)
+}
