@@ -20,7 +20,8 @@ CREATE TABLE task_event (
     'connector' = 'filesystem',
     'path' = 'data/task_events.txt',
     'format' = 'csv',
-    'csv.field-delimiter' = 'blanks'
+    'csv.field-delimiter' = ' ',
+    'csv.delimiter-run' = 'true'
 );
 
 SELECT window_start, category, COUNT(*) AS events, SUM(cpu) AS cpu
