@@ -228,7 +228,7 @@ impl Lowering<'_> {
         if self.draft.is_bounded(input) {
             return Ok(Window::Global);
         }
-        let construct = "grouping without a window over an unbounded table";
+        let construct = format!("{} without a window over an unbounded table", self.landmarks.grouping_construct);
         let hint = "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND)) \
                     and GROUP BY window_start, window_end";
         Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)))
@@ -363,6 +363,17 @@ fn integer_under_cast(argument: &Expr, branch: &Branch) -> Option<(Expr, DataTyp
     (is_wider && data_type.is_signed_integer()).then(|| (cast.expr.as_ref().clone(), data_type))
 }
 
+/// The number under a cast to another number, which is NULL where the cast is.
+fn number_under_cast(argument: Expr, branch: &Branch) -> Result<Expr> {
+    if let Expr::Cast(cast) = &argument
+        && cast.field.data_type().is_numeric()
+        && cast.expr.get_type(branch.scope.as_ref())?.is_numeric()
+    {
+        return Ok(cast.expr.as_ref().clone());
+    }
+    Ok(argument)
+}
+
 fn has_extremes(data_type: &DataType) -> bool {
     data_type.is_signed_integer()
         || matches!(
@@ -425,7 +436,11 @@ impl Collector {
 
     fn count_of(&mut self, arguments: &[Option<Expr>]) -> Result<usize> {
         if self.is_nullable(arguments.iter().flatten()) {
-            self.add(Accumulate::Count, arguments.to_vec())
+            let bare = self.branches.iter().zip(arguments).map(|(branch, argument)| {
+                Ok(Some(number_under_cast(argument.clone().expect("a nullable argument"), branch)?))
+            });
+            let bare = bare.collect::<Result<_>>()?;
+            self.add(Accumulate::Count, bare)
         } else {
             self.add(Accumulate::Count, vec![None; self.branches.len()])
         }
@@ -439,8 +454,7 @@ impl Collector {
             argument.map(|argument| without_dictionary_cast(argument, &branch.scope)).transpose()
         });
         let arguments: Vec<Option<Expr>> = bare.collect::<Result<_>>()?;
-        let known = self.accumulators.iter().zip(&self.arguments);
-        let mut known = known.map(|(accumulator, arguments)| (accumulator, arguments));
+        let mut known = self.accumulators.iter().zip(&self.arguments);
         if let Some(index) = known.position(|known| known == (&accumulator, &arguments)) {
             return Ok(index);
         }

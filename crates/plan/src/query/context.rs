@@ -3,19 +3,24 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, Result, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF, ident,
 };
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
-use sqlparser::ast::Statement;
+use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
+use super::diagnose::diagnose;
+use super::landmarks::{survey, survey_expression};
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{PlanError, closest};
@@ -85,8 +90,10 @@ impl<'a> Context<'a> {
     }
 
     /// The plan of a query.
-    pub fn plan_query(&self, query: &sqlparser::ast::Query) -> Result<LogicalPlan> {
-        self.planner().sql_statement_to_plan(Statement::Query(Box::new(query.clone())))
+    pub fn plan_query(&self, query: &Query) -> Result<LogicalPlan> {
+        let mut query = query.clone();
+        name_apart(&mut query);
+        self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))
     }
 
     fn table_source(&self, table: &Table) -> Result<Arc<dyn TableSource>> {
@@ -95,9 +102,7 @@ impl<'a> Context<'a> {
         let mut computed = HashMap::new();
         for column in &table.definition.columns {
             if let ColumnKind::Computed { expression } = &column.kind {
-                let expression =
-                    self.planner().sql_to_expr(expression.as_ref().clone(), &physical, &mut PlannerContext::new())?;
-                computed.insert(column.name.as_str(), expression);
+                computed.insert(column.name.as_str(), self.computed_column(expression, &physical)?);
             }
         }
         let watermark = table.definition.watermark.as_ref();
@@ -133,6 +138,16 @@ impl<'a> Context<'a> {
         Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
     }
 
+    fn computed_column(&self, expression: &ast::Expr, physical: &DFSchema) -> Result<Expr> {
+        let landmarks = survey_expression(expression, self).map_err(external)?;
+        let planned = (|| {
+            let planned = self.planner().sql_to_expr(expression.clone(), physical, &mut PlannerContext::new())?;
+            let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
+            ExprSimplifier::new(context).coerce(planned, physical)
+        })();
+        planned.map_err(|error| external(diagnose(error, &landmarks)))
+    }
+
     fn view_source(&self, view: &ViewDefinition) -> Result<Arc<dyn TableSource>> {
         let depth = self.view_depth.get();
         if depth == VIEW_DEPTH_MAX {
@@ -140,7 +155,9 @@ impl<'a> Context<'a> {
             return Err(external(PlanError::invalid(view.place, message)));
         }
         self.view_depth.set(depth + 1);
-        let plan = self.plan_query(&view.query);
+        let plan = survey(&view.query, self)
+            .map_err(external)
+            .and_then(|landmarks| self.plan_query(&view.query).map_err(|error| external(diagnose(error, &landmarks))));
         self.view_depth.set(depth);
         let plan = plan?;
         let width = plan.schema().fields().len();
@@ -158,9 +175,10 @@ impl<'a> Context<'a> {
         Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
     }
 
-    /// Whether a scalar or aggregate function has this name.
-    pub fn has_function(&self, name: &str) -> bool {
-        self.get_function_meta(name).is_some() || self.get_aggregate_meta(name).is_some()
+    /// The function that goes by this name: its own name, which errors call it by.
+    pub fn function_name(&self, name: &str) -> Option<String> {
+        let scalar = self.get_function_meta(name).map(|function| function.name().to_string());
+        scalar.or_else(|| self.get_aggregate_meta(name).map(|function| function.name().to_string()))
     }
 
     /// The function that was probably meant by `name`.
@@ -168,6 +186,36 @@ impl<'a> Context<'a> {
         let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).collect();
         closest(name, names.iter().map(String::as_str)).map(str::to_uppercase)
     }
+}
+
+/// Gives columns of a SELECT that are written alike names of their own, as Flink does: DataFusion wants them to differ.
+fn name_apart(query: &mut Query) {
+    struct Namer;
+    impl VisitorMut for Namer {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            let mut written: Vec<String> = Vec::new();
+            for item in &mut select.projection {
+                let SelectItem::UnnamedExpr(expression) = item else { continue };
+                let text = expression.to_string();
+                let before = written.iter().filter(|other| **other == text).count();
+                written.push(text);
+                if before == 0 {
+                    continue;
+                }
+                let name = match expression {
+                    ast::Expr::Identifier(name) => name.value.as_str(),
+                    ast::Expr::CompoundIdentifier(names) => names.last().map_or("", |name| name.value.as_str()),
+                    _ => "EXPR$",
+                };
+                let alias = Ident::new(format!("{name}{}", before - 1));
+                *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = query.visit(&mut Namer);
 }
 
 /// A field with its type as SQL sees it: a dictionary of strings is a string.

@@ -15,6 +15,7 @@ use super::draft::{
     Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, SourceDraft, StepDraft, TargetDraft, cast_to, column,
 };
 use super::join::lookup_qualifier;
+use super::prune::prune_windows;
 use crate::error::PlanError;
 use crate::pipeline::{
     LookupTable, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource,
@@ -30,7 +31,8 @@ struct Usage {
 }
 
 /// Binds all names.
-pub(super) fn finish(draft: Draft) -> Result<Program> {
+pub(super) fn finish(mut draft: Draft) -> Result<Program> {
+    prune_windows(&mut draft);
     let usage = Usage::of(&draft);
     let sources: Vec<SourceUse> = draft
         .sources
@@ -111,7 +113,7 @@ impl Usage {
 }
 
 impl PipelineDraft {
-    fn expressions(&self) -> Vec<&Expr> {
+    pub(super) fn expressions(&self) -> Vec<&Expr> {
         let mut expressions = Vec::new();
         for step in &self.steps {
             match step {

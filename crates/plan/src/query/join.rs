@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
-use datafusion_common::{DFSchema, DFSchemaRef, NullEquality, Result};
+use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, NullEquality, Result};
 use datafusion_expr::logical_plan::Join;
+use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
 
 use super::aggregate::Names;
@@ -33,9 +34,9 @@ struct Sides<'a> {
 impl Lowering<'_> {
     /// The rows of a join, with the left side's columns before the right side's.
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
-        self.check_kind(join)?;
         let mut sides = self.sides(join)?;
-        let lookup = self.lookup(&sides)?;
+        let (of_table, residual) = self.conditions(join, &sides)?;
+        let lookup = self.lookup(&sides, of_table)?;
         let table = self.draft.lookups.len();
         let qualifier = lookup_qualifier(table);
         let fields = lookup.fields.clone();
@@ -57,36 +58,45 @@ impl Lowering<'_> {
             }
         }
         let mut relation = sides.stream;
-        if let Some(residual) = &join.filter {
+        for condition in residual {
             for branch in &mut relation.branches {
-                let predicate = branch.substitute(residual, &join.schema)?;
+                let predicate = branch.substitute(&condition, &join.schema)?;
                 self.filter(branch, predicate)?;
             }
         }
         Ok(relation)
     }
 
-    fn check_kind(&self, join: &Join) -> Result<()> {
-        let refuse =
-            |construct: String, hint: &str| Err(external(PlanError::unsupported(self.landmarks.join, construct, hint)));
-        match join.join_type {
-            JoinType::Inner | JoinType::Left | JoinType::Right => {}
-            other => return refuse(format!("{} JOIN", other.to_string().to_uppercase()), "use JOIN or LEFT JOIN"),
-        }
+    /// The conditions of a join besides its equalities: those over the table's columns alone, which the table is filtered
+    /// by before it is loaded, and the rest.
+    fn conditions(&self, join: &Join, sides: &Sides<'_>) -> Result<(Vec<Expr>, Vec<Expr>)> {
+        let conjuncts = join.filter.clone().map_or_else(Vec::new, split_conjunction_owned);
+        let table = sides.table.schema();
+        let is_tables = |condition: &Expr| condition.column_refs().iter().all(|column| table.has_column(column));
+        let (of_table, residual): (Vec<Expr>, Vec<Expr>) = conjuncts.into_iter().partition(is_tables);
         if join.on.is_empty() {
             let hint = "join ON left.key = right.key; other conditions can follow with AND";
-            return refuse("a join without an equality between its sides".to_string(), hint);
+            return Err(self.refused("a join without an equality between its sides", hint));
         }
-        if join.join_type != JoinType::Inner && join.filter.is_some() {
-            let hint = "compare columns of the two sides with = only; test other things in WHERE";
-            return refuse("an outer join whose condition is more than equalities".to_string(), hint);
+        if sides.keep_unmatched && !residual.is_empty() {
+            let hint = "in ON, compare a column of each side with =, or test the bounded table's columns alone; \
+                        test other things in WHERE";
+            return Err(self.refused("this condition of an outer join", hint));
         }
         debug_assert_eq!(join.null_equality, NullEquality::NullEqualsNothing);
-        Ok(())
+        Ok((of_table, residual))
+    }
+
+    fn refused(&self, construct: &str, hint: &str) -> DataFusionError {
+        external(PlanError::unsupported(self.landmarks.join, construct, hint))
     }
 
     /// Tells the stream from the table.
     fn sides<'j>(&mut self, join: &'j Join) -> Result<Sides<'j>> {
+        if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
+            let construct = format!("{} JOIN", join.join_type.to_string().to_uppercase());
+            return Err(self.refused(&construct, "use JOIN or LEFT JOIN"));
+        }
         let (left, right) = (self.is_plan_bounded(&join.left)?, self.is_plan_bounded(&join.right)?);
         let is_swapped = match join.join_type {
             JoinType::Right => true,
@@ -98,13 +108,14 @@ impl Lowering<'_> {
             false => (right, &join.left, &join.right),
         };
         if !table_bounded {
-            let both = if left || right {
+            let construct = if left || right {
                 "an outer join that keeps the rows of a bounded table"
             } else {
                 "a join of two unbounded tables"
             };
-            let hint = "join with a bounded table, which is loaded when the query starts; an outer join keeps the stream's rows";
-            return Err(external(PlanError::unsupported(self.landmarks.join, both, hint)));
+            let hint = "join a stream with a bounded table, which is loaded when the query starts; \
+                        an outer join keeps the stream's rows";
+            return Err(self.refused(construct, hint));
         }
         let on = join.on.iter().cloned().map(|(left, right)| if is_swapped { (right, left) } else { (left, right) });
         Ok(Sides {
@@ -131,10 +142,16 @@ impl Lowering<'_> {
         Ok(is_bounded)
     }
 
-    fn lookup(&mut self, sides: &Sides<'_>) -> Result<LookupDraft> {
+    fn lookup(&mut self, sides: &Sides<'_>, conditions: Vec<Expr>) -> Result<LookupDraft> {
         let mut lowering = Lowering { draft: Draft::default(), landmarks: self.landmarks };
         let mut relation = lowering.relation(sides.table)?;
         let schema: &DFSchema = sides.table.schema();
+        for condition in conditions {
+            for branch in &mut relation.branches {
+                let predicate = branch.substitute(&condition, schema)?;
+                lowering.filter(branch, predicate)?;
+            }
+        }
         let mut names = Names::default();
         let mut fields: Vec<FieldRef> = Vec::new();
         for field in schema.fields() {

@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Distinct, DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments,
-    GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
-    SetQuantifier, Spanned, TableFactor, Visit, Visitor,
+    BinaryOperator, Distinct, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
+    SetOperator, SetQuantifier, Spanned, TableFactor, Visit, Visitor,
 };
 
 use super::context::Context;
@@ -20,6 +20,12 @@ pub(super) struct Landmarks {
     pub query: Option<Place>,
     /// Its first grouping that is not by a window, or else its first.
     pub grouping: Option<Place>,
+    /// What that grouping is written as.
+    pub grouping_construct: &'static str,
+    /// Its first WHERE.
+    pub condition: Option<Place>,
+    /// Casts: the type as written, and place.
+    pub casts: Vec<(String, Place)>,
     /// Its first join.
     pub join: Option<Place>,
     /// Its first window function.
@@ -29,11 +35,29 @@ pub(super) struct Landmarks {
     is_grouping_windowed: bool,
 }
 
+impl Landmarks {
+    /// Adds the places of another statement that becomes part of the same program.
+    pub fn add(&mut self, other: Landmarks) {
+        self.query = self.query.or(other.query);
+        self.functions.extend(other.functions);
+        self.casts.extend(other.casts);
+    }
+}
+
 /// Walks a query. The first construct that cannot be planned is an error.
 pub(super) fn survey(query: &Query, context: &Context<'_>) -> Result<Landmarks, PlanError> {
-    let landmarks = Landmarks { query: Place::of(query.span()), ..Landmarks::default() };
-    let mut walk = Walk { context, landmarks };
-    match query.visit(&mut walk) {
+    survey_node(query, Place::of(query.span()), context)
+}
+
+/// Walks an expression of a table's definition.
+pub(super) fn survey_expression(expression: &Expr, context: &Context<'_>) -> Result<Landmarks, PlanError> {
+    survey_node(expression, Place::of(expression.span()), context)
+}
+
+fn survey_node(node: &impl Visit, place: Option<Place>, context: &Context<'_>) -> Result<Landmarks, PlanError> {
+    let landmarks = Landmarks { query: place, ..Landmarks::default() };
+    let mut walk = Walk { context, landmarks, tables: Vec::new() };
+    match node.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.landmarks),
         ControlFlow::Break(error) => Err(error),
     }
@@ -42,6 +66,8 @@ pub(super) fn survey(query: &Query, context: &Context<'_>) -> Result<Landmarks, 
 struct Walk<'w, 'c> {
     context: &'w Context<'c>,
     landmarks: Landmarks,
+    /// Places of subqueries that are tables: arguments of window functions.
+    tables: Vec<Place>,
 }
 
 impl Visitor for Walk<'_, '_> {
@@ -54,6 +80,8 @@ impl Visitor for Walk<'_, '_> {
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<PlanError> {
         flow(check_select(select))?;
         self.note_grouping(select);
+        let condition = select.selection.as_ref().and_then(|condition| Place::of(condition.span()));
+        self.landmarks.condition = self.landmarks.condition.or(condition);
         for table in &select.from {
             for join in &table.joins {
                 let place = Place::of(join.relation.span());
@@ -72,6 +100,14 @@ impl Visitor for Walk<'_, '_> {
             let place = Place::of(call.name.span());
             self.landmarks.window = self.landmarks.window.or(place);
             flow(check_table_function(&call, place))?;
+            let subqueries = call.arguments.iter().filter_map(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(subquery @ Expr::Subquery(_)))
+                | FunctionArg::Named { arg: FunctionArgExpr::Expr(subquery @ Expr::Subquery(_)), .. } => {
+                    Place::of(subquery.span())
+                }
+                _ => None,
+            });
+            self.tables.extend(subqueries);
         }
         ControlFlow::Continue(())
     }
@@ -79,6 +115,7 @@ impl Visitor for Walk<'_, '_> {
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
         let place = Place::of(expression.span());
         match expression {
+            Expr::Subquery(_) if place.is_some_and(|place| self.tables.contains(&place)) => ControlFlow::Continue(()),
             Expr::Subquery(_)
             | Expr::Exists { .. }
             | Expr::InSubquery { .. }
@@ -91,7 +128,15 @@ impl Visitor for Walk<'_, '_> {
                 let function_place = Place::of(function.name.span()).or(place);
                 flow(self.check_function(function, function_place))
             }
-            _ => ControlFlow::Continue(()),
+            Expr::Cast { data_type, .. } => {
+                self.landmarks.casts.extend(place.map(|place| (data_type.to_string(), place)));
+                ControlFlow::Continue(())
+            }
+            _ => {
+                let function = written_as_syntax(expression);
+                self.landmarks.functions.extend(function.zip(place).map(|(name, place)| (name.to_string(), place)));
+                ControlFlow::Continue(())
+            }
         }
     }
 }
@@ -291,8 +336,9 @@ impl Walk<'_, '_> {
                 return refuse(place, &format!("ORDER BY inside {shown}"), "use COUNT, SUM, AVG, MIN or MAX");
             }
         }
-        if self.context.has_function(&name) {
-            self.landmarks.functions.extend(place.map(|place| (name, place)));
+        if let Some(canonical) = self.context.function_name(&name) {
+            let names = [canonical, name].into_iter();
+            self.landmarks.functions.extend(names.filter_map(|name| Some((name, place?))));
             return Ok(());
         }
         if AGGREGATES_MISSING.contains(&name.as_str()) {
@@ -317,25 +363,36 @@ impl Walk<'_, '_> {
     }
 
     fn note_grouping(&mut self, select: &Select) {
-        let (place, is_windowed) = match &select.group_by {
+        let aggregate = select.projection.iter().find_map(aggregate_place);
+        let (construct, place, is_windowed) = match &select.group_by {
             GroupByExpr::Expressions(expressions, _) if !expressions.is_empty() => {
                 let is_windowed = expressions.iter().any(names_window);
-                (Place::of(expressions[0].span()), is_windowed)
+                ("GROUP BY", Place::of(expressions[0].span()), is_windowed)
             }
-            _ => {
-                let aggregate = select.projection.iter().find_map(aggregate_place);
-                let distinct = select.distinct.as_ref().and_then(|_| Place::of(select.span()));
-                match aggregate.or(distinct) {
-                    None => return,
-                    place => (place, false),
-                }
-            }
+            _ if aggregate.is_some() => ("an aggregate", aggregate, false),
+            _ if select.distinct.is_some() => ("SELECT DISTINCT", Place::of(select.span()), false),
+            _ => return,
         };
         if self.landmarks.grouping.is_none() || (self.landmarks.is_grouping_windowed && !is_windowed) {
             self.landmarks.grouping = place;
+            self.landmarks.grouping_construct = construct;
             self.landmarks.is_grouping_windowed = is_windowed;
         }
     }
+}
+
+/// The function that DataFusion plans an expression with syntax of its own as.
+fn written_as_syntax(expression: &Expr) -> Option<&'static str> {
+    Some(match expression {
+        Expr::Substring { .. } => "substr",
+        Expr::Position { .. } => "strpos",
+        Expr::Extract { .. } => "date_part",
+        Expr::Overlay { .. } => "overlay",
+        Expr::Trim { .. } => "btrim",
+        Expr::Floor { .. } => "floor",
+        Expr::Ceil { .. } => "ceil",
+        _ => return None,
+    })
 }
 
 fn names_window(expression: &Expr) -> bool {

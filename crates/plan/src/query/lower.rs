@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion_expr::logical_plan::{Distinct, Projection};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::utils::split_conjunction_owned;
@@ -17,6 +17,7 @@ use pelton_data::Micros;
 
 use super::context::{CONFIGURATION, TableScanSource, external};
 use super::draft::{Branch, Draft, Relation, StepDraft, Tumble, WINDOW};
+use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
 use super::window::{TumbleNode, WINDOW_COLUMNS};
 use crate::error::PlanError;
@@ -137,32 +138,73 @@ fn window_bound(tumble: &Tumble, bound: usize, data_type: &DataType) -> Expr {
     let micros = cast(cast(tumble.time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64);
     let size = || number(tumble.size);
     // The remainder of a negative number is negative: add the size and take it again.
-    let since_start = (((micros.clone() - number(tumble.offset)) % size()) + size()) % size();
-    let distance = [0, tumble.size, tumble.size - 1_000][bound];
-    let instant = micros - since_start + number(distance);
+    let since_offset = if tumble.offset == 0 { micros.clone() } else { micros.clone() - number(tumble.offset) };
+    let start = micros - ((since_offset % size()) + size()) % size();
+    let instant = match bound {
+        0 => start,
+        1 => start + size(),
+        _ => start + number(tumble.size - 1_000),
+    };
     cast(cast(instant, DataType::Timestamp(TimeUnit::Microsecond, None)), data_type.clone())
 }
 
 impl Lowering<'_> {
     fn push_filter(&mut self, branch: &mut Branch, conjunct: Expr) -> Result<()> {
-        let position = self.filter_position(branch, &conjunct);
+        if let Some(table) = lookup_alone(branch, &conjunct) {
+            return self.filter_lookup(table, conjunct);
+        }
+        let position = filter_position(branch, &conjunct);
         branch.steps.insert(position, StepDraft::Filter(conjunct));
         Ok(())
     }
 
-    /// A filter stands before the lookups whose columns it does not use: they are the dearer steps.
-    fn filter_position(&self, branch: &Branch, conjunct: &Expr) -> usize {
-        let uses = |table: usize| {
-            let name = super::join::lookup_qualifier(table);
-            conjunct.column_refs().iter().any(|c| c.relation.as_ref().is_some_and(|relation| relation.table() == name))
-        };
-        let needed = branch.steps.iter().rposition(|step| match step {
-            StepDraft::Filter(_) => false,
-            StepDraft::Lookup { table, .. } => uses(*table),
-        });
-        let after = needed.map_or(0, |index| index + 1);
-        let next_lookup =
-            branch.steps[after..].iter().position(|step| matches!(step, StepDraft::Lookup { .. })).map(|i| i + after);
-        next_lookup.unwrap_or(branch.steps.len())
+    /// Filters the rows that a lookup loads, by a predicate over the columns that the lookup adds.
+    fn filter_lookup(&mut self, table: usize, predicate: Expr) -> Result<()> {
+        let mut lowering = Lowering { draft: Draft::default(), landmarks: self.landmarks };
+        let lookup = &mut self.draft.lookups[table];
+        std::mem::swap(&mut lowering.draft, &mut lookup.draft);
+        let fields = lookup.fields.iter().map(|field| (Some(lookup_qualifier(table).into()), field.clone()));
+        let schema = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
+        for branch in &mut lookup.relation.branches {
+            let predicate = branch.substitute(&predicate, &schema)?;
+            // The branches of a union that was joined filter the lookup they share once each.
+            let simplified = simplify(predicate.clone(), &branch.scope)?;
+            let is_known = |step: &StepDraft| matches!(step, StepDraft::Filter(known) if *known == simplified);
+            if !branch.steps.iter().any(is_known) {
+                lowering.filter(branch, predicate)?;
+            }
+        }
+        std::mem::swap(&mut lowering.draft, &mut self.draft.lookups[table].draft);
+        Ok(())
     }
+}
+
+/// The lookup whose columns alone a predicate tests, where rows without a match go.
+fn lookup_alone(branch: &Branch, conjunct: &Expr) -> Option<usize> {
+    let columns = conjunct.column_refs();
+    let mut qualifiers = columns.iter().map(|column| column.relation.as_ref().map(TableReference::table));
+    let first = qualifiers.next()??;
+    if qualifiers.any(|other| other != Some(first)) {
+        return None;
+    }
+    branch.steps.iter().find_map(|step| match step {
+        StepDraft::Lookup { table, keep_unmatched: false, .. } if lookup_qualifier(*table) == first => Some(*table),
+        _ => None,
+    })
+}
+
+/// Where a filter stands: before the lookups whose columns it does not use, which are the dearer steps.
+fn filter_position(branch: &Branch, conjunct: &Expr) -> usize {
+    let columns = conjunct.column_refs();
+    let uses = |table: usize| {
+        let name = lookup_qualifier(table);
+        columns.iter().any(|column| column.relation.as_ref().is_some_and(|relation| relation.table() == name))
+    };
+    let needed = branch.steps.iter().rposition(|step| match step {
+        StepDraft::Filter(_) => false,
+        StepDraft::Lookup { table, .. } => uses(*table),
+    });
+    let after = needed.map_or(0, |index| index + 1);
+    let is_lookup = |step: &StepDraft| matches!(step, StepDraft::Lookup { .. });
+    branch.steps[after..].iter().position(is_lookup).map_or(branch.steps.len(), |index| index + after)
 }

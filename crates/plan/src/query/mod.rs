@@ -4,7 +4,7 @@
 //! catalogue (`context`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! to agree (`optimize`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `lower`,
 //! `aggregate`, `join`). An insert fits the columns to its table (`sink`). When all statements are lowered, columns that
-//! nobody uses are left out and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
+//! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
 
 mod context;
 
@@ -25,6 +25,8 @@ mod aggregate;
 mod join;
 
 mod sink;
+
+mod prune;
 
 mod finish;
 
@@ -66,13 +68,13 @@ pub fn plan(catalog: &Catalog, statements: &[&Statement]) -> Result<Program, Pla
 /// As [`plan`].
 pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
     let mut draft = Draft::default();
+    let mut landmarks = Landmarks::default();
     let mut logical = Vec::new();
     let mut inserts = Vec::new();
     for statement in statements {
         match statement {
             Statement::Query(query) => {
-                let (lowered, plan) = lower_query(catalog, query, None, draft)?;
-                draft = lowered;
+                let plan = lower_query(catalog, query, None, &mut draft, &mut landmarks)?;
                 logical.push((OutputTarget::Result, plan));
             }
             Statement::Insert(insert) => inserts.push(insert),
@@ -84,11 +86,9 @@ pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<P
         }
     }
     for insert in inserts {
-        let (lowered, plan) = lower_query(catalog, &insert.query, Some(insert), draft)?;
-        draft = lowered;
+        let plan = lower_query(catalog, &insert.query, Some(insert), &mut draft, &mut landmarks)?;
         logical.push((OutputTarget::Table(insert.target.name.clone()), plan));
     }
-    let landmarks = Landmarks::default();
     let program = finish::finish(draft).map_err(|error| diagnose::diagnose(error, &landmarks))?;
     Ok(Planned { program, logical })
 }
@@ -97,8 +97,9 @@ fn lower_query(
     catalog: &Catalog,
     query: &sqlparser::ast::Query,
     insert: Option<&Insert>,
-    draft: Draft,
-) -> Result<(Draft, LogicalPlan), PlanError> {
+    draft: &mut Draft,
+    all_landmarks: &mut Landmarks,
+) -> Result<LogicalPlan, PlanError> {
     let context = Context::new(catalog);
     let landmarks = landmarks::survey(query, &context)?;
     let table = match insert {
@@ -111,7 +112,7 @@ fn lower_query(
         },
         None => None,
     };
-    let mut lowering = Lowering { draft, landmarks: &landmarks };
+    let mut lowering = Lowering { draft: std::mem::take(draft), landmarks: &landmarks };
     let result = (|| {
         let plan = optimize::coerce(context.plan_query(query)?)?;
         let prepared = optimize::prepare_joins(plan.clone())?;
@@ -122,10 +123,10 @@ fn lower_query(
         }
         Ok(plan)
     })();
-    match result {
-        Ok(plan) => Ok((lowering.draft, plan)),
-        Err(error) => Err(diagnose::diagnose(error, &landmarks)),
-    }
+    *draft = lowering.draft;
+    let plan = result.map_err(|error| diagnose::diagnose(error, &landmarks))?;
+    all_landmarks.add(landmarks);
+    Ok(plan)
 }
 
 impl Lowering<'_> {

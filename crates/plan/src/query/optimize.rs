@@ -21,9 +21,10 @@ static ANALYZER: LazyLock<Analyzer> = LazyLock::new(|| Analyzer::with_rules(vec!
 
 static JOIN_RULES: LazyLock<Optimizer> = LazyLock::new(|| {
     Optimizer::with_rules(vec![
+        // a JOIN b ON a.k = b.k
+        Arc::new(ExtractEquijoinPredicate::new()),
         // FROM a, b WHERE a.k = b.k
         Arc::new(EliminateCrossJoin::new()),
-        Arc::new(ExtractEquijoinPredicate::new()),
         // LEFT JOIN … WHERE a column of the right side is something
         Arc::new(EliminateOuterJoin::new()),
     ])

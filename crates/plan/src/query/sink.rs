@@ -12,7 +12,7 @@ use sqlparser::ast::Query;
 
 use super::context::external;
 use super::diagnose::sql_name;
-use super::draft::{Branch, Draft, OutputDraft, PipelineDraft, Relation, TargetDraft, cast_to, held_type};
+use super::draft::{Branch, Draft, OutputDraft, PipelineDraft, Relation, StepDraft, TargetDraft, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
 use super::select_item_place;
 use crate::catalog::Table;
@@ -22,6 +22,15 @@ use crate::pipeline::OutputTarget;
 use crate::types::SqlType;
 
 impl Draft {
+    /// The output, which inserts into the same table share.
+    fn output(&mut self, wanted: OutputDraft) -> usize {
+        let known = self.outputs.iter().position(|output| output.target == wanted.target);
+        known.unwrap_or_else(|| {
+            self.outputs.push(wanted);
+            self.outputs.len() - 1
+        })
+    }
+
     /// Ends a branch in an output, in types that blocks hold.
     pub fn end_in_output(&mut self, branch: Branch, columns: Vec<Expr>, output: usize) -> Result<()> {
         let mut held = Vec::new();
@@ -32,7 +41,7 @@ impl Draft {
                 let message = format!("the column {name} has type {}, which no row can hold", sql_name(&data_type));
                 return Err(external(PlanError::invalid(None, message).with_hint("CAST it to another type")));
             };
-            held.push(cast_to(column, &wanted, &branch.scope)?);
+            held.push(simplify(cast_to(column, &wanted, &branch.scope)?, &branch.scope)?);
         }
         let Branch { input, scope, steps, .. } = branch;
         self.pipelines.push(PipelineDraft {
@@ -64,8 +73,7 @@ impl Lowering<'_> {
         let columns = sink_columns(insert, table, plan.schema().fields().len()).map_err(external)?;
         let names = columns.iter().map(|column| column.field.name().clone()).collect();
         let target = OutputTarget::Table(table.definition.name.clone());
-        self.draft.outputs.push(OutputDraft { names, target });
-        let output = self.draft.outputs.len() - 1;
+        let output = self.draft.output(OutputDraft { names, target });
         for branch in relation.branches {
             let mut fitted = Vec::new();
             for column in &columns {
@@ -159,7 +167,9 @@ fn fit(
         return Err(external(PlanError::invalid(place, message).with_hint(hint)));
     }
     let value = cast_to(expression, wanted, &branch.scope)?;
-    if column.field.is_nullable() || !value.nullable(branch.scope.as_ref())? {
+    let is_tested = |step: &StepDraft| matches!(step, StepDraft::Filter(Expr::IsNotNull(tested)) if **tested == branch.columns[from]);
+    let is_guarded = branch.steps.iter().any(is_tested);
+    if column.field.is_nullable() || is_guarded || !value.nullable(branch.scope.as_ref())? {
         return Ok(value);
     }
     let guard = NotNull::new(table, column.field.name());
