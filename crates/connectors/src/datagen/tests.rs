@@ -159,7 +159,8 @@ fn the_first_sequence_that_ends_ends_the_table() {
 fn what_makes_no_sense_is_refused() {
     let refused = |of: DataType, options: &[(&str, &str)]| refusal(&request(&[("x", of)], options, 64));
     assert!(!is_bounded(&request(&[("x", DataType::Int8)], &[], 1).options).unwrap());
-    let cases: [(DataType, &[(&str, &str)], &str); 7] = [
+    type Case = (DataType, &'static [(&'static str, &'static str)], &'static str);
+    let cases: [Case; 7] = [
         (
             DataType::Int8,
             &[("fields.x.max", "300")],

@@ -102,7 +102,7 @@ fn the_union_holds_what_the_three_tables_hold() {
 
 #[test]
 fn bids_follow_the_specified_probabilities() {
-    let request = table(&of(&[("rows", "460000")]), 16_384);
+    let request = table(&of(&[("rows", "230000")]), 16_384);
     let bids = rows(&wanting(request, &["auction", "bidder", "price", "channel", "url", "dateTime", "extra"]));
     let epoch = |row: usize| row as i64 / 46;
     let price = column(&bids, "price");
@@ -128,12 +128,12 @@ fn bids_follow_the_specified_probabilities() {
     let channel = strings(&bids, "channel");
     let mut counts: HashMap<&str, usize> = HashMap::new();
     channel.iter().for_each(|channel| *counts.entry(channel).or_default() += 1);
-    assert_eq!(counts.len(), 10_004);
+    assert!(counts.len() > 10_000);
     for hot in ["Google", "Facebook", "Baidu", "Apple"] {
         assert_near(counts[hot] as f64 / channel.len() as f64, 0.125);
     }
     let pairs: HashSet<(&str, &str)> = channel.iter().copied().zip(strings(&bids, "url")).collect();
-    assert_eq!(pairs.len(), 10_004, "each channel has one url");
+    assert_eq!(pairs.len(), counts.len(), "each channel has one url");
 
     let letters: Vec<usize> = strings(&bids, "extra").iter().map(|extra| extra.len()).collect();
     assert_near(letters.iter().sum::<usize>() as f64 / letters.len() as f64 / 67.5, 1.0);

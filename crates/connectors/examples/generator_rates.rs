@@ -1,0 +1,84 @@
+//! What generating a row costs, in nanoseconds on one core, for the columns that benchmarks want.
+//!
+//! `cargo run --release -p pelton-connectors --example generator_rates`
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pelton_connectors::{TableRequest, declared_schema, open_source};
+use pelton_data::BLOCK_ROWS_DEFAULT;
+use pelton_runtime::source::{Read, Rows};
+
+/// Connector, options and wanted columns, separated by blanks; no columns means all.
+const CASES: &[(&str, &str, &str)] = &[
+    ("nexmark", "table=bid", "dateTime"),
+    ("nexmark", "table=bid", "price"),
+    ("nexmark", "table=bid", "auction"),
+    ("nexmark", "table=bid", "bidder"),
+    ("nexmark", "table=bid", "channel"),
+    ("nexmark", "table=bid", "url"),
+    ("nexmark", "table=bid", "extra"),
+    ("nexmark", "table=bid", "auction price dateTime"),
+    ("nexmark", "table=bid disorder=50", "auction price dateTime"),
+    ("nexmark", "table=bid", ""),
+    ("nexmark", "table=auction", ""),
+    ("nexmark", "table=person", ""),
+    ("nexmark", "table=events", "event_type dateTime bid_auction bid_price"),
+    ("nexmark", "table=events", ""),
+    ("ysb", "variant=grizzly event-types=shuffled", "campaign_id event_type event_time value"),
+    ("ysb", "variant=lightsaber event-types=shuffled", "ad_id event_type event_time"),
+    ("ysb", "variant=enjima", ""),
+];
+
+const ROWS: usize = 200 * BLOCK_ROWS_DEFAULT;
+
+fn main() {
+    for &(connector, options, columns) in CASES {
+        let request = request(connector, options, columns);
+        // The best of a few runs: others share the machine.
+        let best = (0..5).map(|_| nanoseconds_per_row(&request)).fold(f64::INFINITY, f64::min);
+        println!("{best:8.2} ns/row  {:6.1} M rows/s  {connector} {options}: {columns}", 1e3 / best);
+    }
+}
+
+fn request(connector: &str, options: &str, columns: &str) -> TableRequest {
+    let mut map = BTreeMap::from([("connector".to_string(), connector.to_string())]);
+    map.extend(options.split_whitespace().filter_map(|option| {
+        let (name, value) = option.split_once('=')?;
+        Some((name.to_string(), value.to_string()))
+    }));
+    map.insert("rows".into(), ROWS.to_string());
+    let schema = declared_schema(&map).expect("the options are right").expect("generators declare their columns");
+    let names: Vec<&str> = columns.split_whitespace().collect();
+    let wanted = |column: &usize| names.is_empty() || names.contains(&schema.field(*column).name().as_str());
+    TableRequest {
+        name: connector.into(),
+        columns: (0..schema.fields().len()).filter(wanted).collect(),
+        schema: Arc::new(schema),
+        metadata: BTreeMap::new(),
+        options: map,
+        event_time: None,
+        block_rows: BLOCK_ROWS_DEFAULT,
+        seed: 1,
+    }
+}
+
+fn nanoseconds_per_row(request: &TableRequest) -> f64 {
+    let mut source = open_source(request).expect("the request is right");
+    let mut first = true;
+    let mut started = Instant::now();
+    let mut rows = 0;
+    while let Read::Chunk(chunk) = source.read(0).expect("generators do not fail") {
+        let Rows::Batch(batch) = chunk().expect("generators do not fail").rows else {
+            panic!("generators make batches")
+        };
+        if std::mem::take(&mut first) {
+            // The first chunk makes the words and pools that all others share.
+            started = Instant::now();
+        } else {
+            rows += batch.num_rows();
+        }
+    }
+    started.elapsed().as_nanos() as f64 / rows as f64
+}
