@@ -8,7 +8,6 @@
 //! generators share) with `nexmark`, `ysb` and `datagen`, `replay` (any source again and again, from memory), `print`, `blackhole`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::TimeColumn;
@@ -129,12 +128,25 @@ impl Connector {
 /// # Errors
 /// [`ConnectorError`] where the options or columns make no sense to the connector, or the input is not there.
 pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorError> {
+    open_completed_source(request, |source| source)
+}
+
+/// Opens a table for reading whose rows are not complete as they are decoded: `complete` wraps the source in one that adds,
+/// for example, an event time that is computed from other columns, to which `request.event_time` may then point. A replay
+/// keeps completed rows.
+///
+/// # Errors
+/// As [`open_source`].
+pub fn open_completed_source(
+    request: &TableRequest,
+    complete: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
+) -> Result<Box<dyn Source>, ConnectorError> {
     let options = Options::new(&request.options);
     let connector = Connector::of(&options)?;
     let Some(replay) = Replay::of(&options, connector.is_generator())? else {
         let source = connector.open_source(request, &options)?;
         options.finish()?;
-        return Ok(source);
+        return Ok(complete(source));
     };
     let mut input = request.clone();
     if connector.is_generator() {
@@ -145,10 +157,12 @@ pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorE
     let source = Connector::of(&options)?.open_source(&input, &options)?;
     options.finish()?;
     if !connector.is_bounded(&options)? {
-        return Err(ConnectorError::option("replay", "needs an input that ends: set 'rows'"));
+        return Err(ConnectorError::option(
+            "replay",
+            "needs an input that ends: set 'rows', or 'number-of-rows' of datagen",
+        ));
     }
-    let schema = Arc::new(physical_schema(request)?.project(&request.columns).expect("wanted columns are the table's"));
-    Ok(Box::new(ReplaySource::load(source, request, schema, replay)?))
+    Ok(Box::new(ReplaySource::load(complete(source), request, replay)?))
 }
 
 /// Opens a table for writing.

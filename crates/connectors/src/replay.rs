@@ -23,7 +23,6 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::{BatchCoalescer, interleave_record_batch};
-use arrow::datatypes::SchemaRef;
 use pelton_data::block::ticks;
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_runtime::source::{Decoded, Read, RejectedRow, Rows, Source, SourceError};
@@ -111,7 +110,6 @@ impl ReplaySource {
     pub(crate) fn load(
         mut input: Box<dyn Source>,
         request: &TableRequest,
-        schema: SchemaRef,
         replay: Replay,
     ) -> Result<ReplaySource, ConnectorError> {
         let failed = |problem: &dyn std::fmt::Display| ConnectorError::place(&request.name, problem);
@@ -121,7 +119,7 @@ impl ReplaySource {
         }
         let batches = match request.event_time {
             Some(time) if loaded.partitions.len() > 1 => merged(&loaded.partitions, time, request.block_rows),
-            _ => recut(loaded.partitions.concat(), &schema, request.block_rows),
+            _ => recut(loaded.partitions.concat(), request.block_rows),
         };
         let blocks: Vec<Block> = batches
             .and_then(|batches| batches.into_iter().map(|batch| Block::new(batch, request.event_time)).collect())
@@ -266,14 +264,14 @@ impl Loaded {
 type Batches = Result<Vec<RecordBatch>, arrow::error::ArrowError>;
 
 /// The same rows in batches of exactly `block_rows`, but for the last.
-fn recut(batches: Vec<RecordBatch>, schema: &SchemaRef, block_rows: usize) -> Batches {
+fn recut(batches: Vec<RecordBatch>, block_rows: usize) -> Batches {
     let is_cut = |(index, batch): (usize, &RecordBatch)| {
         batch.num_rows() == block_rows || index + 1 == batches.len() && (1..block_rows).contains(&batch.num_rows())
     };
     if batches.iter().enumerate().all(is_cut) {
         return Ok(batches);
     }
-    let mut coalescer = BatchCoalescer::new(schema.clone(), block_rows);
+    let mut coalescer = BatchCoalescer::new(batches[0].schema(), block_rows);
     let mut cut = Vec::new();
     for batch in batches {
         coalescer.push_batch(batch)?;

@@ -93,7 +93,10 @@ fn a_replay_must_be_able_to_begin_and_to_go_on() {
     let mut endless = request(&[], 64);
     assert!(!is_bounded(&endless.options).unwrap());
     endless.options.remove("rows");
-    assert_eq!(refusal(&endless), "option 'replay' needs an input that ends: set 'rows'");
+    assert_eq!(
+        refusal(&endless),
+        "option 'replay' needs an input that ends: set 'rows', or 'number-of-rows' of datagen"
+    );
     assert!(refusal(&request(&[("replay.memory-max", "1 kb")], 64)).contains("'replay.memory-max'"));
     assert!(refusal(&request(&[("replay.pass", "1")], 64)).contains("(did you mean 'replay.passes'?)"));
     let mut without = request(&[("replay.passes", "1")], 64);
@@ -134,6 +137,6 @@ fn partitions_are_merged_by_time_and_keep_their_order() {
     let times: Vec<Vec<i64>> =
         merged.iter().map(|b| b.column(0).as_primitive::<TimestampMillisecondType>().values().to_vec()).collect();
     assert_eq!(times, [vec![1, 2, 3], vec![5, 4, 9], vec![10]]);
-    let cut = recut(first, &merged[0].schema(), 2).unwrap();
+    let cut = recut(first, 2).unwrap();
     assert_eq!(cut.iter().map(|b| b.num_rows()).collect::<Vec<_>>(), [2, 2]);
 }
