@@ -2,6 +2,8 @@
 
 pub mod error;
 
+pub mod select;
+
 pub mod interpret;
 
 pub mod read_out;

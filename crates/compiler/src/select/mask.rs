@@ -1,0 +1,211 @@
+//! Masks: one bit a row; and the rows whose bits are set.
+
+use arrow::array::Array;
+use arrow::buffer::BooleanBuffer;
+
+use super::level::{Instructions, Level};
+
+/// Words of a mask over `rows` rows.
+pub fn words(rows: usize) -> usize {
+    rows.div_ceil(64)
+}
+
+/// Makes `mask` a mask over `rows` rows of which exactly `first..end` are set.
+pub fn set_range(mask: &mut Vec<u64>, rows: usize, first: usize, end: usize) {
+    assert!(first <= end && end <= rows);
+    mask.clear();
+    mask.resize(words(rows), 0);
+    for_words(first, end, |word, bits| mask[word] = bits);
+}
+
+/// Clears the bits of the rows `first..end` that hold NULL.
+pub fn clear_invalid(array: &dyn Array, first: usize, end: usize, mask: &mut [u64]) {
+    if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+        refine_by_bits(mask, first, end, nulls.inner(), false);
+    }
+}
+
+/// Clears the bits of the rows `first..end` whose bit in `bits` is not set, or with `negate` those whose bit is.
+pub(super) fn refine_by_bits(mask: &mut [u64], first: usize, end: usize, bits: &BooleanBuffer, negate: bool) {
+    let flip = if negate { u64::MAX } else { 0 };
+    for_words(first, end, |word, range| mask[word] &= (bits_of_word(bits, word) ^ flip) | !range);
+}
+
+/// The bits of rows `64 * word..64 * word + 64`, zero beyond the end.
+fn bits_of_word(bits: &BooleanBuffer, word: usize) -> u64 {
+    let bytes = bits.inner().as_slice();
+    let start = bits.offset() + word * 64;
+    let (byte, shift) = (start / 8, start % 8);
+    if let Some(nine) = bytes.get(byte..byte + 9) {
+        let low = u64::from_le_bytes(nine[..8].try_into().expect("eight bytes"));
+        // A shift by 64 in two steps: it may be one by 64.
+        return low >> shift | u64::from(nine[8]) << 1 << (63 - shift);
+    }
+    let mut rest = [0; 16];
+    let tail = &bytes[byte.min(bytes.len())..];
+    rest[..tail.len()].copy_from_slice(tail);
+    (u128::from_le_bytes(rest) >> shift) as u64
+}
+
+/// Visits each word of `first..end` with the bits of it that lie in the range.
+#[inline(always)]
+pub(super) fn for_words(first: usize, end: usize, mut visit: impl FnMut(usize, u64)) {
+    if first >= end {
+        return;
+    }
+    let (first_word, last_word) = (first / 64, (end - 1) / 64);
+    let from_first = u64::MAX << (first % 64);
+    let to_last = u64::MAX >> (63 - (end - 1) % 64);
+    if first_word == last_word {
+        return visit(first_word, from_first & to_last);
+    }
+    visit(first_word, from_first);
+    (first_word + 1..last_word).for_each(|word| visit(word, u64::MAX));
+    visit(last_word, to_last);
+}
+
+/// Clears the bits of rows in `first..end` that fail: `full` tests the 64 rows from a row on, `one` a single row. Words without a bit are
+/// not tested.
+#[inline(always)]
+pub(super) fn refine(
+    mask: &mut [u64],
+    first: usize,
+    end: usize,
+    full: impl Fn(usize) -> u64,
+    one: impl Fn(usize) -> bool,
+) {
+    for_words(first, end, |word, range| {
+        let held = mask[word] & range;
+        if held == 0 {
+            return;
+        }
+        let passed = if range == u64::MAX { full(word * 64) } else { single_rows(held, word * 64, &one) };
+        mask[word] &= passed | !range;
+    });
+}
+
+/// As [`refine`], for tests that cost more than looking at one row after the other.
+#[inline(always)]
+pub(super) fn refine_each(mask: &mut [u64], first: usize, end: usize, one: impl Fn(usize) -> bool) {
+    for_words(first, end, |word, range| {
+        mask[word] &= single_rows(mask[word] & range, word * 64, &one) | !range;
+    });
+}
+
+/// Those of the bits `held` of the rows from `start` on that pass.
+#[inline(always)]
+fn single_rows(held: u64, start: usize, one: impl Fn(usize) -> bool) -> u64 {
+    let mut passed = 0;
+    let mut rest = held;
+    while rest != 0 {
+        let bit = rest.trailing_zeros();
+        passed |= u64::from(one(start + bit as usize)) << bit;
+        rest &= rest - 1;
+    }
+    passed
+}
+
+/// Appends the rows of `first..end` whose bits are set, ascending.
+pub fn append_rows(level: Level, mask: &[u64], first: usize, end: usize, rows: &mut Vec<u32>) {
+    assert!(end <= mask.len() * 64 && u32::try_from(end).is_ok());
+    // Vector stores write whole vectors: up to a vector's worth of places after the last row are overwritten.
+    rows.reserve(end.saturating_sub(first) + VECTOR_ROWS_MAX);
+    match level.instructions() {
+        Instructions::Portable => for_words(first, end, |word, range| {
+            let mut rest = mask[word] & range;
+            while rest != 0 {
+                rows.push(word as u32 * 64 + rest.trailing_zeros());
+                rest &= rest - 1;
+            }
+        }),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level's instructions are there, and room for all rows and a vector was reserved.
+        Instructions::Avx2 => unsafe { x86::append_rows_avx2(mask, first, end, rows) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Instructions::Avx512 => unsafe { x86::append_rows_avx512(mask, first, end, rows) },
+    }
+}
+
+/// Row numbers in the widest vector.
+const VECTOR_ROWS_MAX: usize = 16;
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::for_words;
+
+    /// For each byte, the places of its bits.
+    static PLACES: [[u8; 8]; 256] = places();
+
+    const fn places() -> [[u8; 8]; 256] {
+        let mut places = [[0; 8]; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let (mut bit, mut count) = (0, 0);
+            while bit < 8 {
+                if byte >> bit & 1 == 1 {
+                    places[byte][count] = bit as u8;
+                    count += 1;
+                }
+                bit += 1;
+            }
+            byte += 1;
+        }
+        places
+    }
+
+    /// # Safety
+    /// `rows` must have room for a number for each row of `first..end` and for a vector more.
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+    pub(super) unsafe fn append_rows_avx2(mask: &[u64], first: usize, end: usize, rows: &mut Vec<u32>) {
+        let start = rows.as_mut_ptr();
+        let mut length = rows.len();
+        for_words(first, end, |word, range| {
+            let mut bits = mask[word] & range;
+            let mut row = word as i32 * 64;
+            while bits != 0 {
+                let byte = bits as u8;
+                // SAFETY: by the caller's promise there is room for a vector after the rows so far.
+                unsafe {
+                    let places = _mm_loadl_epi64(PLACES[usize::from(byte)].as_ptr().cast());
+                    let found = _mm256_add_epi32(_mm256_cvtepu8_epi32(places), _mm256_set1_epi32(row));
+                    _mm256_storeu_si256(start.add(length).cast(), found);
+                }
+                length += byte.count_ones() as usize;
+                bits >>= 8;
+                row += 8;
+            }
+        });
+        // SAFETY: as many rows were written, one for each bit.
+        unsafe { rows.set_len(length) }
+    }
+
+    /// # Safety
+    /// As for [`append_rows_avx2`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
+    pub(super) unsafe fn append_rows_avx512(mask: &[u64], first: usize, end: usize, rows: &mut Vec<u32>) {
+        let start = rows.as_mut_ptr();
+        let mut length = rows.len();
+        let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        for_words(first, end, |word, range| {
+            let bits = mask[word] & range;
+            if bits == 0 {
+                return;
+            }
+            for quarter in 0..4 {
+                let bits = (bits >> (16 * quarter)) as u16;
+                let found = _mm512_add_epi32(places, _mm512_set1_epi32((word * 64 + 16 * quarter) as i32));
+                // SAFETY: by the caller's promise there is room for a vector after the rows so far.
+                unsafe {
+                    let packed = _mm512_maskz_compress_epi32(bits, found);
+                    _mm512_storeu_si512(start.add(length).cast(), packed);
+                }
+                length += bits.count_ones() as usize;
+            }
+        });
+        // SAFETY: as many rows were written, one for each bit.
+        unsafe { rows.set_len(length) }
+    }
+}

@@ -1,0 +1,28 @@
+//! SIMD selection: which rows pass a predicate.
+//!
+//! A mask has one bit a row of the block, row 0's first. Each predicate clears the bits of rows that it is not true of
+//! ([`Selector::refine`], [`compare_columns`]); those that remain become ascending row numbers ([`append_rows`]), over which compiled
+//! code then runs. Precompiled primitives do this at several rows a cycle, which no loop with a branch a row reaches.
+//!
+//! In reading order: [`level`] (what the processor offers), [`mask`] (masks and row numbers), [`selector`] (a predicate
+//! over one column), [`range`] (what most comparisons become), [`strings`], [`codes`] (dictionary-coded strings),
+//! [`pair`] (two columns compared).
+
+mod level;
+
+mod mask;
+
+mod selector;
+
+mod range;
+
+mod strings;
+
+mod codes;
+
+mod pair;
+
+pub use level::Level;
+pub use mask::{append_rows, clear_invalid, set_range, words};
+pub use pair::compare_columns;
+pub use selector::{Comparison, Selector};
