@@ -15,7 +15,7 @@ pub mod sums;
 pub mod scan;
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Int64Type, UInt8Type};
+use arrow::datatypes::{DataType, Int8Type, Int64Type, UInt8Type};
 use pelton_data::{Block, Micros, time};
 
 /// The values of a column of 64-bit integers or timestamps as they lie in memory, event times without their shift.
@@ -40,14 +40,18 @@ pub fn integers(block: &Block, column: usize) -> &[i64] {
     }
 }
 
-/// The dictionary codes of a string column, and the code of `word`.
+/// One byte a row for what happened, and the byte that means `view`: dictionary codes, or the numbers of LightSaber's variant.
 ///
 /// # Panics
-/// Where the column is no dictionary with 8-bit codes, or does not hold the word.
-pub fn codes<'a>(block: &'a Block, column: usize, word: &str) -> (&'a [u8], u8) {
-    let array = block.raw_columns()[column].as_dictionary::<UInt8Type>();
+/// Where the column has neither form.
+pub fn event_types(block: &Block, column: usize) -> (&[u8], u8) {
+    let array = &block.raw_columns()[column];
+    if let Some(numbers) = array.as_primitive_opt::<Int8Type>() {
+        return (&numbers.values().inner().as_slice()[..block.rows()], 0);
+    }
+    let array = array.as_dictionary::<UInt8Type>();
     let words = array.values().as_string_view();
-    let code = words.iter().position(|known| known == Some(word)).expect("the dictionary holds the word");
+    let code = words.iter().position(|word| word == Some("view")).expect("the dictionary holds 'view'");
     (array.keys().values(), u8::try_from(code).expect("codes have 8 bits"))
 }
 

@@ -5,12 +5,12 @@ use std::ops::Range;
 use pelton_data::{Block, Micros};
 
 use super::select::{self, CHUNK_ROWS, Selection};
-use super::{codes, integers, windows};
+use super::{event_types, integers, windows};
 
 /// Columns of Grizzly's variant, as indices into the blocks: SUM(value) by campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct SumColumns {
-    /// What happened: a dictionary column.
+    /// What happened.
     pub event_type: usize,
     /// The key.
     pub campaign: usize,
@@ -21,16 +21,13 @@ pub struct SumColumns {
 /// Columns of LightSaber's variant, as indices into the blocks: COUNT(*) and MAX(time) by the advertisement's campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct CountColumns {
-    /// What happened: a dictionary column.
+    /// What happened.
     pub event_type: usize,
     /// Looked up to find the campaign.
     pub ad: usize,
     /// Event time.
     pub time: usize,
 }
-
-/// The word that passes.
-const VIEW: &str = "view";
 
 /// One window's groups: for each key its values, in order of the keys.
 pub type Window<V> = (Micros, Vec<(i64, V)>);
@@ -44,7 +41,7 @@ pub fn sums(blocks: &[Block], columns: SumColumns, campaigns: Range<i64>, window
     let mut open: Option<(Micros, Vec<Sum>)> = None;
     let mut closed = Vec::new();
     for block in blocks {
-        let (types, view) = codes(block, columns.event_type, VIEW);
+        let (types, view) = event_types(block, columns.event_type);
         let (keys, values) = (integers(block, columns.campaign), integers(block, columns.value));
         windows(block, window, |start, rows| {
             if open.as_ref().is_none_or(|(open, _)| *open != start) {
@@ -108,7 +105,7 @@ pub fn counts(
     let mut open: Option<(Micros, Vec<Count>)> = None;
     let mut closed = Vec::new();
     for block in blocks {
-        let (types, view) = codes(block, columns.event_type, VIEW);
+        let (types, view) = event_types(block, columns.event_type);
         let (ad_column, times) = (integers(block, columns.ad), integers(block, columns.time));
         windows(block, window, |start, rows| {
             if open.as_ref().is_none_or(|(open, _)| *open != start) {
@@ -171,8 +168,8 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        Array, ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray,
-        UInt8Array,
+        Array, ArrayRef, DictionaryArray, Int8Array, Int64Array, RecordBatch, StringViewArray,
+        TimestampMillisecondArray, UInt8Array,
     };
     use pelton_data::TimeColumn;
 
@@ -184,13 +181,16 @@ mod tests {
         (row.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) as u64 >> 33) as i64
     }
 
-    /// Event type, key 100..150, time in milliseconds; 700 rows a block, 10 ms a row.
-    fn blocks() -> Vec<Block> {
+    /// Event type (`view` is code 1, or number 0), key 100..150, time in milliseconds; 700 rows a block, 10 ms a row.
+    fn blocks(numbered: bool) -> Vec<Block> {
         let block = |first: i64| {
             let rows = first..(first + 700).min(ROWS);
             let words: ArrayRef = Arc::new(StringViewArray::from(vec!["click", "view", "purchase"]));
             let types = UInt8Array::from_iter_values(rows.clone().map(|row| (mixed(row) % 3) as u8));
-            let types: ArrayRef = Arc::new(DictionaryArray::new(types, words));
+            let types: ArrayRef = match numbered {
+                true => Arc::new(Int8Array::from_iter_values(types.values().iter().map(|code| (*code as i8 + 2) % 3))),
+                false => Arc::new(DictionaryArray::new(types, words)),
+            };
             let keys: ArrayRef =
                 Arc::new(Int64Array::from_iter_values(rows.clone().map(|row| 100 + mixed(row + 9999) % 50)));
             let times: ArrayRef = Arc::new(TimestampMillisecondArray::from_iter_values(rows.map(|row| row * 10)));
@@ -215,7 +215,7 @@ mod tests {
             *expected.entry(time / 10_000 * 10_000_000).or_default().entry(key).or_default() += raw;
         }
         let columns = SumColumns { event_type: 0, campaign: 1, value: 2 };
-        let found = sums(&blocks(), columns, 100..150, 10_000_000);
+        let found = sums(&blocks(false), columns, 100..150, 10_000_000);
         assert_eq!(found.len(), 6);
         assert_eq!(found, expected.into_iter().map(|(w, g)| (w, g.into_iter().collect())).collect::<Vec<_>>());
     }
@@ -231,7 +231,7 @@ mod tests {
             *group = (group.0 + 1, group.1.max(time));
         }
         let columns = CountColumns { event_type: 0, ad: 1, time: 2 };
-        let found = counts(&blocks(), columns, 100..150, &campaign_of, 10_000_000);
+        let found = counts(&blocks(true), columns, 100..150, &campaign_of, 10_000_000);
         assert_eq!(found, expected.into_iter().map(|(w, g)| (w, g.into_iter().collect())).collect::<Vec<_>>());
     }
 }
