@@ -8,7 +8,7 @@ use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::Case;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, col, in_list, lit, not, try_cast};
+use datafusion_expr::{Expr, Operator, binary_expr, cast, col, in_list, lit, not, try_cast};
 use datafusion_functions::expr_fn;
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
@@ -74,10 +74,9 @@ impl<'a> Expressions<'a> {
             if self.may_fail { cast(expression, data_type.clone()) } else { try_cast(expression, data_type.clone()) }
         };
         let expression = self.expression(choices, kind, depth);
-        if expression.get_type(&self.schema).is_ok_and(|own| &own == data_type) {
-            if let Some(planned) = self.planned(expression.clone()) {
-                return planned;
-            }
+        let as_it_is = self.planned(expression.clone());
+        if let Some(planned) = as_it_is.filter(|planned| &planned.data_type(self.arrow).unwrap() == data_type) {
+            return planned;
         }
         self.planned(to_type(expression)).unwrap_or_else(|| self.planned(to_type(self.leaf(choices, kind))).unwrap())
     }
