@@ -136,11 +136,6 @@ impl<'a> Expressions<'a> {
     fn conditional(&self, choices: &mut Choices<'_>, kind: Kind, depth: usize) -> Expr {
         let condition = self.expression(choices, Kind::Boolean, depth);
         let first = self.expression(choices, kind, depth);
-        // Built without the checking builder: branches of different types are for coercion to bring together.
-        let case = |branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>| {
-            let branches = branches.into_iter().map(|(when, then)| (Box::new(when), Box::new(then))).collect();
-            Expr::Case(Case::new(None, branches, otherwise.map(Box::new)))
-        };
         match choices.number(0..=3) {
             0 => case(vec![(condition, first)], Some(self.expression(choices, kind, depth))),
             1 => case(vec![(condition, first)], None),
@@ -154,7 +149,12 @@ impl<'a> Expressions<'a> {
 
     fn integer(&self, choices: &mut Choices<'_>, depth: usize) -> Expr {
         let first = self.expression(choices, Kind::Integer, depth);
-        match choices.number(0..=9) {
+        match choices.number(0..=10) {
+            10 => {
+                let divisor = self.leaf(choices, Kind::Integer);
+                let quotient = binary_expr(first, Operator::Divide, divisor.clone());
+                case(vec![(divisor.gt(lit(0_i64)), quotient)], None)
+            }
             0 => first + self.expression(choices, Kind::Integer, depth),
             1 => first - self.expression(choices, Kind::Integer, depth),
             2 => first * self.expression(choices, Kind::Integer, depth),
@@ -179,7 +179,7 @@ impl<'a> Expressions<'a> {
         let divisor = if self.may_fail && choices.once_in(2) {
             self.expression(choices, Kind::Integer, depth)
         } else {
-            literal_number(*choices.pick(&[3, 1, 2, 10, 60, 1_000_000, -3]))
+            lit(*choices.pick(&[3_i64, 1, 2, 10, 60, 1_000_000, -3]))
         };
         binary_expr(dividend, operator, divisor)
     }
@@ -225,8 +225,9 @@ impl<'a> Expressions<'a> {
     }
 
     fn boolean(&self, choices: &mut Choices<'_>, depth: usize) -> Expr {
-        match choices.number(0..=10) {
+        match choices.number(0..=12) {
             0..=3 => self.comparison(choices, depth),
+            11 | 12 => self.guarded_division(choices, depth),
             4 => self.expression(choices, Kind::Boolean, depth).and(self.expression(choices, Kind::Boolean, depth)),
             5 => self.expression(choices, Kind::Boolean, depth).or(self.expression(choices, Kind::Boolean, depth)),
             6 => not(self.expression(choices, Kind::Boolean, depth)),
@@ -253,6 +254,19 @@ impl<'a> Expressions<'a> {
         }
     }
 
+    /// A division that AND or OR keeps from failing.
+    fn guarded_division(&self, choices: &mut Choices<'_>, depth: usize) -> Expr {
+        let divisor = self.leaf(choices, Kind::Integer);
+        let dividend = self.expression(choices, Kind::Integer, depth);
+        let operator = *choices.pick(&[Operator::Divide, Operator::Modulo]);
+        let quotient = binary_expr(dividend, operator, divisor.clone()).gt(literal(choices, Kind::Integer));
+        if choices.once_in(2) {
+            divisor.clone().is_not_null().and(divisor.gt(lit(0_i64))).and(quotient)
+        } else {
+            divisor.clone().is_null().or(divisor.lt_eq(lit(0_i64))).or(quotient)
+        }
+    }
+
     fn comparison(&self, choices: &mut Choices<'_>, depth: usize) -> Expr {
         use Operator::*;
         let kind = *choices.pick(&KINDS);
@@ -262,8 +276,10 @@ impl<'a> Expressions<'a> {
     }
 }
 
-fn literal_number(number: i64) -> Expr {
-    lit(number)
+/// A CASE, built without the checking builder: branches of different types are for coercion to bring together.
+fn case(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
+    let branches = branches.into_iter().map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+    Expr::Case(Case::new(None, branches, otherwise.map(Box::new)))
 }
 
 fn literal(choices: &mut Choices<'_>, kind: Kind) -> Expr {
