@@ -3,6 +3,7 @@
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use pelton_data::column::sql_name;
 use pelton_runtime::source::{Read, Source, SourceError};
 
@@ -10,6 +11,7 @@ use super::files::{self, InputFile, problem};
 use crate::format::column::is_text_type;
 use crate::format::compression;
 use crate::format::csv::split::CsvSplitter;
+use crate::format::infer::infer;
 use crate::format::rows::{RowDecoder, Splitter, TextChunk};
 use crate::format::{RowShape, TextFormat, TextKind};
 use crate::{ConnectorError, TableRequest};
@@ -22,6 +24,12 @@ const ROW_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes read to find a file's header in.
 const HEADER_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes read to infer columns from.
+const INFER_BYTES_MAX: usize = 4 << 20;
+
+/// What some programs begin UTF-8 text with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Lines of text in files.
 pub(super) struct TextSource {
@@ -68,6 +76,18 @@ impl TextSource {
     }
 }
 
+/// The columns of a file, from its first rows.
+pub(super) fn declared_schema(file: &InputFile, format: &TextFormat) -> Result<Option<Schema>, ConnectorError> {
+    let place = |error: io::Error| ConnectorError::place(&file.place, problem(&error));
+    let mut bytes = Vec::new();
+    let mut reader = compression::open(&file.path).map_err(place)?;
+    if !fill(&mut *reader, &mut bytes, INFER_BYTES_MAX).map_err(place)? {
+        bytes.truncate(memchr::memrchr(b'\n', &bytes).map_or(0, |at| at + 1));
+    }
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
+    Ok(infer(format, text).filter(|schema| !schema.fields().is_empty()))
+}
+
 impl Source for TextSource {
     /// One a file. A directory without files still has one, which ends at once.
     fn partitions(&self) -> usize {
@@ -109,8 +129,8 @@ impl OpenFile {
         let first_bytes = chunk_bytes.max(HEADER_BYTES_MAX);
         let mut rest = Vec::with_capacity(first_bytes.min(file.size as usize + 1));
         fill(&mut *reader, &mut rest, first_bytes).map_err(|error| input(problem(&error)))?;
-        if rest.starts_with(b"\xef\xbb\xbf") {
-            rest.drain(..3);
+        if rest.starts_with(BYTE_ORDER_MARK) {
+            rest.drain(..BYTE_ORDER_MARK.len());
         }
         let mut line = 1;
         let mut header = None;

@@ -46,7 +46,8 @@ pub(crate) enum Escapes {
 }
 
 impl FieldRules {
-    fn is_null(&self, field: &[u8], span: Span) -> bool {
+    /// Whether the field is the null literal.
+    pub(crate) fn is_null(&self, field: &[u8], span: Span) -> bool {
         !span.is_quoted() && self.null_literal.as_deref() == Some(field)
     }
 
@@ -342,7 +343,7 @@ fn unusual<T>(
 }
 
 /// What is wrong with a field, and what would be right, for people.
-fn problem(why: Wrong, data_type: &DataType) -> String {
+pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
     let name = sql_name(data_type);
     match (why, data_type) {
         (Wrong::Form, DataType::Int32) => format!("is not an {name}"),

@@ -21,9 +21,15 @@ pub(crate) mod value;
 
 pub(crate) mod time;
 
+pub(crate) mod write;
+
 pub(crate) mod csv;
 
 pub(crate) mod json;
+
+pub(crate) mod parquet;
+
+pub(crate) mod infer;
 
 use column::{Escapes, FieldRules};
 use csv::Dialect;
@@ -34,7 +40,11 @@ use time::TIMESTAMP_FORMATS;
 #[derive(Debug, Clone)]
 pub(crate) enum Format {
     Text(TextFormat),
-    Parquet { on_error: OnError },
+    Parquet {
+        on_error: OnError,
+        /// Of files to write.
+        compression: ::parquet::basic::Compression,
+    },
 }
 
 /// A format of lines.
@@ -119,7 +129,12 @@ impl Format {
                 };
                 Format::Text(TextFormat { kind, rules: Arc::new(rules), on_error })
             }
-            FormatName::Parquet => Format::Parquet { on_error: on_error.unwrap_or(OnError::Fail) },
+            FormatName::Parquet => Format::Parquet {
+                on_error: on_error.unwrap_or(OnError::Fail),
+                compression: options
+                    .choice("parquet.compression", &parquet::compressions())?
+                    .unwrap_or(::parquet::basic::Compression::SNAPPY),
+            },
         })
     }
 }

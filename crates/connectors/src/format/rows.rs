@@ -18,10 +18,10 @@ use super::json::split::JsonSplitter;
 const SPLIT_ROWS: usize = 1024;
 
 /// Rejected rows that a chunk keeps for inspection; the others are counted.
-const REJECTED_ROWS_MAX: usize = 100;
+pub(crate) const REJECTED_ROWS_MAX: usize = 100;
 
 /// Characters of a value, and bytes of a row, that messages and rejected rows show.
-const VALUE_CHARACTERS_MAX: usize = 100;
+pub(crate) const VALUE_CHARACTERS_MAX: usize = 100;
 const ROW_BYTES_SHOWN_MAX: usize = 1024;
 
 /// Where a field lies in its chunk: start in bits 0..32, length in bits 32..61, flags above.
@@ -116,7 +116,7 @@ pub(crate) enum Splitter {
 
 impl Splitter {
     /// Splits up to `rows_max` rows from `at` on, and returns where it stopped. The chunk ends with a line end.
-    fn split(&self, bytes: &[u8], at: usize, rows_max: usize, split: &mut Split) -> usize {
+    pub(crate) fn split(&self, bytes: &[u8], at: usize, rows_max: usize, split: &mut Split) -> usize {
         match self {
             Splitter::Csv(csv) => csv.split(bytes, at, rows_max, split),
             Splitter::Json(json) => json.split(bytes, at, rows_max, split),

@@ -81,7 +81,7 @@ fn leading_date(text: &[u8]) -> Option<(i64, &[u8])> {
         _ => usize::from(signed) + text[usize::from(signed)..].iter().take_while(|byte| byte.is_ascii_digit()).count(),
     };
     let (year_text, rest) = text.split_at(year_length);
-    if year_length < 4 || year_length > YEAR_DIGITS_MAX + 1 || rest.len() < 6 || rest[0] != b'-' || rest[3] != b'-' {
+    if !(4..=YEAR_DIGITS_MAX + 1).contains(&year_length) || rest.len() < 6 || rest[0] != b'-' || rest[3] != b'-' {
         return None;
     }
     let year = integer(year_text).ok()?;

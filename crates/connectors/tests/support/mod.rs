@@ -1,4 +1,5 @@
 //! Reads and writes tables of files in a directory of their own.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -6,6 +6,8 @@ use crate::options::Options;
 
 pub(crate) mod split;
 
+pub(crate) mod write;
+
 /// How rows and fields are told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dialect {

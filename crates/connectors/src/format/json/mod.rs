@@ -2,6 +2,8 @@
 
 pub(crate) mod split;
 
+pub(crate) mod write;
+
 /// The text of a string without its escape sequences, or `None` where one of them means nothing.
 pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());

@@ -104,6 +104,20 @@ impl JsonSplitter {
     }
 }
 
+/// Tells the names of the members of the object in `line`, as far as it is one.
+pub(crate) fn for_each_name(line: &[u8], name: impl Fn(&[u8])) {
+    let find = |key: &[u8]| {
+        name(key);
+        UNWANTED
+    };
+    let start = after_blanks(line, 0);
+    let end = line.len() - line.iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
+    if start < end {
+        // What is wrong with it comes up when the table is read.
+        let _ = object(&line[..end], start, &mut Order::new(), find, |_, _| {});
+    }
+}
+
 /// Walks over the members of the object that starts at `start` and must end with `line`. `find` gives a key's place;
 /// `member` hears the place and value of each member.
 fn object(

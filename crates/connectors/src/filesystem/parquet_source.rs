@@ -1,0 +1,68 @@
+//! Parquet files: their row groups are decoded side by side.
+
+use std::sync::Arc;
+
+use pelton_runtime::source::{Read, Source, SourceError};
+
+use super::files::{self, InputFile};
+use crate::format::RowShape;
+use crate::format::parquet::ParquetDecoder;
+use crate::format::rows::OnError;
+use crate::{ConnectorError, TableRequest};
+
+/// Rows in Parquet files.
+pub(super) struct ParquetSource {
+    shape: RowShape,
+    on_error: OnError,
+    files: Vec<Partition>,
+}
+
+struct Partition {
+    file: InputFile,
+    /// Once the file has been opened.
+    decoder: Option<Arc<ParquetDecoder>>,
+    next_group: usize,
+}
+
+impl ParquetSource {
+    pub(super) fn open(
+        request: &TableRequest,
+        files: Vec<InputFile>,
+        on_error: OnError,
+    ) -> Result<ParquetSource, ConnectorError> {
+        let shape = files::row_shape(request)?;
+        let files = files.into_iter().map(|file| Partition { file, decoder: None, next_group: 0 }).collect();
+        Ok(ParquetSource { shape, on_error, files })
+    }
+}
+
+impl Source for ParquetSource {
+    /// One a file. A directory without files still has one, which ends at once.
+    fn partitions(&self) -> usize {
+        self.files.len().max(1)
+    }
+
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
+        let Some(Partition { file, decoder, next_group }) = self.files.get_mut(partition) else {
+            return Ok(Read::End);
+        };
+        let decoder = match decoder {
+            Some(decoder) => decoder,
+            None => {
+                let constants = file.constants(&self.shape);
+                let opened = ParquetDecoder::open(&file.path, &file.place, &self.shape, constants, self.on_error);
+                let input = |error: ConnectorError| SourceError::Input {
+                    place: file.place.clone(),
+                    problem: error.to_string(),
+                };
+                decoder.insert(Arc::new(opened.map_err(input)?))
+            }
+        };
+        if *next_group == decoder.groups() {
+            return Ok(Read::End);
+        }
+        let (decoder, group) = (decoder.clone(), *next_group);
+        *next_group += 1;
+        Ok(Read::Chunk(Box::new(move || decoder.decode(group))))
+    }
+}

@@ -1,0 +1,262 @@
+//! Files out.
+//!
+//! Rows go to a file whose name begins with a dot and ends in `.inprogress`, so that no reader takes it for a table's;
+//! when the last row is written it gets its name. [`Sink::flush`] brings lines into that file, where people can watch them; a
+//! Parquet file has no use before its end. A file that was not finished is removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use pelton_data::column::sql_name;
+use pelton_runtime::sink::{Sink, SinkError};
+
+use super::MONITOR_INTERVAL;
+use super::files::problem;
+use crate::format::column::is_text_type;
+use crate::format::compression::Compression;
+use crate::format::write::TextWriter;
+use crate::format::{Format, FormatName};
+use crate::options::Options;
+use crate::{ConnectorError, TableRequest};
+
+/// Encoded bytes that are handed to the file at once.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Opens a table for writing: one file where the path has a format's extension, else a new part of a directory.
+pub(super) fn open_sink(request: &TableRequest, options: &Options) -> Result<Box<dyn Sink>, ConnectorError> {
+    let path = options.required("path", "/data/result.csv")?;
+    let local = path.strip_prefix("file://").unwrap_or(path);
+    let named = FormatName::of_file(local).filter(|_| !Path::new(local).is_dir());
+    let format = Format::new(options, named)?;
+    // It concerns reading only, of the same table.
+    options.text(MONITOR_INTERVAL);
+    check_columns(request, &format)?;
+    let target = Target::create(Path::new(local), named.is_some(), &format)?;
+    let place = target.path.to_string_lossy().into_owned();
+    let schema = request.schema.clone();
+    let encoder = match &format {
+        Format::Text(text) => {
+            let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+            let output = Output::new(&target.path, BufWriter::with_capacity(WRITE_BYTES, target.file))
+                .map_err(|error| ConnectorError::place(&place, problem(&error)))?;
+            Encoder::Text { writer: TextWriter::new(text, names), buffer: Vec::new(), output }
+        }
+        Format::Parquet { compression, .. } => {
+            let properties = WriterProperties::builder().set_compression(*compression).build();
+            let writer = ArrowWriter::try_new(target.file, schema.clone(), Some(properties))
+                .map_err(|error| ConnectorError::place(&place, error))?;
+            Encoder::Parquet(Some(writer))
+        }
+    };
+    let sink = FileSink { place, path: target.path, temporary: target.temporary, schema, encoder, finished: false };
+    Ok(Box::new(sink))
+}
+
+fn check_columns(request: &TableRequest, format: &Format) -> Result<(), ConnectorError> {
+    if let Some(&index) = request.metadata.keys().next() {
+        let problem = "is metadata of files, which cannot be written; leave it out of the table that is inserted into";
+        return Err(ConnectorError::column(request.schema.field(index).name(), problem));
+    }
+    for field in request.schema.fields() {
+        if matches!(format, Format::Text(_)) && !is_text_type(field.data_type()) {
+            let name = sql_name(field.data_type());
+            let problem = format!("has the type {name}, which text cannot hold; cast it to STRING");
+            return Err(ConnectorError::column(field.name(), problem));
+        }
+    }
+    Ok(())
+}
+
+/// Where a sink writes.
+struct Target {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: File,
+}
+
+impl Target {
+    fn create(path: &Path, is_file: bool, format: &Format) -> Result<Target, ConnectorError> {
+        let place = |path: &Path, error: io::Error| ConnectorError::place(path.to_string_lossy(), problem(&error));
+        let directory = if is_file { path.parent().unwrap_or(Path::new("")) } else { path };
+        if !directory.as_os_str().is_empty() {
+            fs::create_dir_all(directory).map_err(|error| place(directory, error))?;
+        }
+        if is_file {
+            let temporary = temporary(path);
+            let file = File::create(&temporary).map_err(|error| place(&temporary, error))?;
+            return Ok(Target { path: path.to_path_buf(), temporary, file });
+        }
+        // Another query may be writing to the directory: whoever creates the temporary file has the number.
+        for number in 0u64.. {
+            let part = directory.join(format!("part-{number}.{}", extension(format)));
+            let temporary = temporary(&part);
+            if part.exists() {
+                continue;
+            }
+            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+                Ok(file) => return Ok(Target { path: part, temporary, file }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(place(&temporary, error)),
+            }
+        }
+        unreachable!("some number is free")
+    }
+}
+
+fn extension(format: &Format) -> &'static str {
+    use crate::format::TextKind;
+    match format {
+        Format::Text(text) => match text.kind {
+            TextKind::Csv(_) => "csv",
+            TextKind::Json { .. } => "json",
+        },
+        Format::Parquet { .. } => "parquet",
+    }
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
+    path.with_file_name(format!(".{name}.inprogress"))
+}
+
+struct FileSink {
+    place: String,
+    path: PathBuf,
+    temporary: PathBuf,
+    schema: SchemaRef,
+    encoder: Encoder,
+    finished: bool,
+}
+
+enum Encoder {
+    Text { writer: TextWriter, buffer: Vec<u8>, output: Output },
+    Parquet(Option<ArrowWriter<File>>),
+}
+
+impl FileSink {
+    fn error(&self, problem: impl ToString) -> SinkError {
+        SinkError { place: self.place.clone(), problem: problem.to_string() }
+    }
+
+    /// The rows with exactly the table's types: strings may come as dictionaries.
+    fn conform(&self, rows: &RecordBatch) -> Result<RecordBatch, SinkError> {
+        let options = CastOptions { safe: false, ..Default::default() };
+        let columns: Result<Vec<_>, _> = rows
+            .columns()
+            .iter()
+            .zip(self.schema.fields())
+            .map(|(column, field)| cast_with_options(column, field.data_type(), &options))
+            .collect();
+        let columns = columns.map_err(|error| self.error(error))?;
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(|error| self.error(error))
+    }
+}
+
+impl Sink for FileSink {
+    fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        let rows = self.conform(rows)?;
+        let result = match &mut self.encoder {
+            Encoder::Text { writer, buffer, output } => {
+                let encoded = writer.begin(buffer).and_then(|()| writer.write(&rows, buffer));
+                encoded.and_then(|()| {
+                    let written = output.write_all(buffer).map_err(|error| problem(&error));
+                    buffer.clear();
+                    written
+                })
+            }
+            Encoder::Parquet(writer) => {
+                let writer = writer.as_mut().expect("nothing is written after the end");
+                writer.write(&rows).map_err(|error| error.to_string())
+            }
+        };
+        result.map_err(|problem| self.error(problem))
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        let result = match &mut self.encoder {
+            Encoder::Text { output, .. } => output.flush(),
+            Encoder::Parquet(_) => Ok(()),
+        };
+        result.map_err(|error| self.error(problem(&error)))
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        let result = match &mut self.encoder {
+            Encoder::Text { writer, buffer, output } => writer.begin(buffer).and_then(|()| {
+                let written = output.write_all(buffer).and_then(|()| output.finish());
+                written.map_err(|error| problem(&error))
+            }),
+            Encoder::Parquet(writer) => {
+                let writer = writer.take().expect("the end comes once");
+                writer.close().map(|_| ()).map_err(|error| error.to_string())
+            }
+        };
+        result.map_err(|problem| self.error(problem))?;
+        fs::rename(&self.temporary, &self.path).map_err(|error| self.error(problem(&error)))?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for FileSink {
+    fn drop(&mut self) {
+        if !self.finished {
+            // The query failed already; a hidden file that stays behind is not worth hiding its error for.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// A file of bytes, compressed as its name tells.
+enum Output {
+    Plain(BufWriter<File>),
+    Gzip(flate2::write::GzEncoder<BufWriter<File>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
+}
+
+impl Output {
+    fn new(path: &Path, file: BufWriter<File>) -> io::Result<Output> {
+        Ok(match Compression::of(path) {
+            Compression::None => Output::Plain(file),
+            Compression::Gzip => Output::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::default())),
+            Compression::Zstd => Output::Zstd(zstd::stream::write::Encoder::new(file, 0)?),
+        })
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Output::Plain(file) => file.write_all(bytes),
+            Output::Gzip(file) => file.write_all(bytes),
+            Output::Zstd(file) => file.write_all(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Plain(file) => file.flush(),
+            Output::Gzip(file) => file.flush(),
+            Output::Zstd(file) => file.flush(),
+        }
+    }
+
+    /// Writes what a compressed file ends with.
+    fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Output::Plain(_) => {}
+            Output::Gzip(file) => file.try_finish()?,
+            Output::Zstd(file) => file.do_finish()?,
+        }
+        let file = match self {
+            Output::Plain(file) => file,
+            Output::Gzip(file) => file.get_mut(),
+            Output::Zstd(file) => file.get_mut(),
+        };
+        file.flush()
+    }
+}

@@ -1,0 +1,277 @@
+//! Parquet: a row group at a time, wanted columns only, brought to the types that the table declares.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, cast_with_options, concat_batches, filter_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::util::display::array_value_to_string;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Compression;
+use pelton_data::column::sql_name;
+use pelton_runtime::source::{Decoded, RejectedRow, Rows, SourceError};
+
+use super::column::problem;
+use super::rows::{OnError, REJECTED_ROWS_MAX, VALUE_CHARACTERS_MAX, repeat};
+use super::value::Wrong;
+use super::{Origin, RowShape};
+use crate::ConnectorError;
+
+/// How the pages of files to write may be compressed, by the names that Flink has.
+pub(crate) fn compressions() -> [(&'static str, Compression); 4] {
+    [
+        ("uncompressed", Compression::UNCOMPRESSED),
+        ("snappy", Compression::SNAPPY),
+        ("lz4", Compression::LZ4_RAW),
+        ("zstd", Compression::ZSTD(Default::default())),
+    ]
+}
+
+/// Decodes the row groups of one file.
+pub(crate) struct ParquetDecoder {
+    path: PathBuf,
+    place: String,
+    metadata: ArrowReaderMetadata,
+    on_error: OnError,
+    /// What is delivered.
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    /// Number of the first row of each row group, from 1.
+    first_rows: Vec<u64>,
+}
+
+enum Column {
+    /// The column of this index in the file.
+    File(usize),
+    /// The same value in every row: an array of one.
+    Constant(ArrayRef),
+}
+
+/// The metadata of a file.
+fn metadata(path: &Path, place: &str) -> Result<ArrowReaderMetadata, ConnectorError> {
+    let file = File::open(path).map_err(|error| ConnectorError::place(place, error))?;
+    ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| ConnectorError::place(place, error))
+}
+
+/// The columns of a file, with the types that tables have for them.
+pub(crate) fn declared_schema(path: &Path, place: &str) -> Result<Schema, ConnectorError> {
+    let metadata = metadata(path, place)?;
+    let field = |field: &Arc<Field>| match table_type(field.data_type()) {
+        Some(data_type) => Ok(Field::new(field.name(), data_type, field.is_nullable())),
+        None => {
+            let problem = format!(
+                "has the type {} in {place}, which tables do not hold; declare the other columns by name",
+                field.data_type()
+            );
+            Err(ConnectorError::column(field.name(), problem))
+        }
+    };
+    Ok(Schema::new(metadata.schema().fields().iter().map(field).collect::<Result<Vec<_>, _>>()?))
+}
+
+/// The table's type for values that a file has as `data_type`.
+fn table_type(data_type: &DataType) -> Option<DataType> {
+    use DataType::*;
+    Some(match data_type {
+        Boolean | Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Date32 | Decimal128(..) => data_type.clone(),
+        UInt8 => Int16,
+        UInt16 => Int32,
+        UInt32 => Int64,
+        UInt64 => Decimal128(20, 0),
+        Float16 => Float32,
+        Decimal32(precision, scale) | Decimal64(precision, scale) => Decimal128(*precision, *scale),
+        Date64 => Date32,
+        Utf8 | LargeUtf8 | Utf8View => Utf8View,
+        Binary | LargeBinary | BinaryView => BinaryView,
+        Timestamp(unit, zone) => {
+            let unit = if *unit == TimeUnit::Nanosecond { TimeUnit::Microsecond } else { *unit };
+            Timestamp(unit, zone.as_ref().map(|_| "+00:00".into()))
+        }
+        Dictionary(_, value) => return table_type(value),
+        _ => return None,
+    })
+}
+
+/// Whether every value of type `from` is one of type `to`, or can be told not to be.
+fn is_readable(from: &DataType, to: &DataType) -> bool {
+    use DataType::*;
+    match (from, to) {
+        _ if from == to => true,
+        (from, to) if from.is_integer() => to.is_integer() || to.is_floating() || matches!(to, Decimal128(..)),
+        (Float16, Float32 | Float64) | (Float32, Float64) | (Date64, Date32) => true,
+        (Decimal32(_, a) | Decimal64(_, a) | Decimal128(_, a), Decimal128(_, b)) => a <= b,
+        (Timestamp(..), Timestamp(..)) => true,
+        (Utf8 | LargeUtf8 | Utf8View | Binary, Utf8View) | (Binary | LargeBinary | BinaryView, BinaryView) => true,
+        (Dictionary(_, value), to) => is_readable(value, to),
+        _ => false,
+    }
+}
+
+impl ParquetDecoder {
+    /// Reads the metadata of the file at `path`, and finds the wanted columns in it. `constants` are the values of the
+    /// columns that are not in the data, in order.
+    pub(crate) fn open(
+        path: &Path,
+        place: &str,
+        shape: &RowShape,
+        constants: Vec<ArrayRef>,
+        on_error: OnError,
+    ) -> Result<ParquetDecoder, ConnectorError> {
+        let metadata = metadata(path, place)?;
+        let file_schema = metadata.schema().clone();
+        let mut hints: Vec<Arc<Field>> = file_schema.fields().iter().cloned().collect();
+        let mut columns = Vec::new();
+        let mut constants = constants.into_iter();
+        for (origin, field) in shape.origins.iter().zip(shape.schema.fields()) {
+            let Origin::Data(_) = origin else {
+                columns.push(Column::Constant(constants.next().expect("one constant each")));
+                continue;
+            };
+            let Ok(index) = file_schema.index_of(field.name()) else {
+                let names: Vec<&str> = file_schema.fields().iter().map(|field| field.name().as_str()).collect();
+                let problem = format!("is not in {place}, which has {}", names.join(", "));
+                return Err(ConnectorError::column(field.name(), problem));
+            };
+            let found = file_schema.field(index);
+            if !is_readable(found.data_type(), field.data_type()) {
+                let (is, wanted) = (sql_name(found.data_type()), sql_name(field.data_type()));
+                let problem = format!("is a {is} in {place}, which cannot be read as {wanted}");
+                return Err(ConnectorError::column(field.name(), problem));
+            }
+            if matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView) {
+                hints[index] = Arc::new(found.clone().with_data_type(field.data_type().clone()));
+            }
+            columns.push(Column::File(index));
+        }
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(hints)));
+        // Where the reader cannot give views, columns are cast after reading.
+        let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata);
+        let mut next_row = 1;
+        let first_rows = metadata.metadata().row_groups().iter().map(|group| {
+            let first = next_row;
+            next_row += group.num_rows() as u64;
+            first
+        });
+        let first_rows = first_rows.collect();
+        let (path, place, schema) = (path.to_path_buf(), place.to_string(), shape.schema.clone());
+        Ok(ParquetDecoder { path, place, metadata, on_error, schema, columns, first_rows })
+    }
+
+    /// Row groups in the file.
+    pub(crate) fn groups(&self) -> usize {
+        self.first_rows.len()
+    }
+
+    /// The rows of a row group.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the file cannot be read, or for the first row with a value that the table does not hold.
+    pub(crate) fn decode(&self, group: usize) -> Result<Decoded, SourceError> {
+        let batch = self.read(group).map_err(|problem| SourceError::Input { place: self.place.clone(), problem })?;
+        let mut wrong = Vec::new();
+        let mut columns = Vec::new();
+        for (index, column) in self.columns.iter().enumerate() {
+            let field = self.schema.field(index);
+            columns.push(match column {
+                Column::Constant(value) => repeat(value, batch.num_rows()),
+                Column::File(file_index) => {
+                    let name = self.metadata.schema().field(*file_index).name();
+                    let column = batch.column_by_name(name).expect("the reader delivers what it was asked for");
+                    self.coerce(index, column, field, &mut wrong)?
+                }
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let decoded = RecordBatch::try_new_with_options(Arc::new(super::all_nullable(&self.schema)), columns, &options);
+        let decoded = decoded.map_err(|error| self.input(error))?;
+        self.without(decoded, &batch, wrong, self.first_rows[group])
+    }
+
+    fn read(&self, group: usize) -> Result<RecordBatch, String> {
+        let file = File::open(&self.path).map_err(|error| error.to_string())?;
+        let roots = self.columns.iter().filter_map(|column| match column {
+            Column::File(index) => Some(*index),
+            Column::Constant(_) => None,
+        });
+        let parquet_schema = self.metadata.metadata().file_metadata().schema_descr();
+        let rows = self.metadata.metadata().row_group(group).num_rows() as usize;
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_projection(ProjectionMask::roots(parquet_schema, roots))
+            .with_row_groups(vec![group])
+            .with_batch_size(rows.max(1))
+            .build()
+            .map_err(|error| error.to_string())?;
+        let schema = arrow::array::RecordBatchReader::schema(&reader);
+        let mut batches = reader.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        match batches.len() {
+            1 => Ok(batches.remove(0)),
+            _ => concat_batches(&schema, &batches).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// The column with the type of `field`; `wrong` gets the row, column and problem of values that it cannot hold.
+    fn coerce(
+        &self,
+        index: usize,
+        column: &ArrayRef,
+        field: &Field,
+        wrong: &mut Vec<(usize, usize, String)>,
+    ) -> Result<ArrayRef, SourceError> {
+        // A safe cast gives NULL for what does not fit.
+        let options = CastOptions { safe: true, ..Default::default() };
+        let cast = cast_with_options(column, field.data_type(), &options).map_err(|error| self.input(error))?;
+        if cast.null_count() > column.null_count() {
+            let lost = (0..cast.len()).filter(|&row| cast.is_null(row) && !column.is_null(row));
+            wrong.extend(lost.map(|row| (row, index, problem(Wrong::Range, field.data_type()))));
+        }
+        if !field.is_nullable() && column.null_count() > 0 {
+            let nulls = (0..column.len()).filter(|&row| column.is_null(row));
+            wrong.extend(nulls.map(|row| (row, index, problem(Wrong::Null, field.data_type()))));
+        }
+        Ok(cast)
+    }
+
+    /// The decoded rows without those that are `wrong`. `read` has them as they are in the file.
+    fn without(
+        &self,
+        mut decoded: RecordBatch,
+        read: &RecordBatch,
+        mut wrong: Vec<(usize, usize, String)>,
+        first_row: u64,
+    ) -> Result<Decoded, SourceError> {
+        wrong.sort_by_key(|&(row, column, _)| (row, column));
+        wrong.dedup_by_key(|&mut (row, ..)| row);
+        let mut rejected = Vec::new();
+        let mut kept = vec![true; if wrong.is_empty() { 0 } else { decoded.num_rows() }];
+        let text = |column: &ArrayRef, row| array_value_to_string(column, row).unwrap_or_default();
+        for (row, index, problem) in &wrong {
+            kept[*row] = false;
+            let column = self.schema.field(*index).name().clone();
+            let value = read.column_by_name(&column).map_or_else(String::new, |values| text(values, *row));
+            let value = value.chars().take(VALUE_CHARACTERS_MAX).collect();
+            let (place, problem) = (self.place.clone(), problem.clone());
+            let error = SourceError::Row { place, row: first_row + *row as u64, column, value, problem };
+            if self.on_error == OnError::Fail {
+                return Err(error);
+            }
+            if rejected.len() < REJECTED_ROWS_MAX {
+                let values: Vec<String> = read.columns().iter().map(|column| text(column, *row)).collect();
+                rejected.push(RejectedRow { error, row: values.join(", ") });
+            }
+        }
+        if !wrong.is_empty() {
+            decoded = filter_record_batch(&decoded, &BooleanArray::from(kept)).map_err(|error| self.input(error))?;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), decoded.columns().to_vec(), &options);
+        let batch = batch.map_err(|error| self.input(error))?;
+        Ok(Decoded { rows: Rows::Batch(batch), rejected, rejected_count: wrong.len() as u64 })
+    }
+
+    fn input(&self, error: impl ToString) -> SourceError {
+        SourceError::Input { place: self.place.clone(), problem: error.to_string() }
+    }
+}

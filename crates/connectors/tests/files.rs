@@ -1,0 +1,136 @@
+//! Which files a path names, what is known about them, and what their columns are.
+
+mod support;
+
+use pelton_connectors::{declared_schema, is_bounded, open_source};
+use support::{Directory, options, read, request, rows, schema};
+
+fn lines(path: &str, pairs: &[&str]) -> Result<Vec<String>, String> {
+    read(&request(schema("a STRING"), options(path, pairs))).map(|table| rows(&table.rows))
+}
+
+#[test]
+fn a_path_is_a_file_a_directory_or_a_glob() {
+    let directory = Directory::new();
+    let root = directory.path().to_str().unwrap().to_string();
+    directory.file("b/2.csv", "b2\n");
+    directory.file("b/1.csv", "b1\n");
+    let file = directory.file("a.csv", "a\n");
+    directory.file("_SUCCESS", "no\n");
+    directory.file(".part.inprogress", "no\n");
+    directory.file("b/_tmp/3.csv", "no\n");
+    directory.file("b/none.csv", "");
+    assert_eq!(lines(&file, &[]).unwrap(), ["a"]);
+    assert_eq!(lines(&format!("file://{file}"), &[]).unwrap(), ["a"]);
+    assert_eq!(lines(&root, &[]).unwrap(), ["a", "b1", "b2"]);
+    assert_eq!(lines(&format!("{root}/b/[12].csv"), &[]).unwrap(), ["b1", "b2"]);
+    assert_eq!(lines(&format!("{root}/*"), &["format=csv"]).unwrap(), ["no", "no", "a", "b1", "b2"]);
+    let empty = directory.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert_eq!(lines(empty.to_str().unwrap(), &["format=csv"]).unwrap(), [""; 0]);
+    let message = |path: &str, pairs: &[&str]| lines(path, pairs).unwrap_err().replace(&root, "ROOT");
+    assert_eq!(message(&format!("{root}/x.csv"), &[]), "ROOT/x.csv: no such file or directory");
+    assert_eq!(message(&format!("{root}/x*.csv"), &[]), "ROOT/x*.csv: no file matches");
+    assert_eq!(message("s3://bucket/x.csv", &[]), "option 'path' has the scheme 's3'; only file:// is supported");
+    assert_eq!(
+        message(empty.to_str().unwrap(), &[]),
+        "option 'format' is missing, and no file name tells it: add 'format' = 'csv', 'json' or 'parquet'"
+    );
+    directory.file("c.json", "{}\n");
+    assert_eq!(
+        message(&root, &[]),
+        "option 'format' is missing, and the name of ROOT/c.json does not tell the same as the others"
+    );
+}
+
+#[test]
+fn options_that_make_no_sense_are_named() {
+    let directory = Directory::new();
+    let path = directory.file("t.csv", "1\n");
+    for (pairs, message) in [
+        (&["format=cvs"][..], "option 'format' must be 'csv', 'json' or 'parquet', not 'cvs'"),
+        (&["csv.field-delimiter=ab"], "option 'csv.field-delimiter' must be a single character, not 'ab'"),
+        (
+            &["csv.field-delimiter=\""],
+            "option 'csv.quote-character' cannot be the same character as 'csv.field-delimiter'",
+        ),
+        (&["csv.quote-character=“"], "option 'csv.quote-character' must be an ASCII character, not '“'"),
+        (&["csv.field-delimiter=\\n"], "option 'csv.field-delimiter' cannot be a line end"),
+        (
+            &["csv.disable-quote-character=true", "csv.quote-character='"],
+            "option 'csv.quote-character' cannot be given together with 'csv.disable-quote-character' = 'true'",
+        ),
+        (&["csv.header=yes"], "option 'csv.header' must be 'true' or 'false', not 'yes'"),
+        (&["on-error=ignore"], "option 'on-error' must be 'fail' or 'skip', not 'ignore'"),
+        (
+            &["source.monitor-interval=1 s"],
+            "option 'source.monitor-interval' is not supported yet: a directory is read once, as it is when the query starts; leave it out",
+        ),
+    ] {
+        assert_eq!(lines(&path, pairs).unwrap_err(), message);
+    }
+    let message = lines(&path, &["csv.heder=true"]).unwrap_err();
+    assert!(
+        message.starts_with("unknown option 'csv.heder' (did you mean 'csv.header'?); this table's options are "),
+        "{message}"
+    );
+    let message = lines(&path, &["format=json", "csv.header=true"]).unwrap_err();
+    assert!(message.starts_with("unknown option 'csv.header'"), "{message}");
+    let mut missing = options(&path, &[]);
+    missing.remove("path");
+    let message = open_source(&request(schema("a STRING"), missing)).err().unwrap().to_string();
+    assert_eq!(message, "option 'path' is missing: add 'path' = '/data/trades.csv'");
+    assert_eq!(is_bounded(&options(&path, &[])), Ok(true));
+}
+
+#[test]
+fn metadata_columns() {
+    let directory = Directory::new();
+    let path = directory.file("t.csv", "1\n2\n");
+    let columns = "p STRING, a INT, n STRING, s BIGINT NOT NULL, m TIMESTAMP_LTZ(3)";
+    let mut request = request(schema(columns), options(&path, &[]));
+    request.metadata = [(0, "file.path"), (2, "file.name"), (3, "file.size"), (4, "file.modification-time")]
+        .map(|(column, key)| (column, key.to_string()))
+        .into();
+    request.columns = vec![0, 1, 2, 3];
+    let expected = [format!("{path}|1|t.csv|4"), format!("{path}|2|t.csv|4")];
+    assert_eq!(rows(&read(&request).unwrap().rows), expected);
+    request.columns = vec![4];
+    let modified = &rows(&read(&request).unwrap().rows)[0];
+    assert!(modified.starts_with("20") && modified.ends_with('Z'), "{modified}");
+    request.metadata.insert(2, "file.nmae".into());
+    let message = read(&request).err().unwrap();
+    assert_eq!(
+        message,
+        "column 'n' asks for the metadata 'file.nmae', which files do not have; did you mean 'file.name'?"
+    );
+    request.metadata.insert(2, "file.size".into());
+    let message = read(&request).err().unwrap();
+    assert_eq!(message, "column 'n' must be declared BIGINT, the type of the metadata 'file.size'");
+}
+
+#[test]
+fn tables_without_columns_take_those_of_their_files() {
+    let directory = Directory::new();
+    let shown = |path: &str, pairs: &[&str]| {
+        let schema = declared_schema(&options(path, pairs)).unwrap();
+        schema.map(|schema| {
+            let column = |field: &std::sync::Arc<arrow::datatypes::Field>| {
+                format!("{} {}", field.name(), pelton_data::column::sql_name(field.data_type()))
+            };
+            schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
+        })
+    };
+    let content = "a,b,c,d,e,f,g,h\n\
+        1,0.5,true,x,2013-01-31,2013-01-31 08:15:00,2013-01-31T08:15:00.123456Z,\n\
+        ,2,,7,,,,\n";
+    let path = directory.file("t.csv", content);
+    assert_eq!(shown(&path, &[]), None);
+    assert_eq!(
+        shown(&path, &["csv.header=true"]).unwrap(),
+        "a BIGINT, b DOUBLE, c BOOLEAN, d STRING, e DATE, f TIMESTAMP(3), g TIMESTAMP_LTZ(6), h STRING"
+    );
+    let path =
+        directory.file("t.json", "{\"a\":1,\"b\":\"1\"}\n{\"c\":{\"d\":1},\"a\":2.5,\"t\":\"2013-01-31T08:15:00Z\"}\n");
+    assert_eq!(shown(&path, &[]).unwrap(), "a DOUBLE, b STRING, c STRING, t TIMESTAMP_LTZ(3)");
+}
