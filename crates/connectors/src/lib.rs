@@ -5,7 +5,8 @@
 //! columns; [`open_sink`] into something that encodes and writes result rows.
 //!
 //! In reading order: [`options`] (what a table's options say), [`filesystem`] (files in and out), `generated` (what the
-//! generators share) with `nexmark`, `ysb` and `datagen`, `replay` (any source again and again, from memory), `print`, `blackhole`.
+//! generators share) with [`nexmark`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`] and
+//! [`blackhole`].
 
 use std::collections::BTreeMap;
 
@@ -28,17 +29,17 @@ mod pace;
 
 mod generated;
 
-mod nexmark;
+pub mod nexmark;
 
-mod ysb;
+pub mod ysb;
 
-mod datagen;
+pub mod datagen;
 
-mod replay;
+pub mod replay;
 
-mod print;
+pub mod print;
 
-mod blackhole;
+pub mod blackhole;
 
 #[cfg(test)]
 mod testing;
