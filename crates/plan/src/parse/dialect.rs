@@ -1,20 +1,58 @@
 //! Where Flink's tokens and expressions differ from sqlparser's.
 
+use std::cell::{Cell, RefCell};
+
 use sqlparser::ast::{Expr, Ident};
-use sqlparser::dialect::Dialect;
+use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use super::interval;
+use crate::error::PlanError;
+use crate::functions::{respell, similar_to};
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
 /// `Expr::Prefixed { prefix: TABLE, value: name }`.
 pub const TABLE_ARGUMENT_PREFIX: &str = "TABLE";
 
-/// Flink's dialect: identifiers in backticks, `TABLE name` as an argument, and its own INTERVAL literals.
-#[derive(Debug, Clone, Copy)]
-pub struct FlinkDialect;
+/// Flink's dialect: identifiers in backticks, `TABLE name` as an argument, its own INTERVAL literals, and its functions, which
+/// are respelt as they are parsed. (To walk the finished tree instead would take kilobytes of stack for each of its levels.)
+#[derive(Debug, Default)]
+pub struct FlinkDialect {
+    /// Whether sqlparser is to parse the next prefix by itself.
+    is_left_to_parser: Cell<bool>,
+    /// Our own error, which sqlparser's error type cannot carry.
+    error: RefCell<Option<PlanError>>,
+}
+
+impl FlinkDialect {
+    /// The error that made parsing fail, where it was one of ours.
+    pub(super) fn take_error(&self) -> Option<PlanError> {
+        self.error.take()
+    }
+
+    fn fail(&self, error: PlanError) -> ParserError {
+        let text = error.to_string();
+        self.error.replace(Some(error));
+        ParserError::ParserError(text)
+    }
+
+    fn parse_respelt(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
+        self.is_left_to_parser.set(true);
+        let mut expression = parser.parse_prefix()?;
+        let respelt = respell(&mut expression).map_err(|error| self.fail(error))?;
+        Ok(respelt.unwrap_or(expression))
+    }
+
+    fn parse_similar_to(&self, parser: &mut Parser, text: &Expr) -> Result<Expr, ParserError> {
+        let negated = parser.parse_keyword(Keyword::NOT);
+        parser.expect_keywords(&[Keyword::SIMILAR, Keyword::TO])?;
+        let pattern = parser.parse_subexpr(self.prec_value(Precedence::Like))?;
+        let escape = parser.parse_escape_char()?;
+        similar_to(text.clone(), negated, &pattern, escape.as_ref()).map_err(|error| self.fail(error))
+    }
+}
 
 impl Dialect for FlinkDialect {
     fn is_identifier_start(&self, character: char) -> bool {
@@ -67,11 +105,22 @@ impl Dialect for FlinkDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if self.is_left_to_parser.take() {
+            return None;
+        }
         match &parser.peek_token_ref().token {
             Token::Word(word) if word.keyword == Keyword::INTERVAL => Some(interval::parse_literal(parser)),
             Token::Word(word) if word.keyword == Keyword::TABLE => Some(parse_table_argument(parser)),
+            Token::Word(_) => Some(self.parse_respelt(parser)),
             _ => None,
         }
+    }
+
+    fn parse_infix(&self, parser: &mut Parser, left: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
+        let is_similar = parser.peek_keyword(Keyword::SIMILAR)
+            || matches!(parser.peek_tokens_ref::<2>().map(|token| &token.token), [Token::Word(not), Token::Word(similar)]
+                if not.keyword == Keyword::NOT && similar.keyword == Keyword::SIMILAR);
+        is_similar.then(|| self.parse_similar_to(parser, left))
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
             let inserts = Statement::StatementSet(inserts);
             if set.is_explained { Statement::Explain(Box::new(inserts)) } else { inserts }
         }
-        None => Reader::new(script, piece)?.statement()?,
+        None => Reader::new(script, piece, &FlinkDialect::default())?.statement()?,
     };
     let text = script.text(start, end).to_string();
     Ok(Some(Parsed { statement, text, line: start.line, column: start.column }))
@@ -87,7 +87,8 @@ fn read_statement_set(script: &mut Script, opening: &Piece, skip: usize) -> Resu
             return Ok((inserts, rest.end()));
         }
         let first = rest.tokens[0].clone();
-        let reader = Reader::new(script, std::mem::replace(&mut rest, Piece { tokens: Vec::new() }))?;
+        let dialect = FlinkDialect::default();
+        let reader = Reader::new(script, std::mem::replace(&mut rest, Piece { tokens: Vec::new() }), &dialect)?;
         match reader.statement()? {
             Statement::Insert(insert) => inserts.push(insert),
             _ => {
@@ -101,11 +102,15 @@ fn read_statement_set(script: &mut Script, opening: &Piece, skip: usize) -> Resu
 /// Reads the tokens of one statement.
 pub(super) struct Reader<'a> {
     pub parser: Parser<'a>,
+    dialect: &'a FlinkDialect,
     script: &'a Script<'a>,
     end: Location,
     /// Unquoted words that sqlparser does not know, and where they stand: among them are the misspelt ones.
     unknown_words: Vec<(Location, String)>,
 }
+
+/// How deep parentheses, calls and subqueries may be nested.
+pub(super) const NESTING_MAX: usize = 50;
 
 /// Words that are never names unless in backticks.
 const RESERVED: [&str; 53] = [
@@ -199,7 +204,7 @@ const WORDS: [&str; 30] = [
 ];
 
 impl<'a> Reader<'a> {
-    fn new(script: &'a Script<'a>, piece: Piece) -> Result<Reader<'a>, PlanError> {
+    fn new(script: &'a Script<'a>, piece: Piece, dialect: &'a FlinkDialect) -> Result<Reader<'a>, PlanError> {
         refuse::check_tokens(&piece.tokens)?;
         let end = piece.end();
         let unknown_words = piece.tokens.iter().filter_map(|token| match &token.token {
@@ -209,8 +214,8 @@ impl<'a> Reader<'a> {
             _ => None,
         });
         let unknown_words = unknown_words.collect();
-        let parser = Parser::new(&FlinkDialect).with_tokens_with_locations(piece.tokens);
-        Ok(Reader { parser, script, end, unknown_words })
+        let parser = Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(piece.tokens);
+        Ok(Reader { parser, dialect, script, end, unknown_words })
     }
 
     fn statement(mut self) -> Result<Statement, PlanError> {
@@ -522,6 +527,9 @@ impl<'a> Reader<'a> {
 
     /// sqlparser's error in our form, with a guess at a misspelt word.
     pub fn error(&self, error: ParserError) -> PlanError {
+        if let Some(own) = self.dialect.take_error() {
+            return own;
+        }
         let mut error = from_parser(error, Some(self.end));
         if error.hint.is_none() {
             error.hint = self.misspelt_word(error.place).map(|word| format!("did you mean {word}?"));

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use crate::error::{Place, PlanError};
 
 /// Deepest expression or chain of set operations that is read. The syntax tree is walked recursively, and a sum of n terms is a tree n deep.
-const DEPTH_MAX: usize = 1_000;
+const DEPTH_MAX: usize = 300;
 
 /// The error for a statement that begins with `word`.
 pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {

@@ -4,6 +4,7 @@ use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use super::dialect::FlinkDialect;
+use super::reader::NESTING_MAX;
 use crate::error::{Place, PlanError};
 
 /// A script on its way through the parser.
@@ -22,7 +23,7 @@ pub(super) struct Piece {
 
 impl<'a> Script<'a> {
     pub fn new(text: &'a str) -> Result<Script<'a>, PlanError> {
-        let tokens = Tokenizer::new(&FlinkDialect, text).tokenize_with_location().map_err(|error| {
+        let tokens = Tokenizer::new(&FlinkDialect::default(), text).tokenize_with_location().map_err(|error| {
             from_parser(ParserError::TokenizerError(format!("{}{}", error.message, error.location)), None)
         })?;
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
@@ -87,7 +88,7 @@ pub(super) fn from_parser(error: ParserError, end: Option<Location>) -> PlanErro
         ParserError::RecursionLimitExceeded => {
             let place = end.and_then(Place::at);
             return PlanError::syntax(place, "the statement is nested too deeply")
-                .with_hint("at most about 50 levels of parentheses and subqueries can be read: use views");
+                .with_hint(format!("at most {NESTING_MAX} levels can be read: use views"));
         }
     };
     let (message, place) = match split_place(&text) {

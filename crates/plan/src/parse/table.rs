@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, ObjectNamePart, Spanned};
+use sqlparser::ast::{BinaryOperator, Expr, Spanned};
 use sqlparser::tokenizer::Token;
 
 use super::column_type;
@@ -179,8 +179,12 @@ fn read_column(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanE
     let name = reader.identifier("the name of a column")?;
     let place = Place::of(name.span);
     let kind = if reader.takes("AS") {
-        let expression = reader.parser.parse_expr().map_err(|error| reader.error(error))?;
-        computed(expression)
+        if takes_processing_time(reader) {
+            ColumnKind::ProcessingTime
+        } else {
+            let expression = reader.parser.parse_expr().map_err(|error| reader.error(error))?;
+            ColumnKind::Computed { expression: Box::new(expression) }
+        }
     } else {
         read_stored(reader, elements, &name.value, place)?
     };
@@ -189,20 +193,17 @@ fn read_column(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanE
     Ok(())
 }
 
-fn computed(expression: Expr) -> ColumnKind {
-    let is_processing_time = match &expression {
-        Expr::Function(function) => {
-            let is_named = matches!(function.name.0.as_slice(), [ObjectNamePart::Identifier(name)] if name.value.eq_ignore_ascii_case("PROCTIME"));
-            let is_empty = matches!(&function.args, FunctionArguments::List(list) if list.args.is_empty());
-            is_named && is_empty
-        }
-        _ => false,
-    };
-    if is_processing_time {
-        ColumnKind::ProcessingTime
-    } else {
-        ColumnKind::Computed { expression: Box::new(expression) }
+/// Takes `PROCTIME()` where it comes next.
+fn takes_processing_time(reader: &mut Reader) -> bool {
+    let is_next = reader.sees("PROCTIME")
+        && matches!(
+            reader.parser.peek_tokens(),
+            [_, Token::LParen, Token::RParen, Token::Comma | Token::RParen | Token::Word(_)]
+        );
+    if is_next {
+        (0..3).for_each(|_| reader.parser.advance_token());
     }
+    is_next
 }
 
 /// A physical or metadata column, from its type on.

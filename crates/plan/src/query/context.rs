@@ -24,6 +24,7 @@ use super::landmarks::{survey, survey_expression};
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{PlanError, closest};
+use crate::functions::scalar_functions;
 use crate::parse::{ColumnKind, Named, ViewDefinition};
 
 /// Views inside views: deeper nesting is taken for a view that reads itself.
@@ -38,7 +39,7 @@ pub(super) fn processing_time_type() -> DataType {
 }
 
 /// One planner's view of the catalogue.
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     catalog: &'a Catalog,
     relation_planners: [Arc<dyn RelationPlanner>; 1],
     view_depth: Cell<usize>,
@@ -233,7 +234,7 @@ pub(super) fn external(error: PlanError) -> DataFusionError {
 
 static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let mut functions = HashMap::new();
-    for function in datafusion_functions::all_default_functions() {
+    for function in datafusion_functions::all_default_functions().into_iter().chain(scalar_functions()) {
         for name in function.aliases() {
             functions.insert(name.clone(), function.clone());
         }
@@ -253,6 +254,8 @@ static EXPRESSION_PLANNERS: LazyLock<Vec<Arc<dyn ExprPlanner>>> = LazyLock::new(
 /// DataFusion's settings; nothing of a session changes them.
 pub(super) static CONFIGURATION: LazyLock<Arc<ConfigOptions>> = LazyLock::new(|| {
     let mut options = ConfigOptions::default();
+    // The type that casts to TIMESTAMP_LTZ give.
+    options.execution.time_zone = Some("+00:00".to_string());
     options.optimizer.skip_failed_rules = false;
     options.optimizer.filter_null_join_keys = false;
     Arc::new(options)

@@ -38,7 +38,7 @@ use crate::catalog::{Catalog, Relation};
 use crate::error::{Place, PlanError};
 use crate::parse::{Insert, Statement};
 use crate::pipeline::{OutputTarget, Program};
-use context::Context;
+pub(crate) use context::Context;
 use draft::{Draft, OutputDraft};
 use landmarks::Landmarks;
 use lower::Lowering;

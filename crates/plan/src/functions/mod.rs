@@ -1,0 +1,43 @@
+//! Scalar functions under the names, and with the meaning, that Flink gives them.
+//!
+//! DataFusion has most of them under the same name. Of the rest, those that are another spelling of something DataFusion
+//! has are respelt in the syntax tree (`respell`) as they are parsed, so that they are optimised and compiled like what they stand for; the
+//! others are functions of our own (`definition`), which take the place of DataFusion's function where it has one of the
+//! same name and another meaning.
+//!
+//! Where we differ from Flink: the session's time zone is UTC; `UNIX_TIMESTAMP` of a text that is no time is NULL;
+//! `TIMESTAMPDIFF` is BIGINT; `MD5` and the SHA family are left out.
+
+mod respell;
+
+mod definition;
+
+mod text;
+
+mod time;
+
+mod pattern;
+
+mod extreme;
+
+use std::sync::Arc;
+
+use datafusion_expr::ScalarUDF;
+
+pub(crate) use respell::{respell, similar_to};
+
+/// Flink's functions that are no respelling of DataFusion's. They take precedence over DataFusion's of the same name.
+pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
+    let own = definition::DEFINITIONS
+        .iter()
+        .map(|definition| ScalarUDF::new_from_impl(definition::Function::new(definition)));
+    own.chain(extreme::functions()).map(Arc::new).collect()
+}
+
+/// Names of functions that are respelt in the syntax tree, in upper case, for SHOW FUNCTIONS.
+pub fn respelt_names() -> impl Iterator<Item = &'static str> {
+    respell::RESPELT.iter().copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,444 @@
+//! Flink's spellings of what DataFusion has, respelt in the syntax tree.
+
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax,
+    Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Spanned, TimezoneInfo, Value, ValueWithSpan, helpers::attached_token::AttachedToken,
+};
+use sqlparser::tokenizer::Span;
+
+use crate::error::{Place, PlanError};
+use crate::time_unit::Unit;
+use crate::types::TIMESTAMP_PRECISION_DEFAULT;
+
+/// Names of functions that `respell` knows, in upper case.
+pub(super) const RESPELT: &[&str] = &[
+    "CEILING",
+    "CONCAT",
+    "DAYOFMONTH",
+    "DAYOFWEEK",
+    "DAYOFYEAR",
+    "E",
+    "ENDSWITH",
+    "FROM_BASE64",
+    "HOUR",
+    "IF",
+    "LOG",
+    "MINUTE",
+    "MOD",
+    "MONTH",
+    "QUARTER",
+    "REGEXP",
+    "SECOND",
+    "SIGN",
+    "STARTSWITH",
+    "SUBSTR",
+    "SUBSTRING",
+    "TO_BASE64",
+    "TO_TIMESTAMP_LTZ",
+    "TRUNCATE",
+    "WEEK",
+    "YEAR",
+];
+
+/// The expression in DataFusion's spelling, or `None` where it stays as it is. Its arguments have been respelt before.
+pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> {
+    match expression {
+        Expr::Function(function) => return respell_function(function),
+        Expr::Cast { data_type, .. } => respell_type(data_type),
+        Expr::TypedString(literal) => {
+            if let DataType::Timestamp(precision @ None, _) = &mut literal.data_type {
+                *precision = Some(fractional_digits(&literal.value));
+            }
+            respell_type(&mut literal.data_type);
+        }
+        Expr::Extract { field, expr, .. } => return Ok(Some(extract(field.clone(), take(expr)))),
+        Expr::Floor { expr, field: CeilFloorKind::DateTimeField(field) } if *field != DateTimeField::NoDateTime => {
+            return round_to("floor_to", field, expr).map(Some);
+        }
+        Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(field) } if *field != DateTimeField::NoDateTime => {
+            return round_to("ceil_to", field, expr).map(Some);
+        }
+        Expr::Substring { expr, substring_from: Some(from), substring_for, .. } if !is_positive_number(from) => {
+            let length = substring_for.as_mut().map(take);
+            let arguments = [take(expr), take(from)].into_iter().chain(length).collect();
+            return Ok(Some(call("substring_from", arguments, Span::empty())));
+        }
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// `FLOOR(time TO unit)` and `CEIL(time TO unit)`
+fn round_to(name: &str, unit: &DateTimeField, time: &mut Box<Expr>) -> Result<Expr, PlanError> {
+    let unit = unit_named(&unit.to_string(), || time.span())?;
+    Ok(call(name, vec![text_literal(&unit.field().to_string(), Span::empty()), take(time)], Span::empty()))
+}
+
+/// The name of a plain function, in upper case.
+fn name_of(function: &Function) -> Option<String> {
+    match function.name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] if name.quote_style.is_none() => Some(name.value.to_ascii_uppercase()),
+        _ => None,
+    }
+}
+
+/// The arguments of a call that is nothing but a call.
+fn plain_arguments(function: &Function) -> Option<Vec<Expr>> {
+    let is_plain = function.over.is_none() && function.filter.is_none() && function.within_group.is_empty();
+    match &function.args {
+        FunctionArguments::None if is_plain => Some(Vec::new()),
+        FunctionArguments::List(list) if is_plain && list.duplicate_treatment.is_none() && list.clauses.is_empty() => {
+            let argument = |argument: &FunctionArg| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) => Some(expression.clone()),
+                _ => None,
+            };
+            list.args.iter().map(argument).collect()
+        }
+        _ => None,
+    }
+}
+
+fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
+    let Some(name) = name_of(function) else { return Ok(None) };
+    // The place of a call is that of its name: the span of a deep argument is not to be looked for.
+    let span = function.name.0[0].span();
+    refuse(&name, function, span)?;
+    let is_known = RESPELT.contains(&name.as_str())
+        || matches!(name.as_str(), "LOCATE" | "REGEXP_REPLACE" | "TIMESTAMPADD" | "TIMESTAMPDIFF");
+    if !is_known {
+        return Ok(None);
+    }
+    let Some(arguments) = plain_arguments(function) else { return Ok(None) };
+    respell_call(&name, arguments, span)
+}
+
+fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<Expr>, PlanError> {
+    let count = arguments.len();
+    let wrong_count = |wanted: &str| {
+        Err(PlanError::invalid(Place::of(span), format!("{name} takes {wanted} arguments, not {count}"))
+            .with_hint(format!("SHOW FUNCTIONS lists what there is besides {name}")))
+    };
+    let mut arguments = arguments.into_iter();
+    let mut next = || arguments.next().expect("the number of arguments was checked");
+    if let Some(field) = extracted_field(name) {
+        return if count == 1 { Ok(Some(extract(field, next()))) } else { wrong_count("1") };
+    }
+    Ok(Some(match (name, count) {
+        ("CEILING", 1) => call("ceil", vec![next()], span),
+        ("CONCAT", 1) => cast(next(), DataType::String(None)),
+        ("CONCAT", 2..) => {
+            let first = next();
+            let joined = arguments.fold(first, |left, right| operator(left, BinaryOperator::StringConcat, right));
+            Expr::Nested(Box::new(joined))
+        }
+        ("E", 0) => number_literal(&std::f64::consts::E.to_string(), span),
+        ("ENDSWITH", 2) => call("ends_with", vec![next(), next()], span),
+        ("STARTSWITH", 2) => call("starts_with", vec![next(), next()], span),
+        ("FROM_BASE64", 1) => {
+            cast(call("decode", vec![next(), text_literal("base64pad", span)], span), DataType::String(None))
+        }
+        ("TO_BASE64", 1) => call("encode", vec![next(), text_literal("base64pad", span)], span),
+        ("IF", 3) => conditional(next(), next(), next()),
+        ("LOCATE", 2) => {
+            let part = next();
+            call("strpos", vec![next(), part], span)
+        }
+        ("LOG", 1) => call("ln", vec![next()], span),
+        ("LOG", 2) | ("LOCATE", 3) => return Ok(None),
+        ("MOD", 2) => {
+            let dividend = Expr::Nested(Box::new(next()));
+            let divisor = Expr::Nested(Box::new(next()));
+            Expr::Nested(Box::new(operator(dividend, BinaryOperator::Modulo, divisor)))
+        }
+        ("REGEXP", 2) => call("regexp_like", vec![next(), next()], span),
+        // DataFusion replaces the first match only, unless told to replace all.
+        ("REGEXP_REPLACE", 3) => call("regexp_replace", vec![next(), next(), next(), text_literal("g", span)], span),
+        ("SIGN", 1) => call("signum", vec![next()], span),
+        ("SUBSTR" | "SUBSTRING", 2..=3) => call("substring_from", arguments.collect(), span),
+        ("TIMESTAMPADD", 3) => {
+            let unit = unit_argument(&next())?;
+            let name = if unit <= Unit::Day { "timestampadd" } else { "timestampadd_time" };
+            call(name, vec![text_literal(&unit.field().to_string(), span), next(), next()], span)
+        }
+        ("TIMESTAMPDIFF", 3) => {
+            let unit = unit_argument(&next())?;
+            call("timestampdiff", vec![text_literal(&unit.field().to_string(), span), next(), next()], span)
+        }
+        ("TO_TIMESTAMP_LTZ", 1) => instant(next(), 3),
+        ("TO_TIMESTAMP_LTZ", 2) => {
+            let value = next();
+            match whole_number(&next()) {
+                Some(0) => instant(value, 0),
+                Some(3) => instant(value, 3),
+                _ => {
+                    return Err(PlanError::invalid(
+                        Place::of(span),
+                        "the precision of TO_TIMESTAMP_LTZ must be 0 or 3",
+                    )
+                    .with_hint("write 0 for a number of seconds, 3 for milliseconds"));
+                }
+            }
+        }
+        ("TRUNCATE", 1..=2) => call("trunc", arguments.collect(), span),
+        ("CEILING" | "FROM_BASE64" | "TO_BASE64" | "SIGN", _) => return wrong_count("1"),
+        ("CONCAT", _) => return wrong_count("1 or more"),
+        ("E", _) => return wrong_count("0"),
+        ("IF" | "TIMESTAMPADD" | "TIMESTAMPDIFF", _) => return wrong_count("3"),
+        ("ENDSWITH" | "STARTSWITH" | "MOD" | "REGEXP", _) => return wrong_count("2"),
+        ("LOG" | "TO_TIMESTAMP_LTZ" | "TRUNCATE", _) => return wrong_count("1 to 2"),
+        ("LOCATE" | "SUBSTR" | "SUBSTRING", _) => return wrong_count("2 to 3"),
+        _ => return Ok(None),
+    }))
+}
+
+/// Functions whose values would depend on when or how often they are computed, and families that are left out.
+fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> {
+    let is_empty = match &function.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    let (construct, instead) = match name {
+        "CURRENT_TIMESTAMP"
+        | "CURRENT_DATE"
+        | "CURRENT_TIME"
+        | "LOCALTIME"
+        | "LOCALTIMESTAMP"
+        | "NOW"
+        | "TODAY"
+        | "CURRENT_ROW_TIMESTAMP"
+        | "CURRENT_WATERMARK" => (name, "use a column declared `p AS PROCTIME()` in CREATE TABLE"),
+        "UNIX_TIMESTAMP" if is_empty => ("UNIX_TIMESTAMP()", "use a column declared `p AS PROCTIME()` in CREATE TABLE"),
+        "PROCTIME" => ("PROCTIME() in a query", "declare a column `p AS PROCTIME()` in CREATE TABLE"),
+        "RAND" | "RAND_INTEGER" | "RANDOM" | "UUID" => {
+            (name, "results must not depend on chance: read random values from a datagen table")
+        }
+        "MD5" | "SHA1" | "SHA224" | "SHA256" | "SHA384" | "SHA512" | "SHA2" => {
+            (name, "add the function through the Rust crate")
+        }
+        "STR_TO_MAP" => (name, "use SPLIT_INDEX or REGEXP_EXTRACT for each value"),
+        "JSON_QUERY" | "JSON_EXISTS" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => {
+            (name, "use JSON_VALUE for each value")
+        }
+        _ => return Ok(()),
+    };
+    Err(PlanError::unsupported(Place::of(span), construct, instead))
+}
+
+/// The field that a function such as HOUR extracts.
+fn extracted_field(name: &str) -> Option<DateTimeField> {
+    Some(match name {
+        "YEAR" => DateTimeField::Year,
+        "QUARTER" => DateTimeField::Quarter,
+        "MONTH" => DateTimeField::Month,
+        "WEEK" => DateTimeField::Week(None),
+        "DAYOFMONTH" => DateTimeField::Day,
+        "DAYOFWEEK" => DateTimeField::Dow,
+        "DAYOFYEAR" => DateTimeField::Doy,
+        "HOUR" => DateTimeField::Hour,
+        "MINUTE" => DateTimeField::Minute,
+        "SECOND" => DateTimeField::Second,
+        _ => return None,
+    })
+}
+
+/// `EXTRACT`, as BIGINT; days of the week count from 1 = Sunday, where DataFusion's count from 0.
+fn extract(field: DateTimeField, from: Expr) -> Expr {
+    let is_day_of_week = field == DateTimeField::Dow;
+    let extracted = Expr::Extract { field, syntax: ExtractSyntax::From, expr: Box::new(from) };
+    let number = cast(extracted, DataType::BigInt(None));
+    if !is_day_of_week {
+        return number;
+    }
+    let one = number_literal("1", Span::empty());
+    Expr::Nested(Box::new(operator(number, BinaryOperator::Plus, one)))
+}
+
+/// Flink's types in the names that DataFusion knows, with Flink's defaults.
+fn respell_type(data_type: &mut DataType) {
+    let instant = |precision: u64| DataType::Timestamp(Some(precision), TimezoneInfo::WithTimeZone);
+    let respelt = match data_type {
+        DataType::Timestamp(precision, zone) => {
+            let precision = precision.unwrap_or(u64::from(TIMESTAMP_PRECISION_DEFAULT));
+            DataType::Timestamp(Some(whole_unit(precision)), *zone)
+        }
+        DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
+            match modifiers.as_slice() {
+                [] => instant(u64::from(TIMESTAMP_PRECISION_DEFAULT)),
+                [precision] => instant(whole_unit(precision.parse().unwrap_or(u64::from(TIMESTAMP_PRECISION_DEFAULT)))),
+                _ => return,
+            }
+        }
+        DataType::Decimal(ExactNumberInfo::None)
+        | DataType::Dec(ExactNumberInfo::None)
+        | DataType::Numeric(ExactNumberInfo::None) => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(10, 0)),
+        DataType::Decimal(ExactNumberInfo::Precision(precision))
+        | DataType::Numeric(ExactNumberInfo::Precision(precision)) => {
+            DataType::Decimal(ExactNumberInfo::PrecisionAndScale(*precision, 0))
+        }
+        DataType::Dec(info) => DataType::Decimal(*info),
+        DataType::Bytes(_) | DataType::Binary(_) | DataType::Varbinary(_) => DataType::Bytea,
+        _ => return,
+    };
+    *data_type = respelt;
+}
+
+/// The fractional digits of the coarsest Arrow unit that keeps `precision` of them. What lies beyond microseconds stays as it is,
+/// for DataFusion to refuse.
+fn whole_unit(precision: u64) -> u64 {
+    match precision {
+        0 => 0,
+        1..=3 => 3,
+        4..=6 => 6,
+        other => other,
+    }
+}
+
+/// A literal has as many fractional digits as were written.
+fn fractional_digits(value: &ValueWithSpan) -> u64 {
+    let Value::SingleQuotedString(text) = &value.value else { return 0 };
+    let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
+    fraction.bytes().take_while(u8::is_ascii_digit).count().min(6) as u64
+}
+
+/// `text [NOT] SIMILAR TO pattern [ESCAPE escape]`
+pub(crate) fn similar_to(
+    text: Expr,
+    negated: bool,
+    pattern: &Expr,
+    escape: Option<&ValueWithSpan>,
+) -> Result<Expr, PlanError> {
+    let span = pattern.span();
+    let matches = call("regexp_like", vec![text, text_literal(&similar_pattern(pattern, escape)?, span)], span);
+    Ok(if negated { not(matches) } else { matches })
+}
+
+/// A regular expression for a SIMILAR TO pattern: `%` and `_` as in LIKE, the rest as in regular expressions.
+fn similar_pattern(pattern: &Expr, escape: Option<&ValueWithSpan>) -> Result<String, PlanError> {
+    let place = Place::of(pattern.span());
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern else {
+        return Err(PlanError::unsupported(
+            place,
+            "SIMILAR TO with a pattern that is no literal",
+            "use REGEXP(text, pattern)",
+        ));
+    };
+    let escape = match escape.map(|escape| &escape.value) {
+        Some(Value::SingleQuotedString(text)) => text.chars().next(),
+        _ => None,
+    };
+    let mut expression = String::from("(?s)^(?:");
+    let mut letters = text.chars();
+    let mut is_in_class = false;
+    while let Some(letter) = letters.next() {
+        if Some(letter) == escape {
+            let escaped = letters.next().map(String::from).unwrap_or_default();
+            expression.push_str(&regex::escape(&escaped));
+            continue;
+        }
+        match letter {
+            '%' if !is_in_class => expression.push_str(".*"),
+            '_' if !is_in_class => expression.push('.'),
+            '.' | '^' | '$' | '\\' if !is_in_class => expression.extend(['\\', letter]),
+            _ => {
+                is_in_class = (is_in_class || letter == '[') && letter != ']';
+                expression.push(letter);
+            }
+        }
+    }
+    expression.push_str(")$");
+    match regex::Regex::new(&expression) {
+        Ok(_) => Ok(expression),
+        Err(_) => Err(PlanError::invalid(place, format!("'{text}' is no SIMILAR TO pattern"))
+            .with_hint("close all brackets, and put what * + ? { repeat before them")),
+    }
+}
+
+fn unit_argument(argument: &Expr) -> Result<Unit, PlanError> {
+    let name = match argument {
+        Expr::Identifier(name) => name.value.clone(),
+        other => other.to_string(),
+    };
+    let upper = name.to_ascii_uppercase();
+    unit_named(upper.strip_prefix("SQL_TSI_").unwrap_or(&upper), || argument.span())
+}
+
+fn unit_named(name: &str, span: impl FnOnce() -> Span) -> Result<Unit, PlanError> {
+    Unit::named(name).ok_or_else(|| {
+        PlanError::invalid(Place::of(span()), format!("{name} is no unit of time"))
+            .with_hint("use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND")
+    })
+}
+
+fn is_positive_number(expression: &Expr) -> bool {
+    whole_number(expression).is_some_and(|number| number > 0)
+}
+
+fn whole_number(expression: &Expr) -> Option<u64> {
+    match expression {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.parse().ok(),
+        _ => None,
+    }
+}
+
+/// An epoch of seconds (precision 0) or milliseconds (3) as TIMESTAMP_LTZ(3).
+fn instant(value: Expr, precision: u64) -> Expr {
+    let instant = |precision| DataType::Timestamp(Some(precision), TimezoneInfo::WithTimeZone);
+    let whole = cast(value, instant(precision));
+    if precision == 3 { whole } else { cast(whole, instant(3)) }
+}
+
+fn conditional(condition: Expr, result: Expr, otherwise: Expr) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: Some(Box::new(otherwise)),
+    }
+}
+
+fn operator(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn not(expression: Expr) -> Expr {
+    Expr::UnaryOp { op: sqlparser::ast::UnaryOperator::Not, expr: Box::new(expression) }
+}
+
+fn cast(expression: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expression), data_type, array: false, format: None }
+}
+
+fn text_literal(text: &str, span: Span) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_string()).with_span(span))
+}
+
+fn number_literal(digits: &str, span: Span) -> Expr {
+    Expr::Value(Value::Number(digits.to_string(), false).with_span(span))
+}
+
+fn call(name: &str, arguments: Vec<Expr>, span: Span) -> Expr {
+    let arguments = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::with_span(span, name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: arguments.collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// Moves an expression out of a tree that is about to be replaced.
+fn take(expression: &mut Box<Expr>) -> Expr {
+    let nothing = Expr::Value(Value::Null.with_empty_span());
+    std::mem::replace(expression.as_mut(), nothing)
+}

@@ -1,0 +1,261 @@
+//! Functions over strings, and those that make strings of numbers.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int32Array, Int64Array, StringViewArray, StringViewBuilder,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion_common::{Result, exec_datafusion_err, exec_err};
+use regex::Regex;
+use serde_json::Value;
+
+use crate::types::SqlType;
+
+fn strings(array: &ArrayRef) -> &StringViewArray {
+    array.as_string_view()
+}
+
+fn integers(array: &ArrayRef) -> &Int64Array {
+    array.as_primitive::<Int64Type>()
+}
+
+fn integer_at(array: Option<&ArrayRef>, row: usize, default: i64) -> Option<i64> {
+    match array {
+        None => Some(default),
+        Some(array) => array.is_valid(row).then(|| integers(array).value(row)),
+    }
+}
+
+fn string_at(array: &ArrayRef, row: usize) -> Option<&str> {
+    array.is_valid(row).then(|| strings(array).value(row))
+}
+
+fn collect(rows: usize, value: impl FnMut(usize) -> Option<String>) -> ArrayRef {
+    Arc::new((0..rows).map(value).collect::<StringViewArray>())
+}
+
+/// `SUBSTRING(text, from[, length])`: `from` counts from 1, or from the end where it is negative; 0 means 1.
+pub(super) fn substring(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let text = &arguments[0];
+    Ok(collect(text.len(), |row| {
+        let text = string_at(text, row)?;
+        let from = integer_at(arguments.get(1), row, 1)?;
+        let length = integer_at(arguments.get(2), row, i64::MAX)?;
+        let count = text.chars().count() as i64;
+        let start = match from {
+            1.. => from - 1,
+            0 => 0,
+            _ => count.saturating_add(from),
+        };
+        if start < 0 || start >= count || length <= 0 {
+            return Some(String::new());
+        }
+        Some(text.chars().skip(start as usize).take(length as usize).collect())
+    }))
+}
+
+/// `LOCATE(part, text[, from])`: the place of `part` in `text`, from 1; 0 where there is none.
+pub(super) fn locate(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let rows = arguments[0].len();
+    let places = (0..rows).map(|row| {
+        let part = string_at(&arguments[0], row)?;
+        let text = string_at(&arguments[1], row)?;
+        let from = integer_at(arguments.get(2), row, 1)?;
+        let Some(skipped) = usize::try_from(from - 1).ok() else { return Some(0) };
+        let Some(start) = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped) else {
+            return Some(0);
+        };
+        let found = text[start..].find(part).map(|at| skipped + text[start..start + at].chars().count() + 1);
+        Some(found.map_or(0, |place| place as i32))
+    });
+    Ok(Arc::new(places.collect::<Int32Array>()))
+}
+
+/// `SPLIT_INDEX(text, delimiter, index)`: the part at `index`, from 0; NULL out of range. A number as the delimiter is a code point.
+pub(super) fn split_index(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let delimiters: ArrayRef = if arguments[1].data_type() == &DataType::Utf8View {
+        arguments[1].clone()
+    } else {
+        let codes = cast(&arguments[1], &DataType::Int64)?;
+        collect(codes.len(), |row| {
+            let code = integer_at(Some(&codes), row, 0)?;
+            Some(char::from_u32(u32::try_from(code).ok()?)?.to_string())
+        })
+    };
+    let text = &arguments[0];
+    let mut parts = StringViewBuilder::with_capacity(text.len());
+    for row in 0..text.len() {
+        let part = (|| {
+            let text = string_at(text, row)?;
+            let delimiter = string_at(&delimiters, row)?;
+            let index = usize::try_from(integer_at(arguments.get(2), row, 0)?).ok()?;
+            // Flink: an empty text has no parts, and an empty delimiter splits nothing.
+            match (text, delimiter) {
+                ("", _) => None,
+                (_, "") => (index == 0).then_some(text),
+                _ => text.split(delimiter).nth(index),
+            }
+        })();
+        parts.append_option(part);
+    }
+    Ok(Arc::new(parts.finish()))
+}
+
+/// `REGEXP_EXTRACT(text, expression[, group])`: what the group matched, 0 being all of the match; NULL where nothing matched.
+pub(super) fn regexp_extract(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let text = &arguments[0];
+    let mut compiled: Option<(String, Regex)> = None;
+    let mut matches = StringViewBuilder::with_capacity(text.len());
+    for row in 0..text.len() {
+        let (Some(text), Some(expression), Some(group)) =
+            (string_at(text, row), string_at(&arguments[1], row), integer_at(arguments.get(2), row, 0))
+        else {
+            matches.append_null();
+            continue;
+        };
+        let regex = match &compiled {
+            Some((source, regex)) if source == expression => regex,
+            _ => {
+                let regex = Regex::new(expression).map_err(|error| {
+                    exec_datafusion_err!("REGEXP_EXTRACT: '{expression}' is no regular expression: {error}")
+                })?;
+                &compiled.insert((expression.to_string(), regex)).1
+            }
+        };
+        let group = usize::try_from(group).unwrap_or(usize::MAX);
+        let found = regex.captures(text).and_then(|captures| captures.get(group));
+        matches.append_option(found.map(|found| found.as_str()));
+    }
+    Ok(Arc::new(matches.finish()))
+}
+
+/// `JSON_VALUE(text, path)`: the scalar at a path such as `$.a.b[0]` or `$['a']`; NULL where there is none.
+pub(super) fn json_value(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let text = &arguments[0];
+    let mut parsed: Option<(String, Vec<JsonStep>)> = None;
+    let mut values = StringViewBuilder::with_capacity(text.len());
+    for row in 0..text.len() {
+        let (Some(text), Some(path)) = (string_at(text, row), string_at(&arguments[1], row)) else {
+            values.append_null();
+            continue;
+        };
+        let steps = match &parsed {
+            Some((source, steps)) if source == path => steps,
+            _ => {
+                let Some(steps) = json_path(path) else {
+                    return exec_err!("JSON_VALUE: '{path}' is no path; write one such as '$.a.b[0]'");
+                };
+                &parsed.insert((path.to_string(), steps)).1
+            }
+        };
+        let document: Option<Value> = serde_json::from_str(text).ok();
+        let found = steps.iter().try_fold(document.as_ref(), |value, step| Some(step.of(value?))).flatten();
+        values.append_option(match found {
+            None | Some(Value::Null | Value::Array(_) | Value::Object(_)) => None,
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(other) => Some(other.to_string()),
+        });
+    }
+    Ok(Arc::new(values.finish()))
+}
+
+enum JsonStep {
+    Member(String),
+    Element(usize),
+}
+
+impl JsonStep {
+    fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        match self {
+            JsonStep::Member(name) => value.get(name),
+            JsonStep::Element(index) => value.get(index),
+        }
+    }
+}
+
+fn json_path(path: &str) -> Option<Vec<JsonStep>> {
+    let path = path.trim();
+    let path = path.strip_prefix("lax ").or_else(|| path.strip_prefix("strict ")).unwrap_or(path);
+    let mut rest = path.trim_start().strip_prefix('$')?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(member) = rest.strip_prefix('.') {
+            let end = member.find(['.', '[']).unwrap_or(member.len());
+            if end == 0 {
+                return None;
+            }
+            steps.push(JsonStep::Member(member[..end].to_string()));
+            rest = &member[end..];
+            continue;
+        }
+        let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
+        let quoted = inside.strip_prefix('\'').and_then(|inside| inside.strip_suffix('\''));
+        steps.push(match quoted {
+            Some(name) => JsonStep::Member(name.to_string()),
+            None => JsonStep::Element(inside.trim().parse().ok()?),
+        });
+        rest = after;
+    }
+    Some(steps)
+}
+
+/// `BIN(number)`: in binary, two's complement.
+pub(super) fn bin(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let numbers = &arguments[0];
+    Ok(collect(numbers.len(), |row| integer_at(Some(numbers), row, 0).map(|number| format!("{number:b}"))))
+}
+
+/// `HEX(number)` in two's complement, `HEX(text)` its UTF-8 bytes, in capitals.
+pub(super) fn hex(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let values = &arguments[0];
+    if values.data_type().is_integer() {
+        let numbers = cast(values, &DataType::Int64)?;
+        return Ok(collect(numbers.len(), |row| {
+            integer_at(Some(&numbers), row, 0).map(|number| format!("{number:X}"))
+        }));
+    }
+    if !values.data_type().is_string() && !matches!(values.data_type(), DataType::Binary | DataType::BinaryView) {
+        return exec_err!("HEX takes a whole number or a string, not {}", values.data_type());
+    }
+    let bytes = cast(values, &DataType::BinaryView)?;
+    let bytes: &BinaryViewArray = bytes.as_binary_view();
+    Ok(collect(bytes.len(), |row| {
+        bytes.is_valid(row).then(|| bytes.value(row).iter().map(|byte| format!("{byte:02X}")).collect())
+    }))
+}
+
+/// `TYPEOF(value)`: its SQL type.
+pub(super) fn type_of(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let data_type = arguments[0].data_type();
+    let name = SqlType::from_arrow(data_type).map_or_else(|| data_type.to_string(), |sql_type| sql_type.to_string());
+    Ok(collect(arguments[0].len(), |_| Some(name.clone())))
+}
+
+/// Tests of what a text consists of: false for NULL and for the empty text, as in Flink.
+fn test(array: &ArrayRef, holds: impl Fn(&str) -> bool, of_numbers: bool) -> Result<ArrayRef> {
+    if array.data_type() != &DataType::Utf8View {
+        let values = (0..array.len()).map(|row| Some(array.is_valid(row) && of_numbers));
+        return Ok(Arc::new(values.collect::<BooleanArray>()));
+    }
+    let values = strings(array).iter().map(|text| Some(text.is_some_and(|text| !text.is_empty() && holds(text))));
+    Ok(Arc::new(values.collect::<BooleanArray>()))
+}
+
+/// `IS_ALPHA(text)`: letters only.
+pub(super) fn is_alpha(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    test(&arguments[0], |text| text.chars().all(char::is_alphabetic), false)
+}
+
+/// `IS_DIGIT(text)`: digits only.
+pub(super) fn is_digit(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let of_numbers = arguments[0].data_type().is_integer();
+    test(&arguments[0], |text| text.chars().all(char::is_numeric), of_numbers)
+}
+
+/// `IS_DECIMAL(text)`: a number.
+pub(super) fn is_decimal(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let of_numbers = arguments[0].data_type().is_numeric();
+    test(&arguments[0], |text| text.trim().parse::<f64>().is_ok_and(f64::is_finite), of_numbers)
+}

@@ -1,0 +1,238 @@
+//! Functions over dates and timestamps. Text is read and written in the session's time zone, UTC.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array, Int64Array, StringViewArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMicrosecondType};
+use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
+use datafusion_common::{Result, exec_datafusion_err};
+
+use super::pattern::{Pattern, parse_plain};
+use crate::time_unit::{Length, Unit};
+
+/// Times of any type, one by one.
+struct Times(ArrayRef);
+
+impl Times {
+    fn new(array: &ArrayRef) -> Result<Times> {
+        Ok(Times(cast(array, &DataType::Timestamp(TimeUnit::Microsecond, None))?))
+    }
+
+    fn at(&self, row: usize) -> Option<NaiveDateTime> {
+        let values = self.0.as_primitive::<TimestampMicrosecondType>();
+        let micros = values.is_valid(row).then(|| values.value(row))?;
+        DateTime::from_timestamp_micros(micros).map(|time| time.naive_utc())
+    }
+}
+
+/// Times as an array of this type.
+fn times(values: impl Iterator<Item = Option<NaiveDateTime>>, data_type: &DataType) -> Result<ArrayRef> {
+    let micros: Int64Array = values.map(|time| Some(time?.and_utc().timestamp_micros())).collect();
+    let micros = cast(&micros, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
+    Ok(cast(&micros, data_type)?)
+}
+
+fn text_at(array: &ArrayRef, row: usize) -> Option<&str> {
+    let values: &StringViewArray = array.as_string_view();
+    values.is_valid(row).then(|| values.value(row))
+}
+
+/// The pattern of each row; consecutive rows mostly have the same.
+struct Patterns<'a> {
+    texts: Option<&'a ArrayRef>,
+    last: Option<(String, Pattern)>,
+}
+
+impl<'a> Patterns<'a> {
+    fn new(texts: Option<&'a ArrayRef>) -> Patterns<'a> {
+        Patterns { texts, last: None }
+    }
+
+    /// `None` where the pattern is NULL; `default` where none is given.
+    fn at(&mut self, row: usize, default: &str) -> Result<Option<&Pattern>> {
+        let text = match self.texts {
+            None => default,
+            Some(texts) => match text_at(texts, row) {
+                Some(text) => text,
+                None => return Ok(None),
+            },
+        };
+        if self.last.as_ref().is_none_or(|(known, _)| known != text) {
+            self.last = Some((text.to_string(), Pattern::new(text)?));
+        }
+        Ok(self.last.as_ref().map(|(_, pattern)| pattern))
+    }
+}
+
+/// What Flink writes times as unless told otherwise.
+const PATTERN_DEFAULT: &str = "yyyy-MM-dd HH:mm:ss";
+
+/// `DATE_FORMAT(time, pattern)`
+pub(super) fn date_format(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let times = Times::new(&arguments[0])?;
+    format(arguments[0].len(), |row| times.at(row), arguments.get(1))
+}
+
+/// `FROM_UNIXTIME(seconds[, pattern])`
+pub(super) fn from_unixtime(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let seconds = arguments[0].as_primitive::<Int64Type>();
+    let time = |row: usize| {
+        let seconds = seconds.is_valid(row).then(|| seconds.value(row))?;
+        DateTime::from_timestamp(seconds, 0).map(|time| time.naive_utc())
+    };
+    format(arguments[0].len(), time, arguments.get(1))
+}
+
+fn format(rows: usize, time: impl Fn(usize) -> Option<NaiveDateTime>, pattern: Option<&ArrayRef>) -> Result<ArrayRef> {
+    let mut patterns = Patterns::new(pattern);
+    let texts = (0..rows).map(|row| match (time(row), patterns.at(row, PATTERN_DEFAULT)?) {
+        (Some(time), Some(pattern)) => Ok(Some(pattern.format(time))),
+        _ => Ok(None),
+    });
+    Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
+}
+
+/// The times that texts denote, `None` where they denote none.
+fn parse(arguments: &[ArrayRef]) -> Result<Vec<Option<NaiveDateTime>>> {
+    let texts = &arguments[0];
+    if arguments.len() == 1 {
+        return Ok((0..texts.len()).map(|row| parse_plain(text_at(texts, row)?)).collect());
+    }
+    let mut patterns = Patterns::new(arguments.get(1));
+    let time = |row: usize| match (text_at(texts, row), patterns.at(row, PATTERN_DEFAULT)?) {
+        (Some(text), Some(pattern)) => Ok(pattern.parse(text)),
+        _ => Ok(None),
+    };
+    (0..texts.len()).map(time).collect()
+}
+
+/// `TO_TIMESTAMP(text[, pattern])`: TIMESTAMP(3); NULL where the text has another form.
+pub(super) fn to_timestamp(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    times(parse(arguments)?.into_iter(), &DataType::Timestamp(TimeUnit::Millisecond, None))
+}
+
+/// `TO_DATE(text[, pattern])`: NULL where the text has another form.
+pub(super) fn to_date(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let days = parse(arguments)?.into_iter().map(|time| Some(days_since_epoch(time?.date())));
+    Ok(Arc::new(days.collect::<Date32Array>()))
+}
+
+/// `UNIX_TIMESTAMP(text[, pattern])`: whole seconds since 1970; NULL where the text has another form.
+pub(super) fn unix_timestamp(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let seconds = parse(arguments)?.into_iter().map(|time| Some(time?.and_utc().timestamp()));
+    Ok(Arc::new(seconds.collect::<Int64Array>()))
+}
+
+fn days_since_epoch(date: NaiveDate) -> i32 {
+    date.signed_duration_since(NaiveDate::default()).num_days() as i32
+}
+
+fn unit_at(units: &ArrayRef, row: usize) -> Result<Option<Unit>> {
+    let Some(name) = text_at(units, row) else { return Ok(None) };
+    let unit = Unit::named(name).ok_or_else(|| exec_datafusion_err!("{name} is no unit of time"))?;
+    Ok(Some(unit))
+}
+
+/// `FLOOR(time TO unit)`, written `floor_to(unit, time)`. Weeks begin on Sunday.
+pub(super) fn floor_to(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    round(arguments, floor)
+}
+
+/// `CEIL(time TO unit)`, written `ceil_to(unit, time)`. Weeks begin on Sunday.
+pub(super) fn ceil_to(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    round(arguments, |time, unit| {
+        let start = floor(time, unit)?;
+        if start == time { Some(time) } else { add(start, unit, 1) }
+    })
+}
+
+fn round(arguments: &[ArrayRef], rounded: impl Fn(NaiveDateTime, Unit) -> Option<NaiveDateTime>) -> Result<ArrayRef> {
+    let values = Times::new(&arguments[1])?;
+    let value = |row: usize| match (unit_at(&arguments[0], row)?, values.at(row)) {
+        (Some(unit), Some(time)) => Ok(rounded(time, unit)),
+        _ => Ok(None),
+    };
+    let rounded: Vec<Option<NaiveDateTime>> = (0..arguments[1].len()).map(value).collect::<Result<_>>()?;
+    times(rounded.into_iter(), arguments[1].data_type())
+}
+
+fn floor(time: NaiveDateTime, unit: Unit) -> Option<NaiveDateTime> {
+    let date = time.date();
+    let start = match unit {
+        Unit::Year => NaiveDate::from_ymd_opt(date.year(), 1, 1)?,
+        Unit::Quarter => NaiveDate::from_ymd_opt(date.year(), date.month0() / 3 * 3 + 1, 1)?,
+        Unit::Month => date.with_day(1)?,
+        Unit::Week => date.checked_sub_days(Days::new(u64::from(date.weekday().num_days_from_sunday())))?,
+        Unit::Day => date,
+        Unit::Hour => return date.and_hms_opt(time.hour(), 0, 0),
+        Unit::Minute => return date.and_hms_opt(time.hour(), time.minute(), 0),
+        Unit::Second => return time.with_nanosecond(0),
+        Unit::Millisecond => return time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000),
+        Unit::Microsecond => return time.with_nanosecond(time.nanosecond() / 1_000 * 1_000),
+    };
+    Some(start.into())
+}
+
+fn add(time: NaiveDateTime, unit: Unit, count: i64) -> Option<NaiveDateTime> {
+    match unit.length() {
+        Length::Months(months) => {
+            let months = i64::try_from(months).ok()?.checked_mul(count)?;
+            let length = Months::new(u32::try_from(months.unsigned_abs()).ok()?);
+            if months < 0 { time.checked_sub_months(length) } else { time.checked_add_months(length) }
+        }
+        Length::Micros(micros) => {
+            let micros = i64::try_from(micros).ok()?.checked_mul(count)?;
+            time.checked_add_signed(TimeDelta::microseconds(micros))
+        }
+    }
+}
+
+/// `TIMESTAMPADD(unit, count, time)` for days and coarser units, of the time's type; a day that the month does not have
+/// becomes the month's last.
+pub(super) fn add_days(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    sums(arguments, arguments[2].data_type())
+}
+
+/// `TIMESTAMPADD(unit, count, time)` for units finer than days: a DATE becomes a TIMESTAMP(3).
+pub(super) fn add_time(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    match arguments[2].data_type() {
+        DataType::Date32 => sums(arguments, &DataType::Timestamp(TimeUnit::Millisecond, None)),
+        other => sums(arguments, other),
+    }
+}
+
+fn sums(arguments: &[ArrayRef], data_type: &DataType) -> Result<ArrayRef> {
+    let counts = arguments[1].as_primitive::<Int64Type>();
+    let values = Times::new(&arguments[2])?;
+    let value = |row: usize| match (unit_at(&arguments[0], row)?, counts.is_valid(row), values.at(row)) {
+        (Some(unit), true, Some(time)) => Ok(add(time, unit, counts.value(row))),
+        _ => Ok(None),
+    };
+    let sums: Vec<Option<NaiveDateTime>> = (0..counts.len()).map(value).collect::<Result<_>>()?;
+    times(sums.into_iter(), data_type)
+}
+
+/// `TIMESTAMPDIFF(unit, from, to)`: how many whole units lie between.
+pub(super) fn timestamp_diff(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let from = Times::new(&arguments[1])?;
+    let to = Times::new(&arguments[2])?;
+    let value = |row: usize| match (unit_at(&arguments[0], row)?, from.at(row), to.at(row)) {
+        (Some(unit), Some(from), Some(to)) => Ok(difference(unit, from, to)),
+        _ => Ok(None),
+    };
+    Ok(Arc::new((0..arguments[0].len()).map(value).collect::<Result<Int64Array>>()?))
+}
+
+fn difference(unit: Unit, from: NaiveDateTime, to: NaiveDateTime) -> Option<i64> {
+    match unit.length() {
+        Length::Micros(micros) => Some((to - from).num_microseconds()? / i64::try_from(micros).ok()?),
+        Length::Months(per_unit) => {
+            let (early, late, sign) = if from <= to { (from, to, 1) } else { (to, from, -1) };
+            let months =
+                i64::from(late.year() - early.year()) * 12 + i64::from(late.month()) - i64::from(early.month());
+            let is_whole = (late.day(), late.time()) >= (early.day(), early.time());
+            Some(sign * ((months - i64::from(!is_whole)) / i64::try_from(per_unit).ok()?))
+        }
+    }
+}
