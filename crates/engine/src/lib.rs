@@ -1,1 +1,48 @@
-//! The engine: sessions, queries, the catalogue, and the builder.
+//! Pelton: SQL over streams, inside your process, at the speed of the machine.
+//!
+//! A statement's life: [`Session::sql`] parses it and plans it against the catalogue; the tables it names are opened by their
+//! connectors; each pipeline gets an interpreted kernel at once and a compiled one a moment later; the runtime's workers run
+//! them; results arrive as Arrow record batches at [`Query::next_batch`] or through the [`futures_core::Stream`] that a query is.
+//!
+//! ```
+//! let session = pelton::Session::new();
+//! let query = session.sql(
+//!     "CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '92000', 'pace' = 'flat-out');
+//!      SELECT window_start, COUNT(*) AS bids
+//!      FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '5' SECOND)
+//!      GROUP BY window_start, window_end",
+//! )?;
+//! let bids: usize = query.collect()?.iter().map(|batch| batch.num_rows()).sum();
+//! assert_eq!(bids, 2);
+//! # Ok::<(), pelton::Error>(())
+//! ```
+//!
+//! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `execute` (from a program to a run), `tier` (interpreted
+//! first, compiled a moment later), [`query`] (a running query and its results), [`push`] (rows from your program), [`function`], [`explain`].
+
+pub mod session;
+
+pub mod settings;
+
+mod table;
+
+mod execute;
+
+mod tier;
+
+pub mod query;
+
+pub mod push;
+
+pub mod function;
+
+pub mod explain;
+
+pub mod error;
+
+pub use arrow;
+pub use error::Error;
+pub use pelton_runtime::progress;
+pub use push::PushSource;
+pub use query::{Query, Summary};
+pub use session::{Outcome, Prepared, Session};

@@ -1,0 +1,162 @@
+//! From a program to a run: tables are opened, bounded ones loaded, kernels made, and the graph handed to the runtime.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use pelton_data::TimeColumn;
+use pelton_plan::pipeline::{
+    LookupTable, Output, OutputTarget, Program, SourceUse, StreamRef as Planned, Target, TimeSource, Window,
+    WindowAggregate,
+};
+use pelton_plan::{Catalog, Relation};
+use pelton_runtime::clock::Clock;
+use pelton_runtime::graph::{
+    Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowKind, WindowNode,
+};
+use pelton_runtime::run::{Run, RunOptions};
+use pelton_runtime::sink::Sink;
+use pelton_runtime::source::Source;
+use pelton_runtime::wake::Waker;
+use pelton_state::join_index::JoinIndex;
+
+use crate::error::Error;
+use crate::push::PushTable;
+use crate::query::{Query, result_channel};
+use crate::settings::Settings;
+use crate::{table, tier};
+
+/// What a program is started against.
+pub(crate) struct Surroundings<'a> {
+    pub catalog: &'a Catalog,
+    pub push_tables: &'a BTreeMap<String, Arc<PushTable>>,
+    pub settings: &'a Settings,
+}
+
+/// Starts a program.
+pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
+    let waker = Waker::new();
+    let lookups: Vec<Arc<JoinIndex>> =
+        program.lookups.iter().map(|lookup| load(lookup, surroundings)).collect::<Result<_, _>>()?;
+    let settings = surroundings.settings;
+    let program = Arc::new(program);
+    let kernels = tier::kernels(&program, &lookups)?;
+    let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
+        name: pipeline_name(&program, index),
+        input: stream(pipeline.input),
+        kernel,
+        target: match &pipeline.target {
+            Target::Stream { schema, .. } => PipelineTarget::Stream { schema: schema.clone() },
+            Target::Window { window, .. } => PipelineTarget::Window(*window),
+        },
+    });
+    let (results, mut result_sink) = result_channel(&program);
+    let sinks = program.outputs.iter().map(|output| sink_node(output, surroundings, &mut result_sink));
+    let graph = Graph {
+        pipelines: pipelines.collect(),
+        windows: program.windows.iter().enumerate().map(window_node).collect(),
+        sinks: sinks.collect::<Result<_, Error>>()?,
+        sources: program
+            .sources
+            .iter()
+            .map(|used| source_node(used, surroundings, &waker))
+            .collect::<Result<_, Error>>()?,
+    };
+    let options = RunOptions {
+        workers: settings.workers,
+        block_rows: settings.block_rows,
+        clock: Clock::system(),
+        waker: waker.clone(),
+    };
+    Ok(Query::new(Run::start(graph, options), results, waker))
+}
+
+/// Runs the program of a bounded table to its end, and indexes its rows.
+fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<Arc<JoinIndex>, Error> {
+    let batches = start(Program::clone(&lookup.program), surroundings)?.collect()?;
+    let rows: RecordBatch = concat_batches(&lookup.schema, &batches)
+        .map_err(|error| Error::Usage(format!("the rows of a joined table do not fit together: {error}")))?;
+    Ok(Arc::new(JoinIndex::new(rows, &lookup.keys)))
+}
+
+fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker) -> Result<SourceNode, Error> {
+    let source: Box<dyn Source> = match surroundings.push_tables.get(&used.table) {
+        Some(push) => table::with_computed_time(push.open(&used.table, &used.columns, waker)?, used),
+        None => match surroundings.catalog.get(&used.table) {
+            Some(Relation::Table(found)) => table::open_source(found, used, surroundings.settings)?,
+            _ => return Err(Error::Usage(format!("table '{}' is gone", used.table))),
+        },
+    };
+    let time = match used.time {
+        TimeSource::None => SourceTime::None,
+        TimeSource::Processing { .. } => SourceTime::Processing,
+        TimeSource::Event { column, delay } => {
+            let data_type = used.schema.field(column).data_type();
+            let column = TimeColumn::new(column, data_type).expect("planning lets only timestamps be event times");
+            SourceTime::Event { column, delay }
+        }
+    };
+    Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time })
+}
+
+fn window_node((index, window): (usize, &WindowAggregate)) -> WindowNode {
+    let read_out = {
+        let window = window.clone();
+        move |start, end, table: &_, rows_max| pelton_compiler::read_out(&window, start, end, table, rows_max)
+    };
+    WindowNode {
+        name: format!("window {index}"),
+        window: match window.window {
+            Window::Tumbling { size, offset } => WindowKind::Tumbling { size, offset },
+            Window::Global => WindowKind::Global,
+        },
+        layout: pelton_compiler::entry_layout(window),
+        read_out: Box::new(read_out),
+        schema: window.schema.clone(),
+        time_column: window.time_column.and_then(|index| time_column(&window.schema, index)),
+    }
+}
+
+fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {
+    TimeColumn::new(index, schema.field(index).data_type())
+}
+
+fn sink_node(
+    output: &Output,
+    surroundings: &Surroundings<'_>,
+    result_sink: &mut Option<Box<dyn Sink>>,
+) -> Result<SinkNode, Error> {
+    let inputs = output.inputs.iter().copied().map(stream).collect();
+    let (name, sink) = match &output.target {
+        OutputTarget::Result => ("result".to_owned(), result_sink.take().expect("a program has one result at most")),
+        OutputTarget::Table(name) => match surroundings.catalog.get(name) {
+            Some(Relation::Table(found)) => (name.clone(), table::open_sink(found, surroundings.settings)?),
+            _ => return Err(Error::Usage(format!("table '{name}' is gone"))),
+        },
+    };
+    Ok(SinkNode { name, inputs, sink })
+}
+
+fn stream(planned: Planned) -> StreamRef {
+    match planned {
+        Planned::Source(index) => StreamRef::Source(index),
+        Planned::Pipeline(index) => StreamRef::Pipeline(index),
+        Planned::Window(index) => StreamRef::Window(index),
+    }
+}
+
+/// What a pipeline is called where people see it: its place, input and target.
+pub(crate) fn pipeline_name(program: &Program, index: usize) -> String {
+    let pipeline = &program.pipelines[index];
+    let input = match pipeline.input {
+        Planned::Source(source) => program.sources[source].table.clone(),
+        Planned::Pipeline(from) => format!("pipeline {from}"),
+        Planned::Window(from) => format!("window {from}"),
+    };
+    match &pipeline.target {
+        Target::Stream { .. } => format!("pipeline {index}: {input} → rows"),
+        Target::Window { window, .. } => format!("pipeline {index}: {input} → window {window}"),
+    }
+}

@@ -1,0 +1,136 @@
+//! Rows that your own program feeds to a query.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use pelton_runtime::source::{Decoded, Read, Source, SourceError};
+use pelton_runtime::wake::Waker;
+use tokio::sync::mpsc::{self, Receiver, Sender, error::TryRecvError};
+
+use crate::error::Error;
+
+/// Batches that may wait for the query; after that pushing waits.
+const PUSHED_BATCHES_WAITING_MAX: usize = 16;
+
+/// How long a worker sleeps at most when nothing is pushed: a push wakes it earlier.
+const PUSH_WAIT: Duration = Duration::from_secs(1);
+
+/// Feeds a table that was made with [`crate::Session::push_table`]. Dropping it ends the table's stream.
+pub struct PushSource {
+    sender: Sender<RecordBatch>,
+    table: Arc<PushTable>,
+}
+
+/// The engine's end of a push table.
+pub(crate) struct PushTable {
+    schema: SchemaRef,
+    receiver: Mutex<Option<Receiver<RecordBatch>>>,
+    /// Of the query that reads, once one does.
+    waker: Mutex<Option<Waker>>,
+}
+
+struct PushReader {
+    receiver: Receiver<RecordBatch>,
+    columns: Vec<usize>,
+    table: String,
+}
+
+impl PushSource {
+    pub(crate) fn new(schema: SchemaRef) -> (PushSource, Arc<PushTable>) {
+        let (sender, receiver) = mpsc::channel(PUSHED_BATCHES_WAITING_MAX);
+        let table = PushTable { schema, receiver: Mutex::new(Some(receiver)), waker: Mutex::new(None) };
+        let table = Arc::new(table);
+        (PushSource { sender, table: table.clone() }, table)
+    }
+
+    /// Hands rows to the query that reads the table; waits while it has enough to do.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the rows have another schema, or the query has ended: the rows were not taken.
+    pub async fn push(&self, rows: RecordBatch) -> Result<(), Error> {
+        self.check(&rows)?;
+        self.sender.send(rows).await.map_err(|_| ended())?;
+        self.table.wake();
+        Ok(())
+    }
+
+    /// As [`PushSource::push`], outside of async code.
+    ///
+    /// # Errors
+    /// As [`PushSource::push`].
+    pub fn push_blocking(&self, rows: RecordBatch) -> Result<(), Error> {
+        self.check(&rows)?;
+        self.sender.blocking_send(rows).map_err(|_| ended())?;
+        self.table.wake();
+        Ok(())
+    }
+
+    /// Names and types that pushed rows must have.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.table.schema
+    }
+
+    fn check(&self, rows: &RecordBatch) -> Result<(), Error> {
+        let fits = |(have, want): (&Arc<arrow::datatypes::Field>, &Arc<arrow::datatypes::Field>)| {
+            have.data_type() == want.data_type() && (want.is_nullable() || !have.is_nullable())
+        };
+        let (have, want) = (rows.schema(), &self.table.schema);
+        if have.fields().len() == want.fields().len() && have.fields().iter().zip(want.fields()).all(fits) {
+            return Ok(());
+        }
+        Err(Error::Usage(format!("the rows pushed have the columns {have:?}, but the table has {want:?}")))
+    }
+}
+
+impl Drop for PushSource {
+    fn drop(&mut self) {
+        // The channel closes when the sender is dropped, which is after this: the reader finds out at its next look.
+        let (closed, _) = mpsc::channel(1);
+        drop(std::mem::replace(&mut self.sender, closed));
+        self.table.wake();
+    }
+}
+
+impl PushTable {
+    fn wake(&self) {
+        if let Some(waker) = self.waker.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            waker.wake();
+        }
+    }
+
+    /// The reading end, for the one query that reads the table.
+    pub fn open(&self, table: &str, columns: &[usize], waker: &Waker) -> Result<Box<dyn Source>, Error> {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let receiver = receiver.ok_or_else(|| {
+            Error::Usage(format!("table '{table}' is read by a query already: a pushed row goes to one query only"))
+        })?;
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+        Ok(Box::new(PushReader { receiver, columns: columns.to_vec(), table: table.to_owned() }))
+    }
+}
+
+impl Source for PushReader {
+    fn partitions(&self) -> usize {
+        1
+    }
+
+    fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
+        match self.receiver.try_recv() {
+            Ok(rows) => {
+                let (columns, place) = (self.columns.clone(), self.table.clone());
+                Ok(Read::Chunk(Box::new(move || {
+                    let wanted = rows.project(&columns);
+                    wanted.map(Decoded::batch).map_err(|e| SourceError::Input { place, problem: e.to_string() })
+                })))
+            }
+            Err(TryRecvError::Empty) => Ok(Read::Wait(PUSH_WAIT)),
+            Err(TryRecvError::Disconnected) => Ok(Read::End),
+        }
+    }
+}
+
+fn ended() -> Error {
+    Error::Usage("the query that reads this table has ended".to_owned())
+}

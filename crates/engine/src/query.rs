@@ -1,0 +1,190 @@
+//! A running query and its results.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use futures_core::Stream;
+use pelton_plan::pipeline::{OutputTarget, Program};
+use pelton_runtime::progress::Progress;
+use pelton_runtime::run::{Run, RunHandle};
+use pelton_runtime::sink::{Sink, SinkError};
+use pelton_runtime::wake::Waker;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+
+use crate::error::Error;
+
+/// Batches of results that may wait for whoever reads them; after that the query waits.
+const RESULT_BATCHES_WAITING_MAX: usize = 64;
+
+/// What a query had done when it ended.
+pub type Summary = Progress;
+
+/// A query that runs. Dropping it stops it.
+///
+/// A `SELECT`'s rows are read with [`Query::next_batch`], [`Query::collect`] or as a [`Stream`]; whoever reads slowly slows the
+/// query down, and nothing else. An `INSERT` has no rows to read: [`Query::wait`] for its end.
+pub struct Query {
+    run: Option<Run>,
+    handle: RunHandle,
+    results: Results,
+    waker: Waker,
+}
+
+/// The receiving end of a query's result.
+pub(crate) struct Results {
+    schema: SchemaRef,
+    receiver: Option<Receiver<RecordBatch>>,
+}
+
+struct ResultSink {
+    sender: Option<Sender<RecordBatch>>,
+}
+
+/// The two ends of a program's result; no sink where the program has none.
+pub(crate) fn result_channel(program: &Program) -> (Results, Option<Box<dyn Sink>>) {
+    let output = program.outputs.iter().find(|output| output.target == OutputTarget::Result);
+    match output {
+        None => (Results { schema: Schema::empty().into(), receiver: None }, None),
+        Some(output) => {
+            let (sender, receiver) = mpsc::channel(RESULT_BATCHES_WAITING_MAX);
+            let results = Results { schema: output.schema.clone(), receiver: Some(receiver) };
+            (results, Some(Box::new(ResultSink { sender: Some(sender) })))
+        }
+    }
+}
+
+impl Sink for ResultSink {
+    fn is_ready(&self) -> bool {
+        self.sender.as_ref().is_none_or(|sender| sender.capacity() > 0 || sender.is_closed())
+    }
+
+    fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        // Nobody reads any more where the channel is closed: the query is being dropped.
+        drop(self.sender.as_ref().map(|sender| sender.try_send(rows.clone())));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.sender = None;
+        Ok(())
+    }
+}
+
+impl Query {
+    pub(crate) fn new(run: Run, results: Results, waker: Waker) -> Query {
+        Query { handle: run.handle(), run: Some(run), results, waker }
+    }
+
+    /// Names and types of the result's columns; none for an `INSERT`.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.results.schema
+    }
+
+    /// The next rows, or `None` after the last. Blocks; in async code use the query as a [`Stream`].
+    ///
+    /// # Errors
+    /// [`Error::Run`] where the query stopped; the rows before are what it computed until then.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        let batch = self.results.receiver.as_mut().and_then(Receiver::blocking_recv);
+        self.waker.wake();
+        match batch {
+            Some(batch) => Ok(Some(batch)),
+            None => self.ended().map(|()| None),
+        }
+    }
+
+    /// All rows, when the query has ended by itself.
+    ///
+    /// # Errors
+    /// [`Error::Run`] where the query stopped.
+    pub fn collect(mut self) -> Result<Vec<RecordBatch>, Error> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next_batch()? {
+            batches.push(batch);
+        }
+        self.wait()?;
+        Ok(batches)
+    }
+
+    /// Waits until the query has ended. Rows that were not read are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Run`] where the query stopped.
+    pub fn wait(mut self) -> Result<Summary, Error> {
+        if let Some(mut receiver) = self.results.receiver.take() {
+            while receiver.blocking_recv().is_some() {
+                self.waker.wake();
+            }
+        }
+        let run = self.run.take().expect("a query is waited for once");
+        Ok(run.wait()?)
+    }
+
+    /// What the query has done so far.
+    pub fn progress(&self) -> Progress {
+        self.handle.progress()
+    }
+
+    /// Something to watch and stop the query with from elsewhere.
+    pub fn control(&self) -> QueryControl {
+        QueryControl(self.handle.clone())
+    }
+
+    fn ended(&self) -> Result<(), Error> {
+        match self.handle.failure() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Stream for Query {
+    type Item = Result<RecordBatch, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(receiver) = self.results.receiver.as_mut() else { return Poll::Ready(None) };
+        match receiver.poll_recv(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(batch)) => {
+                self.waker.wake();
+                Poll::Ready(Some(Ok(batch)))
+            }
+            Poll::Ready(None) => {
+                self.results.receiver = None;
+                Poll::Ready(self.ended().err().map(Err))
+            }
+        }
+    }
+}
+
+/// Watches and stops a query from elsewhere.
+#[derive(Clone)]
+pub struct QueryControl(RunHandle);
+
+impl QueryControl {
+    /// Reads nothing more, processes what was read, writes it out, and ends. Windows that are still open are not reported.
+    pub fn drain(&self) {
+        self.0.drain();
+    }
+
+    /// Stops at once.
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+
+    /// Whether the query has ended.
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    /// What the query has done so far.
+    pub fn progress(&self) -> Progress {
+        self.0.progress()
+    }
+}

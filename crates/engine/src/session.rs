@@ -1,0 +1,286 @@
+//! Sessions: where statements are executed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use pelton_plan::parse::{ColumnKind, Named, Parsed, Statement};
+use pelton_plan::query::plan_statements;
+use pelton_plan::{Catalog, Relation, Table};
+
+use crate::error::Error;
+use crate::execute::{Surroundings, start};
+use crate::explain::explain;
+use crate::function::scalar_function;
+use crate::push::{PushSource, PushTable};
+use crate::query::Query;
+use crate::settings::{KEYS, Settings};
+use crate::table;
+
+/// Tables, views, functions and settings, and the statements that are executed against them.
+///
+/// Clones are the same session.
+#[derive(Clone, Default)]
+pub struct Session(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    catalog: Catalog,
+    push_tables: BTreeMap<String, Arc<PushTable>>,
+}
+
+/// A statement of a script, parsed and not yet executed.
+#[derive(Debug, Clone)]
+pub struct Prepared(Parsed);
+
+impl Prepared {
+    /// Its text, without the semicolon.
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// Line of the script it begins on, from 1.
+    pub fn line(&self) -> u64 {
+        self.0.line
+    }
+}
+
+/// What a statement has led to.
+pub enum Outcome {
+    /// It is done: a definition or a setting.
+    Done,
+    /// What `SHOW`, `DESCRIBE` or `EXPLAIN` shows.
+    Rows(RecordBatch),
+    /// A query or an insert that now runs.
+    Running(Query),
+}
+
+impl Session {
+    /// A session without tables.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// session.set("pelton.workers", "1")?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn new() -> Session {
+        Session::default()
+    }
+
+    /// Parses a script without executing any of it.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] names the line and column where the script is no SQL.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let statements = session.prepare("SHOW TABLES; SHOW VIEWS")?;
+    /// assert_eq!(statements.len(), 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn prepare(&self, script: &str) -> Result<Vec<Prepared>, Error> {
+        Ok(pelton_plan::parse(script)?.into_iter().map(Prepared).collect())
+    }
+
+    /// Executes one statement. A query or insert runs on when this returns.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong with the statement, where, and what would be right.
+    ///
+    /// ```
+    /// use pelton::{Outcome, Session};
+    /// let session = Session::new();
+    /// for statement in session.prepare("SHOW TABLES")? {
+    ///     if let Outcome::Rows(rows) = session.execute(&statement)? {
+    ///         assert_eq!(rows.num_rows(), 0);
+    ///     }
+    /// }
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn execute(&self, statement: &Prepared) -> Result<Outcome, Error> {
+        self.execute_statement(&statement.0.statement)
+    }
+
+    /// Executes a script whose last statement is a query or an insert, and returns that one running. Inserts before it run to their end first.
+    ///
+    /// # Errors
+    /// As [`Session::execute`]; [`Error::Usage`] where the script does not end in a query.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let query = session.sql(
+    ///     "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '5', 'pace' = 'flat-out',
+    ///                                      'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '5');
+    ///      SELECT i * 2 AS twice FROM n WHERE i > 3",
+    /// )?;
+    /// let rows: usize = query.collect()?.iter().map(|batch| batch.num_rows()).sum();
+    /// assert_eq!(rows, 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn sql(&self, script: &str) -> Result<Query, Error> {
+        let mut statements = self.prepare(script)?;
+        let no_query = || Error::Usage("the script does not end in a query or an insert".to_owned());
+        let last = statements.pop().ok_or_else(no_query)?;
+        for statement in &statements {
+            if let Outcome::Running(query) = self.execute(statement)? {
+                query.wait()?;
+            }
+        }
+        match self.execute(&last)? {
+            Outcome::Running(query) => Ok(query),
+            Outcome::Done | Outcome::Rows(_) => Err(no_query()),
+        }
+    }
+
+    /// Changes a setting, as `SET 'key' = 'value'` does.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where there is no such setting, or it does not take the value.
+    pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
+        Settings::check(key, value)?;
+        self.known().catalog.set(key, value);
+        Ok(())
+    }
+
+    /// Makes a table that the program itself fills: `columns` is what stands between the parentheses of `CREATE TABLE`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the columns are no columns, or the table exists.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::array::{Int64Array, RecordBatch};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i + 1 AS next FROM numbers")?;
+    /// let rows = RecordBatch::try_new(numbers.schema().clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
+    /// numbers.push_blocking(rows)?;
+    /// drop(numbers); // ends the stream
+    /// assert_eq!(query.collect()?[0].num_rows(), 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn push_table(&self, name: &str, columns: &str) -> Result<PushSource, Error> {
+        let quoted = name.replace('`', "``");
+        let sql = format!("CREATE TABLE `{quoted}` ({columns}) WITH ('connector' = 'push')");
+        let parsed = pelton_plan::parse(&sql)?;
+        let [Parsed { statement: Statement::CreateTable(definition), .. }] = parsed.as_slice() else {
+            return Err(Error::Usage(format!("'{columns}' is no list of columns")));
+        };
+        let schema = definition.physical_schema();
+        let mut known = self.known();
+        known.catalog.add_table(Table::new(definition.clone(), Schema::clone(&schema), false)?)?;
+        let (source, table) = PushSource::new(schema);
+        known.push_tables.insert(name.to_owned(), table);
+        Ok(source)
+    }
+
+    /// Makes a scalar function available to queries. `body` gets one array for each argument and returns one of the same length.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{AsArray, Int64Array}, datatypes::{DataType, Int64Type}};
+    /// let session = pelton::Session::new();
+    /// session.register_function("twice", vec![DataType::Int64], DataType::Int64, |arguments| {
+    ///     let numbers = arguments[0].as_primitive::<Int64Type>();
+    ///     Ok(Arc::new(numbers.iter().map(|n| n.map(|n| n * 2)).collect::<Int64Array>()))
+    /// });
+    /// # let numbers = session.push_table("numbers", "i BIGINT")?;
+    /// let query = session.sql("SELECT twice(i) AS doubled FROM numbers")?;
+    /// # drop(numbers);
+    /// # query.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn register_function<F>(&self, name: &str, arguments: Vec<DataType>, returns: DataType, body: F)
+    where
+        F: Fn(&[ArrayRef]) -> Result<ArrayRef, String> + Send + Sync + 'static,
+    {
+        self.known().catalog.add_function(scalar_function(name, arguments, returns, body));
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn execute_statement(&self, statement: &Statement) -> Result<Outcome, Error> {
+        let mut known = self.known();
+        let known = &mut *known;
+        match statement {
+            Statement::CreateTable(definition) => known.catalog.add_table(table::define(definition.clone())?)?,
+            Statement::CreateView(definition) => known.catalog.add_view(definition.clone())?,
+            Statement::DropTable(dropped) => {
+                known.catalog.drop_table(dropped)?;
+                known.push_tables.remove(&dropped.target.name);
+            }
+            Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
+            Statement::Set { key, value, .. } => {
+                Settings::check(key, value)?;
+                known.catalog.set(key, value);
+            }
+            Statement::Reset(key) => known.catalog.reset(key.as_deref()),
+            Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
+                let planned = plan_statements(&known.catalog, &[statement])?;
+                let settings = Settings::of(&known.catalog);
+                let (catalog, push_tables) = (&known.catalog, &known.push_tables);
+                let surroundings = Surroundings { catalog, push_tables, settings: &settings };
+                return Ok(Outcome::Running(start(planned.program, &surroundings)?));
+            }
+            Statement::Explain(explained) => {
+                let planned = plan_statements(&known.catalog, &[explained.as_ref()])?;
+                let text = explain(&planned)?;
+                return Ok(Outcome::Rows(text_rows(&["plan"], text.lines().map(|line| vec![line.to_owned()]))));
+            }
+            shown => return show(&known.catalog, shown).map(Outcome::Rows),
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> {
+    let name = |name: &str| vec![name.to_owned()];
+    Ok(match statement {
+        Statement::ShowTables => {
+            let tables = catalog.tables().map(|table| table.definition.name.as_str());
+            let mut names: Vec<&str> = tables.chain(catalog.views().map(|view| view.name.as_str())).collect();
+            names.sort_unstable();
+            text_rows(&["table name"], names.into_iter().map(name))
+        }
+        Statement::ShowViews => text_rows(&["view name"], catalog.views().map(|view| name(&view.name))),
+        Statement::ShowSettings => {
+            let value = |key: &str| catalog.setting(key).unwrap_or("(default)").to_owned();
+            let rows = KEYS.iter().map(|(key, takes)| vec![(*key).to_owned(), value(key), (*takes).to_owned()]);
+            text_rows(&["key", "value", "takes"], rows)
+        }
+        Statement::Describe(named) => describe(catalog, named)?,
+        other => unreachable!("{other:?} is executed, not shown"),
+    })
+}
+
+fn describe(catalog: &Catalog, named: &Named) -> Result<RecordBatch, Error> {
+    let Relation::Table(table) = catalog.resolve(named)? else {
+        return Err(Error::Usage(format!("{} is a view; EXPLAIN SELECT * FROM {0} shows its columns", named.name)));
+    };
+    let rows = table.definition.columns.iter().map(|column| {
+        let (sql_type, nullable, extra) = match &column.kind {
+            ColumnKind::Physical { sql_type, nullable } => (sql_type.to_string(), *nullable, String::new()),
+            ColumnKind::Computed { expression } => (String::new(), true, format!("AS {expression}")),
+            ColumnKind::ProcessingTime => ("TIMESTAMP_LTZ(3)".to_owned(), false, "AS PROCTIME()".to_owned()),
+            ColumnKind::Metadata { key, sql_type, nullable, .. } => {
+                (sql_type.to_string(), *nullable, format!("METADATA FROM '{key}'"))
+            }
+        };
+        vec![column.name.clone(), sql_type, nullable.to_string().to_uppercase(), extra]
+    });
+    Ok(text_rows(&["name", "type", "null", "extras"], rows))
+}
+
+fn text_rows(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> RecordBatch {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let fields = columns.iter().map(|name| Field::new(*name, DataType::Utf8View, false));
+    let arrays = (0..columns.len()).map(|column| {
+        let values = rows.iter().map(|row| row[column].as_str());
+        Arc::new(StringViewArray::from_iter_values(values)) as ArrayRef
+    });
+    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), arrays.collect())
+        .expect("all columns have a value for each row")
+}

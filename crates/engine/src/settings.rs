@@ -1,0 +1,112 @@
+//! What `SET` can set.
+
+use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
+use pelton_plan::Catalog;
+
+use crate::error::Error;
+
+/// Which code runs a query's pipelines: `SET 'pelton.tier' = …`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TierChoice {
+    /// Interpreted at once, compiled as soon as the code is there.
+    #[default]
+    Auto,
+    /// Interpreted only.
+    Interpret,
+    /// Compiled from the first row on.
+    Compile,
+}
+
+/// A session's settings, with their defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `pelton.tier`
+    pub tier: TierChoice,
+    /// `pelton.workers`: threads that do the work; all the process may use unless set.
+    pub workers: usize,
+    /// `pelton.block-rows`
+    pub block_rows: usize,
+    /// `pelton.seed`: what generated data depends on.
+    pub seed: u64,
+}
+
+/// Keys, and what their values are.
+pub const KEYS: &[(&str, &str)] = &[
+    ("pelton.tier", "'auto', 'interpret' or 'compile'"),
+    ("pelton.workers", "a number of threads from 1 to 1024"),
+    ("pelton.block-rows", "a number of rows from 1 to 1048576"),
+    ("pelton.seed", "a whole number"),
+    ("table.local-time-zone", "'UTC': other time zones are not supported yet"),
+];
+
+impl Default for Settings {
+    fn default() -> Self {
+        // Respects the process's CPU affinity and its container's quota.
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        Settings { tier: TierChoice::Auto, workers, block_rows: BLOCK_ROWS_DEFAULT, seed: 0 }
+    }
+}
+
+impl Settings {
+    /// The settings of a session. Its catalogue holds only what [`Settings::check`] let pass.
+    pub fn of(catalog: &Catalog) -> Settings {
+        let mut settings = Settings::default();
+        for (key, value) in catalog.settings() {
+            // Only checked values are stored.
+            if let Err(error) = settings.apply(key, value) {
+                debug_assert!(false, "{error}");
+            }
+        }
+        settings
+    }
+
+    /// Whether `SET 'key' = 'value'` makes sense.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] names the setting and its values, or the settings there are.
+    pub fn check(key: &str, value: &str) -> Result<(), Error> {
+        Settings::default().apply(key, value)
+    }
+
+    fn apply(&mut self, key: &str, value: &str) -> Result<(), Error> {
+        let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else {
+            let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
+            let problem = format!("does not exist; there are {}", known.join(", "));
+            return Err(Error::Setting { key: key.into(), problem });
+        };
+        let number = |least: u64, most: u64| value.parse().ok().filter(|number| (least..=most).contains(number));
+        let applied = match key {
+            "pelton.tier" => tier(value).map(|tier| self.tier = tier),
+            "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
+            "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
+            "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
+            _ => (value == "UTC").then_some(()),
+        };
+        applied.ok_or_else(|| Error::Setting { key: key.into(), problem: format!("takes {values}, not '{value}'") })
+    }
+}
+
+fn tier(value: &str) -> Option<TierChoice> {
+    match value {
+        "auto" => Some(TierChoice::Auto),
+        "interpret" => Some(TierChoice::Interpret),
+        "compile" => Some(TierChoice::Compile),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_makes_no_sense_says_what_would() {
+        assert_eq!(
+            Settings::check("pelton.tier", "fast").unwrap_err().to_string(),
+            "setting 'pelton.tier' takes 'auto', 'interpret' or 'compile', not 'fast'"
+        );
+        assert!(Settings::check("pelton.workers", "0").is_err());
+        assert!(Settings::check("pelton.worker", "1").unwrap_err().to_string().contains("pelton.workers"));
+        assert!(Settings::check("pelton.block-rows", "7").is_ok());
+    }
+}

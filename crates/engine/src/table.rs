@@ -1,0 +1,147 @@
+//! What `CREATE TABLE` does, and how a program's tables are opened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_physical_expr::PhysicalExpr;
+use pelton_connectors::{ConnectorError, TableRequest};
+use pelton_data::TimeColumn;
+use pelton_plan::Table;
+use pelton_plan::parse::{ColumnKind, TableDefinition};
+use pelton_plan::pipeline::{SourceUse, TimeSource};
+use pelton_runtime::sink::Sink;
+use pelton_runtime::source::{Chunk, Decoded, Read, Rows, Source, SourceError};
+
+use crate::error::Error;
+use crate::settings::Settings;
+
+/// The catalogue's entry for a definition: its connector is asked what it delivers and whether that ends.
+pub(crate) fn define(definition: TableDefinition) -> Result<Table, Error> {
+    let failed = |error| Error::Table { table: definition.name.clone(), error };
+    let options = &definition.options;
+    let declared = if definition.columns.is_empty() {
+        let schema = pelton_connectors::declared_schema(options).map_err(failed)?;
+        let missing = || ConnectorError::option("connector", "needs a table with columns: list them in CREATE TABLE");
+        Arc::new(schema.ok_or_else(missing).map_err(failed)?)
+    } else {
+        definition.physical_schema()
+    };
+    let all = (0..declared.fields().len()).collect();
+    let request = request(&definition, declared, all, None, &Settings::default());
+    let delivered = pelton_connectors::physical_schema(&request).map_err(failed)?;
+    // A table that can only be written has no end to know of.
+    let bounded = pelton_connectors::is_bounded(options).unwrap_or(false);
+    Ok(Table::new(definition.clone(), Schema::clone(&delivered), bounded)?)
+}
+
+fn request(
+    definition: &TableDefinition,
+    schema: SchemaRef,
+    columns: Vec<usize>,
+    event_time: Option<TimeColumn>,
+    settings: &Settings,
+) -> TableRequest {
+    let delivered = definition.columns.iter().filter(|column| column.physical_field().is_some());
+    let metadata = delivered.enumerate().filter_map(|(index, column)| match &column.kind {
+        ColumnKind::Metadata { key, .. } => Some((index, key.clone())),
+        _ => None,
+    });
+    TableRequest {
+        name: definition.name.clone(),
+        schema,
+        columns,
+        metadata: metadata.collect::<BTreeMap<_, _>>(),
+        options: definition.options.clone(),
+        event_time,
+        block_rows: settings.block_rows,
+        seed: settings.seed,
+    }
+}
+
+/// Opens a table for reading the columns a program touches.
+pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) -> Result<Box<dyn Source>, Error> {
+    let definition = &table.definition;
+    let event_time = match used.time {
+        TimeSource::Event { column, .. } if column < used.columns.len() => {
+            TimeColumn::new(column, used.schema.field(column).data_type())
+        }
+        _ => None,
+    };
+    let request = request(definition, definition.physical_schema(), used.columns.clone(), event_time, settings);
+    let source = pelton_connectors::open_source(&request)
+        .map_err(|error| Error::Table { table: definition.name.clone(), error })?;
+    Ok(with_computed_time(source, used))
+}
+
+/// Where the event time is a computed column, appends it to each decoded chunk.
+pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse) -> Box<dyn Source> {
+    match &used.computed_time {
+        None => source,
+        Some(expression) => Box::new(ComputedTime {
+            source,
+            expression: expression.clone(),
+            schema: Arc::new(
+                used.schema
+                    .project(&(0..=used.columns.len()).collect::<Vec<_>>())
+                    .expect("a computed event time stands behind the physical columns"),
+            ),
+            table: used.table.clone(),
+        }),
+    }
+}
+
+/// Opens a table for writing.
+pub(crate) fn open_sink(table: &Table, settings: &Settings) -> Result<Box<dyn Sink>, Error> {
+    let definition = &table.definition;
+    let schema = definition.physical_schema();
+    let all = (0..schema.fields().len()).collect();
+    let request = request(definition, schema, all, None, settings);
+    pelton_connectors::open_sink(&request).map_err(|error| Error::Table { table: definition.name.clone(), error })
+}
+
+/// A source whose event time is computed from other columns.
+struct ComputedTime {
+    source: Box<dyn Source>,
+    expression: Arc<dyn PhysicalExpr>,
+    /// The physical columns and the event time.
+    schema: SchemaRef,
+    table: String,
+}
+
+impl Source for ComputedTime {
+    fn partitions(&self) -> usize {
+        self.source.partitions()
+    }
+
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
+        let chunk = match self.source.read(partition)? {
+            Read::Chunk(chunk) => chunk,
+            other => return Ok(other),
+        };
+        let (expression, schema, table) = (self.expression.clone(), self.schema.clone(), self.table.clone());
+        let chunk: Chunk = Box::new(move || append_time(chunk()?, expression.as_ref(), schema, &table));
+        Ok(Read::Chunk(chunk))
+    }
+}
+
+fn append_time(
+    decoded: Decoded,
+    expression: &dyn PhysicalExpr,
+    schema: SchemaRef,
+    table: &str,
+) -> Result<Decoded, SourceError> {
+    let failed = |problem: String| SourceError::Input { place: table.to_owned(), problem };
+    let batch = match decoded.rows {
+        Rows::Batch(batch) => batch,
+        Rows::Block(_) => {
+            return Err(failed("a replayed table needs an event time that is a physical column".to_owned()));
+        }
+    };
+    let time = expression.evaluate(&batch).and_then(|value| value.into_array(batch.num_rows()));
+    let time: ArrayRef = time.map_err(|error| failed(format!("event time: {}", error.strip_backtrace())))?;
+    let columns = batch.columns().iter().cloned().chain([time]).collect();
+    let batch = RecordBatch::try_new(schema, columns).map_err(|error| failed(error.to_string()))?;
+    Ok(Decoded { rows: Rows::Batch(batch), ..decoded })
+}
