@@ -7,7 +7,8 @@
 //! ```
 //! let session = pelton::Session::new();
 //! let query = session.sql(
-//!     "CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '92000', 'pace' = 'flat-out');
+//!     "CREATE TABLE bid (WATERMARK FOR dateTime AS dateTime)
+//!        WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '92000', 'pace' = 'flat-out');
 //!      SELECT window_start, COUNT(*) AS bids
 //!      FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '5' SECOND)
 //!      GROUP BY window_start, window_end",

@@ -1,0 +1,118 @@
+//! A session from outside: scripts, results, rows pushed by the program, stopping.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use pelton::arrow::datatypes::Int64Type;
+use pelton::{Error, Query, Session};
+
+fn numbers(batches: &[RecordBatch], column: usize) -> Vec<i64> {
+    let values = batches.iter().flat_map(|batch| batch.column(column).as_primitive::<Int64Type>().values().to_vec());
+    values.collect()
+}
+
+const COUNT_TO_FIVE: &str = "CREATE TABLE n (i BIGINT NOT NULL) WITH ('connector' = 'datagen',
+    'number-of-rows' = '5', 'pace' = 'flat-out',
+    'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '5');";
+
+#[test]
+fn windows_over_a_generated_stream_hold_every_row() {
+    let query = Session::new().sql(
+        "CREATE TABLE bid (WATERMARK FOR dateTime AS dateTime)
+           WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '92000', 'pace' = 'flat-out');
+         SELECT window_start, COUNT(*) AS bids FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '5' SECOND)
+         GROUP BY window_start, window_end",
+    );
+    assert_eq!(numbers(&query.unwrap().collect().unwrap(), 1), [46_000, 46_000]);
+}
+
+#[test]
+fn a_script_ends_in_the_query_whose_rows_are_wanted() {
+    let session = Session::new();
+    let query = session.sql(&format!("{COUNT_TO_FIVE} SELECT i * 2 AS twice FROM n WHERE i > 3")).unwrap();
+    assert_eq!(numbers(&query.collect().unwrap(), 0), [8, 10]);
+    assert!(matches!(session.sql("SHOW TABLES"), Err(Error::Usage(_))));
+    assert!(matches!(session.sql("SELECT j FROM n"), Err(Error::Plan(_))));
+}
+
+#[tokio::test]
+async fn results_are_an_async_stream() {
+    let query = Session::new().sql(&format!("{COUNT_TO_FIVE} SELECT i FROM n")).unwrap();
+    let batches: Vec<_> = query.map(Result::unwrap).collect().await;
+    assert_eq!(numbers(&batches, 0), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn an_error_comes_after_the_rows_before_it() {
+    let session = Session::new();
+    session.set("pelton.block-rows", "1").unwrap();
+    let mut query = session.sql(&format!("{COUNT_TO_FIVE} SELECT 10 / (i - 3) AS q FROM n")).unwrap();
+    let mut rows = Vec::new();
+    let error = loop {
+        match query.next_batch() {
+            Ok(Some(batch)) => rows.push(batch),
+            Ok(None) => panic!("the third row cannot be divided by"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(numbers(&rows, 0), [-5, -10]);
+    assert!(error.to_string().contains("division by zero"), "{error}");
+}
+
+fn pushed(session: &Session) -> (pelton::PushSource, Query) {
+    let source = session
+        .push_table(
+            "clicks",
+            "at TIMESTAMP(3) NOT NULL, v BIGINT NOT NULL, WATERMARK FOR at AS at - INTERVAL '1' SECOND",
+        )
+        .unwrap();
+    let query = session.sql(
+        "SELECT SUM(v) AS total FROM TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '10' SECOND)
+         GROUP BY window_start, window_end",
+    );
+    (source, query.unwrap())
+}
+
+fn clicks(source: &pelton::PushSource, rows: &[(i64, i64)]) -> RecordBatch {
+    let at = TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.0));
+    let values = Int64Array::from_iter_values(rows.iter().map(|row| row.1));
+    RecordBatch::try_new(source.schema().clone(), vec![Arc::new(at), Arc::new(values)]).unwrap()
+}
+
+#[test]
+fn a_window_over_pushed_rows_closes_when_the_watermark_passes() {
+    let session = Session::new();
+    let (source, mut query) = pushed(&session);
+    source.push_blocking(clicks(&source, &[(1_000, 1), (9_000, 2), (10_500, 4)])).unwrap();
+    source.push_blocking(clicks(&source, &[(9_999, 8), (11_000, 16), (500, 32)])).unwrap();
+    let first = query.next_batch().unwrap().unwrap();
+    assert_eq!(numbers(&[first], 0), [11]);
+    drop(source);
+    assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [20]);
+    assert!(query.next_batch().unwrap().is_none());
+    assert_eq!(query.wait().unwrap().windows[0].late_rows, 1);
+}
+
+#[test]
+fn draining_processes_what_was_read_and_reports_no_open_window() {
+    let session = Session::new();
+    let (source, query) = pushed(&session);
+    source.push_blocking(clicks(&source, &[(1_000, 1), (2_000, 2)])).unwrap();
+    while query.progress().pipelines[0].rows < 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    query.control().drain();
+    let summary = query.wait().unwrap();
+    assert_eq!((summary.sinks[0].rows, summary.windows[0].open_slices_dropped), (0, 1));
+}
+
+#[test]
+fn dropping_a_query_stops_it() {
+    let session = Session::new();
+    let (source, query) = pushed(&session);
+    drop(query);
+    let rows = clicks(&source, &[(1_000, 1)]);
+    assert!(matches!(source.push_blocking(rows), Err(Error::Usage(_))));
+}
