@@ -21,7 +21,11 @@ const COMPARISONS: [Comparison; 6] = [
     Comparison::GreaterOrEqual,
 ];
 
-fn arrow_compare(comparison: Comparison, left: &dyn arrow::array::Datum, right: &dyn arrow::array::Datum) -> BooleanArray {
+fn arrow_compare(
+    comparison: Comparison,
+    left: &dyn arrow::array::Datum,
+    right: &dyn arrow::array::Datum,
+) -> BooleanArray {
     match comparison {
         Comparison::Equal => cmp::eq(left, right),
         Comparison::NotEqual => cmp::neq(left, right),

@@ -271,6 +271,10 @@ impl<'a> Expressions<'a> {
         use Operator::*;
         let kind = *choices.pick(&KINDS);
         let operator = *choices.pick(&[Gt, Eq, Lt, LtEq, GtEq, NotEq, IsDistinctFrom, IsNotDistinctFrom]);
+        let coded = self.arrow.fields().iter().find(|field| matches!(field.data_type(), DataType::Dictionary(..)));
+        if let Some(field) = coded.filter(|_| kind == Kind::Text) {
+            return binary_expr(col(field.name().as_str()), operator, coded_literal(choices, field.data_type()));
+        }
         let right = if choices.once_in(2) { literal(choices, kind) } else { self.expression(choices, kind, depth) };
         binary_expr(self.expression(choices, kind, depth), operator, right)
     }
@@ -280,6 +284,14 @@ impl<'a> Expressions<'a> {
 fn case(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
     let branches = branches.into_iter().map(|(when, then)| (Box::new(when), Box::new(then))).collect();
     Expr::Case(Case::new(None, branches, otherwise.map(Box::new)))
+}
+
+/// A string of a dictionary's type: planning compares codes with such literals.
+fn coded_literal(choices: &mut Choices<'_>, data_type: &DataType) -> Expr {
+    let (DataType::Dictionary(codes, _), Expr::Literal(text, _)) = (data_type, literal(choices, Kind::Text)) else {
+        unreachable!("a coded column and a literal")
+    };
+    Expr::Literal(ScalarValue::Dictionary(codes.clone(), Box::new(text)), None)
 }
 
 fn literal(choices: &mut Choices<'_>, kind: Kind) -> Expr {

@@ -19,7 +19,7 @@ use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::KernelError;
 use proptest::prelude::*;
 
-use choices::Choices;
+use choices::{Choices, Noise};
 use model::{Outcome, Row, table_rows};
 use queries::Query;
 use runs::{BOUNDS, Run};
@@ -36,6 +36,27 @@ proptest! {
     fn every_way_to_run_a_query_gives_the_rows_of_the_model(choices in prop::collection::vec(any::<u32>(), 50..500)) {
         check(&choices);
     }
+}
+
+/// The property means something only as long as random queries do more than nothing.
+#[test]
+fn random_queries_fail_sometimes_and_have_rows_and_groups_often() {
+    let (mut failures, mut streams, mut groups, mut joins) = (0, 0, 0, 0);
+    for seed in 0..300 {
+        let mut noise = Noise::new(seed);
+        let choices: Vec<u32> = (0..300).map(|_| noise.next() as u32).collect();
+        let Case { query, run } = Case::new(&choices);
+        match model::outcome(&query, &run.rows(), BOUNDS) {
+            Outcome::Failed => failures += 1,
+            Outcome::Rows(rows) if rows.len() > 3 => {
+                joins += usize::from(!query.tables.is_empty());
+                *if query.window().is_some() { &mut groups } else { &mut streams } += 1;
+            }
+            Outcome::Rows(_) => {}
+        }
+    }
+    let reached = [failures, streams, groups, joins];
+    assert!(reached.iter().all(|&count| count >= 10) && failures <= 60, "{reached:?}");
 }
 
 /// A query, its input and how it is cut.
