@@ -1,10 +1,13 @@
 //! SQL scripts with expected results: `tests/sql/**/*.slt`. `CONTRIBUTING.md` describes the format.
 //!
-//! In reading order: [`parse`] (a script as blocks, and back), [`run`] (a script in every configuration, compared or rewritten).
+//! In reading order: [`parse`] (a script as blocks, and back), [`run`] (what comes of each block, and how it differs),
+//! [`engine`] (a session in one of the configurations).
 
 pub mod parse;
 
 pub mod run;
+
+pub mod engine;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,44 @@
-//! `tests/sql/**/*.slt`.
+//! Runs `tests/sql/**/*.slt` in every configuration. Arguments that are no options choose scripts by parts of their path.
+//!
+//! With `BLESS=1` in the environment what comes of a script in the first configuration replaces what it expects; the other
+//! configurations must then agree.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pelton_testkit::script::TemporaryDirectory;
+use pelton_testkit::script::engine::{execute, session};
 use pelton_testkit::script::parse::Script;
+use pelton_testkit::script::run::{Configuration, configurations, mismatches, outcomes};
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let mut scripts = scripts(&root);
+    scripts
+        .retain(|path| wanted.is_empty() || wanted.iter().any(|part| path.to_string_lossy().contains(part.as_str())));
+    let bless = std::env::var_os("BLESS").is_some_and(|value| value == "1");
+    let failures = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = scripts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(problem) = check(path, bless) {
+                        let name = path.strip_prefix(&root).unwrap_or(path).display();
+                        println!("tests/sql/{name}: {problem}\n");
+                        failures.lock().expect("no thread panics with the lock").push(name.to_string());
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no thread panics with the lock");
+    println!("{} scripts in {} configurations, {} failed", scripts.len(), configurations().len(), failures.len());
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
 
 fn scripts(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -18,17 +54,31 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn all_scripts() -> Vec<PathBuf> {
-    scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql"))
+/// Runs a script in all configurations, and says how the first that differs does.
+fn check(path: &Path, bless: bool) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let mut script = Script::parse(&text).map_err(|error| error.to_string())?;
+    if script.to_string() != text {
+        return Err("is not written as scripts are: one empty line between blocks, none at the end".to_string());
+    }
+    for (index, configuration) in configurations().into_iter().enumerate() {
+        let found = run(&script, configuration)?;
+        if bless && index == 0 {
+            script.bless(found);
+            std::fs::write(path, script.to_string()).map_err(|error| error.to_string())?;
+            continue;
+        }
+        let differences = mismatches(&script, &found);
+        if !differences.is_empty() {
+            let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
+            return Err(format!("{configuration}\n{}", shown.join("\n")));
+        }
+    }
+    Ok(())
 }
 
-#[test]
-fn every_script_is_written_back_as_it_was() {
-    let scripts = all_scripts();
-    assert!(!scripts.is_empty());
-    for path in scripts {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let script = Script::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(script.to_string(), text, "{}", path.display());
-    }
+fn run(script: &Script, configuration: Configuration) -> Result<Vec<Vec<String>>, String> {
+    let directory = TemporaryDirectory::new().map_err(|error| error.to_string())?;
+    let session = session(configuration);
+    outcomes(script, directory.path(), &mut |sql| execute(&session, sql)).map_err(|error| error.to_string())
 }

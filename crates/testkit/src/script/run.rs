@@ -1,4 +1,4 @@
-//! A script in every configuration: what comes of each block, compared with what is expected or put in its place.
+//! What comes of each block of a script in one configuration, and how it differs from what is expected.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

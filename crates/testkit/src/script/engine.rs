@@ -1,0 +1,63 @@
+//! The engine as scripts see it: a session in one configuration.
+
+use pelton::{Error, Outcome, Query, Session, Summary};
+
+use super::run::{Configuration, Executed, Rows};
+
+/// A new session that runs as the configuration says.
+///
+/// # Panics
+/// Where the engine refuses the settings of a configuration.
+pub fn session(configuration: Configuration) -> Session {
+    let session = Session::new();
+    let set = |key: &str, value: &str| session.set(key, value).expect("the settings of a configuration make sense");
+    set("pelton.tier", configuration.tier);
+    set("pelton.workers", &configuration.workers.to_string());
+    if let Some(rows) = configuration.block_rows {
+        set("pelton.block-rows", &rows.to_string());
+    }
+    session
+}
+
+/// Runs the statements one after the other, each to its end; the first that fails ends it.
+pub fn execute(session: &Session, sql: &str) -> Executed {
+    let mut executed = Executed::default();
+    if let Err(error) = execute_all(session, sql, &mut executed) {
+        executed.error = Some(error.to_string());
+    }
+    executed
+}
+
+fn execute_all(session: &Session, sql: &str, executed: &mut Executed) -> Result<(), Error> {
+    for statement in session.prepare(sql)? {
+        match session.execute(&statement)? {
+            Outcome::Done => {}
+            Outcome::Rows(batch) => executed.results.push(Rows { schema: batch.schema(), batches: vec![batch] }),
+            Outcome::Running(query) => finish(query, executed)?,
+        }
+    }
+    Ok(())
+}
+
+fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
+    let schema = query.schema().clone();
+    if !schema.fields().is_empty() {
+        let mut batches = Vec::new();
+        while let Some(batch) = query.next_batch()? {
+            batches.push(batch);
+        }
+        executed.results.push(Rows { schema, batches });
+    }
+    let summary = query.wait()?;
+    let counters = [("late rows", late_rows(&summary)), ("rejected rows", rejected_rows(&summary))];
+    executed.counters.extend(counters.into_iter().filter(|(_, count)| *count > 0));
+    Ok(())
+}
+
+fn late_rows(summary: &Summary) -> u64 {
+    summary.windows.iter().map(|window| window.late_rows).sum()
+}
+
+fn rejected_rows(summary: &Summary) -> u64 {
+    summary.sources.iter().map(|source| source.rejected_count).sum()
+}
