@@ -1,5 +1,156 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
-//! In reading order: [`file`] (a benchmark as text).
+//! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
+//! measurement), [`report`] (what was measured).
 
 pub mod file;
+
+pub mod loops;
+
+pub mod measure;
+
+pub mod report;
+
+use std::io::Write;
+use std::path::Path;
+
+use file::{Benchmark, Case};
+use loops::{Input, Loop};
+use pelton_data::column::Layout;
+use report::{Line, Samples};
+
+/// What to measure, and how often.
+#[derive(Debug, Clone)]
+pub struct Arguments {
+    /// Names of benchmarks, or `NAME/CASE`; all where there are none.
+    pub names: Vec<String>,
+    /// Threads.
+    pub workers: usize,
+    /// How long each measurement takes.
+    pub seconds: f64,
+    /// Measurements of each thing.
+    pub repeat: usize,
+    /// Whether the report is for programs: one JSON object a line.
+    pub json: bool,
+}
+
+/// Why a benchmark did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A file that cannot be read, or a report that cannot be written.
+    #[error("{place}: {error}")]
+    File {
+        /// Which.
+        place: String,
+        /// What happened.
+        error: std::io::Error,
+    },
+    /// A benchmark's text.
+    #[error("{place}, {error}")]
+    Text {
+        /// Which file.
+        place: String,
+        /// What is wrong.
+        error: file::BenchmarkError,
+    },
+    /// No benchmark has the name.
+    #[error("there is no benchmark '{name}'; there are {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The engine refuses or fails.
+    #[error(transparent)]
+    Engine(#[from] pelton::Error),
+    /// What a benchmark reads or names does not fit.
+    #[error("{0}")]
+    Input(String),
+}
+
+/// Runs benchmarks of `folder` and reports each case when it is done.
+///
+/// # Errors
+/// [`BenchError`]; what was measured before has been reported.
+pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Result<(), BenchError> {
+    let benchmarks = read_all(folder)?;
+    let is_named = |benchmark: &Benchmark, name: &str| name.split('/').next() == Some(benchmark.name.as_str());
+    if let Some(name) = arguments.names.iter().find(|name| !benchmarks.iter().any(|bench| is_named(bench, name))) {
+        let known: Vec<&str> = benchmarks.iter().map(|benchmark| benchmark.name.as_str()).collect();
+        return Err(BenchError::Unknown { name: name.clone(), known: known.join(", ") });
+    }
+    for benchmark in &benchmarks {
+        for case in &benchmark.cases {
+            let full = format!("{}/{}", benchmark.name, case.name);
+            let wanted = |name: &String| *name == benchmark.name || *name == full;
+            if arguments.names.is_empty() || arguments.names.iter().any(wanted) {
+                for line in measure_case(benchmark, case, arguments)? {
+                    let text = if arguments.json { line.json() } else { line.text() };
+                    let written = writeln!(output, "{text}").and_then(|()| output.flush());
+                    written.map_err(|error| BenchError::File { place: "the report".to_string(), error })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_all(folder: &Path) -> Result<Vec<Benchmark>, BenchError> {
+    let failed = |error| BenchError::File { place: folder.display().to_string(), error };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        paths.push(entry.map_err(failed)?.path());
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "bench"));
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let place = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| BenchError::File { place: place.clone(), error })?;
+        Benchmark::parse(&text).map_err(|error| BenchError::Text { place, error })
+    };
+    paths.iter().map(read).collect()
+}
+
+/// Compiled, interpreted and the loop take turns, so that a noisy moment does not hit one of them only.
+fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Line>, BenchError> {
+    let Arguments { workers, seconds, repeat, .. } = *arguments;
+    let (setup, query) = (benchmark.setup(case, seconds), benchmark.query(case, seconds));
+    let input = Input::load(&setup, &benchmark.table)?;
+    let passes = input.passes();
+    let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
+    let reference: Option<(&String, Loop)> = match &benchmark.reference {
+        Some(name) => Some((name, loops::named(name, case, &setup, &input)?)),
+        None => None,
+    };
+    let [mut compiled, mut interpreted, mut by_hand, mut scan] = [const { Samples(Vec::new()) }; 4];
+    for _ in 0..repeat.max(1) {
+        compiled.0.push(measure::engine(&setup, &query, &benchmark.table, "compile", workers)?);
+        if let Some((_, run)) = &reference {
+            by_hand.0.push(measure::reference(&passes, run, workers, seconds));
+        }
+        interpreted.0.push(measure::engine(&setup, &query, &benchmark.table, "interpret", workers)?);
+        scan.0.push(measure::bandwidth(&passes, &columns, workers, seconds.min(1.0)));
+    }
+    let line = |engine, samples, reference| Line {
+        bench: benchmark.name.clone(),
+        case: case.name.clone(),
+        engine,
+        workers,
+        samples,
+        bytes_per_record: bytes_per_record(&input, &columns),
+        reference,
+    };
+    let against = reference.map(|(name, _)| (name.clone(), by_hand));
+    Ok(vec![
+        line("compiled", compiled, against.clone()),
+        line("interpreted", interpreted, against),
+        line("scan", scan, None),
+    ])
+}
+
+fn bytes_per_record(input: &Input, columns: &[usize]) -> usize {
+    let Some(block) = input.blocks.first() else { return 0 };
+    let width = |column: &usize| Layout::of(block.raw_columns()[*column].data_type()).map_or(0, Layout::width);
+    columns.iter().map(width).sum()
+}

@@ -1,0 +1,220 @@
+//! The hand-written loops by name, and the blocks they read, which are those that the engine replays.
+
+use std::hint::black_box;
+
+use pelton_connectors::TableRequest;
+use pelton_data::{BLOCK_ROWS_DEFAULT, Block, Micros, TimeColumn};
+use pelton_plan::parse::{Statement, TableDefinition};
+use pelton_runtime::source::{Decoded, Read, Rows, Source};
+
+use super::BenchError;
+use super::file::Case;
+use crate::reference::{integers, nexmark, sums, ysb};
+
+/// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
+const TEN_SECONDS: Micros = 10_000_000;
+const MINUTE: Micros = 60_000_000;
+
+/// Rows that a loop goes over in one call, so that what a call costs once does not count.
+const CALL_ROWS: usize = 50_000_000;
+
+/// A table's rows as the engine would replay them.
+pub struct Input {
+    /// One pass over the table.
+    pub blocks: Vec<Block>,
+    names: Vec<String>,
+}
+
+impl Input {
+    /// Reads all of a table that `setup` defines.
+    ///
+    /// # Errors
+    /// Where there is no such table, or it cannot be read.
+    pub fn load(setup: &str, table: &str) -> Result<Input, BenchError> {
+        let definition = definition(setup, table)?;
+        let schema = definition.physical_schema();
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let event_time = definition.watermark.as_ref().and_then(|watermark| {
+            let index = names.iter().position(|name| *name == watermark.column)?;
+            TimeColumn::new(index, schema.field(index).data_type())
+        });
+        let mut options = definition.options.clone();
+        options.insert("replay".into(), "memory".into());
+        options.insert("replay.passes".into(), "1".into());
+        options.remove("replay.duration");
+        let request = TableRequest {
+            name: table.to_string(),
+            columns: (0..names.len()).collect(),
+            metadata: Default::default(),
+            options,
+            event_time,
+            block_rows: BLOCK_ROWS_DEFAULT,
+            seed: 0,
+            schema,
+        };
+        let source = pelton_connectors::open_source(&request).map_err(|error| BenchError::Input(error.to_string()))?;
+        Ok(Input { blocks: blocks(source, event_time)?, names })
+    }
+
+    /// Rows of one pass.
+    pub fn rows(&self) -> usize {
+        self.blocks.iter().map(Block::rows).sum()
+    }
+
+    /// The place of a column.
+    ///
+    /// # Panics
+    /// Where the table has no such column: the benchmark names it, and its loop knows it.
+    pub fn column(&self, name: &str) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| panic!("the table has no column '{name}'"))
+    }
+
+    /// So many passes that a call takes long enough, each later in event time, as a replay has them.
+    pub fn passes(&self) -> Vec<Block> {
+        let passes = CALL_ROWS.div_ceil(self.rows().max(1));
+        let times = self.blocks.iter().filter_map(Block::time_range);
+        let (min, max) =
+            times.fold((Micros::MAX, Micros::MIN), |(min, max), range| (min.min(range.min), max.max(range.max)));
+        let tick = self.blocks.first().and_then(Block::time_column).map_or(1, |column| column.micros_per_tick);
+        let later = if min <= max { max - min + tick } else { 0 };
+        let pass = |pass: usize| self.blocks.iter().map(move |block| block.shifted(later * pass as i64));
+        (0..passes).flat_map(pass).collect()
+    }
+}
+
+fn blocks(mut source: Box<dyn Source>, event_time: Option<TimeColumn>) -> Result<Vec<Block>, BenchError> {
+    let failed = |error: String| BenchError::Input(error);
+    let mut blocks = Vec::new();
+    for partition in 0..source.partitions() {
+        loop {
+            let Decoded { rows, .. } = match source.read(partition).map_err(|error| failed(error.to_string()))? {
+                Read::Chunk(chunk) => chunk().map_err(|error| failed(error.to_string()))?,
+                Read::Wait(time) => {
+                    std::thread::sleep(time);
+                    continue;
+                }
+                Read::End => break,
+            };
+            blocks.push(match rows {
+                Rows::Block(block) => block,
+                Rows::Batch(batch) => Block::new(batch, event_time).map_err(|error| failed(error.to_string()))?,
+            });
+        }
+    }
+    Ok(blocks)
+}
+
+fn definition(setup: &str, table: &str) -> Result<TableDefinition, BenchError> {
+    let statements = pelton_plan::parse(setup).map_err(|error| BenchError::Input(error.to_string()))?;
+    let definitions = statements.into_iter().filter_map(|parsed| match parsed.statement {
+        Statement::CreateTable(definition) => Some(definition),
+        _ => None,
+    });
+    let found = definitions.into_iter().find(|definition| definition.name == table);
+    found.ok_or_else(|| BenchError::Input(format!("the benchmark defines no table '{table}'")))
+}
+
+/// A loop that is ready to go over blocks.
+pub type Loop = Box<dyn Fn(&[Block]) + Sync>;
+
+/// The loop of this name for a case.
+///
+/// # Errors
+/// Where there is no such loop, or what it looks up cannot be read.
+pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop, BenchError> {
+    let parameter = |name: &str| {
+        case.number(name).ok_or_else(|| BenchError::Input(format!("case {} has no number '{name}'", case.name)))
+    };
+    let column = |name: &str| input.column(name);
+    Ok(match name {
+        "ysb-sums" => {
+            let columns = ysb::SumColumns {
+                event_type: column("event_type"),
+                campaign: column("campaign_id"),
+                value: column("value"),
+            };
+            let campaigns = 0..parameter("campaigns")? as i64;
+            Box::new(move |blocks| drop(black_box(ysb::sums(blocks, columns, campaigns.clone(), TEN_SECONDS))))
+        }
+        "ysb-counts" => {
+            let columns =
+                ysb::CountColumns { event_type: column("event_type"), ad: column("ad_id"), time: column("event_time") };
+            let (ads, campaign_of) = campaigns(&Input::load(setup, "ad")?);
+            Box::new(move |blocks| {
+                drop(black_box(ysb::counts(blocks, columns, ads.clone(), &campaign_of, TEN_SECONDS)))
+            })
+        }
+        "nexmark-q1" => {
+            let price = column("price");
+            Box::new(move |blocks| {
+                for block in blocks {
+                    let mut euros = Vec::with_capacity(block.rows());
+                    nexmark::q1(block, price, &mut euros);
+                    black_box(euros);
+                }
+            })
+        }
+        "nexmark-q2" => {
+            let (auction, price) = (column("auction"), column("price"));
+            Box::new(move |blocks| {
+                let (mut auctions, mut prices) = (Vec::new(), Vec::new());
+                for block in blocks {
+                    nexmark::q2(block, auction, price, &mut auctions, &mut prices);
+                    black_box((&auctions, &prices));
+                }
+            })
+        }
+        "sums-by-integer" | "sums-by-string" => {
+            let (key, value, groups) = (column("k"), column("v"), parameter("keys")?);
+            match name {
+                "sums-by-integer" => {
+                    Box::new(move |blocks| drop(black_box(sums::by_integer(blocks, key, value, groups, MINUTE))))
+                }
+                _ => Box::new(move |blocks| drop(black_box(sums::by_string(blocks, key, value, groups, MINUTE)))),
+            }
+        }
+        other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
+    })
+}
+
+/// The range of the advertisements, and each one's campaign.
+fn campaigns(ads: &Input) -> (std::ops::Range<i64>, Vec<i64>) {
+    let (ad, campaign) = (ads.column("ad_id"), ads.column("campaign_id"));
+    let mut pairs: Vec<(i64, i64)> = Vec::new();
+    for block in &ads.blocks {
+        pairs.extend(integers(block, ad).iter().copied().zip(integers(block, campaign).iter().copied()));
+    }
+    pairs.sort_unstable();
+    let first = pairs.first().map_or(0, |(ad, _)| *ad);
+    (first..first + pairs.len() as i64, pairs.into_iter().map(|(_, campaign)| campaign).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_data::block::ticks;
+
+    use super::*;
+
+    const SETUP: &str = "
+        CREATE TABLE event (ad_id BIGINT NOT NULL, event_type TINYINT NOT NULL, event_time TIMESTAMP(3) NOT NULL,
+            WATERMARK FOR event_time AS event_time)
+        WITH ('connector' = 'ysb', 'variant' = 'lightsaber', 'rows' = '40000', 'rows-per-second' = '1000000', 'replay.duration' = '1 s', 'replay' = 'memory');
+        CREATE TABLE ad (ad_id BIGINT NOT NULL, campaign_id BIGINT NOT NULL)
+        WITH ('connector' = 'ysb', 'variant' = 'lightsaber', 'table' = 'ads');";
+
+    #[test]
+    fn loops_read_what_the_engine_replays() {
+        let input = Input::load(SETUP, "event").unwrap();
+        assert_eq!(input.rows(), 40_000);
+        let times: Vec<i64> = input.blocks.iter().flat_map(|block| ticks(&block.column(2)).values().to_vec()).collect();
+        assert!(times.is_sorted());
+        let passes = input.passes();
+        assert!(passes.len() >= CALL_ROWS / 40_000 * input.blocks.len());
+        assert!(passes.windows(2).all(|pair| pair[0].time_range().unwrap().max <= pair[1].time_range().unwrap().min));
+        let (ads, campaign_of) = campaigns(&Input::load(SETUP, "ad").unwrap());
+        assert_eq!((ads.end - ads.start) as usize, campaign_of.len());
+        let case = Case { name: "small".into(), parameters: Default::default() };
+        named("ysb-counts", &case, SETUP, &input).unwrap()(&input.blocks);
+        assert!(named("none", &case, SETUP, &input).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! What was measured, for people and for programs.
+
+use std::fmt::Write;
+
+/// Several measurements of the same thing, in records a second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Samples(pub Vec<f64>);
+
+impl Samples {
+    /// The middle one; of an even number the mean of both in the middle; 0 of none.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        match sorted.len() {
+            0 => 0.0,
+            odd if odd % 2 == 1 => sorted[odd / 2],
+            even => (sorted[even / 2 - 1] + sorted[even / 2]) / 2.0,
+        }
+    }
+
+    fn least(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    fn most(&self) -> f64 {
+        self.0.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// One line of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// The benchmark.
+    pub bench: String,
+    /// The case.
+    pub case: String,
+    /// What ran: `compiled`, `interpreted`, or `scan`, which only reads the columns.
+    pub engine: &'static str,
+    /// Threads.
+    pub workers: usize,
+    /// Records a second.
+    pub samples: Samples,
+    /// Bytes of the columns used, a record.
+    pub bytes_per_record: usize,
+    /// The loop it was measured against, and that one's records a second.
+    pub reference: Option<(String, Samples)>,
+}
+
+impl Line {
+    /// The engine's speed divided by its reference's.
+    pub fn ratio(&self) -> Option<f64> {
+        let (_, reference) = self.reference.as_ref()?;
+        Some(self.samples.median() / reference.median())
+    }
+
+    /// One JSON object.
+    pub fn json(&self) -> String {
+        let records = self.samples.median();
+        let (reference, reference_records) = match &self.reference {
+            Some((name, samples)) => (format!("\"{name}\""), format!("{:.0}", samples.median())),
+            None => ("null".to_string(), "null".to_string()),
+        };
+        let ratio = self.ratio().map_or("null".to_string(), |ratio| format!("{ratio:.3}"));
+        format!(
+            "{{\"bench\":\"{}\",\"case\":\"{}\",\"engine\":\"{}\",\"workers\":{},\"records_per_s\":{records:.0},\"bytes_per_s\":{:.0},\
+             \"reference\":{reference},\"reference_records_per_s\":{reference_records},\"ratio\":{ratio}}}",
+            self.bench,
+            self.case,
+            self.engine,
+            self.workers,
+            records * self.bytes_per_record as f64,
+        )
+    }
+
+    /// One line of a table.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{:<16} {:<14} {:<12} {} {:>9.1} M/s {:>7.3} ns ({:.1}–{:.1} M/s) {:>6.1} GB/s",
+            self.bench,
+            self.case,
+            self.engine,
+            self.workers,
+            self.samples.median() / 1e6,
+            1e9 / self.samples.median(),
+            self.samples.least() / 1e6,
+            self.samples.most() / 1e6,
+            self.samples.median() * self.bytes_per_record as f64 / 1e9,
+        );
+        if let (Some((name, samples)), Some(ratio)) = (&self.reference, self.ratio()) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "   {ratio:.2} of {name} at {:.1} M/s", samples.median() / 1e6);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_ratios() {
+        assert_eq!(Samples(vec![3.0, 1.0, 2.0]).median(), 2.0);
+        assert_eq!(Samples(vec![4.0, 1.0]).median(), 2.5);
+        let line = Line {
+            bench: "b".into(),
+            case: "c".into(),
+            engine: "compiled",
+            workers: 2,
+            samples: Samples(vec![2e9]),
+            bytes_per_record: 17,
+            reference: Some(("loop".into(), Samples(vec![2.5e9]))),
+        };
+        assert_eq!(
+            line.json(),
+            "{\"bench\":\"b\",\"case\":\"c\",\"engine\":\"compiled\",\"workers\":2,\"records_per_s\":2000000000,\"bytes_per_s\":34000000000,\
+             \"reference\":\"loop\",\"reference_records_per_s\":2500000000,\"ratio\":0.800}"
+        );
+        assert!(line.text().contains("0.500 ns") && line.text().ends_with("0.80 of loop at 2500.0 M/s"));
+        assert!(
+            Line { reference: None, ..line }
+                .json()
+                .ends_with("\"reference\":null,\"reference_records_per_s\":null,\"ratio\":null}")
+        );
+    }
+}
