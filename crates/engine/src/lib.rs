@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), [`push`] (rows from your program), [`function`], [`explain`].
+//! first, compiled a moment later), [`query`] (a running query and its results), [`push`] (rows from your program), [`function`], [`explain`], [`display`].
 
 pub mod session;
 
@@ -38,6 +38,8 @@ pub mod push;
 pub mod function;
 
 pub mod explain;
+
+pub mod display;
 
 pub mod error;
 

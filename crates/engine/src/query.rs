@@ -11,6 +11,7 @@ use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{Run, RunHandle};
 use pelton_runtime::sink::{Sink, SinkError};
 use pelton_runtime::wake::Waker;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::error::Error;
@@ -96,6 +97,21 @@ impl Query {
         match batch {
             Some(batch) => Ok(Some(batch)),
             None => self.ended().map(|()| None),
+        }
+    }
+
+    /// The next rows, or `None` where none are there yet or none will come. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Run`] where the query stopped.
+    pub fn try_next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        match self.results.receiver.as_mut().map(Receiver::try_recv) {
+            Some(Ok(batch)) => {
+                self.waker.wake();
+                Ok(Some(batch))
+            }
+            Some(Err(TryRecvError::Empty)) => Ok(None),
+            Some(Err(TryRecvError::Disconnected)) | None => self.ended().map(|()| None),
         }
     }
 

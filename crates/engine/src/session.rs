@@ -102,6 +102,30 @@ impl Session {
         self.execute_statement(&statement.0.statement)
     }
 
+    /// What `EXPLAIN` says of a query or an insert, as text. Other statements are executed, and have nothing to explain.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT")?;
+    /// let statements = session.prepare("SELECT i FROM numbers WHERE i > 1")?;
+    /// assert!(session.explain(&statements[0])?.is_some_and(|text| text.contains("pipeline")));
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn explain(&self, statement: &Prepared) -> Result<Option<String>, Error> {
+        let statement = match &statement.0.statement {
+            Statement::Explain(explained) => explained.as_ref(),
+            other => other,
+        };
+        if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = statement {
+            let known = self.known();
+            return explain(&plan_statements(&known.catalog, &[statement])?).map(Some);
+        }
+        self.execute_statement(statement).map(|_| None)
+    }
+
     /// Executes a script whose last statement is a query or an insert, and returns that one running. Inserts before it run to their end first.
     ///
     /// # Errors

@@ -1,2 +1,43 @@
-//! The command line.
-fn main() {}
+//! The command line: scripts to run or explain, a demo to watch.
+
+mod arguments;
+
+mod run;
+
+mod print;
+
+mod stop;
+
+mod demo;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+/// Workers allocate blocks and batches on one thread and free them on another: this allocator takes that well.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Ended by Ctrl-C, as shells count it: 128 and the number of the signal.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// What went wrong, as one line for people.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Explain(arguments) => run::explain(&arguments),
+        Command::Demo(arguments) => demo::demo(&arguments),
+    };
+    match result {
+        Ok(()) if stop::was_asked() => ExitCode::from(EXIT_INTERRUPTED),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! Rows as text: one line a row, exact enough that equal texts mean equal values.
 
 use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use pelton::display::format_options;
 use pelton_data::column::{logical_type, sql_name};
 
 const SEPARATOR: &str = " | ";
@@ -27,7 +28,8 @@ pub fn schema_line(schema: &SchemaRef) -> String {
 /// # Errors
 /// Where a column's type has no text form.
 pub fn row_lines(batch: &RecordBatch) -> Result<Vec<String>, ArrowError> {
-    let options: Vec<FormatOptions<'_>> = batch.columns().iter().map(|column| options(column.data_type())).collect();
+    let options: Vec<FormatOptions<'_>> =
+        batch.columns().iter().map(|column| format_options(column.data_type())).collect();
     let columns = batch.columns().iter().zip(&options);
     let formatters: Vec<ArrayFormatter<'_>> =
         columns.map(|(column, options)| ArrayFormatter::try_new(column, options)).collect::<Result<_, _>>()?;
@@ -39,34 +41,6 @@ pub fn row_lines(batch: &RecordBatch) -> Result<Vec<String>, ArrowError> {
         Ok(values.collect::<Result<Vec<_>, ArrowError>>()?.join(SEPARATOR))
     };
     (0..batch.num_rows()).map(line).collect()
-}
-
-fn options(data_type: &DataType) -> FormatOptions<'static> {
-    let options = FormatOptions::new().with_null("NULL");
-    match data_type {
-        DataType::Timestamp(unit, zone) => {
-            let format = match unit {
-                TimeUnit::Second => "%Y-%m-%d %H:%M:%S",
-                TimeUnit::Millisecond => "%Y-%m-%d %H:%M:%S%.3f",
-                TimeUnit::Microsecond => "%Y-%m-%d %H:%M:%S%.6f",
-                TimeUnit::Nanosecond => "%Y-%m-%d %H:%M:%S%.9f",
-            };
-            match zone {
-                None => options.with_timestamp_format(Some(format)),
-                Some(_) => options.with_timestamp_tz_format(Some(with_zone(unit))),
-            }
-        }
-        _ => options,
-    }
-}
-
-fn with_zone(unit: &TimeUnit) -> &'static str {
-    match unit {
-        TimeUnit::Second => "%Y-%m-%d %H:%M:%SZ",
-        TimeUnit::Millisecond => "%Y-%m-%d %H:%M:%S%.3fZ",
-        TimeUnit::Microsecond => "%Y-%m-%d %H:%M:%S%.6fZ",
-        TimeUnit::Nanosecond => "%Y-%m-%d %H:%M:%S%.9fZ",
-    }
 }
 
 /// The text without anything that would not show, or would end the line.

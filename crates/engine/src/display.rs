@@ -1,0 +1,33 @@
+//! How values look as text, wherever people or tests read them.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use arrow::util::display::FormatOptions;
+
+/// NULL as `NULL`, timestamps with the digits of their type, floating-point values in the fewest digits that read back as the same value.
+pub fn format_options(data_type: &DataType) -> FormatOptions<'static> {
+    let options = FormatOptions::new().with_null("NULL");
+    match data_type {
+        DataType::Timestamp(unit, zone) => {
+            let format = match unit {
+                TimeUnit::Second => "%Y-%m-%d %H:%M:%S",
+                TimeUnit::Millisecond => "%Y-%m-%d %H:%M:%S%.3f",
+                TimeUnit::Microsecond => "%Y-%m-%d %H:%M:%S%.6f",
+                TimeUnit::Nanosecond => "%Y-%m-%d %H:%M:%S%.9f",
+            };
+            match zone {
+                None => options.with_timestamp_format(Some(format)),
+                Some(_) => options.with_timestamp_tz_format(Some(with_zone(unit))),
+            }
+        }
+        _ => options,
+    }
+}
+
+fn with_zone(unit: &TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "%Y-%m-%d %H:%M:%SZ",
+        TimeUnit::Millisecond => "%Y-%m-%d %H:%M:%S%.3fZ",
+        TimeUnit::Microsecond => "%Y-%m-%d %H:%M:%S%.6fZ",
+        TimeUnit::Nanosecond => "%Y-%m-%d %H:%M:%S%.9fZ",
+    }
+}

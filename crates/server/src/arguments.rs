@@ -1,0 +1,75 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Pelton: SQL over streams, inside one process, at the speed of the machine.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Execute the statements of a script in order; a SELECT prints its rows
+    Run(RunArguments),
+    /// Show each query's logical plan, pipelines and kernels, and what Flink would not understand
+    Explain(ScriptArguments),
+    /// Watch the hottest auctions of each ten seconds of a generated stream
+    Demo(DemoArguments),
+}
+
+/// Where the statements come from.
+#[derive(Debug, Args)]
+pub struct ScriptArguments {
+    /// A file of SQL statements; standard input where there is none
+    #[arg(conflicts_with = "statements")]
+    pub script: Option<PathBuf>,
+    /// The statements themselves
+    #[arg(short = 'e', long = "execute", value_name = "SQL")]
+    pub statements: Option<String>,
+}
+
+/// `pelton run`
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Where the statements come from.
+    #[command(flatten)]
+    pub script: ScriptArguments,
+    /// How rows are printed
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+    /// Threads that do the work; all that the process may use where not given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub workers: Option<u64>,
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// In columns, for people
+    Table,
+    /// An object a line
+    Json,
+    /// With a header
+    Csv,
+}
+
+/// `pelton demo`
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// End by itself after so many seconds
+    #[arg(long)]
+    pub seconds: Option<u64>,
+    /// Events a second
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub rate: u64,
+    /// Threads that do the work; all that the process may use where not given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub workers: Option<u64>,
+}

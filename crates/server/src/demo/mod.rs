@@ -1,0 +1,180 @@
+//! `pelton demo`: the hottest auctions of each ten seconds of a generated stream, live.
+
+mod view;
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use pelton::arrow::array::{AsArray, RecordBatch};
+use pelton::arrow::datatypes::Int64Type;
+use pelton::arrow::datatypes::TimestampMillisecondType;
+use pelton::progress::Progress;
+use pelton::query::QueryControl;
+use pelton::{Query, Session};
+
+use crate::Failure;
+use crate::arguments::DemoArguments;
+use crate::print::{count, short};
+use crate::stop;
+
+/// Auctions shown of each window.
+const HOTTEST: usize = 10;
+
+/// How often the terminal view is drawn.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// How often a line is printed where there is no terminal.
+const LINE: Duration = Duration::from_secs(1);
+
+/// What the demo shows at one instant.
+pub(crate) struct Frame {
+    pub progress: Progress,
+    /// Rows read a second, over the last second or so.
+    pub rows_in_per_s: f64,
+    /// Rows of results a second since the start.
+    pub rows_out_per_s: f64,
+    pub newest: Option<Window>,
+}
+
+/// The hottest auctions of one closed window.
+#[derive(Clone, Default)]
+pub(crate) struct Window {
+    /// Milliseconds since 1970.
+    pub start_ms: i64,
+    /// Auction, bids, highest price in cents; most bids first.
+    pub auctions: Vec<(i64, i64, i64)>,
+}
+
+struct Demo {
+    query: Query,
+    control: QueryControl,
+    newest: Option<Window>,
+    started: Instant,
+    /// When rows were counted, and how many there were.
+    counted: (Instant, u64),
+    rows_in_per_s: f64,
+}
+
+/// Runs the demo until `q`, Ctrl-C or the end of its time.
+pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
+    stop::listen()?;
+    let session = Session::new();
+    if let Some(workers) = arguments.workers {
+        session.set("pelton.workers", &workers.to_string())?;
+    }
+    let query = session.sql(&script(arguments.rate))?;
+    let control = query.control();
+    stop::attend(Some(control.clone()));
+    let now = Instant::now();
+    let mut demo = Demo { query, control, newest: None, started: now, counted: (now, 0), rows_in_per_s: 0.0 };
+    let until = arguments.seconds.map(|seconds| now + Duration::from_secs(seconds));
+    if std::io::stdout().is_terminal() {
+        view::show(&mut demo, until)?
+    } else {
+        print_lines(&mut demo, until)?
+    }
+    demo.control.drain();
+    let summary = demo.query.wait()?;
+    print_summary(&summary);
+    Ok(())
+}
+
+fn script(rate: u64) -> String {
+    format!(
+        "CREATE TABLE bid (WATERMARK FOR dateTime AS dateTime)
+         WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows-per-second' = '{rate}', 'pace' = 'real-time', 'base-time' = 'now');
+         SELECT window_start, auction, COUNT(*) AS bids, MAX(price) AS highest
+         FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+         GROUP BY window_start, window_end, auction"
+    )
+}
+
+impl Demo {
+    /// Takes the results that are there, without waiting.
+    fn frame(&mut self) -> Result<Frame, Failure> {
+        while let Some(rows) = self.query.try_next_batch()? {
+            self.take(&rows);
+        }
+        let progress = self.control.progress();
+        let rows: u64 = progress.sources.iter().map(|source| source.rows).sum();
+        let (at, before) = self.counted;
+        if at.elapsed() >= Duration::from_millis(500) {
+            self.rows_in_per_s = (rows - before) as f64 / at.elapsed().as_secs_f64();
+            self.counted = (Instant::now(), rows);
+        }
+        let out: u64 = progress.sinks.iter().map(|sink| sink.rows).sum();
+        Ok(Frame {
+            rows_in_per_s: self.rows_in_per_s,
+            rows_out_per_s: out as f64 / self.started.elapsed().as_secs_f64(),
+            newest: self.newest.clone(),
+            progress,
+        })
+    }
+
+    fn take(&mut self, rows: &RecordBatch) {
+        let starts = rows.column(0).as_primitive::<TimestampMillisecondType>();
+        let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>();
+        for row in 0..rows.num_rows() {
+            let start_ms = starts.value(row);
+            let newest = self.newest.get_or_insert_with(Window::default);
+            if newest.start_ms != start_ms {
+                *newest = Window { start_ms, auctions: Vec::new() };
+            }
+            newest.auctions.push((numbers(1).value(row), numbers(2).value(row), numbers(3).value(row)));
+            newest.auctions.sort_unstable_by_key(|&(auction, bids, _)| (-bids, auction));
+            newest.auctions.truncate(HOTTEST);
+        }
+    }
+}
+
+fn is_over(demo: &Demo, until: Option<Instant>) -> bool {
+    stop::was_asked() || demo.control.has_ended() || until.is_some_and(|until| Instant::now() >= until)
+}
+
+fn print_lines(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
+    while !is_over(demo, until) {
+        std::thread::sleep(until.map_or(LINE, |until| until.saturating_duration_since(Instant::now()).min(LINE)));
+        let frame = demo.frame()?;
+        let hottest = frame.newest.as_ref().and_then(|window| window.auctions.first());
+        let hottest = hottest.map_or("no window has closed yet".to_owned(), |(auction, bids, _)| {
+            format!("hottest auction of the last window {auction} with {} bids", count(*bids as u64))
+        });
+        let pipeline = &frame.progress.pipelines[0];
+        println!(
+            "{:.1} s: {} events/s in, {} rows/s out, latency {}, {} at {:.2} ns a record; {hottest}",
+            frame.progress.elapsed.as_secs_f64(),
+            short(frame.rows_in_per_s),
+            short(frame.rows_out_per_s),
+            latency(&frame.progress),
+            pipeline.tier,
+            pipeline.nanos_per_row(),
+        );
+    }
+    Ok(())
+}
+
+/// End-to-end latency of the results so far: from reading the event that completed them to handing them out.
+pub(crate) fn latency(progress: &Progress) -> String {
+    let Some(sink) = progress.sinks.first().filter(|sink| !sink.latency_ns.is_empty()) else {
+        return "not known yet".to_owned();
+    };
+    let micros = |quantile| sink.latency_ns.value_at_quantile(quantile) as f64 / 1e3;
+    format!("p50 {:.0} µs, p99 {:.0} µs", micros(0.5), micros(0.99))
+}
+
+fn print_summary(summary: &Progress) {
+    let rows: u64 = summary.sources.iter().map(|source| source.rows).sum();
+    let seconds = summary.elapsed.as_secs_f64();
+    println!(
+        "{} events in {seconds:.1} s ({} a second), latency {}",
+        count(rows),
+        short(rows as f64 / seconds),
+        latency(summary)
+    );
+    for pipeline in &summary.pipelines {
+        println!("{}: {}, {:.2} ns a record", pipeline.name, pipeline.tier, pipeline.nanos_per_row());
+    }
+    for window in &summary.windows {
+        println!("{}: {} rows, {} late input rows", window.name, count(window.rows), count(window.late_rows));
+    }
+}

@@ -1,0 +1,97 @@
+//! The demo's terminal view.
+
+use std::time::Instant;
+
+use crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Paragraph, Row, Table};
+
+use super::{Demo, FRAME, Frame, is_over, latency};
+use crate::Failure;
+use crate::print::{count, short};
+
+/// Shows the demo until its end or `q`. The terminal is as it was afterwards, whatever happened.
+pub(super) fn show(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
+    let mut terminal = ratatui::try_init()?;
+    let result = (|| {
+        while !is_over(demo, until) && !asked_to_quit()? {
+            let frame = demo.frame()?;
+            terminal.draw(|area| draw(area, &frame))?;
+        }
+        Ok(())
+    })();
+    ratatui::restore();
+    result
+}
+
+/// Waits for one frame's time; whether `q`, Escape or Ctrl-C was pressed in it.
+fn asked_to_quit() -> Result<bool, Failure> {
+    if !event::poll(FRAME)? {
+        return Ok(false);
+    }
+    let Event::Key(key) = event::read()? else { return Ok(false) };
+    let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    Ok(control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
+}
+
+fn draw(area: &mut ratatui::Frame<'_>, frame: &Frame) {
+    let pipelines = frame.progress.pipelines.len() as u16;
+    let rows = [Constraint::Length(4), Constraint::Min(12), Constraint::Length(pipelines + 3), Constraint::Length(1)];
+    let [top, middle, bottom, help] = Layout::vertical(rows).areas(area.area());
+    area.render_widget(figures(frame), top);
+    area.render_widget(hottest(frame), middle);
+    area.render_widget(pipeline_table(frame), bottom);
+    area.render_widget(Line::from(" q ends the demo").dim(), help);
+}
+
+fn figures(frame: &Frame) -> Paragraph<'static> {
+    let rows: u64 = frame.progress.sources.iter().map(|source| source.rows).sum();
+    let first = format!(
+        " {} events/s in   {} rows/s out   {} events so far",
+        short(frame.rows_in_per_s),
+        short(frame.rows_out_per_s),
+        count(rows)
+    );
+    let second = format!(" end-to-end latency {}", latency(&frame.progress));
+    let title = format!(" Pelton · Nexmark bids · {:.0} s ", frame.progress.elapsed.as_secs_f64());
+    Paragraph::new(vec![Line::from(first).bold(), Line::from(second)]).block(Block::bordered().title(title))
+}
+
+fn hottest(frame: &Frame) -> BarChart<'static> {
+    let title = match &frame.newest {
+        None => " hottest auctions: the first window closes after ten seconds ".to_owned(),
+        Some(window) => {
+            let second_of_day = window.start_ms.div_euclid(1_000).rem_euclid(86_400);
+            let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
+            format!(
+                " hottest auctions of the ten seconds from {hour:02}:{minute:02}:{second:02} UTC: bids, highest price "
+            )
+        }
+    };
+    let auctions = frame.newest.iter().flat_map(|window| &window.auctions);
+    let bars = auctions.map(|&(auction, bids, highest)| {
+        let text = format!("{} bids, {}.{:02}", count(bids as u64), highest / 100, highest % 100);
+        Bar::default().value(bids as u64).text_value(text).label(Line::from(format!("auction {auction}")))
+    });
+    BarChart::default()
+        .block(Block::bordered().title(title))
+        .direction(ratatui::layout::Direction::Horizontal)
+        .bar_width(1)
+        .bar_gap(0)
+        .bar_style(Style::new().cyan())
+        .value_style(Style::new().black().on_cyan())
+        .data(BarGroup::default().bars(&bars.collect::<Vec<_>>()))
+}
+
+fn pipeline_table(frame: &Frame) -> Table<'static> {
+    let rows = frame.progress.pipelines.iter().map(|pipeline| {
+        let cost = format!("{:.2} ns", pipeline.nanos_per_row());
+        Row::new([pipeline.name.clone(), pipeline.tier.to_string(), cost, count(pipeline.rows)])
+    });
+    let widths = [Constraint::Fill(2), Constraint::Length(12), Constraint::Length(14), Constraint::Fill(1)];
+    Table::new(rows, widths)
+        .header(Row::new(["pipeline", "tier", "a record", "records"]).dim())
+        .block(Block::bordered().title(" pipelines "))
+}
