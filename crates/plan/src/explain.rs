@@ -1,6 +1,10 @@
 //! Plans as people read them: EXPLAIN prints these, and golden tests keep them.
 
-use std::fmt::{self, Display, Write};
+mod expression;
+
+mod portability;
+
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
@@ -13,6 +17,9 @@ use crate::pipeline::{
 };
 use crate::query::{Length, Planned};
 use crate::types::SqlType;
+
+pub use expression::expression;
+pub use portability::portability;
 
 /// The logical plans of all statements, each under where its rows go.
 pub fn logical_plans(planned: &Planned) -> String {
@@ -36,17 +43,6 @@ pub fn pipelines(program: &Program) -> String {
     // Writing to a string cannot fail.
     let _ = write_program(&mut text, program, "");
     text
-}
-
-/// An expression as SQL, without the column indices that only kernels need.
-pub fn expression(expression: &dyn PhysicalExpr) -> impl Display + '_ {
-    struct Sql<'a>(&'a dyn PhysicalExpr);
-    impl Display for Sql<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.0.fmt_sql(f)
-        }
-    }
-    Sql(expression)
 }
 
 fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Result {

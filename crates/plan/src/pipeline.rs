@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::Micros;
@@ -52,6 +53,8 @@ pub struct SourceUse {
     pub schema: SchemaRef,
     /// How rows are placed in time.
     pub time: TimeSource,
+    /// The rows themselves, in `schema`, where the query's text has them (`VALUES`, or SELECT without FROM); then there is no table.
+    pub rows: Option<RecordBatch>,
 }
 
 /// Where a stream's event time and watermark come from.

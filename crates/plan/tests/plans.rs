@@ -1,7 +1,7 @@
 //! Scripts and what they are planned to: `tests/plans/*.txt`.
 //!
-//! A file holds cases separated by lines of `====`: a script, a line `----`, and what EXPLAIN shows of the script's last
-//! statement, or the error. `BLESS=1 cargo test -p pelton-plan --test plans` rewrites what is expected.
+//! A file holds cases separated by lines of `====`: a script, a line `----`, and the pipelines of the script's last
+//! statement (for EXPLAIN also its logical plan and what is not portable), or the error. `BLESS=1 cargo test -p pelton-plan --test plans` rewrites what is expected.
 
 use std::path::Path;
 
@@ -40,6 +40,12 @@ fn try_plan(script: &str) -> Result<String, PlanError> {
                 catalog.add_table(Table::new(definition, delivered, bounded)?)?;
             }
             Statement::CreateView(view) => catalog.add_view(view)?,
+            Statement::Explain(statement) => {
+                let planned = plan_statements(&catalog, &[&statement])?;
+                let notes: Vec<String> =
+                    explain::portability(&planned).into_iter().map(|note| format!("not portable: {note}\n")).collect();
+                shown = explain::logical_plans(&planned) + &explain::pipelines(&planned.program) + &notes.concat();
+            }
             statement => {
                 let planned = plan_statements(&catalog, &[&statement])?;
                 shown = explain::pipelines(&planned.program);
@@ -50,10 +56,10 @@ fn try_plan(script: &str) -> Result<String, PlanError> {
 }
 
 fn check(path: &Path) {
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).unwrap().trim_end().to_string() + "\n";
     let mut rewritten = Vec::new();
     let mut failures = Vec::new();
-    for case in text.trim_end().split(CASE) {
+    for case in text.split(CASE) {
         let (script, expected) = case.split_once(EXPECTED).unwrap_or((case, ""));
         let actual = planned(script);
         if actual.trim_end() != expected.trim_end() {

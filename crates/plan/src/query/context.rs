@@ -47,7 +47,7 @@ pub(crate) struct Context<'a> {
 
 /// A table as DataFusion's planner sees it: its physical columns, a computed event time where it has one, and one column
 /// for each `PROCTIME()`. Other computed columns are a projection above it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct TableScanSource {
     /// The table.
     pub table: Arc<Table>,
@@ -84,16 +84,19 @@ impl<'a> Context<'a> {
         Context { catalog, relation_planners: [Arc::new(WindowFunctionPlanner)], view_depth: Cell::new(0) }
     }
 
-    /// The planner of statements. Names are taken as written: Flink's are case sensitive.
+    /// The planner of statements. Names are taken as written, and `0.5` is a DECIMAL, as in Flink.
     pub fn planner(&self) -> SqlToRel<'_, Context<'a>> {
-        let options = ParserOptions::new().with_enable_ident_normalization(false).with_collect_spans(true);
+        let options = ParserOptions::new()
+            .with_enable_ident_normalization(false)
+            .with_collect_spans(true)
+            .with_parse_float_as_decimal(true);
         SqlToRel::new_with_options(self, options)
     }
 
     /// The plan of a query.
     pub fn plan_query(&self, query: &Query) -> Result<LogicalPlan> {
         let mut query = query.clone();
-        name_apart(&mut query);
+        respell(&mut query);
         self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))
     }
 
@@ -189,34 +192,57 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Gives columns of a SELECT that are written alike names of their own, as Flink does: DataFusion wants them to differ.
-fn name_apart(query: &mut Query) {
-    struct Namer;
-    impl VisitorMut for Namer {
+/// Writes a query as DataFusion needs it. Columns of a SELECT that have no name or one that
+/// is taken get one, as in Flink;
+/// `1e3` is a DOUBLE.
+fn respell(query: &mut Query) {
+    struct Speller;
+    impl VisitorMut for Speller {
         type Break = ();
+
+        fn pre_visit_expr(&mut self, expression: &mut ast::Expr) -> ControlFlow<()> {
+            if let ast::Expr::Value(value) = expression
+                && let ast::Value::Number(text, _) = &value.value
+                && text.contains(['e', 'E'])
+            {
+                let text = ast::Value::SingleQuotedString(text.clone()).with_span(value.span);
+                *expression = ast::Expr::Cast {
+                    kind: ast::CastKind::Cast,
+                    expr: Box::new(ast::Expr::Value(text)),
+                    data_type: ast::DataType::DoublePrecision,
+                    array: false,
+                    format: None,
+                };
+            }
+            ControlFlow::Continue(())
+        }
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
             let mut written: Vec<String> = Vec::new();
-            for item in &mut select.projection {
+            for (position, item) in select.projection.iter_mut().enumerate() {
                 let SelectItem::UnnamedExpr(expression) = item else { continue };
-                let text = expression.to_string();
-                let before = written.iter().filter(|other| **other == text).count();
-                written.push(text);
-                if before == 0 {
-                    continue;
-                }
-                let name = match expression {
-                    ast::Expr::Identifier(name) => name.value.as_str(),
-                    ast::Expr::CompoundIdentifier(names) => names.last().map_or("", |name| name.value.as_str()),
-                    _ => "EXPR$",
+                let column = match expression {
+                    ast::Expr::Identifier(name) => Some(&*name),
+                    ast::Expr::CompoundIdentifier(names) => names.last(),
+                    _ => None,
                 };
-                let alias = Ident::new(format!("{name}{}", before - 1));
+                let alias = match column {
+                    None => Ident::new(format!("EXPR${position}")),
+                    Some(name) => {
+                        let before = written.iter().filter(|other| **other == name.value).count();
+                        written.push(name.value.clone());
+                        if before == 0 {
+                            continue;
+                        }
+                        Ident::new(format!("{}{}", name.value, before - 1))
+                    }
+                };
                 *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
             }
             ControlFlow::Continue(())
         }
     }
-    let _ = query.visit(&mut Namer);
+    let _ = query.visit(&mut Speller);
 }
 
 /// A field with its type as SQL sees it: a dictionary of strings is a string.

@@ -13,7 +13,7 @@ use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use pelton_data::Micros;
 use pelton_data::column::logical_type;
 
-use super::context::TableScanSource;
+use super::source::SourceDraft;
 use super::window::{WINDOW_COLUMNS, window_fields};
 use crate::pipeline::{OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::types::SqlType;
@@ -34,15 +34,6 @@ pub(super) struct Draft {
     pub outputs: Vec<OutputDraft>,
     /// Aggregations lowered, so that equal ones are computed once.
     pub aggregates: Vec<(LogicalPlan, Relation)>,
-}
-
-/// A table that pipelines read.
-pub(super) struct SourceDraft {
-    pub scan: Arc<TableScanSource>,
-    /// Physical columns as the connector delivers them, then a computed event time, then processing time.
-    pub fields: Vec<FieldRef>,
-    /// The name of the processing-time column, where the table has one.
-    pub processing_time: Option<String>,
 }
 
 /// A bounded relation that rows are looked up in.
@@ -120,17 +111,6 @@ pub(super) struct OutputDraft {
 }
 
 impl Draft {
-    /// The stream of a table, one for all of its readers.
-    pub fn source(&mut self, scan: &TableScanSource) -> StreamRef {
-        let name = &scan.table.definition.name;
-        let known = self.sources.iter().position(|source| source.scan.table.definition.name == *name);
-        let index = known.unwrap_or_else(|| {
-            self.sources.push(SourceDraft::new(scan));
-            self.sources.len() - 1
-        });
-        StreamRef::Source(index)
-    }
-
     /// Fields of a stream's columns. Streams of pipelines end in outputs, so none is read again.
     pub fn fields(&self, stream: StreamRef) -> Vec<FieldRef> {
         match stream {
@@ -147,7 +127,7 @@ impl Draft {
 
     fn is_stream_bounded(&self, stream: StreamRef) -> bool {
         match stream {
-            StreamRef::Source(index) => self.sources[index].scan.table.bounded,
+            StreamRef::Source(index) => self.sources[index].is_bounded(),
             StreamRef::Window(window) => {
                 let mut feeding = self.pipelines.iter().filter(
                     |pipeline| matches!(pipeline.target, TargetDraft::Window { window: fed, .. } if fed == window),
@@ -168,22 +148,6 @@ impl Draft {
         }
         let index = window.schema.index_of(&column.name).ok()?;
         Some((window.window, &window.columns[index]))
-    }
-}
-
-impl SourceDraft {
-    fn new(scan: &TableScanSource) -> SourceDraft {
-        let physical = scan.table.physical.fields();
-        let mut fields = physical.to_vec();
-        let added = scan.schema.fields().iter().skip(physical.len());
-        fields.extend(added.cloned());
-        let processing_time = scan.table.definition.processing_time_columns().next().map(str::to_string);
-        let scan = TableScanSource {
-            table: scan.table.clone(),
-            schema: scan.schema.clone(),
-            computed_time: scan.computed_time.clone(),
-        };
-        SourceDraft { scan: Arc::new(scan), fields, processing_time }
     }
 }
 

@@ -10,16 +10,10 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 
-use super::context::external;
-use super::draft::{
-    Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, SourceDraft, StepDraft, TargetDraft, cast_to, column,
-};
+use super::draft::{Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
 use super::join::lookup_qualifier;
 use super::prune::prune_windows;
-use crate::error::PlanError;
-use crate::pipeline::{
-    LookupTable, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource,
-};
+use crate::pipeline::{LookupTable, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target};
 
 /// Column names that expressions use, by where they come from.
 #[derive(Default)]
@@ -38,7 +32,7 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
         .sources
         .iter()
         .enumerate()
-        .map(|(index, source)| bind_source(source, &usage.sources[index], &usage.times[index]))
+        .map(|(index, source)| source.bind(&usage.sources[index], &usage.times[index]))
         .collect::<Result<_>>()?;
     let Draft { lookups, pipelines, mut windows, outputs, .. } = draft;
     let mut bound_lookups = Vec::new();
@@ -131,67 +125,6 @@ impl PipelineDraft {
         }
         expressions
     }
-}
-
-fn bind_source(source: &SourceDraft, used: &BTreeSet<String>, times: &BTreeSet<String>) -> Result<SourceUse> {
-    let table = &source.scan.table;
-    let definition = &table.definition;
-    let is_processing = |name: &String| definition.processing_time_columns().any(|column| column == name);
-    let uses_processing = used.iter().any(is_processing);
-    let event = definition.watermark.as_ref().filter(|watermark| times.contains(&watermark.column));
-    let uses_computed_time =
-        definition.watermark.as_ref().is_some_and(|w| source.scan.computed_time.is_some() && used.contains(&w.column));
-    if uses_processing && event.is_some() {
-        let construct = format!("event time and processing time of table {} in one query", definition.name);
-        let hint = "cut all windows by one of the two, or declare the table twice";
-        return Err(external(PlanError::unsupported(None, construct, hint)));
-    }
-    let mut used = used.clone();
-    let computed_time = source.scan.computed_time.as_ref().filter(|_| uses_computed_time || event.is_some());
-    if let Some(expression) = computed_time {
-        used.extend(expression.column_refs().into_iter().map(|column| column.name.clone()));
-    }
-    let physical = table.physical.fields();
-    let mut columns: Vec<usize> = (0..physical.len()).filter(|index| used.contains(physical[*index].name())).collect();
-    if columns.is_empty() {
-        // Rows are counted by a column's length: the narrowest will do.
-        columns.extend(
-            (0..physical.len()).min_by_key(|index| physical[*index].data_type().primitive_width().unwrap_or(16)),
-        );
-    }
-    let mut fields: Vec<FieldRef> = columns.iter().map(|index| physical[*index].clone()).collect();
-    let scope = scope_of(&fields, &[])?;
-    let mut time = TimeSource::None;
-    let mut computed = None;
-    if let Some(expression) = computed_time {
-        let watermark = definition.watermark.as_ref().expect("a computed event time has a watermark");
-        computed = Some(physical_expression(&qualify(expression.clone())?, &scope)?);
-        let field = source.fields.iter().find(|field| *field.name() == watermark.column);
-        fields.push(field.expect("a computed event time is a column of the scan").clone());
-    }
-    if let Some(watermark) = event {
-        let column = fields.iter().position(|field| *field.name() == watermark.column).expect("windows use it");
-        time = TimeSource::Event { column, delay: watermark.delay };
-    } else if uses_processing {
-        time = TimeSource::Processing { column: fields.len() };
-        let name = source.processing_time.as_ref().expect("a processing-time column is used");
-        let field = source.fields.iter().find(|field| field.name() == name);
-        fields.push(field.expect("processing time is a column of the scan").clone());
-    }
-    let schema = Arc::new(Schema::new(fields));
-    Ok(SourceUse { table: definition.name.clone(), columns, computed_time: computed, schema, time })
-}
-
-/// Names columns of a table as columns of a stream.
-fn qualify(expression: Expr) -> Result<Expr> {
-    use datafusion_common::tree_node::{Transformed, TreeNode};
-    let qualified = expression.transform_up(|node| {
-        Ok(match node {
-            Expr::Column(unqualified) => Transformed::yes(column(INPUT, &unqualified.name)),
-            other => Transformed::no(other),
-        })
-    })?;
-    Ok(qualified.data)
 }
 
 /// A lookup whose columns have indices.
@@ -346,7 +279,7 @@ impl BoundLookup {
     }
 }
 
-fn scope_of(input: &[FieldRef], looked_up: &[(String, Vec<FieldRef>)]) -> Result<DFSchema> {
+pub(super) fn scope_of(input: &[FieldRef], looked_up: &[(String, Vec<FieldRef>)]) -> Result<DFSchema> {
     let qualified = |qualifier: &str, field: &FieldRef| (Some(TableReference::bare(qualifier)), field.clone());
     let mut fields: Vec<_> = input.iter().map(|field| qualified(INPUT, field)).collect();
     for (qualifier, added) in looked_up {
@@ -355,6 +288,6 @@ fn scope_of(input: &[FieldRef], looked_up: &[(String, Vec<FieldRef>)]) -> Result
     DFSchema::new_with_metadata(fields, Default::default())
 }
 
-fn physical_expression(expression: &Expr, scope: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+pub(super) fn physical_expression(expression: &Expr, scope: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     create_physical_expr(expression, scope, &ExecutionProps::new(), &PhysicalPlanningContext::default())
 }

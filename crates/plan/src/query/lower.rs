@@ -35,7 +35,7 @@ impl Lowering<'_> {
         match plan {
             LogicalPlan::TableScan(scan) => {
                 let source = scan.source.downcast_ref::<TableScanSource>().expect("tables come from the catalogue");
-                let input = self.draft.source(source);
+                let input = self.draft.table_source(source);
                 Ok(Relation { branches: vec![Branch::new(input, self.draft.fields(input))?] })
             }
             LogicalPlan::Projection(Projection { expr, input, .. }) => {
@@ -62,10 +62,8 @@ impl Lowering<'_> {
                 let node = TumbleNode::of(plan).expect("windows are the only extension");
                 self.tumble(node)
             }
-            LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => {
-                let hint = "read a table: SELECT … FROM t, or INSERT INTO sink SELECT … FROM t";
-                Err(external(PlanError::unsupported(self.landmarks.query, "a query that reads no table", hint)))
-            }
+            LogicalPlan::Values(values) => self.values(values),
+            LogicalPlan::EmptyRelation(empty) => self.one_row(empty.produce_one_row),
             other => {
                 let construct = other.display().to_string();
                 let construct = construct.split([':', '(']).next().unwrap_or_default();

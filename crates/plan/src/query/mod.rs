@@ -2,7 +2,7 @@
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
 //! catalogue (`context`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! to agree (`optimize`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `lower`,
+//! to agree (`optimize`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `join`). An insert fits the columns to its table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
 
@@ -17,6 +17,8 @@ mod time_attribute;
 mod optimize;
 
 mod draft;
+
+mod source;
 
 mod lower;
 
@@ -115,13 +117,13 @@ fn lower_query(
     let mut lowering = Lowering { draft: std::mem::take(draft), landmarks: &landmarks };
     let result = (|| {
         let plan = optimize::coerce(context.plan_query(query)?)?;
-        let prepared = optimize::prepare_joins(plan.clone())?;
+        let prepared = optimize::prepare_joins(plan)?;
         let relation = lowering.relation(&prepared)?;
         match table {
-            Some((insert, table)) => lowering.insert(relation, &plan, insert, table, query)?,
-            None => lowering.emit(relation, &plan)?,
+            Some((insert, table)) => lowering.insert(relation, &prepared, insert, table, query)?,
+            None => lowering.emit(relation, &prepared)?,
         }
-        Ok(plan)
+        Ok(prepared)
     })();
     *draft = lowering.draft;
     let plan = result.map_err(|error| diagnose::diagnose(error, &landmarks))?;

@@ -1,0 +1,154 @@
+//! Expressions as SQL.
+
+use std::fmt::{self, Display};
+
+use arrow::datatypes::DataType;
+use arrow::util::display::array_value_to_string;
+use datafusion_common::ScalarValue;
+use datafusion_physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
+    NotExpr, TryCastExpr,
+};
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use crate::types::SqlType;
+
+/// An expression as SQL, with columns by name.
+pub fn expression(expression: &dyn PhysicalExpr) -> impl Display + '_ {
+    Sql { expression, context: 0 }
+}
+
+/// How tightly NOT, IS NULL, LIKE and IN bind: as comparisons do.
+const PREDICATE: u8 = 20;
+
+/// How tightly a minus sign binds.
+const SIGN: u8 = 60;
+
+struct Sql<'a> {
+    expression: &'a dyn PhysicalExpr,
+    /// How tightly the surrounding expression binds: what binds less is put in parentheses.
+    context: u8,
+}
+
+impl Display for Sql<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = binding(self.expression);
+        if own < self.context {
+            f.write_str("(")?;
+            write_expression(f, self.expression)?;
+            return f.write_str(")");
+        }
+        write_expression(f, self.expression)
+    }
+}
+
+fn binding(expression: &dyn PhysicalExpr) -> u8 {
+    if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
+        return binary.op().precedence();
+    }
+    let is_predicate = expression.is::<NotExpr>()
+        || expression.is::<IsNullExpr>()
+        || expression.is::<IsNotNullExpr>()
+        || expression.is::<LikeExpr>()
+        || expression.is::<InListExpr>();
+    match is_predicate {
+        true => PREDICATE,
+        false if expression.is::<NegativeExpr>() => SIGN,
+        false => u8::MAX,
+    }
+}
+
+fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -> fmt::Result {
+    let within = |expression: &'_ dyn PhysicalExpr, context: u8| Sql { expression, context }.to_string();
+    if let Some(column) = expression.downcast_ref::<Column>() {
+        return f.write_str(column.name());
+    }
+    if let Some(literal) = expression.downcast_ref::<Literal>() {
+        return write_literal(f, literal.value());
+    }
+    if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
+        let own = binary.op().precedence();
+        let left = within(binary.left().as_ref(), own);
+        return write!(f, "{left} {} {}", binary.op(), within(binary.right().as_ref(), own + 1));
+    }
+    if let Some(cast) = expression.downcast_ref::<CastExpr>() {
+        return write!(f, "CAST({} AS {})", within(cast.expr().as_ref(), 0), type_name(cast.cast_type()));
+    }
+    if let Some(cast) = expression.downcast_ref::<TryCastExpr>() {
+        return write!(f, "TRY_CAST({} AS {})", within(cast.expr().as_ref(), 0), type_name(cast.cast_type()));
+    }
+    if let Some(is_null) = expression.downcast_ref::<IsNullExpr>() {
+        return write!(f, "{} IS NULL", within(is_null.arg().as_ref(), PREDICATE + 1));
+    }
+    if let Some(is_not_null) = expression.downcast_ref::<IsNotNullExpr>() {
+        return write!(f, "{} IS NOT NULL", within(is_not_null.arg().as_ref(), PREDICATE + 1));
+    }
+    if let Some(not) = expression.downcast_ref::<NotExpr>() {
+        return write!(f, "NOT {}", within(not.arg().as_ref(), PREDICATE + 1));
+    }
+    if let Some(negative) = expression.downcast_ref::<NegativeExpr>() {
+        return write!(f, "-{}", within(negative.arg().as_ref(), SIGN + 1));
+    }
+    if let Some(like) = expression.downcast_ref::<LikeExpr>() {
+        let negated = if like.negated() { "NOT " } else { "" };
+        let operator = if like.case_insensitive() { "ILIKE" } else { "LIKE" };
+        let (text, pattern) =
+            (within(like.expr().as_ref(), PREDICATE + 1), within(like.pattern().as_ref(), PREDICATE + 1));
+        return write!(f, "{text} {negated}{operator} {pattern}");
+    }
+    if let Some(list) = expression.downcast_ref::<InListExpr>() {
+        let negated = if list.negated() { "NOT " } else { "" };
+        let values: Vec<String> = list.list().iter().map(|value| within(value.as_ref(), 0)).collect();
+        return write!(f, "{} {negated}IN ({})", within(list.expr().as_ref(), PREDICATE + 1), values.join(", "));
+    }
+    if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
+        let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
+        return write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "));
+    }
+    match expression.downcast_ref::<CaseExpr>() {
+        Some(case) => write_case(f, case),
+        None => expression.fmt_sql(f),
+    }
+}
+
+fn write_case(f: &mut fmt::Formatter<'_>, case: &CaseExpr) -> fmt::Result {
+    f.write_str("CASE")?;
+    if let Some(value) = case.expr() {
+        write!(f, " {}", expression(value.as_ref()))?;
+    }
+    for (when, then) in case.when_then_expr() {
+        write!(f, " WHEN {} THEN {}", expression(when.as_ref()), expression(then.as_ref()))?;
+    }
+    if let Some(otherwise) = case.else_expr() {
+        write!(f, " ELSE {}", expression(otherwise.as_ref()))?;
+    }
+    f.write_str(" END")
+}
+
+fn write_literal(f: &mut fmt::Formatter<'_>, value: &ScalarValue) -> fmt::Result {
+    if value.is_null() {
+        return f.write_str("NULL");
+    }
+    if let ScalarValue::Dictionary(_, value) = value {
+        return write_literal(f, value);
+    }
+    let array = value.to_array().map_err(|_| fmt::Error)?;
+    let text = array_value_to_string(&array, 0).map_err(|_| fmt::Error)?;
+    let prefix = match value.data_type() {
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "",
+        DataType::Date32 => "DATE ",
+        DataType::Timestamp(_, None) => "TIMESTAMP ",
+        DataType::Timestamp(_, Some(_)) => "TIMESTAMP_LTZ ",
+        DataType::Interval(_) => "INTERVAL ",
+        _ => return f.write_str(&text),
+    };
+    let text = if prefix.is_empty() { text } else { text.replace('T', " ") };
+    write!(f, "{prefix}'{}'", text.replace('\'', "''"))
+}
+
+fn type_name(data_type: &DataType) -> String {
+    match SqlType::from_arrow(data_type) {
+        Some(sql_type) => sql_type.to_string(),
+        None => data_type.to_string(),
+    }
+}

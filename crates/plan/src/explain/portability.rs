@@ -1,0 +1,116 @@
+//! What of a statement means something else, or nothing, to Flink.
+
+use std::collections::BTreeSet;
+
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
+
+use crate::pipeline::{Program, Window};
+use crate::query::Planned;
+use crate::types::SqlType;
+
+/// DataFusion's functions that Flink does not have, as far as no function of Flink is respelt to them.
+const NOT_IN_FLINK: [&str; 25] = [
+    "arrow_cast",
+    "arrow_typeof",
+    "bit_length",
+    "cbrt",
+    "date_bin",
+    "factorial",
+    "find_in_set",
+    "gcd",
+    "isnan",
+    "iszero",
+    "lcm",
+    "levenshtein",
+    "make_date",
+    "make_time",
+    "nanvl",
+    "nvl2",
+    "octet_length",
+    "regexp_like",
+    "regexp_match",
+    "strpos",
+    "substr_index",
+    "to_char",
+    "to_hex",
+    "to_local_time",
+    "union_extract",
+];
+
+/// One line for each thing that is not portable to Flink; none where the statement is.
+pub fn portability(planned: &Planned) -> Vec<String> {
+    let mut notes = BTreeSet::new();
+    for (_, plan) in &planned.logical {
+        // The plan is well-formed: the walk visits its nodes and fails at none.
+        let _ = plan.apply(|node| {
+            note_plan(node, &mut notes);
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+    note_program(&planned.program, &mut notes);
+    notes.into_iter().collect()
+}
+
+fn note_program(program: &Program, notes: &mut BTreeSet<String>) {
+    if program.windows.iter().any(|window| window.window == Window::Global) {
+        notes.insert(
+            "grouping without a window gives one result when the bounded input has ended; \
+             in Flink's streaming mode it gives a changing result, and the same in its batch mode"
+                .to_string(),
+        );
+    }
+    for lookup in &program.lookups {
+        let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
+        notes.insert(format!(
+            "the join with {} loads it once, when the query starts; Flink keeps both sides of such a join in state",
+            tables.join(", ")
+        ));
+    }
+}
+
+fn note_plan(node: &LogicalPlan, notes: &mut BTreeSet<String>) {
+    if let LogicalPlan::Aggregate(aggregate) = node {
+        for expression in &aggregate.aggr_expr {
+            note_aggregate(expression, &aggregate.input, notes);
+        }
+    }
+    for expression in node.expressions() {
+        let _ = expression.apply(|part| {
+            if let Expr::ScalarFunction(call) = part
+                && NOT_IN_FLINK.contains(&call.func.name())
+            {
+                notes.insert(format!("Flink has no function {}", call.func.name().to_uppercase()));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+}
+
+fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<String>) {
+    let Expr::AggregateFunction(call) = expression.clone().unalias_nested().data else { return };
+    let Some(mut argument) = call.params.args.first() else { return };
+    if let Expr::Cast(cast) = argument {
+        argument = &cast.expr;
+    }
+    let Ok(data_type) = argument.get_type(input.schema()) else { return };
+    let Some(sql_type) = SqlType::from_arrow(&data_type) else { return };
+    let (here, in_flink) = match (call.func.name(), &data_type) {
+        ("avg", DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) => {
+            ("DOUBLE".to_string(), sql_type.to_string())
+        }
+        ("sum", DataType::Int8 | DataType::Int16 | DataType::Int32) => ("BIGINT".to_string(), sql_type.to_string()),
+        ("sum" | "avg", DataType::Float32) => ("DOUBLE".to_string(), sql_type.to_string()),
+        ("sum", DataType::Decimal128(precision, scale)) => {
+            (format!("DECIMAL({}, {scale})", (precision + 10).min(38)), format!("DECIMAL(38, {scale})"))
+        }
+        ("avg", DataType::Decimal128(precision, scale)) => (
+            format!("DECIMAL({}, {})", (precision + 4).min(38), (scale + 4).min(38)),
+            format!("DECIMAL(38, {})", (*scale).max(6)),
+        ),
+        _ => return,
+    };
+    let function = call.func.name().to_uppercase();
+    notes.insert(format!("{function} of {sql_type} is {here}; in Flink it is {in_flink}"));
+}
