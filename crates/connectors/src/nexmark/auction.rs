@@ -1,5 +1,6 @@
 //! Auctions.
 
+use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -107,6 +108,7 @@ impl Auctions {
         let draw = self.seller.at(e);
         let last = world.timeline.last_person(e);
         let hot = last / HOT_GROUP * HOT_GROUP;
-        FIRST_ID + if draw.below(world.ratios.hot_sellers) > 0 { hot } else { world.ratios.active_person(draw, last) }
+        let cold = world.ratios.active_person(draw, last);
+        FIRST_ID + select_unpredictable(draw.below(world.ratios.hot_sellers) > 0, hot, cold)
     }
 }

@@ -1,5 +1,6 @@
 //! Bids.
 
+use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -69,7 +70,7 @@ impl Bids {
         let hot = last / HOT_GROUP * HOT_GROUP;
         let oldest = last.saturating_sub(u64::from(world.ratios.in_flight_auctions));
         let cold = oldest + u64::from(draw.low_below((last - oldest) as u32 + 1 + LEAD));
-        FIRST_ID + if draw.below(world.ratios.hot_auctions) > 0 { hot } else { cold }
+        FIRST_ID + select_unpredictable(draw.below(world.ratios.hot_auctions) > 0, hot, cold)
     }
 
     /// Three quarters of the bids come from the second of the newest hundred people: the first is the hot seller.
@@ -78,7 +79,8 @@ impl Bids {
         let draw = self.bidder.at(e);
         let last = world.timeline.last_person(e);
         let hot = last / HOT_GROUP * HOT_GROUP + 1;
-        FIRST_ID + if draw.below(world.ratios.hot_bidders) > 0 { hot } else { world.ratios.active_person(draw, last) }
+        let cold = world.ratios.active_person(draw, last);
+        FIRST_ID + select_unpredictable(draw.below(world.ratios.hot_bidders) > 0, hot, cold)
     }
 }
 
@@ -88,5 +90,5 @@ fn channel(draw: Draw) -> u32 {
     let hot_channels = CHANNELS_HOT.len() as u32;
     // Two hot or cold choices for each hot channel: the choice and, where it is a hot one, which.
     let choice = draw.below(2 * hot_channels);
-    if choice < hot_channels { choice } else { hot_channels + draw.low_below(CHANNELS) }
+    select_unpredictable(choice < hot_channels, choice, hot_channels + draw.low_below(CHANNELS))
 }

@@ -4,6 +4,7 @@ use crate::random::Draw;
 
 /// Distinct values of ten bits.
 const STEPS: usize = 1 << 10;
+const STEP_MASK: u32 = STEPS as u32 - 1;
 
 /// Decades that prices span.
 const DECADES: f64 = 6.0;
@@ -28,9 +29,10 @@ impl Prices {
     /// The price of a draw, in cents. Uses the high 30 bits.
     #[inline(always)]
     pub(super) fn at(&self, draw: Draw) -> i64 {
-        let bits = (draw.0 >> 34) as usize;
-        let rest = (bits % STEPS) as f64 * (DECADES * std::f64::consts::LN_10 / (1u64 << 30) as f64);
-        let power = self.coarse[bits >> 20 & (STEPS - 1)] * self.fine[bits >> 10 & (STEPS - 1)];
+        let bits = (draw.0 >> 34) as u32;
+        let last = (bits & STEP_MASK) as i32;
+        let rest = f64::from(last) * (DECADES * std::f64::consts::LN_10 / (1u64 << 30) as f64);
+        let power = self.coarse[(bits >> 20 & STEP_MASK) as usize] * self.fine[(bits >> 10 & STEP_MASK) as usize];
         round(100.0 * power * (1.0 + rest + 0.5 * rest * rest))
     }
 }
