@@ -108,6 +108,12 @@ impl InputFile {
         }
     }
 
+    /// Stands for a file of `size` bytes that is not there.
+    #[cfg(test)]
+    pub(super) fn for_test(size: usize) -> InputFile {
+        InputFile { path: PathBuf::new(), place: "FILE".into(), size: size as u64, modified_millis: 0 }
+    }
+
     /// The values of those columns of `shape` that are about the file, as arrays of one row.
     pub(super) fn constants(&self, shape: &RowShape) -> Vec<ArrayRef> {
         let constant = |origin: &Origin| -> Option<ArrayRef> {
