@@ -1,4 +1,12 @@
 //! Pipeline to kernel: SIMD selection, Cranelift lowering, interpretation.
+//!
+//! A pipeline of the plan comes in, and a kernel goes out that the runtime calls for each block. There are two ways to
+//! make one. The interpreter is ready at once: DataFusion evaluates expressions, precompiled loops do the rest. The
+//! compiler takes a millisecond more: each step becomes a loop of machine code. Both change the same tables in the same
+//! way, so that one can take over from the other between two blocks.
+//!
+//! In reading order: [`interpret`](mod@interpret); [`lower`] (expressions and loops as machine code), `code_memory`,
+//! `kernel` (what calls the loops), [`describe`](mod@describe) (a kernel in words); [`read_out`](mod@read_out) (closed windows to rows).
 
 pub mod error;
 
@@ -6,8 +14,18 @@ pub mod select;
 
 pub mod interpret;
 
+pub mod lower;
+
+mod code_memory;
+
+mod kernel;
+
+pub mod describe;
+
 pub mod read_out;
 
+pub use describe::{KernelDescription, describe};
 pub use error::CompileError;
 pub use interpret::interpret;
+pub use lower::{Compiled, compile};
 pub use read_out::{entry_layout, read_out};

@@ -28,12 +28,14 @@ pub struct OutputPointer {
 #[repr(C)]
 #[derive(Debug)]
 pub struct CallFrame {
-    /// The block's columns, in block order, then those computed outside (by DataFusion), then those of looked-up tables.
+    /// The block's columns in block order, then those of looked-up tables, both by row; then those computed outside (by
+    /// DataFusion), by position.
     pub columns: *const ColumnPointer,
     /// Row numbers to visit, ascending, or null to visit `first..first + count`.
     pub selection: *const u32,
-    /// For pipelines with a lookup: for each visited position the row of the looked-up table; null without one.
-    pub lookup_rows: *const u32,
+    /// One pointer for each lookup before this function: for each visited position the row of the looked-up table, or
+    /// `u32::MAX` where there was no match.
+    pub lookup_rows: *const *const u32,
     /// First row where there is no selection.
     pub first: u64,
     /// How many positions to visit.
@@ -54,7 +56,7 @@ pub struct CallFrame {
     pub dense_present: *mut u8,
     /// Where output columns go.
     pub outputs: *const OutputPointer,
-    /// Where a predicate's survivors go: row numbers, at most `count`.
+    /// Where a predicate's survivors go: at most `count` row numbers, or positions once there was a lookup.
     pub survivors: *mut u32,
     /// How many survivors were written.
     pub survivor_count: u64,
@@ -68,6 +70,6 @@ pub enum Status {
     Done = 0,
     /// The key at `position` lies outside the dense table: widen it, or change to hashing, and call again.
     KeyOutOfRange = 1,
-    /// The expression at `position` has no value (division by zero): the interpreter says which.
+    /// An expression at `position` has no value (division by zero): evaluating it outside says which and why.
     RowFailed = 2,
 }

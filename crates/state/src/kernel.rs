@@ -98,8 +98,10 @@ pub struct Scratch {
     pub mask: Vec<u64>,
     /// For each selected position, the hash of its key.
     pub hashes: Vec<u64>,
-    /// For each selected position, its key: eight bytes for integer keys, the packed width for others.
+    /// For each selected position, its packed key.
     pub keys: Vec<u8>,
+    /// For each selected position, its key as a table's integer key.
+    pub integers: Vec<i64>,
     /// For each selected position, where its entry is, in units of eight bytes from entry 0.
     pub entries: Vec<u32>,
     /// Room for whatever else a kernel needs, such as output columns before they are Arrow buffers.

@@ -103,6 +103,12 @@ impl Expression {
     }
 }
 
+impl std::fmt::Display for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", fmt_sql(self.planned.as_ref()))
+    }
+}
+
 /// The expression over a batch that holds only `columns`.
 fn renumber(expression: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<Arc<dyn PhysicalExpr>> {
     let renumbered = expression.clone().transform_down(|node| {
@@ -137,7 +143,7 @@ fn evaluate_left_first(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Re
 }
 
 /// Whether the expression may have no value for some row.
-fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
+pub(crate) fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     let mut fails = false;
     expression.apply(|node| {
         fails = node_can_fail(node, schema)?;

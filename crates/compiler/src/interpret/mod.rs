@@ -85,7 +85,7 @@ impl PipelineColumns {
 }
 
 /// A key: strings are views, or codes of views.
-fn key_expression(planned: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Expression, CompileError> {
+pub(crate) fn key_expression(planned: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Expression, CompileError> {
     let expression = Expression::new(planned, schema, None)?;
     let is_coded = matches!(expression.data_type(), DataType::Dictionary(_, value) if **value == DataType::Utf8View);
     match logical_type(expression.data_type()) {

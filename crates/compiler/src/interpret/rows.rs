@@ -55,6 +55,24 @@ impl<'a> Rows<'a> {
         Rows { block, origins, selected, matches: Vec::new(), gathered: vec![None; origins.len()] }
     }
 
+    /// The rows `range` of a block, before any lookup.
+    pub(crate) fn of_range(block: &'a Block, origins: &'a [Origin], range: std::ops::Range<usize>) -> Rows<'a> {
+        let selected = Selected::Range { first: range.start, end: range.end };
+        Rows { block, origins, selected, matches: Vec::new(), gathered: vec![None; origins.len()] }
+    }
+
+    /// Rows of a block in a given order; `matches` has for each lookup done its table and the row that each found there,
+    /// `u32::MAX` for none.
+    pub(crate) fn of_list(
+        block: &'a Block,
+        origins: &'a [Origin],
+        rows: Vec<u32>,
+        matches: Vec<(Arc<JoinIndex>, Vec<u32>)>,
+    ) -> Rows<'a> {
+        let matches = matches.into_iter().map(|(table, rows)| (table, matched_rows(rows))).collect();
+        Rows { block, origins, selected: Selected::Rows(rows.into()), matches, gathered: vec![None; origins.len()] }
+    }
+
     /// How many.
     pub(crate) fn len(&self) -> usize {
         match &self.selected {
@@ -126,10 +144,15 @@ impl<'a> Rows<'a> {
             *earlier = gather(earlier, &positions).as_primitive::<UInt32Type>().clone();
         }
         self.selected = Selected::Rows(rows);
-        let matched = BooleanBuffer::collect_bool(matches.len(), |index| matches[index] != u32::MAX);
-        let nulls = (matched.count_set_bits() < matches.len()).then(|| matched.into());
-        self.matches.push((table, UInt32Array::new(matches.into(), nulls)));
+        self.matches.push((table, matched_rows(matches)));
     }
+}
+
+/// Row numbers, NULL instead of `u32::MAX`.
+fn matched_rows(rows: Vec<u32>) -> UInt32Array {
+    let matched = BooleanBuffer::collect_bool(rows.len(), |index| rows[index] != u32::MAX);
+    let nulls = (matched.count_set_bits() < rows.len()).then(|| matched.into());
+    UInt32Array::new(rows.into(), nulls)
 }
 
 fn gather(values: &dyn Array, rows: &UInt32Array) -> ArrayRef {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion_common::ScalarValue;
-use pelton_compiler::interpret;
+use pelton_compiler::{compile, interpret};
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::KernelError;
 use proptest::prelude::*;
@@ -91,6 +91,9 @@ fn check(choices: &[u32]) {
         query.tables.iter().map(|(rows, keys)| Arc::new(JoinIndex::new(rows.clone(), keys))).collect();
     let interpreted = interpret(&query.program, 0, &lookups).unwrap();
     compare("interpreted", &query, &expected, run.outcome(&query, [&interpreted, &interpreted]));
+    let compiled = compile(&query.program, 0, &lookups).unwrap().kernel;
+    compare("compiled", &query, &expected, run.outcome(&query, [&compiled, &compiled]));
+    compare("mixed", &query, &expected, run.outcome(&query, [&interpreted, &compiled]));
 }
 
 fn compare(how: &str, query: &Query, expected: &Outcome, actual: Result<Vec<RecordBatch>, KernelError>) {

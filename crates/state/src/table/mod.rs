@@ -161,6 +161,11 @@ impl Table {
         integer_groups(&mut self.groups).prepare(layout, minimum, maximum, rows)
     }
 
+    /// The smallest and largest integer key that the table was prepared for since it was empty: only these may be touched.
+    pub fn prepared_integers(&self) -> Option<(i64, i64)> {
+        if let Groups::Integer(groups) = &self.groups { groups.extent() } else { None }
+    }
+
     /// How entries of integer keys are found; `None` before the first is.
     pub fn integer_mode(&self) -> Option<IntegerMode> {
         if let Groups::Integer(groups) = &self.groups { groups.mode() } else { None }

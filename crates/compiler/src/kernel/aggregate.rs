@@ -1,0 +1,308 @@
+//! Rows that are alive to the entries of a table.
+
+use arrow::array::ArrayRef;
+use pelton_data::abi::Status;
+use pelton_state::kernel::{KernelError, Scratch};
+use pelton_state::table::{IntegerMode, Table};
+
+use super::call::{Bound, Call, Loop, outputs};
+use super::project::{Projected, Projection};
+use crate::interpret::aggregate::find_entries;
+use crate::interpret::update::{Entries, update};
+
+/// Positions at a time where keys and entries are listed: both stay in the first-level cache.
+const BATCH: usize = 2048;
+
+/// How a pipeline adds rows to a table.
+pub(crate) struct Aggregation {
+    /// How a row's entry is found.
+    pub(crate) grouping: Grouping,
+    /// Changes accumulators at listed entries, or at the only one.
+    pub(crate) update: Loop,
+    /// Accumulators that machine code does not know, with their arguments.
+    pub(crate) others: Vec<(usize, Projection)>,
+}
+
+/// How entries are found.
+pub(crate) enum Grouping {
+    /// There is one.
+    Single,
+    /// By one integer that machine code computes.
+    Integer {
+        /// Lists the keys.
+        keys: Loop,
+        /// Finds entries and changes accumulators at once, in dense tables; keys are not NULL.
+        dense: Option<Loop>,
+    },
+    /// By columns of the pipeline.
+    Columns(Vec<usize>),
+    /// By computed columns.
+    Computed(Projection),
+}
+
+impl Aggregation {
+    /// Adds all rows of a call.
+    ///
+    /// # Errors
+    /// Where an expression fails.
+    pub(crate) fn run(&self, call: &mut Call<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
+        if call.count == 0 {
+            return Ok(());
+        }
+        let others = self.other_arguments(call)?;
+        match &self.grouping {
+            Grouping::Single => {
+                let bound = call.bind(&self.update)?;
+                let entry = table.single_entry();
+                self.update_others(table, Entries::Single(entry), &others, 0, call.count);
+                let mut frame = call.frame(&bound, 0, call.count);
+                // SAFETY: the only entry of a table with the layout that the updates were planned for.
+                unsafe {
+                    frame.table = table.base().add(entry as usize * 8);
+                    call.run(&self.update, &bound, &mut frame)?;
+                }
+                Ok(())
+            }
+            Grouping::Integer { keys, dense } => {
+                let mut position = 0;
+                if let (Some(dense), true) = (dense, others.is_empty()) {
+                    position = self.run_dense(call, table, scratch, keys, dense)?;
+                }
+                if position < call.count {
+                    self.run_listed(call, table, scratch, keys, position, &others)?;
+                }
+                Ok(())
+            }
+            Grouping::Columns(columns) => self.run_columns(call, table, scratch, columns, &others),
+            Grouping::Computed(projection) => {
+                let keys = projection.evaluate(call)?;
+                let bound = call.bind(&self.update)?;
+                let entries = find_entries(table, &keys, scratch);
+                self.update_others(table, entries, &others, 0, call.count);
+                let Entries::Each(entries) = entries else { unreachable!("the table has keys") };
+                self.update_listed(call, &bound, table, entries, 0)
+            }
+        }
+    }
+
+    fn other_arguments(&self, call: &Call<'_>) -> Result<Vec<ArrayRef>, KernelError> {
+        let evaluate = |(_, projection): &(usize, Projection)| Ok(projection.evaluate(call)?.swap_remove(0));
+        self.others.iter().map(evaluate).collect()
+    }
+
+    fn update_others(
+        &self,
+        table: &mut Table,
+        entries: Entries<'_>,
+        arguments: &[ArrayRef],
+        start: usize,
+        rows: usize,
+    ) {
+        for ((slot, _), argument) in self.others.iter().zip(arguments) {
+            let argument = argument.slice(start, rows);
+            update(table, *slot, entries, Some(&argument), rows);
+        }
+    }
+
+    /// Changes accumulators of the entries listed for the positions from `start` on.
+    fn update_listed(
+        &self,
+        call: &Call<'_>,
+        bound: &Bound,
+        table: &mut Table,
+        entries: &[u32],
+        start: usize,
+    ) -> Result<(), KernelError> {
+        let mut frame = call.frame(bound, start, start + entries.len());
+        frame.entries = entries.as_ptr().wrapping_sub(start);
+        frame.table = table.base();
+        // SAFETY: `entries` has one entry of the table for each position from `start` on; nothing has moved them since.
+        unsafe { call.run(&self.update, bound, &mut frame)? };
+        Ok(())
+    }
+
+    /// Runs the fused loop as far as the table is dense, and says how far that was.
+    fn run_dense(
+        &self,
+        call: &Call<'_>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+        keys: &Loop,
+        dense: &Loop,
+    ) -> Result<usize, KernelError> {
+        let bound = call.bind(dense)?;
+        if !bound.variant.all_valid {
+            return Ok(0);
+        }
+        let mut position = 0;
+        loop {
+            let extent = table.prepared_integers();
+            match (table.integer_mode(), extent) {
+                (Some(IntegerMode::Hash), _) => return Ok(position),
+                (Some(IntegerMode::Dense { base, .. }), Some((first, last))) => {
+                    let mut frame = call.frame(&bound, position, call.count);
+                    // The table has room for more keys than it was prepared for, and must be told before they are used.
+                    let skipped = first.wrapping_sub(base) as usize;
+                    let stride = table.layout().dense_stride();
+                    frame.table = table.base().wrapping_add(skipped * stride);
+                    frame.dense_base = first;
+                    frame.dense_length = last.wrapping_sub(first) as u64 + 1;
+                    frame.dense_present = table.dense_present().wrapping_add(skipped);
+                    // SAFETY: the table is dense, with an entry and a flag for each key from `first` to `last`, and stays
+                    // so during the call.
+                    let status = unsafe { call.run(dense, &bound, &mut frame)? };
+                    position = frame.position as usize;
+                    if status == Status::Done {
+                        return Ok(call.count);
+                    }
+                }
+                _ => {}
+            }
+            prepare(call, table, scratch, keys, position)?;
+        }
+    }
+
+    /// Lists keys, finds their entries, and changes accumulators there, batch by batch.
+    fn run_listed(
+        &self,
+        call: &Call<'_>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+        keys: &Loop,
+        first: usize,
+        others: &[ArrayRef],
+    ) -> Result<(), KernelError> {
+        let bound_keys = call.bind(keys)?;
+        let bound = call.bind(&self.update)?;
+        for start in (first..call.count).step_by(BATCH) {
+            let end = (start + BATCH).min(call.count);
+            list_keys(call, keys, &bound_keys, scratch, start, end)?;
+            let Scratch { integers, entries, hashes, spare, .. } = scratch;
+            let validity = spare.first().map_or(&[][..], Vec::as_slice);
+            find_integers(table, integers, validity, entries, hashes);
+            self.update_others(table, Entries::Each(entries), others, start, end - start);
+            self.update_listed(call, &bound, table, entries, start)?;
+        }
+        Ok(())
+    }
+
+    fn run_columns(
+        &self,
+        call: &mut Call<'_>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+        columns: &[usize],
+        others: &[ArrayRef],
+    ) -> Result<(), KernelError> {
+        let first = call.first as u32;
+        let count = call.count as u32;
+        call.selection.get_or_insert_with(|| (first..first + count).collect());
+        let bound = call.bind(&self.update)?;
+        let keys: Vec<ArrayRef> = columns.iter().map(|&column| call.block.column(column)).collect();
+        let Scratch { entries, keys: packed, hashes, .. } = scratch;
+        let selection = call.selection.as_ref().expect("just made");
+        for start in (0..call.count).step_by(BATCH) {
+            let end = (start + BATCH).min(call.count);
+            table.find_or_insert_columns(&keys, Some(&selection[start..end]), entries, packed, hashes);
+            self.update_others(table, Entries::Each(entries), others, start, end - start);
+            self.update_listed(call, &bound, table, entries, start)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a key column can be given to the table as it lies in the block.
+pub(crate) fn is_block_column(projected: &Projected, block_columns: usize) -> Option<usize> {
+    match projected {
+        Projected::Plain(column) if *column < block_columns => Some(*column),
+        _ => None,
+    }
+}
+
+/// Makes room for the keys of all positions from `position` on.
+fn prepare(
+    call: &Call<'_>,
+    table: &mut Table,
+    scratch: &mut Scratch,
+    keys: &Loop,
+    position: usize,
+) -> Result<(), KernelError> {
+    let bound = call.bind(keys)?;
+    list_keys(call, keys, &bound, scratch, position, call.count)?;
+    prepare_for(table, &scratch.integers);
+    Ok(())
+}
+
+fn prepare_for(table: &mut Table, keys: &[i64]) {
+    let minimum = keys.iter().copied().min().unwrap_or(0);
+    let maximum = keys.iter().copied().max().unwrap_or(0);
+    table.prepare_integers(minimum, maximum, keys.len());
+}
+
+/// Lists the keys of positions `start..end` in `scratch.integers`, and in `scratch.spare[0]` whether each is valid
+/// (nothing where all are).
+fn list_keys(
+    call: &Call<'_>,
+    keys: &Loop,
+    bound: &Bound,
+    scratch: &mut Scratch,
+    start: usize,
+    end: usize,
+) -> Result<(), KernelError> {
+    let rows = end - start;
+    if scratch.spare.is_empty() {
+        scratch.spare.push(Vec::new());
+    }
+    let (integers, validity) = (&mut scratch.integers, &mut scratch.spare[0]);
+    integers.clear();
+    integers.reserve(rows);
+    validity.clear();
+    let root = keys.effect.roots()[0];
+    let never_null = keys.recipe(call.shared, bound.variant).never_null(root);
+    if !never_null {
+        validity.reserve(rows);
+    }
+    let values = integers.as_mut_ptr().wrapping_sub(start).cast::<u8>();
+    let flags = validity.as_mut_ptr().wrapping_sub(start);
+    let pointers = outputs([(values, flags)]);
+    let mut frame = call.frame(bound, start, end);
+    frame.outputs = pointers.as_ptr();
+    // SAFETY: there is room for a key, and a validity byte where keys can be NULL, at each position from `start` on.
+    unsafe {
+        call.run(keys, bound, &mut frame)?;
+        integers.set_len(rows);
+        if !never_null {
+            validity.set_len(rows);
+        }
+    }
+    Ok(())
+}
+
+/// The entries of integer keys; `validity` is empty where all are valid.
+fn find_integers(
+    table: &mut Table,
+    keys: &mut Vec<i64>,
+    validity: &[u8],
+    entries: &mut Vec<u32>,
+    hashes: &mut Vec<u64>,
+) {
+    let find = |table: &mut Table, keys: &[i64], entries: &mut Vec<u32>, hashes: &mut Vec<u64>| {
+        prepare_for(table, keys);
+        table.find_or_insert_integers(keys, entries, hashes);
+    };
+    if validity.iter().all(|&valid| valid == 1) {
+        return find(table, keys, entries, hashes);
+    }
+    let mut flags = validity.iter();
+    keys.retain(|_| flags.next() == Some(&1));
+    entries.clear();
+    if !keys.is_empty() {
+        find(table, keys, entries, hashes);
+    }
+    let null_entry = table.null_entry();
+    let mut found = std::mem::take(entries).into_iter();
+    entries.extend(validity.iter().map(|&valid| match valid {
+        1 => found.next().expect("one entry for each valid key"),
+        _ => null_entry,
+    }));
+}

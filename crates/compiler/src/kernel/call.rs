@@ -1,0 +1,323 @@
+//! One call of a compiled kernel: which rows are still alive, and what machine code is told about them.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef};
+use pelton_data::Block;
+use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
+use pelton_data::column::{align_bits, validity_ptr, values_ptr};
+use pelton_state::join_index::JoinIndex;
+use pelton_state::kernel::{KernelError, KernelInput};
+
+use crate::code_memory::Code;
+use crate::error::CompileError;
+use crate::interpret::expression::Expression;
+use crate::interpret::rows::{Origin, Rows};
+use crate::lower::function::{ColumnSource, Effect, Recipe, Variant, column_slot, columns_read};
+use crate::lower::graph::{Graph, NodeId, Operation};
+use crate::select::{Level, append_rows};
+
+/// What all functions of a kernel have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The pipeline's expressions.
+    pub(crate) graph: Graph,
+    /// For each column of the pipeline, how machine code reads it.
+    pub(crate) columns: Vec<ColumnSource>,
+    /// For each column of the pipeline, its name.
+    pub(crate) names: Vec<String>,
+    /// For each column of the pipeline, where it is.
+    pub(crate) origins: Vec<Origin>,
+    /// Expressions that DataFusion evaluates before a function runs.
+    pub(crate) foreign: Vec<Expression>,
+    /// The looked-up tables, lookup by lookup, with their columns as machine code reads them.
+    pub(crate) tables: Vec<(Arc<JoinIndex>, Vec<ArrayRef>)>,
+    /// Validity bits for as many rows as any column has.
+    pub(crate) ones: Vec<u8>,
+}
+
+/// A loop of machine code over the positions of a call, compiled for the calls that occur.
+pub(crate) struct Loop {
+    /// What it does.
+    pub(crate) effect: Effect,
+    /// The columns it reads, foreign ones included.
+    reads: Vec<NodeId>,
+    /// What it computes, as planned: says why a row failed.
+    planned: Vec<Expression>,
+    codes: [OnceLock<Code>; 4],
+}
+
+impl Loop {
+    /// A loop that is compiled when it first runs.
+    pub(crate) fn new(graph: &Graph, effect: Effect, planned: Vec<Expression>) -> Loop {
+        let reads = columns_read(graph, &effect);
+        Loop { effect, reads, planned, codes: Default::default() }
+    }
+
+    /// Compiles it now for calls of a kind that is likely.
+    ///
+    /// # Errors
+    /// As [`Code::compile`].
+    pub(crate) fn compile_for(&self, shared: &Shared, variant: Variant) -> Result<(), CompileError> {
+        let code = self.recipe(shared, variant).compile()?;
+        self.slot(variant).get_or_init(|| code);
+        Ok(())
+    }
+
+    /// How it would be compiled.
+    pub(crate) fn recipe<'a>(&'a self, shared: &'a Shared, variant: Variant) -> Recipe<'a> {
+        Recipe { graph: &shared.graph, columns: &shared.columns, effect: &self.effect, variant }
+    }
+
+    fn slot(&self, variant: Variant) -> &OnceLock<Code> {
+        &self.codes[usize::from(variant.all_valid) + 2 * usize::from(variant.selected)]
+    }
+
+    fn code(&self, shared: &Shared, variant: Variant) -> &Code {
+        // What compiled once for other calls compiles for these: only whether rows are listed and NULLs looked at differs.
+        self.slot(variant).get_or_init(|| self.recipe(shared, variant).compile().expect("the loop compiled before"))
+    }
+}
+
+/// Rows of one call that are still alive.
+pub(crate) struct Call<'a> {
+    /// What the kernel's functions share.
+    pub(crate) shared: &'a Shared,
+    /// The block.
+    pub(crate) block: &'a Block,
+    /// First row, where rows are a range.
+    pub(crate) first: usize,
+    /// How many rows are alive.
+    pub(crate) count: usize,
+    /// Which, where they are not a range.
+    pub(crate) selection: Option<Vec<u32>>,
+    /// For each lookup done, the row that each row found.
+    pub(crate) matches: Vec<Vec<u32>>,
+}
+
+/// Columns that machine code reads in a call. Holds what it points to.
+pub(crate) struct Bound {
+    pointers: Vec<ColumnPointer>,
+    matches: Vec<*const u32>,
+    /// For which calls the function must be compiled.
+    pub(crate) variant: Variant,
+    _held: Vec<ArrayRef>,
+}
+
+/// Stands for row 0 of a table without rows, which unmatched rows read and do not use.
+static NO_ROW: [u64; 2] = [0; 2];
+
+impl<'a> Call<'a> {
+    /// The rows of a call whose bit in `mask` is set, all where there is none. `selection` is an empty buffer to list rows in, where they are not a range.
+    pub(crate) fn new(
+        shared: &'a Shared,
+        input: KernelInput<'a>,
+        mask: Option<&[u64]>,
+        mut selection: Vec<u32>,
+    ) -> Call<'a> {
+        let KernelInput { block, first, end, .. } = input;
+        selection.clear();
+        let selection = mask.map(|mask| {
+            append_rows(Level::best(), mask, first, end, &mut selection);
+            selection
+        });
+        // Where all rows pass, they need not be listed.
+        let selection = selection.filter(|rows| rows.len() < end - first);
+        let count = selection.as_ref().map_or(end - first, Vec::len);
+        Call { shared, block, first, count, selection, matches: Vec::new() }
+    }
+
+    /// The rows as the interpreter sees them.
+    pub(crate) fn rows(&self) -> Rows<'a> {
+        let matches =
+            self.shared.tables.iter().zip(&self.matches).map(|((table, _), rows)| (table.clone(), rows.clone()));
+        match &self.selection {
+            None => Rows::of_range(self.block, &self.shared.origins, self.first..self.first + self.count),
+            Some(selection) => Rows::of_list(self.block, &self.shared.origins, selection.clone(), matches.collect()),
+        }
+    }
+
+    /// Binds the columns that a loop reads, evaluating foreign ones for all rows.
+    ///
+    /// # Errors
+    /// Where a foreign expression fails.
+    pub(crate) fn bind(&self, code: &Loop) -> Result<Bound, KernelError> {
+        let shared = self.shared;
+        let slots = shared.columns.len() + shared.foreign.len();
+        let missing = ColumnPointer { values: std::ptr::null(), validity: std::ptr::null() };
+        let mut pointers = vec![missing; slots];
+        let mut all_valid = true;
+        let mut held = Vec::new();
+        let mut rows = None;
+        for &id in &code.reads {
+            let array = match shared.graph.node(id).operation {
+                Operation::Foreign(index) => {
+                    let rows = rows.get_or_insert_with(|| self.rows());
+                    align_bits(shared.foreign[index].evaluate_array(rows)?)
+                }
+                Operation::Column(index) => match shared.origins[index] {
+                    Origin::Block(column) if shared.columns[index].shifted => self.block.raw_columns()[column].clone(),
+                    Origin::Block(column) => self.block.column(column),
+                    Origin::Lookup { lookup, column } => shared.tables[lookup].1[column].clone(),
+                },
+                _ => unreachable!("only columns are read"),
+            };
+            all_valid &= array.null_count() == 0;
+            pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(array.as_ref());
+            held.push(array);
+        }
+        let matches = self.matches.iter().map(|rows| rows.as_ptr()).collect();
+        let variant = Variant { all_valid, selected: self.selection.is_some() };
+        Ok(Bound { pointers, matches, variant, _held: held })
+    }
+
+    fn pointer(&self, array: &dyn Array) -> ColumnPointer {
+        let ones = self.shared.ones.as_ptr();
+        if array.is_empty() {
+            return ColumnPointer { values: NO_ROW.as_ptr().cast(), validity: ones };
+        }
+        assert!(array.len() <= self.shared.ones.len() * 8, "more rows than a block may have");
+        let validity = validity_ptr(array);
+        ColumnPointer { values: values_ptr(array), validity: if validity.is_null() { ones } else { validity } }
+    }
+
+    /// A frame for the positions `start..end` of this call, in which nothing but the rows is set.
+    pub(crate) fn frame(&self, bound: &Bound, start: usize, end: usize) -> CallFrame {
+        debug_assert!(end <= self.count);
+        CallFrame {
+            columns: bound.pointers.as_ptr(),
+            selection: self.selection.as_ref().map_or(std::ptr::null(), |selection| selection.as_ptr()),
+            lookup_rows: bound.matches.as_ptr(),
+            first: self.first as u64,
+            count: end as u64,
+            position: start as u64,
+            time_shift_ticks: if self.shifts() { self.block.time_shift_ticks() } else { 0 },
+            entries: std::ptr::null(),
+            table: std::ptr::null_mut(),
+            dense_base: 0,
+            dense_length: 0,
+            dense_present: std::ptr::null_mut(),
+            outputs: std::ptr::null(),
+            survivors: std::ptr::null_mut(),
+            survivor_count: 0,
+        }
+    }
+
+    /// Whether the column that loops add the time shift to is the block's event time.
+    fn shifts(&self) -> bool {
+        let shifted = self.block.time_column().and_then(|time| self.shared.columns.get(time.index));
+        shifted.is_some_and(|column| column.shifted)
+    }
+
+    /// Runs a loop over the frame's positions.
+    ///
+    /// # Errors
+    /// Where a row has no value.
+    ///
+    /// # Safety
+    /// Beyond what [`Call::frame`] sets, the frame must hold what the loop's effect uses: room for survivors or outputs up
+    /// to position `count`, or a table and its entries.
+    pub(crate) unsafe fn run(&self, code: &Loop, bound: &Bound, frame: &mut CallFrame) -> Result<Status, KernelError> {
+        // SAFETY: the frame's columns, selection and lookup rows were set by `frame` and hold for the rows of this call;
+        // the caller answers for the rest.
+        match unsafe { code.code(self.shared, bound.variant).run(frame) } {
+            Status::RowFailed => Err(self.failure(code, frame.position as usize)),
+            status => Ok(status),
+        }
+    }
+
+    /// Why the row at a position has no value.
+    fn failure(&self, code: &Loop, position: usize) -> KernelError {
+        let row = match &self.selection {
+            Some(selection) => selection[position],
+            None => (self.first + position) as u32,
+        };
+        let tables = self.shared.tables.iter().zip(&self.matches);
+        let matches = tables.map(|((table, _), rows)| (table.clone(), vec![rows[position]])).collect();
+        let mut rows = Rows::of_list(self.block, &self.shared.origins, vec![row], matches);
+        let error = code.planned.iter().find_map(|planned| planned.evaluate(&mut rows).err());
+        error.unwrap_or_else(|| panic!("compiled code failed row {row}, which evaluates"))
+    }
+
+    /// Keeps the rows that a loop with [`Effect::Keep`] keeps.
+    ///
+    /// # Errors
+    /// Where a row has no value.
+    pub(crate) fn keep(&mut self, code: &Loop, mut survivors: Vec<u32>) -> Result<Vec<u32>, KernelError> {
+        let bound = self.bind(code)?;
+        survivors.clear();
+        survivors.reserve(self.count);
+        let mut frame = self.frame(&bound, 0, self.count);
+        frame.survivors = survivors.as_mut_ptr();
+        // SAFETY: there is room for as many survivors as there are positions.
+        unsafe { self.run(code, &bound, &mut frame)? };
+        // SAFETY: the loop wrote this many, at most `count`.
+        unsafe { survivors.set_len(frame.survivor_count as usize) };
+        let Effect::Keep { by_position, .. } = code.effect else { unreachable!("the loop keeps rows") };
+        Ok(self.replace_rows(survivors, by_position))
+    }
+
+    /// Joins rows to the rows that a loop with [`Effect::Probe`] finds in a dense index of a table: the first key and, for
+    /// each key from there on, its row.
+    ///
+    /// # Errors
+    /// Where a key has no value.
+    pub(crate) fn probe(
+        &mut self,
+        code: &Loop,
+        (base, index): (i64, &[u32]),
+        mut survivors: Vec<u32>,
+    ) -> Result<Vec<u32>, KernelError> {
+        let bound = self.bind(code)?;
+        survivors.clear();
+        survivors.reserve(self.count);
+        let mut matches: Vec<u32> = Vec::with_capacity(self.count);
+        let pointers = outputs([(matches.as_mut_ptr().cast(), std::ptr::null_mut())]);
+        let mut frame = self.frame(&bound, 0, self.count);
+        frame.table = index.as_ptr().cast_mut().cast();
+        frame.dense_base = base;
+        frame.dense_length = index.len() as u64;
+        frame.survivors = survivors.as_mut_ptr();
+        frame.outputs = pointers.as_ptr();
+        // SAFETY: there is room for as many survivors and matches as there are positions; the loop only reads the index.
+        unsafe { self.run(code, &bound, &mut frame)? };
+        // SAFETY: the loop wrote this many of each, at most `count`.
+        unsafe {
+            survivors.set_len(frame.survivor_count as usize);
+            matches.set_len(frame.survivor_count as usize);
+        }
+        let Effect::Probe { by_position, .. } = code.effect else { unreachable!("the loop finds rows") };
+        let spare = self.replace_rows(survivors, by_position);
+        self.matches.push(matches);
+        Ok(spare)
+    }
+
+    /// Keeps the rows listed by number, or by position. Returns a buffer that is no longer needed.
+    fn replace_rows(&mut self, survivors: Vec<u32>, by_position: bool) -> Vec<u32> {
+        if by_position {
+            return self.keep_positions(survivors);
+        }
+        self.count = survivors.len();
+        self.selection.replace(survivors).unwrap_or_default()
+    }
+
+    /// Keeps the rows at these positions, each as often as it is listed. Returns a buffer that is no longer needed.
+    pub(crate) fn keep_positions(&mut self, mut positions: Vec<u32>) -> Vec<u32> {
+        for matches in &mut self.matches {
+            *matches = positions.iter().map(|&position| matches[position as usize]).collect();
+        }
+        for position in &mut positions {
+            *position = match &self.selection {
+                Some(selection) => selection[*position as usize],
+                None => self.first as u32 + *position,
+            };
+        }
+        self.count = positions.len();
+        self.selection.replace(positions).unwrap_or_default()
+    }
+}
+
+/// Pointers to outputs, for [`CallFrame::outputs`].
+pub(crate) fn outputs<const N: usize>(pointers: [(*mut u8, *mut u8); N]) -> [OutputPointer; N] {
+    pointers.map(|(values, validity)| OutputPointer { values, validity })
+}

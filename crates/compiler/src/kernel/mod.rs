@@ -1,0 +1,162 @@
+//! The kernel that runs machine code.
+//!
+//! A call starts with the rows the runtime asks for and narrows them step by step: loops that keep rows, lookups. The
+//! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
+//! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
+//!
+//! In reading order: [`call`], [`project`] (columns), [`aggregate`] (tables).
+
+pub(crate) mod call;
+
+pub(crate) mod project;
+
+pub(crate) mod aggregate;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use pelton_state::join_index::JoinIndex;
+use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
+use pelton_state::table::Table;
+
+use crate::interpret::expression::Expression;
+use crate::select::{Level, Selector, set_range};
+use aggregate::Aggregation;
+use call::{Call, Loop, Shared};
+use project::Projection;
+
+/// The compiled code of one pipeline.
+pub(crate) struct CompiledKernel {
+    /// What its loops share.
+    pub(crate) shared: Shared,
+    /// Predicates that primitives evaluate over the whole block, before anything else.
+    pub(crate) selects: Vec<Select>,
+    /// What narrows the rows further, in order.
+    pub(crate) steps: Vec<CompiledStep>,
+    /// What becomes of those that are left.
+    pub(crate) target: CompiledTarget,
+}
+
+/// A predicate over one column of the block.
+pub(crate) struct Select {
+    /// The column.
+    pub(crate) column: usize,
+    /// The test.
+    pub(crate) selector: Selector,
+    /// As planned, for people.
+    pub(crate) planned: Expression,
+}
+
+/// One step of a compiled pipeline.
+pub(crate) enum CompiledStep {
+    /// Keeps the rows that a loop keeps.
+    Keep(Loop),
+    /// Joins each row to its matches in a table.
+    Lookup {
+        /// The table.
+        table: Arc<JoinIndex>,
+        /// One column for each key of the table.
+        keys: Projection,
+        /// Finds rows in a dense index.
+        probe: Option<Loop>,
+        /// Whether rows without a match stay.
+        keep_unmatched: bool,
+    },
+}
+
+/// Where a compiled pipeline ends.
+pub(crate) enum CompiledTarget {
+    /// In batches of rows.
+    Stream {
+        /// Their columns.
+        projection: Projection,
+        /// Their schema.
+        schema: SchemaRef,
+    },
+    /// In a table.
+    Window(Aggregation),
+}
+
+impl CompiledKernel {
+    /// Sets in `mask` the bits of the rows that primitives select.
+    fn select(&self, input: KernelInput<'_>, mask: &mut Vec<u64>) {
+        let KernelInput { block, first, end, mask: wanted } = input;
+        set_range(mask, block.rows(), first, end);
+        if let Some(wanted) = wanted {
+            mask.iter_mut().zip(wanted).for_each(|(bits, wanted)| *bits &= wanted);
+        }
+        let level = Level::best();
+        for Select { column, selector, .. } in &self.selects {
+            selector.refine(level, block.column(*column).as_ref(), first, end, mask);
+        }
+    }
+
+    /// The rows that pass all steps.
+    fn surviving<'a>(&'a self, input: KernelInput<'a>, scratch: &mut Scratch) -> Result<Call<'a>, KernelError> {
+        let rows = std::mem::take(&mut scratch.selection);
+        let mut call = if self.selects.is_empty() {
+            Call::new(&self.shared, input, input.mask, rows)
+        } else {
+            self.select(input, &mut scratch.mask);
+            Call::new(&self.shared, input, Some(&scratch.mask), rows)
+        };
+        let mut spare = std::mem::take(&mut scratch.lookup_rows);
+        for step in &self.steps {
+            if call.count == 0 {
+                break;
+            }
+            match step {
+                CompiledStep::Keep(code) => spare = call.keep(code, spare)?,
+                CompiledStep::Lookup { table, probe: Some(probe), .. } => {
+                    let index = table.dense().expect("the loop was made for a dense index");
+                    spare = call.probe(probe, index, spare)?;
+                }
+                CompiledStep::Lookup { table, keys, keep_unmatched, probe: None } => {
+                    let keys: Vec<ArrayRef> = keys.evaluate(&call)?;
+                    let mut matches = Vec::new();
+                    spare.clear();
+                    table.probe(&keys, None, call.count, *keep_unmatched, &mut spare, &mut matches);
+                    spare = call.keep_positions(spare);
+                    call.matches.push(matches);
+                }
+            }
+        }
+        scratch.lookup_rows = spare;
+        Ok(call)
+    }
+}
+
+impl Kernel for CompiledKernel {
+    fn tier(&self) -> Tier {
+        Tier::Compiled
+    }
+
+    fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
+        let CompiledTarget::Window(aggregation) = &self.target else { panic!("this pipeline ends in a stream") };
+        let mut call = self.surviving(input, scratch)?;
+        aggregation.run(&mut call, table, scratch)?;
+        scratch.selection = call.selection.take().unwrap_or_default();
+        Ok(())
+    }
+
+    fn emit(
+        &self,
+        input: KernelInput<'_>,
+        output: &mut Vec<RecordBatch>,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let CompiledTarget::Stream { projection, schema } = &self.target else {
+            panic!("this pipeline ends in a window")
+        };
+        let mut call = self.surviving(input, scratch)?;
+        if call.count > 0 {
+            let columns = projection.evaluate(&call)?;
+            let options = RecordBatchOptions::new().with_row_count(Some(call.count));
+            let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+            output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
+        }
+        scratch.selection = call.selection.take().unwrap_or_default();
+        Ok(())
+    }
+}

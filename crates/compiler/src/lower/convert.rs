@@ -1,0 +1,126 @@
+//! Which casts machine code computes, and how.
+
+use arrow::datatypes::{DataType, TimeUnit};
+
+use super::graph::{Bounds, Conversion, Literal, Machine, Misfit, Node, Operation, Rounding};
+
+/// How to cast the value of `from` to another type, and the bounds of the result; `None` where DataFusion must do it.
+///
+/// Results, and which values do not fit, are those of Arrow's cast kernel.
+pub(crate) fn conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(Conversion, Option<Bounds>)> {
+    use DataType::*;
+    let is_literal_null = from.operation == Operation::Constant(Literal::Null);
+    if is_literal_null || Machine::of(to)? == Machine::View || from.machine == Machine::View {
+        return None;
+    }
+    match (&from.data_type, to) {
+        (Float32 | Float64, Float32 | Float64) => Some((Conversion::Float, None)),
+        (Float32 | Float64, Boolean) => Some((Conversion::ToBoolean, None)),
+        (Float32 | Float64, to) if to.is_integer() => Some((Conversion::FromFloat { misfit }, None)),
+        (Float32 | Float64, _) => None,
+        (Boolean, Float32 | Float64) => None,
+        (from, Float32 | Float64) if from.is_integer() => Some((Conversion::ToFloat { divisor: 1f64.to_bits() }, None)),
+        (Decimal128(_, scale), Float64) if from.machine != Machine::Wide => {
+            Some((Conversion::ToFloat { divisor: 10f64.powi(i32::from(*scale)).to_bits() }, None))
+        }
+        (_, Float32 | Float64) => None,
+        (from, Boolean) if from.is_integer() => Some((Conversion::ToBoolean, None)),
+        (_, Boolean) => None,
+        (Boolean, to) if to.is_integer() => scaled(from, to, 1, misfit),
+        (a, b) if a.is_integer() && b.is_integer() => scaled(from, to, 1, misfit),
+        (a, Decimal128(_, scale)) if a.is_integer() => scaled(from, to, power_of_ten(*scale)?, misfit),
+        (Decimal128(precision, a), Decimal128(to_precision, b)) if a <= b => {
+            // Arrow does not look at values where precisions promise that all fit.
+            let trusted = i16::from(*precision) + i16::from(b - a) <= i16::from(*to_precision);
+            let (conversion, bounds) = scaled(from, to, power_of_ten(b - a)?, misfit)?;
+            match conversion {
+                Conversion::Scale { multiplier, check: Some(_), .. } if trusted => {
+                    let exact = from.bounds?.combine(Bounds { min: multiplier, max: multiplier }, i128::checked_mul)?;
+                    Some((Conversion::Scale { multiplier, check: None, misfit }, Some(exact)))
+                }
+                _ => Some((conversion, bounds)),
+            }
+        }
+        (Decimal128(precision, a), Decimal128(to_precision, b)) => {
+            let trusted = i16::from(*precision) - i16::from(a - b) < i16::from(*to_precision);
+            let (conversion, bounds) = divided(from, to, power_of_ten(a - b)?, Rounding::HalfAway, misfit)?;
+            match conversion {
+                Conversion::Divide { check: Some(_), .. } if trusted => None,
+                _ => Some((conversion, bounds)),
+            }
+        }
+        (Decimal128(_, scale), to) if to.is_integer() && *scale >= 0 => {
+            divided(from, to, power_of_ten(*scale)?, Rounding::Truncate, misfit)
+        }
+        (Timestamp(..), Int64) | (Int64, Timestamp(..)) => scaled(from, to, 1, misfit),
+        (Date32, Int32) | (Int32, Date32) => scaled(from, to, 1, misfit),
+        (Timestamp(unit, from_zone), Timestamp(to_unit, to_zone)) if to_zone.is_none() || from_zone == to_zone => {
+            let (a, b) = (ticks_per_second(*unit), ticks_per_second(*to_unit));
+            match a > b {
+                true => divided(from, to, a / b, Rounding::Truncate, misfit),
+                false => scaled(from, to, b / a, misfit),
+            }
+        }
+        (Timestamp(unit, None), Date32) => date_of_timestamp(from, ticks_per_second(*unit)),
+        _ => None,
+    }
+}
+
+/// The days that Arrow's calendar reaches: from the year -262143 to the year 262142.
+const CALENDAR_DAYS: Bounds = Bounds { min: -96465293, max: 95026236 };
+
+fn date_of_timestamp(from: &Node, ticks_per_second: i128) -> Option<(Conversion, Option<Bounds>)> {
+    let ticks_per_day = ticks_per_second * 86_400;
+    let days = from.bounds?.combine(Bounds { min: ticks_per_day, max: ticks_per_day }, |a, b| Some(a.div_euclid(b)))?;
+    let conversion = Conversion::Divide {
+        divisor: i64::try_from(ticks_per_day).ok()?,
+        rounding: Rounding::Floor,
+        check: (!days.fits(CALENDAR_DAYS)).then_some(CALENDAR_DAYS),
+        misfit: Misfit::Fails,
+    };
+    Some((conversion, None))
+}
+
+fn scaled(from: &Node, to: &DataType, multiplier: i128, misfit: Misfit) -> Option<(Conversion, Option<Bounds>)> {
+    let (values, limits) = (from.bounds?, Bounds::of(to)?);
+    let exact = values.combine(Bounds { min: multiplier, max: multiplier }, i128::checked_mul);
+    if let Some(exact) = exact.filter(|exact| exact.fits(limits)) {
+        return Some((Conversion::Scale { multiplier, check: None, misfit }, Some(exact)));
+    }
+    // Towards zero from both sides: the largest operands whose product is within the limits.
+    let check = Bounds { min: limits.min / multiplier, max: limits.max / multiplier };
+    Some((Conversion::Scale { multiplier, check: Some(check), misfit }, None))
+}
+
+fn divided(
+    from: &Node,
+    to: &DataType,
+    divisor: i128,
+    rounding: Rounding,
+    misfit: Misfit,
+) -> Option<(Conversion, Option<Bounds>)> {
+    let (values, limits) = (from.bounds?, Bounds::of(to)?);
+    let divisor = i64::try_from(divisor).ok()?;
+    if from.machine == Machine::Wide {
+        return None;
+    }
+    let spare = i128::from(rounding == Rounding::HalfAway);
+    let quotients =
+        Bounds { min: values.min / i128::from(divisor) - spare, max: values.max / i128::from(divisor) + spare };
+    let fits = quotients.fits(limits);
+    let check = (!fits).then_some(limits);
+    Some((Conversion::Divide { divisor, rounding, check, misfit }, fits.then_some(quotients)))
+}
+
+fn power_of_ten(digits: i8) -> Option<i128> {
+    10i128.checked_pow(u32::try_from(digits).ok()?)
+}
+
+fn ticks_per_second(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}

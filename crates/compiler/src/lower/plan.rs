@@ -1,0 +1,402 @@
+//! A pipeline's steps and target as loops.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Schema};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::{CastExpr, Column};
+use pelton_data::BLOCK_ROWS_MAX;
+use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::column::{align_bits, logical_type};
+use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, TimeSource, WindowAggregate};
+use pelton_state::join_index::JoinIndex;
+use pelton_state::layout::KeyLayout;
+
+use super::accumulate::Update;
+use super::function::{ColumnSource, Effect, Place, RowIndex, Variant, Written};
+use super::graph::{Machine, NodeId};
+use super::selection::selector;
+use super::translate::Translator;
+use crate::error::CompileError;
+use crate::interpret::expression::{Expression, can_fail};
+use crate::interpret::key_expression;
+use crate::interpret::rows::Origin;
+use crate::kernel::aggregate::{Aggregation, Grouping, is_block_column};
+use crate::kernel::call::{Loop, Shared};
+use crate::kernel::project::{Projected, Projection};
+use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget, Select};
+use crate::read_out::entry_layout;
+
+type Planned = Arc<dyn PhysicalExpr>;
+
+/// Plans the loops of a pipeline, none of them compiled yet.
+pub(crate) fn plan_kernel(
+    program: &Program,
+    pipeline: usize,
+    lookups: &[Arc<JoinIndex>],
+) -> Result<CompiledKernel, CompileError> {
+    let pipeline = &program.pipelines[pipeline];
+    let mut planner = Planner::new(program, pipeline);
+    let (mut selects, mut steps) = (Vec::new(), Vec::new());
+    // A predicate over one column cannot fail, and may go before others unless it would keep these from failing.
+    let mut may_go_first = true;
+    for step in &pipeline.steps {
+        match step {
+            Step::Filter(predicate) if may_go_first => match planner.select(predicate)? {
+                Some(select) => selects.push(select),
+                None => {
+                    may_go_first = !can_fail(predicate, &planner.translator.schema).unwrap_or(true);
+                    steps.push(planner.step(step, lookups)?);
+                }
+            },
+            step => {
+                may_go_first = false;
+                steps.push(planner.step(step, lookups)?);
+            }
+        }
+    }
+    let target = planner.target(pipeline, &program.windows)?;
+    Ok(CompiledKernel { shared: planner.finish()?, selects, steps, target })
+}
+
+/// Compiles each loop for the calls that are likely: no NULLs, and rows listed where something drops rows.
+pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError> {
+    let mut variant = Variant { all_valid: true, selected: !kernel.selects.is_empty() };
+    for step in &kernel.steps {
+        match step {
+            CompiledStep::Keep(code) => code.compile_for(&kernel.shared, variant)?,
+            CompiledStep::Lookup { probe: Some(probe), .. } => probe.compile_for(&kernel.shared, variant)?,
+            CompiledStep::Lookup { keys, .. } => compile_projection(kernel, keys, variant)?,
+        }
+        variant.selected = true;
+    }
+    match &kernel.target {
+        CompiledTarget::Stream { projection, .. } => compile_projection(kernel, projection, variant),
+        CompiledTarget::Window(aggregation) => {
+            match &aggregation.grouping {
+                Grouping::Single | Grouping::Columns(_) => {}
+                Grouping::Integer { keys, dense } => {
+                    keys.compile_for(&kernel.shared, variant)?;
+                    if let Some(dense) = dense {
+                        dense.compile_for(&kernel.shared, variant)?;
+                    }
+                }
+                Grouping::Computed(projection) => compile_projection(kernel, projection, variant)?,
+            }
+            let listed = matches!(aggregation.grouping, Grouping::Columns(_));
+            aggregation.update.compile_for(&kernel.shared, Variant { selected: variant.selected || listed, ..variant })
+        }
+    }
+}
+
+fn compile_projection(kernel: &CompiledKernel, projection: &Projection, variant: Variant) -> Result<(), CompileError> {
+    projection.code.as_ref().map_or(Ok(()), |code| code.compile_for(&kernel.shared, variant))
+}
+
+struct Planner {
+    translator: Translator,
+    columns: Vec<ColumnSource>,
+    origins: Vec<Origin>,
+    tables: Vec<(Arc<JoinIndex>, Vec<ArrayRef>)>,
+    block_columns: usize,
+}
+
+impl Planner {
+    fn new(program: &Program, pipeline: &Pipeline) -> Planner {
+        let time_column = match pipeline.input {
+            StreamRef::Source(source) => match program.sources.get(source).map(|source| source.time) {
+                Some(TimeSource::Event { column, .. } | TimeSource::Processing { column }) => Some(column),
+                Some(TimeSource::None) | None => None,
+            },
+            StreamRef::Pipeline(_) | StreamRef::Window(_) => None,
+        };
+        let fields = pipeline.input_schema.fields();
+        let columns = fields.iter().enumerate().map(|(index, field)| ColumnSource {
+            nullable: field.is_nullable(),
+            index: RowIndex::Row,
+            shifted: time_column == Some(index),
+        });
+        Planner {
+            translator: Translator::new(Schema::new(fields.clone())),
+            columns: columns.collect(),
+            origins: (0..fields.len()).map(Origin::Block).collect(),
+            tables: Vec::new(),
+            block_columns: fields.len(),
+        }
+    }
+
+    fn finish(self) -> Result<Shared, CompileError> {
+        let Planner { translator, columns, origins, tables, .. } = self;
+        let Translator { graph, foreign, schema } = translator;
+        let foreign =
+            foreign.iter().map(|planned| Expression::new(planned, &schema, None)).collect::<Result<_, _>>()?;
+        let lookup_rows = tables.iter().map(|(table, _)| table.columns().num_rows()).max();
+        let rows = lookup_rows.unwrap_or(0).max(BLOCK_ROWS_MAX);
+        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(Shared { graph, columns, names, origins, foreign, tables, ones: vec![0xff; rows.div_ceil(8)] })
+    }
+
+    /// The predicate as a primitive, where there is one. Event times that replay shifts are for machine code.
+    fn select(&self, predicate: &Planned) -> Result<Option<Select>, CompileError> {
+        let schema = &self.translator.schema;
+        let selected = selector(predicate, schema).filter(|&(column, _)| !self.columns[column].shifted);
+        let Some((column, selector)) = selected else { return Ok(None) };
+        let planned = Expression::new(predicate, schema, Some(&DataType::Boolean))?;
+        Ok(Some(Select { column, selector, planned }))
+    }
+
+    fn step(&mut self, step: &Step, lookups: &[Arc<JoinIndex>]) -> Result<CompiledStep, CompileError> {
+        match step {
+            Step::Filter(predicate) => {
+                let planned = Expression::new(predicate, &self.translator.schema, Some(&DataType::Boolean))?;
+                let typed = self.typed(predicate, &DataType::Boolean)?;
+                let predicate = self.node(&typed)?;
+                let effect = Effect::Keep { predicate, by_position: !self.tables.is_empty() };
+                Ok(CompiledStep::Keep(Loop::new(&self.translator.graph, effect, vec![planned])))
+            }
+            Step::Lookup { table, keys, keep_unmatched, columns, fields } => {
+                let table = &lookups[*table];
+                let mut projection = Projector::default();
+                for key in keys {
+                    let wanted = key_expression(key, &self.translator.schema)?.data_type().clone();
+                    projection.add(self, key, &wanted, false)?;
+                }
+                let probe = self.probe(table, keys, *keep_unmatched)?;
+                let keys = projection.finish(self);
+                let lookup = self.tables.len();
+                let loaded = table.columns().columns().iter().cloned().map(align_bits).collect();
+                self.tables.push((table.clone(), loaded));
+                let index = RowIndex::Lookup { lookup, may_miss: *keep_unmatched };
+                self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
+                self.columns.extend(fields.iter().map(|field| ColumnSource {
+                    nullable: field.is_nullable(),
+                    index,
+                    shifted: false,
+                }));
+                let all_fields: Vec<_> = self.translator.schema.fields().iter().chain(fields).cloned().collect();
+                self.translator.schema = Schema::new(all_fields);
+                Ok(CompiledStep::Lookup { table: table.clone(), keys, probe, keep_unmatched: *keep_unmatched })
+            }
+        }
+    }
+
+    /// A loop that finds rows in a dense index, where the table has one.
+    fn probe(
+        &mut self,
+        table: &JoinIndex,
+        keys: &[Planned],
+        keep_unmatched: bool,
+    ) -> Result<Option<Loop>, CompileError> {
+        let [key] = keys else { return Ok(None) };
+        if table.dense().is_none_or(|(_, rows)| rows.is_empty()) {
+            return Ok(None);
+        }
+        let planned = key_expression(key, &self.translator.schema)?;
+        let typed = self.typed(key, planned.data_type())?;
+        let Some(key) = self.translator.expression(&typed) else { return Ok(None) };
+        let effect = Effect::Probe { key, keep_unmatched, by_position: !self.tables.is_empty() };
+        Ok(Some(Loop::new(&self.translator.graph, effect, vec![planned])))
+    }
+
+    fn target(&mut self, pipeline: &Pipeline, windows: &[WindowAggregate]) -> Result<CompiledTarget, CompileError> {
+        match &pipeline.target {
+            Target::Stream { columns, schema } => {
+                let mut projection = Projector::default();
+                for (column, field) in columns.iter().zip(schema.fields()) {
+                    projection.add(self, column, field.data_type(), false)?;
+                }
+                Ok(CompiledTarget::Stream { projection: projection.finish(self), schema: schema.clone() })
+            }
+            Target::Window { window, keys, arguments } => {
+                self.aggregation(&windows[*window], keys, arguments).map(CompiledTarget::Window)
+            }
+        }
+    }
+
+    fn aggregation(
+        &mut self,
+        window: &WindowAggregate,
+        keys: &[Planned],
+        arguments: &[Option<Planned>],
+    ) -> Result<Aggregation, CompileError> {
+        let layout = entry_layout(window);
+        let (mut updates, mut others, mut planned) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, (slot, argument)) in layout.accumulators().iter().zip(arguments).enumerate() {
+            match self.update(&slot.accumulator, argument.as_ref(), slot.offset, &mut planned)? {
+                Some(update) => updates.push(update),
+                None => {
+                    let mut projection = Projector::default();
+                    let argument = argument.as_ref().expect("rows are counted by machine code");
+                    let wanted = argument_type(&slot.accumulator);
+                    let wanted = Expression::new(argument, &self.translator.schema, wanted)?.data_type().clone();
+                    projection.add(self, argument, &wanted, false)?;
+                    others.push((index, projection.finish(self)));
+                }
+            }
+        }
+        let place = if keys.is_empty() { Place::Single } else { Place::Listed };
+        let grouping = match layout.keys() {
+            KeyLayout::None => Grouping::Single,
+            KeyLayout::Integer { data_type, .. } => {
+                let stride = layout.dense_stride();
+                self.integer_grouping(&keys[0], data_type, stride, &updates, &planned)?
+            }
+            KeyLayout::Packed { .. } => self.packed_grouping(window, keys)?,
+        };
+        let update = Loop::new(&self.translator.graph, Effect::Accumulate { place, updates }, planned);
+        Ok(Aggregation { grouping, update, others })
+    }
+
+    /// How machine code changes an accumulator; `None` where it does not know it.
+    fn update(
+        &mut self,
+        accumulator: &Accumulator,
+        argument: Option<&Planned>,
+        offset: usize,
+        planned: &mut Vec<Expression>,
+    ) -> Result<Option<Update>, CompileError> {
+        let accumulate = accumulator.accumulate;
+        let long = Machine::Integer { bits: 64, signed: true };
+        let Some(argument) = argument else {
+            return Ok(Some(Update { accumulate, argument: None, state: long, offset }));
+        };
+        let schema = &self.translator.schema;
+        let expression = Expression::new(argument, schema, argument_type(accumulator))?;
+        let state = match accumulate {
+            Accumulate::Count | Accumulate::SumInteger => Some(long),
+            Accumulate::SumWide => Some(Machine::Wide),
+            Accumulate::SumFloat => Some(Machine::Float64),
+            Accumulate::Minimum | Accumulate::Maximum => match expression.data_type() {
+                DataType::Decimal128(..) => Some(Machine::Wide),
+                data_type => Machine::of(data_type).filter(|machine| *machine != Machine::View),
+            },
+        };
+        let data_type = expression.data_type().clone();
+        let typed = self.typed(argument, &data_type)?;
+        let node = self.translator.expression(&typed);
+        let update = state.zip(node).map(|(state, node)| Update { accumulate, argument: Some(node), state, offset });
+        if update.is_some() {
+            planned.push(expression);
+        }
+        Ok(update)
+    }
+
+    fn integer_grouping(
+        &mut self,
+        key: &Planned,
+        data_type: &DataType,
+        stride: usize,
+        updates: &[Update],
+        planned: &[Expression],
+    ) -> Result<Grouping, CompileError> {
+        let expression = Expression::new(key, &self.translator.schema, Some(data_type))?;
+        let typed = self.typed(key, data_type)?;
+        let Some(node) = self.translator.expression(&typed) else {
+            let mut projection = Projector::default();
+            projection.add(self, key, data_type, false)?;
+            return Ok(Grouping::Computed(projection.finish(self)));
+        };
+        let graph = &self.translator.graph;
+        let outputs = vec![Written { node, as_key: true }];
+        let keys = Loop::new(graph, Effect::Write { outputs }, vec![expression.clone()]);
+        let may_miss = |id| match graph.node(id).operation {
+            super::graph::Operation::Column(index) => {
+                matches!(self.columns[index].index, RowIndex::Lookup { may_miss: true, .. })
+            }
+            _ => false,
+        };
+        let dense = graph.never_null(node, &|id| !may_miss(id)).then(|| {
+            let place = Place::Dense { key: node, stride };
+            let planned = std::iter::once(expression).chain(planned.iter().cloned()).collect();
+            Loop::new(graph, Effect::Accumulate { place, updates: updates.to_vec() }, planned)
+        });
+        Ok(Grouping::Integer { keys, dense })
+    }
+
+    fn packed_grouping(&mut self, window: &WindowAggregate, keys: &[Planned]) -> Result<Grouping, CompileError> {
+        let mut projection = Projector::default();
+        for (key, field) in keys.iter().zip(&window.keys) {
+            projection.add(self, key, logical_type(field.data_type()), true)?;
+        }
+        let block_columns: Option<Vec<usize>> =
+            projection.columns.iter().map(|projected| is_block_column(projected, self.block_columns)).collect();
+        Ok(match block_columns {
+            Some(columns) => Grouping::Columns(columns),
+            None => Grouping::Computed(projection.finish(self)),
+        })
+    }
+
+    /// The expression, cast to a type where it has another.
+    fn typed(&self, planned: &Planned, wanted: &DataType) -> Result<Planned, CompileError> {
+        let own = Expression::new(planned, &self.translator.schema, None)?;
+        if own.data_type() == wanted {
+            return Ok(planned.clone());
+        }
+        Ok(Arc::new(CastExpr::new(planned.clone(), wanted.clone(), None)))
+    }
+
+    fn node(&mut self, planned: &Planned) -> Result<NodeId, CompileError> {
+        self.translator.expression(planned).ok_or_else(|| CompileError::Expression {
+            expression: planned.to_string(),
+            problem: "its values have no form in machine code".to_owned(),
+        })
+    }
+}
+
+/// The type that an accumulator's argument must have; `None` where any will do.
+fn argument_type(accumulator: &Accumulator) -> Option<&DataType> {
+    match accumulator.accumulate {
+        Accumulate::Count => None,
+        _ => accumulator.argument_type.as_ref().map(logical_type),
+    }
+}
+
+/// Plans the columns of one projection.
+#[derive(Default)]
+struct Projector {
+    columns: Vec<Projected>,
+    outputs: Vec<Written>,
+    planned: Vec<Expression>,
+}
+
+impl Projector {
+    /// Adds a column of the wanted type. `coded`: a dictionary-coded string column is taken as it is.
+    fn add(
+        &mut self,
+        planner: &mut Planner,
+        planned: &Planned,
+        wanted: &DataType,
+        coded: bool,
+    ) -> Result<(), CompileError> {
+        let schema = &planner.translator.schema;
+        if let Some(column) = planned.downcast_ref::<Column>() {
+            let own = schema.field(column.index()).data_type();
+            if own == wanted || coded && logical_type(own) == wanted {
+                self.columns.push(Projected::Plain(column.index()));
+                return Ok(());
+            }
+        }
+        let expression = Expression::new(planned, schema, Some(wanted))?;
+        let typed = planner.typed(planned, wanted)?;
+        let node = planner.translator.compiled(&typed).filter(|&id| {
+            let node = planner.translator.graph.node(id);
+            node.data_type == *wanted && (node.machine != Machine::View || node.constant_view)
+        });
+        self.columns.push(match node {
+            Some(node) => {
+                self.planned.push(expression);
+                self.outputs.push(Written { node, as_key: false });
+                Projected::Written(self.outputs.len() - 1)
+            }
+            None => Projected::Interpreted(expression),
+        });
+        Ok(())
+    }
+
+    fn finish(self, planner: &Planner) -> Projection {
+        let code = (!self.outputs.is_empty())
+            .then(|| Loop::new(&planner.translator.graph, Effect::Write { outputs: self.outputs }, self.planned));
+        Projection { columns: self.columns, code }
+    }
+}
