@@ -92,6 +92,29 @@ pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse) -> B
     }
 }
 
+/// Reads the rows that a query's text has itself.
+pub(crate) fn written_rows(rows: RecordBatch) -> Box<dyn Source> {
+    Box::new(WrittenRows { rows: Some(rows) })
+}
+
+/// Rows of `VALUES`, until they are read.
+struct WrittenRows {
+    rows: Option<RecordBatch>,
+}
+
+impl Source for WrittenRows {
+    fn partitions(&self) -> usize {
+        1
+    }
+
+    fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
+        Ok(match self.rows.take() {
+            Some(rows) => Read::Chunk(Box::new(move || Ok(Decoded::batch(rows)))),
+            None => Read::End,
+        })
+    }
+}
+
 /// Opens a table for writing.
 pub(crate) fn open_sink(table: &Table, settings: &Settings) -> Result<Box<dyn Sink>, Error> {
     let definition = &table.definition;
