@@ -28,9 +28,12 @@ mod arena;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
 
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::pack::{pack_keys, widen_keys};
+
+use self::pack::pack_range;
 pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
 
 use self::arena::Arena;
@@ -40,6 +43,12 @@ use self::region::Region;
 
 /// Keys hashed and fetched ahead at a time: their hashes stay in the first-level cache.
 const BATCH: usize = 512;
+
+/// How many keys ahead of the one that is looked for the line of an entry is fetched: memory answers several requests at a time.
+const AHEAD: usize = 24;
+
+/// Rows for whose entries lines are fetched before anyone touches their accumulators, in tables that leave the second-level cache.
+const CALL_ROWS: usize = 2048;
 
 /// Tables of at most this many bytes stay in the second-level cache: fetching ahead would cost more than it saves.
 const CACHED_BYTES: usize = 512 << 10;
@@ -222,10 +231,34 @@ impl Table {
         scratch_keys: &mut Vec<u8>,
         scratch_hashes: &mut Vec<u64>,
     ) {
-        pack_keys(&self.layout, columns, rows, scratch_keys);
+        let Groups::Packed(groups) = &mut self.groups else { panic!("the table's keys are not packed") };
         let count = rows.map_or_else(|| columns.first().map_or(0, |column| column.len()), <[u32]>::len);
-        // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
-        unsafe { self.find_or_insert_packed(scratch_keys, count, entries, scratch_hashes) }
+        // A dictionary's values are packed for each call: that is worth it for many rows only.
+        let coded = columns.iter().any(|column| matches!(column.data_type(), DataType::Dictionary(..)));
+        let batch_rows = if coded { count } else { BATCH };
+        entries.clear();
+        while entries.len() < count {
+            let first = entries.len();
+            let batch = first..count.min(first + batch_rows);
+            match rows {
+                Some(rows) => pack_keys(&self.layout, columns, Some(&rows[batch]), scratch_keys),
+                None => pack_range(&self.layout, columns, batch, scratch_keys),
+            }
+            let added = scratch_keys.len() / groups.key_width();
+            // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
+            let found = unsafe { groups.append(&self.layout, scratch_keys, added, entries, scratch_hashes) };
+            if found.is_err() {
+                groups.grow_once(&self.layout);
+                // Entries found so far have moved: they are found again.
+                entries.clear();
+            }
+        }
+    }
+
+    /// How many rows a caller should find the entries of before it touches their accumulators: with more, a large table's lines would
+    /// have left the cache by then.
+    pub fn call_rows(&self) -> usize {
+        if self.entries_bytes() <= CACHED_BYTES { usize::MAX } else { CALL_ROWS }
     }
 
     /// Replaces `entries` by the entries of integer keys, or [`ABSENT`].

@@ -1,5 +1,7 @@
 //! Packing the grouping columns of many rows into keys, one column at a time.
 
+use std::ops::Range;
+
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, GenericByteViewArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
@@ -16,15 +18,25 @@ use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, KeyLayout, NULL_BIT, PackedC
 /// # Panics
 /// Where the layout's keys are not packed, the columns are not of their types, or a row is out of range.
 pub fn pack_keys(layout: &EntryLayout, columns: &[ArrayRef], rows: Option<&[u32]>, packed: &mut Vec<u8>) {
+    let length = columns.first().map_or(0, |column| column.len());
+    pack_rows(layout, columns, Rows::new(rows, length), packed);
+}
+
+/// As [`pack_keys`], for the rows of a range.
+pub(super) fn pack_range(layout: &EntryLayout, columns: &[ArrayRef], rows: Range<usize>, packed: &mut Vec<u8>) {
+    assert!(rows.end <= columns[0].len());
+    pack_rows(layout, columns, Rows::Range(rows), packed);
+}
+
+fn pack_rows(layout: &EntryLayout, columns: &[ArrayRef], rows: Rows<'_>, packed: &mut Vec<u8>) {
     let KeyLayout::Packed { width, columns: places } = layout.keys() else {
         panic!("the layout's keys are not packed")
     };
     assert_eq!(columns.len(), places.len(), "one column for each key column");
-    let count = rows.map_or(columns[0].len(), <[u32]>::len);
     packed.clear();
-    packed.resize(count * width, 0);
+    packed.resize(rows.count() * width, 0);
     for (column, place) in columns.iter().zip(places) {
-        let rows = Rows::new(rows, column.len());
+        assert_eq!(column.len(), columns[0].len(), "columns have the same rows");
         pack_column(column, place, &rows, &mut Keys { bytes: packed, width: *width });
     }
 }
@@ -61,22 +73,22 @@ pub fn widen_keys(column: &ArrayRef, rows: Option<&[u32]>, keys: &mut Vec<i64>) 
     }
 }
 
-/// Which rows of a column are packed: all of them in order, or those listed, which are in range.
+/// Which rows of a column are packed: neighbours or those listed, all of them in range.
 enum Rows<'a> {
-    All(usize),
+    Range(Range<usize>),
     Listed(&'a [u32]),
 }
 
 impl<'a> Rows<'a> {
     fn new(rows: Option<&'a [u32]>, length: usize) -> Rows<'a> {
-        let Some(rows) = rows else { return Rows::All(length) };
+        let Some(rows) = rows else { return Rows::Range(0..length) };
         assert!(rows.iter().max().is_none_or(|&row| (row as usize) < length), "rows lie within their columns");
         Rows::Listed(rows)
     }
 
     fn count(&self) -> usize {
         match self {
-            Rows::All(length) => *length,
+            Rows::Range(range) => range.len(),
             Rows::Listed(rows) => rows.len(),
         }
     }
@@ -84,7 +96,7 @@ impl<'a> Rows<'a> {
     #[inline(always)]
     fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
-            Rows::All(length) => (0..*length).for_each(|row| visit(row, row)),
+            Rows::Range(range) => range.clone().enumerate().for_each(|(at, row)| visit(at, row)),
             Rows::Listed(rows) => rows.iter().enumerate().for_each(|(at, &row)| visit(at, row as usize)),
         }
     }
@@ -208,7 +220,7 @@ fn pack_dictionary<K: ArrowDictionaryKeyType>(
             pack_views::<StringViewType>(
                 values.as_byte_view(),
                 &value_place,
-                &Rows::All(values.len()),
+                &Rows::Range(0..values.len()),
                 &mut value_keys,
             );
         }

@@ -4,9 +4,9 @@
 //! Long strings live in the arena; a key that is looked for points to the bytes of its column.
 
 use super::arena::Arena;
-use super::hash::{fold, hash_bytes, hash_pair, hash_word};
+use super::hash::{hash_bytes, hash_pair};
 use super::region::{Region, prefetch};
-use super::{ABSENT, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
+use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
 use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, PACKED_HEADER, PackedColumn, is_string};
 
 /// Set in every hash: the hash of an entry in use is not zero. Places come from the low bits.
@@ -34,7 +34,61 @@ struct KeyShape {
 }
 
 /// There is no room for another group.
-struct Full;
+#[derive(Debug)]
+pub(super) struct Full;
+
+/// Keys of a form that is common enough for loops of their own.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// One word.
+    Word,
+    /// Two words.
+    Pair,
+    /// One string.
+    String,
+    /// Any words and strings.
+    Any,
+}
+
+const WORD: u8 = Form::Word as u8;
+const PAIR: u8 = Form::Pair as u8;
+const STRING: u8 = Form::String as u8;
+const ANY: u8 = Form::Any as u8;
+
+/// What a search needs to know, in registers.
+#[derive(Clone, Copy)]
+struct Slots {
+    start: *const u8,
+    mask: usize,
+    stride: usize,
+}
+
+impl Slots {
+    /// The entry of one key, or the free slot where its search ended.
+    ///
+    /// # Safety
+    /// These must be the slots of a table whose keys are of this shape and form; `key` must point to a packed key, and its strings
+    /// must be there.
+    #[inline(always)]
+    unsafe fn locate<const FORM: u8>(self, shape: &KeyShape, key: *const u8, hash: u64) -> Result<u32, usize> {
+        let mut slot = hash as usize & self.mask;
+        loop {
+            // SAFETY: `slot <= mask`, and the region has that many entries of `stride` bytes and more; keys of entries in use
+            // point into the arena.
+            unsafe {
+                let entry = self.start.add(slot * self.stride);
+                let held = entry.cast::<u64>().read();
+                if held == hash && shape.equal::<FORM>(entry.add(PACKED_HEADER), key) {
+                    return Ok((slot * (self.stride / 8)) as u32);
+                }
+                if held == 0 {
+                    return Err(slot);
+                }
+            }
+            slot = (slot + 1) & self.mask;
+        }
+    }
+}
 
 impl PackedGroups {
     pub(super) fn new(width: usize, columns: &[PackedColumn], expected_groups: usize) -> PackedGroups {
@@ -74,25 +128,30 @@ impl PackedGroups {
         entries: &mut Vec<u32>,
         hashes: &mut Vec<u64>,
     ) {
-        assert_eq!(keys.len(), rows * self.shape.width);
-        if self.entries.bytes() == 0 {
-            self.make(layout, capacity_for(self.expected_groups));
-        }
         entries.clear();
-        entries.reserve(rows);
-        // SAFETY: the caller's promise, passed on; the keys are as many as asserted, and entries are made.
-        while unsafe { self.find_rest(layout, keys, rows, entries, hashes) }.is_err() {
-            self.grow(layout, (self.mask + 1) * 2);
+        // SAFETY: the caller's promise, passed on.
+        while unsafe { self.append(layout, keys, rows, entries, hashes) }.is_err() {
+            self.grow_once(layout);
             // Entries found so far have moved: they are found again.
             entries.clear();
         }
     }
 
-    /// Continues with the key after those that `entries` has.
+    /// Makes room for more groups, after a search that had too little. Entries move.
+    pub(super) fn grow_once(&mut self, layout: &EntryLayout) {
+        self.grow(layout, (self.mask + 1) * 2);
+    }
+
+    /// Bytes of a packed key.
+    pub(super) fn key_width(&self) -> usize {
+        self.shape.width
+    }
+
+    /// Appends the entries of `rows` keys, or of some of them before there is no more room.
     ///
     /// # Safety
     /// As for [`PackedGroups::find_or_insert`].
-    unsafe fn find_rest(
+    pub(super) unsafe fn append(
         &mut self,
         layout: &EntryLayout,
         keys: &[u8],
@@ -100,28 +159,58 @@ impl PackedGroups {
         entries: &mut Vec<u32>,
         hashes: &mut Vec<u64>,
     ) -> Result<(), Full> {
+        assert_eq!(keys.len(), rows * self.shape.width);
+        if self.entries.bytes() == 0 {
+            self.make(layout, capacity_for(self.expected_groups));
+        }
+        // SAFETY: the caller's promise, passed on; the keys are as many as asserted, and entries are made.
+        unsafe {
+            match self.shape.form() {
+                Form::Word => self.append_formed::<WORD>(layout, keys, entries, hashes),
+                Form::Pair => self.append_formed::<PAIR>(layout, keys, entries, hashes),
+                Form::String => self.append_formed::<STRING>(layout, keys, entries, hashes),
+                Form::Any => self.append_formed::<ANY>(layout, keys, entries, hashes),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`PackedGroups::append`]; `FORM` must be the keys'.
+    unsafe fn append_formed<const FORM: u8>(
+        &mut self,
+        layout: &EntryLayout,
+        keys: &[u8],
+        entries: &mut Vec<u32>,
+        hashes: &mut Vec<u64>,
+    ) -> Result<(), Full> {
         let cached = self.entries.bytes() <= CACHED_BYTES;
         let (width, stride) = (self.shape.width, layout.stride());
-        while entries.len() < rows {
-            let first = entries.len();
-            let count = (rows - first).min(BATCH);
-            let batch = keys[first * width..].as_ptr();
-            // SAFETY: the caller's promise; `batch` points to `count` keys.
-            unsafe { self.shape.hash_all(batch, count, hashes) };
+        let slots = Slots { start: self.entries.as_ptr(), mask: self.mask, stride };
+        for batch in keys.chunks(BATCH * width) {
+            let count = batch.len() / width;
+            entries.reserve(count);
+            // SAFETY: the caller's promise; `batch` is `count` keys.
+            unsafe { self.shape.hash_all::<FORM>(batch.as_ptr(), count, hashes) };
+            let ahead = if cached { count } else { AHEAD };
+            let fetch = |hash: u64| prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
             if !cached {
-                for &hash in hashes.iter() {
-                    prefetch(self.entries.as_ptr().wrapping_add((hash as usize & self.mask) * stride));
-                }
+                hashes.iter().take(ahead).for_each(|&hash| fetch(hash));
             }
             for (row, &hash) in hashes.iter().enumerate() {
-                // SAFETY: as above.
-                entries.push(unsafe {
-                    let key = batch.add(row * width);
-                    match self.locate(stride, key, hash) {
+                if let Some(&later) = hashes.get(row + ahead) {
+                    fetch(later);
+                }
+                // SAFETY: as above; room for `count` entries was reserved, and each is written before it is counted.
+                unsafe {
+                    let key = batch.as_ptr().add(row * width);
+                    let entry = match slots.locate::<FORM>(&self.shape, key, hash) {
                         Ok(entry) => entry,
                         Err(free) => self.insert(layout, key, hash, free)?,
-                    }
-                });
+                    };
+                    let length = entries.len();
+                    entries.as_mut_ptr().add(length).write(entry);
+                    entries.set_len(length + 1);
+                }
             }
         }
         Ok(())
@@ -140,42 +229,20 @@ impl PackedGroups {
             return;
         }
         let stride = self.entries.bytes() / (self.mask + 1);
+        let slots = Slots { start: self.entries.as_ptr(), mask: self.mask, stride };
         // SAFETY: the caller's promise; there are as many keys as asserted, and entries are made.
         unsafe {
-            self.shape.hash_all(keys.as_ptr(), rows, hashes);
-            let found = |(row, &hash): (usize, &u64)| self.locate(stride, keys.as_ptr().add(row * width), hash);
-            entries.extend(hashes.iter().enumerate().map(|row| found(row).unwrap_or(ABSENT)));
-        }
-    }
-
-    /// The entry of one key, or the free slot where its search ended.
-    ///
-    /// # Safety
-    /// `key` must point to a packed key, and its strings must be there.
-    #[inline(always)]
-    unsafe fn locate(&self, stride: usize, key: *const u8, hash: u64) -> Result<u32, usize> {
-        let mut slot = hash as usize & self.mask;
-        loop {
-            // SAFETY: `slot <= mask`, and the region has that many entries of `stride` bytes and more; keys of entries in use
-            // point into the arena.
-            unsafe {
-                let entry = self.entries.as_ptr().add(slot * stride);
-                let held = entry.cast::<u64>().read();
-                if held == hash && self.shape.equal(entry.add(PACKED_HEADER), key) {
-                    return Ok((slot * (stride / 8)) as u32);
-                }
-                if held == 0 {
-                    return Err(slot);
-                }
-            }
-            slot = (slot + 1) & self.mask;
+            self.shape.hash_all::<ANY>(keys.as_ptr(), rows, hashes);
+            let key = |row: usize| keys.as_ptr().add(row * width);
+            let found = hashes.iter().enumerate().map(|(row, &hash)| slots.locate::<ANY>(&self.shape, key(row), hash));
+            entries.extend(found.map(|entry| entry.unwrap_or(ABSENT)));
         }
     }
 
     /// Puts a key into a free slot.
     ///
     /// # Safety
-    /// As for [`PackedGroups::locate`]; `slot` must be free.
+    /// As for [`PackedGroups::append`]; `slot` must be free.
     #[inline(never)]
     unsafe fn insert(&mut self, layout: &EntryLayout, key: *const u8, hash: u64, slot: usize) -> Result<u32, Full> {
         let distance = slot.wrapping_sub(hash as usize) & self.mask;
@@ -258,22 +325,31 @@ impl PackedGroups {
 }
 
 impl KeyShape {
-    /// Replaces `hashes` by those of `count` keys.
+    fn form(&self) -> Form {
+        match (self.width, self.strings.as_slice()) {
+            (8, []) => Form::Word,
+            (16, []) => Form::Pair,
+            (16, [0]) => Form::String,
+            _ => Form::Any,
+        }
+    }
+
+    /// Replaces `hashes` by those of `count` keys. They do not depend on `FORM`, which is the keys' or [`ANY`].
     ///
     /// # Safety
     /// `keys` must point to that many packed keys, and their strings must be there.
-    unsafe fn hash_all(&self, keys: *const u8, count: usize, hashes: &mut Vec<u64>) {
+    unsafe fn hash_all<const FORM: u8>(&self, keys: *const u8, count: usize, hashes: &mut Vec<u64>) {
         hashes.clear();
         // SAFETY: the caller's promise; offsets of words and strings lie within a key.
         unsafe {
-            match (self.width, self.strings.as_slice()) {
-                (8, []) => hashes.extend((0..count).map(|row| hash_word(word(keys.add(row * 8))) | IN_USE)),
-                (16, []) => hashes.extend((0..count).map(|row| {
+            match FORM {
+                WORD => hashes.extend((0..count).map(|row| hash_pair(0, word(keys.add(row * 8))) | IN_USE)),
+                PAIR => hashes.extend((0..count).map(|row| {
                     let key = keys.add(row * 16);
-                    hash_pair(word(key), word(key.add(8))) | IN_USE
+                    hash_pair(hash_pair(0, word(key)), word(key.add(8))) | IN_USE
                 })),
-                (16, [0]) => hashes.extend((0..count).map(|row| hash_string(keys.add(row * 16)) | IN_USE)),
-                (width, _) => hashes.extend((0..count).map(|row| self.hash(keys.add(row * width)) | IN_USE)),
+                STRING => hashes.extend((0..count).map(|row| hash_string(0, keys.add(row * 16)) | IN_USE)),
+                _ => hashes.extend((0..count).map(|row| self.hash(keys.add(row * self.width)) | IN_USE)),
             }
         }
     }
@@ -283,8 +359,7 @@ impl KeyShape {
     unsafe fn hash(&self, key: *const u8) -> u64 {
         // SAFETY: the caller's promise; offsets of words and strings lie within a key.
         unsafe {
-            let strings =
-                self.strings.iter().fold(0, |hash, &string| fold(hash ^ hash_string(key.add(string)), !0 >> 7));
+            let strings = self.strings.iter().fold(0, |hash, &at| hash_string(hash, key.add(at)));
             self.words.iter().fold(strings, |hash, &at| hash_pair(hash, word(key.add(at))))
         }
     }
@@ -292,23 +367,18 @@ impl KeyShape {
     /// Whether an entry's key is `key`.
     ///
     /// # Safety
-    /// Both must point to packed keys whose strings are there.
+    /// Both must point to packed keys whose strings are there; `FORM` must be theirs or [`ANY`].
     #[inline(always)]
-    unsafe fn equal(&self, held: *const u8, key: *const u8) -> bool {
+    unsafe fn equal<const FORM: u8>(&self, held: *const u8, key: *const u8) -> bool {
         // SAFETY: the caller's promise; all offsets lie within a key.
         unsafe {
             let same = |at: usize| word(held.add(at)) == word(key.add(at));
-            match (self.width, self.strings.as_slice()) {
-                (8, []) => same(0),
-                (16, []) => same(0) && same(8),
-                (16, [0]) => same(0) && (same(8) || equal_long(held, key)),
-                _ => {
-                    self.words.iter().all(|&at| same(at))
-                        && self
-                            .strings
-                            .iter()
-                            .all(|&at| same(at) && (same(at + 8) || equal_long(held.add(at), key.add(at))))
-                }
+            let same_string = |at: usize| same(at) && (same(at + 8) || equal_long(held.add(at), key.add(at)));
+            match FORM {
+                WORD => same(0),
+                PAIR => same(0) && same(8),
+                STRING => same_string(0),
+                _ => self.words.iter().all(|&at| same(at)) && self.strings.iter().all(|&at| same_string(at)),
             }
         }
     }
@@ -322,19 +392,19 @@ unsafe fn word(at: *const u8) -> u64 {
     unsafe { at.cast::<u64>().read_unaligned() }
 }
 
-/// Hash of a packed string.
+/// Hash of a packed string and of what was hashed before it.
 ///
 /// # Safety
 /// `string` must point to a packed string, whose bytes are there.
 #[inline(always)]
-unsafe fn hash_string(string: *const u8) -> u64 {
+unsafe fn hash_string(before: u64, string: *const u8) -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
         let second = match long_string(string) {
             None => word(string.add(8)),
             Some(bytes) => hash_bytes(bytes),
         };
-        hash_pair(word(string), second)
+        hash_pair(before ^ word(string), second)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
 use crate::table::hash::hash_word;
 use crate::table::region::{Region, prefetch};
-use crate::table::{ABSENT, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
+use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
 
 /// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.
 const SENTINEL: u64 = 0x5eb7_1a0d_c3f2_9e61;
@@ -20,6 +20,12 @@ struct Slots<'a> {
     stride: usize,
     groups_max: usize,
     initial: &'a [u8],
+}
+
+/// What a pass over keys changes besides entries.
+struct Counts {
+    groups: usize,
+    sentinel_present: bool,
 }
 
 impl IntegerGroups {
@@ -52,21 +58,25 @@ impl IntegerGroups {
         entries: &mut Vec<u32>,
         hashes: &mut Vec<u64>,
     ) {
+        entries.clear();
+        entries.reserve(keys.len());
         loop {
-            entries.clear();
-            entries.reserve(keys.len());
             let slots = self.slots(layout);
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
+            let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present };
             let cached = self.entries.bytes() <= CACHED_BYTES;
             // SAFETY: `slots` describes this table's region, which nothing else refers to during the pass, and `entries`
             // has room for one entry a key.
-            let found = unsafe { find_all(slots, keys, cached, entries, hashes, groups, sentinel_present) };
-            match found {
-                Ok(()) => return,
-                // Entries found so far have moved: they are found again.
-                Err(Full) => self.grow(layout, (slots.mask + 1) * 2),
+            let found = unsafe { find_all(slots, keys, cached, entries.as_mut_ptr(), hashes, &mut counts) };
+            (*groups, *sentinel_present) = (counts.groups, counts.sentinel_present);
+            if found.is_ok() {
+                break;
             }
+            // Entries found so far move: they are found again.
+            self.grow(layout, (slots.mask + 1) * 2);
         }
+        // SAFETY: the last pass has written an entry for each key.
+        unsafe { entries.set_len(keys.len()) };
     }
 
     fn slots<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
@@ -172,7 +182,7 @@ impl IntegerGroups {
     }
 }
 
-/// Appends the entry of each key.
+/// Writes the entry of each key to `entries`.
 ///
 /// # Safety
 /// `slots` must describe a region in hash mode that nothing else refers to; `entries` must have room for a number a key.
@@ -180,53 +190,56 @@ unsafe fn find_all(
     slots: Slots<'_>,
     keys: &[i64],
     cached: bool,
-    entries: &mut Vec<u32>,
+    entries: *mut u32,
     hashes: &mut Vec<u64>,
-    groups: &mut usize,
-    sentinel_present: &mut bool,
+    counts: &mut Counts,
 ) -> Result<(), Full> {
-    // SAFETY: the caller's promise, passed on. A constant stride makes the address of a slot one shift or one multiplication less.
+    // SAFETY: the caller's promise, passed on. A constant stride makes the address of a slot a shift instead of a multiplication.
     unsafe {
         match slots.stride {
-            16 => find_all_with::<16>(slots, keys, cached, entries, hashes, groups, sentinel_present),
-            24 => find_all_with::<24>(slots, keys, cached, entries, hashes, groups, sentinel_present),
-            32 => find_all_with::<32>(slots, keys, cached, entries, hashes, groups, sentinel_present),
-            _ => find_all_with::<0>(slots, keys, cached, entries, hashes, groups, sentinel_present),
+            16 => find_all_with::<16>(slots, keys, cached, entries, hashes, counts),
+            24 => find_all_with::<24>(slots, keys, cached, entries, hashes, counts),
+            32 => find_all_with::<32>(slots, keys, cached, entries, hashes, counts),
+            _ => find_all_with::<0>(slots, keys, cached, entries, hashes, counts),
         }
     }
 }
 
 /// As [`find_all`]; `STRIDE` is the stride or 0.
+///
+/// # Safety
+/// As for [`find_all`].
 unsafe fn find_all_with<const STRIDE: usize>(
     slots: Slots<'_>,
     keys: &[i64],
     cached: bool,
-    entries: &mut Vec<u32>,
+    entries: *mut u32,
     hashes: &mut Vec<u64>,
-    groups: &mut usize,
-    sentinel_present: &mut bool,
+    counts: &mut Counts,
 ) -> Result<(), Full> {
     let stride = if STRIDE == 0 { slots.stride } else { STRIDE };
     if cached {
-        for &key in keys {
+        for (row, &key) in keys.iter().enumerate() {
             let stored = key as u64 ^ SENTINEL;
             // SAFETY: the caller's promise, passed on.
-            entries
-                .push(unsafe { find_or_insert::<STRIDE>(slots, stored, hash_word(stored), groups, sentinel_present)? });
+            unsafe { entries.add(row).write(find_or_insert::<STRIDE>(slots, stored, hash_word(stored), counts)?) };
         }
         return Ok(());
     }
-    for batch in keys.chunks(BATCH) {
+    let fetch = |hash: u64| prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
+    for (batch, first) in keys.chunks(BATCH).zip((0..).step_by(BATCH)) {
         hashes.clear();
-        hashes.extend(batch.iter().map(|&key| {
-            let hash = hash_word(key as u64 ^ SENTINEL);
-            prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
-            hash
-        }));
-        for (&key, &hash) in batch.iter().zip(hashes.iter()) {
+        hashes.extend(batch.iter().map(|&key| hash_word(key as u64 ^ SENTINEL)));
+        hashes.iter().take(AHEAD).for_each(|&hash| fetch(hash));
+        for (row, &key) in batch.iter().enumerate() {
+            if let Some(&later) = hashes.get(row + AHEAD) {
+                fetch(later);
+            }
             // SAFETY: the caller's promise, passed on.
-            let stored = key as u64 ^ SENTINEL;
-            entries.push(unsafe { find_or_insert::<STRIDE>(slots, stored, hash, groups, sentinel_present)? });
+            unsafe {
+                let entry = find_or_insert::<STRIDE>(slots, key as u64 ^ SENTINEL, hashes[row], counts)?;
+                entries.add(first + row).write(entry);
+            }
         }
     }
     Ok(())
@@ -241,14 +254,13 @@ unsafe fn find_or_insert<const STRIDE: usize>(
     slots: Slots<'_>,
     stored: u64,
     hash: u64,
-    groups: &mut usize,
-    sentinel_present: &mut bool,
+    counts: &mut Counts,
 ) -> Result<u32, Full> {
     // SAFETY: the caller's promise, passed on.
     unsafe {
         match find::<STRIDE>(slots, stored, hash) {
             Ok(entry) => Ok(entry),
-            Err(free) => insert(slots, stored, hash, free, groups, sentinel_present),
+            Err(free) => insert(slots, stored, hash, free, counts),
         }
     }
 }
@@ -279,24 +291,17 @@ unsafe fn find<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash: u64) ->
 /// # Safety
 /// As for [`find_all`]; `slot` must be free.
 #[inline(never)]
-unsafe fn insert(
-    slots: Slots<'_>,
-    stored: u64,
-    hash: u64,
-    slot: usize,
-    groups: &mut usize,
-    sentinel_present: &mut bool,
-) -> Result<u32, Full> {
+unsafe fn insert(slots: Slots<'_>, stored: u64, hash: u64, slot: usize, counts: &mut Counts) -> Result<u32, Full> {
     let units = slots.stride / 8;
     if stored == 0 {
-        *sentinel_present = true;
+        counts.sentinel_present = true;
         return Ok(((slots.mask + 2) * units) as u32);
     }
     let distance = slot.wrapping_sub(hash as usize) & slots.mask;
-    if *groups >= slots.groups_max || (distance > DISTANCE_MAX && *groups > slots.mask / 4) {
+    if counts.groups >= slots.groups_max || (distance > DISTANCE_MAX && counts.groups > slots.mask / 4) {
         return Err(Full);
     }
-    *groups += 1;
+    counts.groups += 1;
     // SAFETY: the slot lies in the region; an entry is a key of eight bytes and as many bytes of accumulators as `initial` has.
     unsafe {
         let entry = slots.start.add(slot * slots.stride);

@@ -120,7 +120,7 @@ impl IntegerGroups {
     pub(super) fn prepare(&mut self, layout: &EntryLayout, minimum: i64, maximum: i64, rows: usize) -> IntegerMode {
         debug_assert!(minimum <= maximum);
         self.rows += rows;
-        let extent = union(self.extent, (minimum, maximum));
+        let mut extent = union(self.extent, (minimum, maximum));
         match self.mode {
             Mode::Undecided => self.decide(layout, extent),
             Mode::Dense { base, length, .. } => {
@@ -128,7 +128,7 @@ impl IntegerGroups {
                 if distance(base, minimum) > last || distance(base, maximum) > last {
                     if self.extent.is_none() && distance(minimum, maximum) <= last {
                         self.rebase(minimum, maximum);
-                    } else if self.dense_suits(extent, self.rows) {
+                    } else if self.dense_suits(extent, self.rows.max(self.groups())) {
                         self.widen(layout, extent);
                     } else {
                         self.change_to_hash(layout);
@@ -137,7 +137,7 @@ impl IntegerGroups {
             }
             Mode::Hash { groups, .. } => {
                 if distance(extent.0, extent.1) / 4 < groups as u64 && self.dense_suits(extent, groups) {
-                    self.change_to_dense(layout, extent);
+                    extent = self.change_to_dense(layout, extent);
                 }
             }
         }
@@ -173,10 +173,17 @@ impl IntegerGroups {
         self.put_groups(layout, &old);
     }
 
-    fn change_to_dense(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
+    /// Changes to dense entries for `extent`, unless there are keys outside that the table was not prepared for. Says what the extent is.
+    fn change_to_dense(&mut self, layout: &EntryLayout, extent: (i64, i64)) -> (i64, i64) {
         let old = self.take_groups(layout);
-        self.make_dense(layout, extent);
+        let all = old.keys.iter().fold(extent, |extent, &key| union(Some(extent), (key, key)));
+        if self.dense_suits(all, old.keys.len()) {
+            self.make_dense(layout, all);
+        } else {
+            self.make_hash(layout, capacity_for(old.keys.len()));
+        }
         self.put_groups(layout, &old);
+        all
     }
 
     fn take_groups(&mut self, layout: &EntryLayout) -> Taken {
