@@ -15,5 +15,9 @@ pub(crate) fn explain(planned: &Planned) -> Result<String, Error> {
     let program = &planned.program;
     let _ = writeln!(text, "== logical plan ==\n{}", pelton_plan::explain::logical_plans(planned).trim_end());
     let _ = writeln!(text, "\n== pipelines ==\n{}", pelton_plan::explain::pipelines(program).trim_end());
+    let notes = pelton_plan::explain::portability(planned);
+    if !notes.is_empty() {
+        let _ = writeln!(text, "\n== not portable to Flink ==\n{}", notes.join("\n"));
+    }
     Ok(text)
 }
