@@ -82,9 +82,10 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<Arc<Joi
 }
 
 fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker) -> Result<SourceNode, Error> {
-    let source: Box<dyn Source> = match surroundings.push_tables.get(&used.table) {
-        Some(push) => table::with_computed_time(push.open(&used.table, &used.columns, waker)?, used),
-        None => match surroundings.catalog.get(&used.table) {
+    let source: Box<dyn Source> = match (&used.rows, surroundings.push_tables.get(&used.table)) {
+        (Some(rows), _) => table::written_rows(rows.clone()),
+        (None, Some(push)) => table::with_computed_time(push.open(&used.table, &used.columns, waker)?, used),
+        (None, None) => match surroundings.catalog.get(&used.table) {
             Some(Relation::Table(found)) => table::open_source(found, used, surroundings.settings)?,
             _ => return Err(Error::Usage(format!("table '{}' is gone", used.table))),
         },

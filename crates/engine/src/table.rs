@@ -63,16 +63,17 @@ fn request(
 /// Opens a table for reading the columns a program touches.
 pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) -> Result<Box<dyn Source>, Error> {
     let definition = &table.definition;
-    let event_time = match used.time {
-        TimeSource::Event { column, .. } if column < used.columns.len() => {
-            TimeColumn::new(column, used.schema.field(column).data_type())
-        }
-        _ => None,
+    // A replay shifts the event time wherever it is wanted, not only where windows are cut by it.
+    let time_column = match used.time {
+        TimeSource::Event { column, .. } => Some(column),
+        _ => definition.watermark.as_ref().and_then(|watermark| {
+            (0..used.columns.len()).find(|&column| *used.schema.field(column).name() == watermark.column)
+        }),
     };
+    let event_time = time_column.and_then(|column| TimeColumn::new(column, used.schema.field(column).data_type()));
     let request = request(definition, definition.physical_schema(), used.columns.clone(), event_time, settings);
-    let source = pelton_connectors::open_source(&request)
-        .map_err(|error| Error::Table { table: definition.name.clone(), error })?;
-    Ok(with_computed_time(source, used))
+    pelton_connectors::open_completed_source(&request, |source| with_computed_time(source, used))
+        .map_err(|error| Error::Table { table: definition.name.clone(), error })
 }
 
 /// Where the event time is a computed column, appends it to each decoded chunk.
@@ -89,6 +90,29 @@ pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse) -> B
             ),
             table: used.table.clone(),
         }),
+    }
+}
+
+/// Reads the rows that a query's text has itself.
+pub(crate) fn written_rows(rows: RecordBatch) -> Box<dyn Source> {
+    Box::new(WrittenRows { rows: Some(rows) })
+}
+
+/// Rows of `VALUES`, until they are read.
+struct WrittenRows {
+    rows: Option<RecordBatch>,
+}
+
+impl Source for WrittenRows {
+    fn partitions(&self) -> usize {
+        1
+    }
+
+    fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
+        Ok(match self.rows.take() {
+            Some(rows) => Read::Chunk(Box::new(move || Ok(Decoded::batch(rows)))),
+            None => Read::End,
+        })
     }
 }
 
@@ -135,9 +159,7 @@ fn append_time(
     let failed = |problem: String| SourceError::Input { place: table.to_owned(), problem };
     let batch = match decoded.rows {
         Rows::Batch(batch) => batch,
-        Rows::Block(_) => {
-            return Err(failed("a replayed table needs an event time that is a physical column".to_owned()));
-        }
+        Rows::Block(block) => block.to_record_batch(),
     };
     let time = expression.evaluate(&batch).and_then(|value| value.into_array(batch.num_rows()));
     let time: ArrayRef = time.map_err(|error| failed(format!("event time: {}", error.strip_backtrace())))?;
