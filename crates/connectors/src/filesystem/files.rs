@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Schema, TimeUnit};
 use pelton_data::column::sql_name;
 
 use crate::ConnectorError;
@@ -148,7 +148,13 @@ pub(super) fn row_shape(request: &TableRequest) -> Result<RowShape, ConnectorErr
             }
         });
     }
-    let schema = request.schema.project(&request.columns).expect("a request's columns are those of its schema");
+    let delivered = request.columns.iter().enumerate().map(|(delivered, &index)| {
+        // A row whose event time is NULL can be placed nowhere: it is as wrong as any other that does not fit the table.
+        let is_event_time = request.event_time.is_some_and(|time| time.index == delivered);
+        let field = request.schema.field(index);
+        Arc::new(field.clone().with_nullable(field.is_nullable() && !is_event_time))
+    });
+    let schema = Schema::new(delivered.collect::<Vec<_>>());
     let origins = request.columns.iter().map(|&index| origins[index].clone()).collect();
     Ok(RowShape { schema: Arc::new(schema), data_names, origins })
 }

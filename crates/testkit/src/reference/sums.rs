@@ -9,6 +9,8 @@ use super::{integers, windows};
 const BATCH_ROWS: usize = 256;
 /// Tables up to this size stay in a second-level cache, where prefetching costs more than it gains.
 const PREFETCH_FROM_BYTES: usize = 1 << 20;
+/// Tables get as many entries as this where that is more than they need.
+const SMALL_TABLE_ENTRIES: usize = 4096;
 /// A random odd number: multiplying by it spreads keys over the high bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 const SPREAD_HIGH: u64 = 0xD6E8_FEB8_6659_FD93;
@@ -54,13 +56,15 @@ pub fn by_string(blocks: &[Block], key: usize, value: usize, groups: usize, wind
     closed
 }
 
-#[derive(Clone, Copy)]
+/// Zero in all bits is an entry without a key, so that a new table costs nothing before it is written to.
+#[derive(Clone, Copy, Default)]
 struct IntegerEntry {
-    key: i64,
+    /// The key, exclusive or [`EMPTY`].
+    tag: i64,
     sum: i64,
 }
 
-/// Marks an entry that holds no key; the key of this value has an entry of its own, the table's last.
+/// The key whose tag means that there is none; it has an entry of its own, the table's last.
 const EMPTY: i64 = i64::MIN;
 
 struct IntegerTable {
@@ -71,8 +75,9 @@ struct IntegerTable {
 
 impl IntegerTable {
     fn new(groups: usize) -> IntegerTable {
-        let capacity = (groups.max(8) * 2).next_power_of_two();
-        let entries = vec![IntegerEntry { key: EMPTY, sum: 0 }; capacity + 1];
+        let capacity = capacity(groups);
+        let entries = vec![IntegerEntry::default(); capacity + 1];
+        use_huge_pages(&entries);
         IntegerTable { entries, shift: 64 - capacity.trailing_zeros(), has_empty_key: false }
     }
 
@@ -108,11 +113,11 @@ impl IntegerTable {
         let mut slot = self.slot(key);
         loop {
             let entry = &mut self.entries[slot];
-            if entry.key == key {
+            if entry.tag == key ^ EMPTY {
                 return slot;
             }
-            if entry.key == EMPTY {
-                entry.key = key;
+            if entry.tag == 0 {
+                entry.tag = key ^ EMPTY;
                 return slot;
             }
             slot = (slot + 1) & last;
@@ -121,19 +126,22 @@ impl IntegerTable {
 
     fn rows(&self) -> Vec<(i64, i64)> {
         let (entries, side) = self.entries.split_at(self.capacity());
-        let known = entries.iter().filter(|entry| entry.key != EMPTY);
+        let known = entries.iter().filter(|entry| entry.tag != 0);
         let side = side.iter().filter(|_| self.has_empty_key);
-        known.chain(side).map(|entry| (entry.key, entry.sum)).collect()
+        known.chain(side).map(|entry| (entry.tag ^ EMPTY, entry.sum)).collect()
     }
 }
 
-/// A string: its length and bytes where there are at most 12, else its length, its first four bytes and where it begins in the
-/// table's own bytes. Zero in all bits is the empty string, so `occupied` tells whether the entry holds a key.
+/// Two in a cache line. Zero in all bits is an entry without a key.
 #[derive(Clone, Copy, Default)]
+#[repr(C, align(32))]
 struct StringEntry {
-    view: u128,
+    /// The hash of the key, never zero.
+    hash: u64,
     sum: i64,
-    occupied: bool,
+    /// The string's length and bytes where there are at most 12, else its length, its first four bytes and where it begins in the
+    /// table's own bytes.
+    view: [u64; 2],
 }
 
 const INLINE_BYTES_MAX: u32 = 12;
@@ -147,8 +155,9 @@ struct StringTable {
 
 impl StringTable {
     fn new(groups: usize) -> StringTable {
-        let capacity = (groups.max(8) * 2).next_power_of_two();
+        let capacity = capacity(groups);
         let entries = vec![StringEntry::default(); capacity];
+        use_huge_pages(&entries);
         StringTable { entries, bytes: Vec::new(), shift: 64 - capacity.trailing_zeros(), hashes: Vec::new() }
     }
 
@@ -176,43 +185,63 @@ impl StringTable {
         let view = keys.views()[row];
         let last = self.entries.len() - 1;
         let mut slot = (hash >> self.shift) as usize;
-        while self.entries[slot].occupied {
-            if self.is_equal(self.entries[slot].view, view, keys, row) {
+        let view = [view as u64, (view >> 64) as u64];
+        while self.entries[slot].hash != 0 {
+            let entry = &self.entries[slot];
+            if entry.hash == hash && self.is_equal(entry.view, view, keys, row) {
                 return slot;
             }
             slot = (slot + 1) & last;
         }
-        let view = if view as u32 <= INLINE_BYTES_MAX { view } else { self.keep(view, keys.value(row)) };
-        self.entries[slot] = StringEntry { view, sum: 0, occupied: true };
+        let view = if view[0] as u32 <= INLINE_BYTES_MAX { view } else { self.keep(view, keys.value(row)) };
+        self.entries[slot] = StringEntry { hash, sum: 0, view };
         slot
     }
 
-    fn keep(&mut self, view: u128, text: &str) -> u128 {
-        let place = self.bytes.len() as u128;
+    fn keep(&mut self, view: [u64; 2], text: &str) -> [u64; 2] {
+        let place = self.bytes.len() as u64;
         self.bytes.extend_from_slice(text.as_bytes());
-        view & u128::from(u64::MAX) | place << 64
+        [view[0], place]
     }
 
-    fn is_equal(&self, kept: u128, view: u128, keys: &StringViewArray, row: usize) -> bool {
-        if view as u32 <= INLINE_BYTES_MAX {
+    fn is_equal(&self, kept: [u64; 2], view: [u64; 2], keys: &StringViewArray, row: usize) -> bool {
+        if view[0] as u32 <= INLINE_BYTES_MAX {
             return kept == view;
         }
-        kept as u64 == view as u64 && self.text(&kept) == keys.value(row).as_bytes()
+        let place = kept[1] as usize;
+        kept[0] == view[0] && &self.bytes[place..place + kept[0] as u32 as usize] == keys.value(row).as_bytes()
     }
 
-    fn text<'a>(&'a self, view: &'a u128) -> &'a [u8] {
-        let length = *view as u32 as usize;
+    fn text(&self, view: [u64; 2]) -> Vec<u8> {
+        let length = view[0] as u32 as usize;
         if length <= INLINE_BYTES_MAX as usize {
-            // SAFETY: a view is sixteen bytes long, of which at most twelve follow the length.
-            return unsafe { std::slice::from_raw_parts(std::ptr::from_ref(view).cast::<u8>().add(4), length) };
+            let bytes = (u128::from(view[0]) | u128::from(view[1]) << 64).to_le_bytes();
+            return bytes[4..4 + length].to_vec();
         }
-        let place = (view >> 64) as usize;
-        &self.bytes[place..place + length]
+        let place = view[1] as usize;
+        self.bytes[place..place + length].to_vec()
     }
 
     fn rows(&self) -> Vec<(String, i64)> {
-        let known = self.entries.iter().filter(|entry| entry.occupied);
-        known.map(|entry| (String::from_utf8_lossy(self.text(&entry.view)).into_owned(), entry.sum)).collect()
+        let known = self.entries.iter().filter(|entry| entry.hash != 0);
+        known.map(|entry| (String::from_utf8_lossy(&self.text(entry.view)).into_owned(), entry.sum)).collect()
+    }
+}
+
+/// Entries for so many groups: at most three fifths of them are used, and far fewer in small tables, where room costs nothing and every
+/// second look into the table costs a wrongly predicted branch.
+fn capacity(groups: usize) -> usize {
+    (groups.max(8) * 5 / 3).max((groups * 16).min(SMALL_TABLE_ENTRIES)).next_power_of_two()
+}
+
+/// Asks for pages of two megabytes, without which every probe of a large table misses the processor's address cache as well.
+fn use_huge_pages<T>(entries: &[T]) {
+    const HUGE: usize = 2 << 20;
+    let begin = (entries.as_ptr() as usize).next_multiple_of(HUGE);
+    let end = (entries.as_ptr() as usize + size_of_val(entries)) / HUGE * HUGE;
+    if begin < end {
+        // SAFETY: the range lies inside the allocation, and the advice changes no content.
+        unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_HUGEPAGE) };
     }
 }
 
@@ -231,7 +260,7 @@ fn hash(keys: &StringViewArray, row: usize) -> u64 {
 /// The two halves of a 128-bit product, folded.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ SPREAD) * u128::from(b ^ SPREAD_HIGH);
-    (product as u64 ^ (product >> 64) as u64).wrapping_mul(SPREAD)
+    (product as u64 ^ (product >> 64) as u64).wrapping_mul(SPREAD) | 1
 }
 
 fn prefetch<T>(entry: &T) {
