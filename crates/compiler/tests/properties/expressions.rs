@@ -102,7 +102,13 @@ impl<'a> Expressions<'a> {
 
     fn leaf(&self, choices: &mut Choices<'_>, kind: Kind) -> Expr {
         let fields = self.arrow.fields().iter().filter(|field| kind_of(field.data_type()) == kind);
-        let columns: Vec<Expr> = fields.map(|field| col(field.name().as_str())).collect();
+        // As planning does: DataFusion would bring the branches of a CASE to a dictionary whose codes are too few.
+        let columns: Vec<Expr> = fields
+            .map(|field| match field.data_type() {
+                DataType::Dictionary(..) => cast(col(field.name().as_str()), DataType::Utf8View),
+                _ => col(field.name().as_str()),
+            })
+            .collect();
         if columns.is_empty() || choices.once_in(4) { literal(choices, kind) } else { choices.pick(&columns).clone() }
     }
 
