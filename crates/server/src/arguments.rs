@@ -22,6 +22,8 @@ pub enum Command {
     Explain(ScriptArguments),
     /// Watch the hottest auctions of each ten seconds of a generated stream
     Demo(DemoArguments),
+    /// Measure the engine against hand-written loops
+    Bench(BenchArguments),
 }
 
 /// Where the statements come from.
@@ -72,4 +74,26 @@ pub struct DemoArguments {
     /// Threads that do the work; all that the process may use where not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,
+}
+
+/// `pelton bench`
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// Benchmarks by name, or NAME/CASE; all where none is given
+    pub names: Vec<String>,
+    /// Threads that do the work
+    #[arg(long, default_value_t = 1)]
+    pub workers: usize,
+    /// Seconds a measurement takes
+    #[arg(long, default_value_t = 1.0)]
+    pub seconds: f64,
+    /// Measurements of each side
+    #[arg(long, default_value_t = 5)]
+    pub repeat: usize,
+    /// An object a line in place of text
+    #[arg(long)]
+    pub json: bool,
+    /// Where the benchmarks' files are
+    #[arg(long, default_value = "bench")]
+    pub folder: PathBuf,
 }

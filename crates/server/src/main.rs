@@ -1,4 +1,4 @@
-//! The command line: scripts to run or explain, a demo to watch.
+//! The command line: scripts to run or explain, a demo to watch, benchmarks.
 
 mod arguments;
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, BenchArguments, Command};
 
 /// Workers allocate blocks and batches on one thread and free them on another: this allocator takes that well.
 #[global_allocator]
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => run::explain(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Bench(arguments) => bench(arguments),
     };
     match result {
         Ok(()) if stop::was_asked() => ExitCode::from(EXIT_INTERRUPTED),
@@ -40,4 +41,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn bench(arguments: BenchArguments) -> Result<(), Failure> {
+    let BenchArguments { names, workers, seconds, repeat, json, folder } = arguments;
+    let arguments = pelton_testkit::bench::Arguments { names, workers, seconds, repeat, json };
+    Ok(pelton_testkit::bench::run(&arguments, &folder, &mut std::io::stdout().lock())?)
 }
