@@ -12,40 +12,33 @@ use crate::Failure;
 use crate::arguments::Format;
 
 /// Prints the rows of one result, batch by batch as they come.
-pub enum Printer {
-    /// Columns as wide as the widest value of the first batch.
-    Table {
-        /// Characters of each column; none before the first batch.
-        widths: Vec<usize>,
-        schema: SchemaRef,
-    },
-    Json,
-    Csv {
-        header: bool,
-    },
+pub struct Printer {
+    format: Format,
+    schema: SchemaRef,
+    /// Whether a header was printed.
+    begun: bool,
+    /// Characters of each column of a table: as wide as the widest value of the first batch.
+    widths: Vec<usize>,
 }
 
 impl Printer {
     pub fn new(format: Format, schema: SchemaRef) -> Printer {
-        match format {
-            Format::Table => Printer::Table { widths: Vec::new(), schema },
-            Format::Json => Printer::Json,
-            Format::Csv => Printer::Csv { header: true },
-        }
+        Printer { format, schema, begun: false, widths: Vec::new() }
     }
 
     /// Prints rows.
     pub fn print(&mut self, rows: &RecordBatch, out: &mut impl Write) -> Result<(), Failure> {
-        match self {
-            Printer::Table { widths, .. } => print_table(rows, widths, out)?,
-            Printer::Json => {
+        let first = !std::mem::replace(&mut self.begun, true);
+        match self.format {
+            Format::Table => print_table(rows, &mut self.widths, out)?,
+            Format::Json => {
                 let builder = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
                 let mut writer = builder.build::<_, arrow_json::writer::LineDelimited>(&mut *out);
                 writer.write(rows)?;
                 writer.finish()?;
             }
-            Printer::Csv { header } => {
-                let builder = arrow_csv::WriterBuilder::new().with_header(std::mem::take(header));
+            Format::Csv => {
+                let builder = arrow_csv::WriterBuilder::new().with_header(first);
                 let builder = builder.with_timestamp_format("%Y-%m-%d %H:%M:%S%.f".into());
                 builder.with_timestamp_tz_format("%Y-%m-%d %H:%M:%S%.fZ".into()).build(&mut *out).write(rows)?;
             }
@@ -54,16 +47,13 @@ impl Printer {
         Ok(())
     }
 
-    /// Says what there is to say after the last row: an empty table still has columns.
+    /// Ends the output: a result without rows still has columns.
     pub fn finish(&mut self, out: &mut impl Write) -> Result<(), Failure> {
-        match self {
-            Printer::Table { widths, schema } if widths.is_empty() => {
-                print_table(&RecordBatch::new_empty(schema.clone()), widths, out)?;
-            }
-            Printer::Csv { header: true } | Printer::Table { .. } | Printer::Csv { .. } | Printer::Json => {}
+        if self.begun || self.format == Format::Json {
+            return Ok(());
         }
-        out.flush()?;
-        Ok(())
+        let none = RecordBatch::new_empty(self.schema.clone());
+        self.print(&none, out)
     }
 }
 
@@ -155,6 +145,20 @@ mod tests {
         assert_eq!(printed(Format::Table), "name      n\n────  ─────\na,b       1\nNULL  20000\n");
         assert_eq!(printed(Format::Csv), "name,n\n\"a,b\",1\n,20000\n");
         assert_eq!(printed(Format::Json), "{\"name\":\"a,b\",\"n\":1}\n{\"name\":null,\"n\":20000}\n");
+    }
+
+    #[test]
+    fn a_result_without_rows_has_columns() {
+        let schema = Arc::new(pelton::arrow::datatypes::Schema::new(vec![pelton::arrow::datatypes::Field::new(
+            "n",
+            DataType::Int64,
+            false,
+        )]));
+        for (format, expected) in [(Format::Table, "n\n─\n"), (Format::Csv, "n\n"), (Format::Json, "")] {
+            let mut out = Vec::new();
+            Printer::new(format, schema.clone()).finish(&mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]
