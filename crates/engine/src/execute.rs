@@ -42,7 +42,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         program.lookups.iter().map(|lookup| load(lookup, surroundings)).collect::<Result<_, _>>()?;
     let settings = surroundings.settings;
     let program = Arc::new(program);
-    let kernels = tier::kernels(&program, &lookups)?;
+    let kernels = tier::kernels(&program, &lookups, settings.tier)?;
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
         name: pipeline_name(&program, index),
         input: stream(pipeline.input),

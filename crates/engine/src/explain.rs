@@ -1,23 +1,39 @@
 //! What `EXPLAIN` says.
 
-use std::fmt::Write;
-
+use pelton_plan::pipeline::Program;
 use pelton_plan::query::Planned;
 
 use crate::error::Error;
+use crate::execute::pipeline_name;
 
 /// The logical plan, the pipelines, the kernels, and what is not portable to Flink, as text.
 ///
 /// # Errors
 /// [`Error::Compile`] where a pipeline cannot be described.
 pub(crate) fn explain(planned: &Planned) -> Result<String, Error> {
-    let mut text = String::new();
     let program = &planned.program;
-    let _ = writeln!(text, "== logical plan ==\n{}", pelton_plan::explain::logical_plans(planned).trim_end());
-    let _ = writeln!(text, "\n== pipelines ==\n{}", pelton_plan::explain::pipelines(program).trim_end());
+    let kernels = (0..program.pipelines.len()).map(|pipeline| kernel(program, pipeline));
+    let mut sections = vec![
+        ("logical plan", pelton_plan::explain::logical_plans(planned)),
+        ("pipelines", pelton_plan::explain::pipelines(program)),
+        ("kernels", kernels.collect::<Result<Vec<_>, _>>()?.join("\n")),
+    ];
     let notes = pelton_plan::explain::portability(planned);
     if !notes.is_empty() {
-        let _ = writeln!(text, "\n== not portable to Flink ==\n{}", notes.join("\n"));
+        sections.push(("not portable to Flink", notes.join("\n")));
+    }
+    let section = |(title, body): (&str, String)| format!("== {title} ==\n{}\n", body.trim_end());
+    Ok(sections.into_iter().map(section).collect::<Vec<_>>().join("\n"))
+}
+
+/// One pipeline's kernel in readable form, and how its expressions run.
+fn kernel(program: &Program, pipeline: usize) -> Result<String, Error> {
+    let described = pelton_compiler::describe(program, pipeline)?;
+    let mut text = format!("{}\n{}\n", pipeline_name(program, pipeline), described.text.trim_end());
+    for (how, expressions) in [("compiled", &described.compiled), ("interpreted", &described.interpreted)] {
+        if !expressions.is_empty() {
+            text.push_str(&format!("{how}: {}\n", expressions.join("; ")));
+        }
     }
     Ok(text)
 }

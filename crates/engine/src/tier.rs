@@ -1,4 +1,4 @@
-//! The code of a program's pipelines.
+//! Interpreted first, compiled a moment later.
 
 use std::sync::Arc;
 
@@ -7,9 +7,43 @@ use pelton_plan::pipeline::Program;
 use pelton_runtime::graph::KernelSlot;
 use pelton_state::join_index::JoinIndex;
 
-/// The code of each of a program's pipelines.
-pub(crate) fn kernels(program: &Program, lookups: &[Arc<JoinIndex>]) -> Result<Vec<Arc<KernelSlot>>, CompileError> {
+use crate::settings::TierChoice;
+
+/// The code of each of a program's pipelines, as `choice` wants it.
+///
+/// With [`TierChoice::Auto`] the kernels start interpreted, and a thread of its own replaces them one by one: the run
+/// does not wait for it.
+pub(crate) fn kernels(
+    program: &Arc<Program>,
+    lookups: &[Arc<JoinIndex>],
+    choice: TierChoice,
+) -> Result<Vec<Arc<KernelSlot>>, CompileError> {
     let pipelines = 0..program.pipelines.len();
-    let slot = |pipeline| Ok(Arc::new(KernelSlot::new(pelton_compiler::interpret(program, pipeline, lookups)?)));
-    pipelines.map(slot).collect()
+    let first = |pipeline| match choice {
+        TierChoice::Auto | TierChoice::Interpret => pelton_compiler::interpret(program, pipeline, lookups),
+        TierChoice::Compile => pelton_compiler::compile(program, pipeline, lookups).map(|compiled| compiled.kernel),
+    };
+    let slots = pipelines.map(|pipeline| Ok(Arc::new(KernelSlot::new(first(pipeline)?))));
+    let slots: Vec<_> = slots.collect::<Result<_, CompileError>>()?;
+    if choice == TierChoice::Auto {
+        compile_beside(program.clone(), lookups.to_vec(), slots.clone());
+    }
+    Ok(slots)
+}
+
+fn compile_beside(program: Arc<Program>, lookups: Vec<Arc<JoinIndex>>, slots: Vec<Arc<KernelSlot>>) {
+    let body = move || {
+        for (pipeline, slot) in slots.iter().enumerate() {
+            // The run may have ended: then this thread holds the only reference.
+            if Arc::strong_count(slot) == 1 {
+                return;
+            }
+            // A pipeline that does not compile stays interpreted; EXPLAIN says why.
+            if let Ok(compiled) = pelton_compiler::compile(&program, pipeline, &lookups) {
+                slot.store(compiled.kernel);
+            }
+        }
+    };
+    // Without a thread the pipelines stay interpreted, which is only slower.
+    drop(std::thread::Builder::new().name("pelton-compiler".into()).spawn(body));
 }
