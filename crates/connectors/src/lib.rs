@@ -97,8 +97,12 @@ impl Connector {
     }
 
     /// Whether rows are made rather than read, at a pace of their own.
-    fn is_generator(self) -> bool {
-        matches!(self, Connector::Nexmark | Connector::Ysb | Connector::Datagen)
+    fn has_pace(self, options: &Options) -> Result<bool, ConnectorError> {
+        match self {
+            Connector::Nexmark | Connector::Datagen => Ok(true),
+            Connector::Ysb => ysb::has_pace(options),
+            Connector::Filesystem | Connector::Print | Connector::Blackhole => Ok(false),
+        }
     }
 
     fn open_source(self, request: &TableRequest, options: &Options) -> Result<Box<dyn Source>, ConnectorError> {
@@ -144,13 +148,13 @@ pub fn open_completed_source(
 ) -> Result<Box<dyn Source>, ConnectorError> {
     let options = Options::new(&request.options);
     let connector = Connector::of(&options)?;
-    let Some(replay) = Replay::of(&options, connector.is_generator())? else {
+    let Some(replay) = Replay::of(&options, connector.has_pace(&options)?)? else {
         let source = connector.open_source(request, &options)?;
         options.finish()?;
         return Ok(complete(source));
     };
     let mut input = request.clone();
-    if connector.is_generator() {
+    if connector.has_pace(&options)? {
         input.options.insert("pace".into(), "flat-out".into());
     }
     let options = Options::new(&input.options);
@@ -191,7 +195,7 @@ pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError
 pub fn is_bounded(options: &BTreeMap<String, String>) -> Result<bool, ConnectorError> {
     let options = Options::new(options);
     let connector = Connector::of(&options)?;
-    match Replay::of(&options, connector.is_generator())? {
+    match Replay::of(&options, connector.has_pace(&options)?)? {
         Some(replay) => Ok(replay.is_bounded()),
         None => connector.is_bounded(&options),
     }

@@ -144,6 +144,11 @@ pub(crate) fn declared_schema(options: &Options) -> Result<Schema, ConnectorErro
     Ok(offered(variant, table))
 }
 
+/// Whether the rows have a pace of their own: the events do, the list of advertisements does not.
+pub(crate) fn has_pace(options: &Options) -> Result<bool, ConnectorError> {
+    Ok(table(options)?.1 == Table::Events)
+}
+
 /// Whether the options give the table an end.
 pub(crate) fn is_bounded(options: &Options) -> Result<bool, ConnectorError> {
     Ok(options.text("rows").is_some() || table(options)?.1 == Table::Ads)
