@@ -48,7 +48,7 @@ pub enum RunError {
         /// Which.
         table: String,
         /// What happened.
-        error: SourceError,
+        error: Box<SourceError>,
     },
     /// A computation. The user's error.
     #[error("{error} (in {pipeline})")]

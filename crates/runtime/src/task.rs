@@ -68,7 +68,7 @@ impl Worker<'_> {
             }
             Err(error) => {
                 let position = sequencer.chunks.hand_out();
-                let error = RunError::Source { table: node.name.clone(), error };
+                let error = RunError::Source { table: node.name.clone(), error: Box::new(error) };
                 state.chunk_decoded(source, position, Err(error));
                 return true;
             }
@@ -84,7 +84,7 @@ impl Worker<'_> {
 
     fn decode(&self, source: usize, chunk: Chunk, now: Micros) -> Result<DecodedChunk, RunError> {
         let node = &self.shared.graph.sources[source];
-        let failed = |error| RunError::Source { table: node.name.clone(), error };
+        let failed = |error| RunError::Source { table: node.name.clone(), error: Box::new(error) };
         let decoded = chunk().map_err(failed)?;
         let time_column = match node.time {
             SourceTime::Event { column, .. } => Some(column),

@@ -24,6 +24,7 @@ pub(crate) struct Aggregation {
 }
 
 /// How entries are found.
+#[expect(clippy::large_enum_variant, reason = "made once a kernel, and not moved after")]
 pub(crate) enum Grouping {
     /// There is one.
     Single,

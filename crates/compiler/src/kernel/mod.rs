@@ -49,6 +49,7 @@ pub(crate) struct Select {
 }
 
 /// One step of a compiled pipeline.
+#[expect(clippy::large_enum_variant, reason = "made once a kernel, and not moved after")]
 pub(crate) enum CompiledStep {
     /// Keeps the rows that a loop keeps.
     Keep(Loop),
@@ -66,6 +67,7 @@ pub(crate) enum CompiledStep {
 }
 
 /// Where a compiled pipeline ends.
+#[expect(clippy::large_enum_variant, reason = "made once a kernel, and not moved after")]
 pub(crate) enum CompiledTarget {
     /// In batches of rows.
     Stream {

@@ -473,7 +473,7 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
                 self.fitting(Emitted { value, ..emitted }, fits, misfit)
             }
             Conversion::ToFloat { divisor } => {
-                let value = self.to_float(emitted.value, from, register_type(machine), divisor);
+                let value = self.float_of(emitted.value, from, register_type(machine), divisor);
                 Emitted { value, ..emitted }
             }
             Conversion::Float => {
@@ -485,7 +485,7 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
                 Emitted { value, ..emitted }
             }
             Conversion::FromFloat { misfit } => {
-                let (value, fits) = self.from_float(emitted.value, from, machine);
+                let (value, fits) = self.integer_of_float(emitted.value, from, machine);
                 self.fitting(Emitted { value, ..emitted }, Some(fits), misfit)
             }
             Conversion::ToBoolean => {
@@ -577,7 +577,7 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
         self.builder.ins().isub(raised, down)
     }
 
-    fn to_float(&mut self, value: Value, from: Machine, register: Type, divisor: u64) -> Value {
+    fn float_of(&mut self, value: Value, from: Machine, register: Type, divisor: u64) -> Value {
         let long = self.resized(value, from, Machine::Integer { bits: 64, signed: true });
         let float = match from {
             Machine::Integer { bits: 64, signed: false } => self.builder.ins().fcvt_from_uint(register, long),
@@ -591,7 +591,7 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
     }
 
     /// The value towards zero, and whether it fits.
-    fn from_float(&mut self, value: Value, from: Machine, to: Machine) -> (Value, Value) {
+    fn integer_of_float(&mut self, value: Value, from: Machine, to: Machine) -> (Value, Value) {
         let Machine::Integer { bits, signed } = to else { unreachable!("floats are cast to integers only") };
         let double = match from {
             Machine::Float32 => self.builder.ins().fpromote(types::F64, value),

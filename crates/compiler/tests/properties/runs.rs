@@ -116,6 +116,6 @@ fn time_column(choices: &mut Choices<'_>, schema: &SchemaRef) -> Option<TimeColu
         .iter()
         .enumerate()
         .filter(|(_, field)| matches!(field.data_type(), DataType::Timestamp(..)) && !field.is_nullable());
-    let (index, field) = times.last().filter(|_| choices.once_in(2))?;
+    let (index, field) = times.next_back().filter(|_| choices.once_in(2))?;
     TimeColumn::new(index, field.data_type())
 }
