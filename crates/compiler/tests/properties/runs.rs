@@ -111,7 +111,7 @@ fn mask(choices: &mut Choices<'_>, rows: usize) -> Vec<u64> {
 }
 
 fn time_column(choices: &mut Choices<'_>, schema: &SchemaRef) -> Option<TimeColumn> {
-    let times = schema
+    let mut times = schema
         .fields()
         .iter()
         .enumerate()
