@@ -159,6 +159,10 @@ fn malformed_csv_names_file_row_column_and_value() {
     wrong("a\nx,1\n", two, &["csv.header=true"], "FILE: column 'b' is not in the header of FILE, which names a");
     wrong("a,B\nx,1\n", two, &["csv.header=true"], "FILE: column 'b' is not in the header of FILE; did you mean 'B'?");
     wrong("a,b,a\n1,2,3\n", two, &["csv.header=true"], "FILE: column 'a' is named twice in the header of FILE");
+}
+
+#[test]
+fn strings_that_are_not_utf8_are_rejected() {
     let directory = Directory::new();
     let path = directory.file("t.csv", b"1,ok\n2,caf\xe9\n3,quite a long string with \xff in it\n");
     let table = read(&request(schema("a INT, b STRING"), options(&path, &["on-error=skip"]))).unwrap();
