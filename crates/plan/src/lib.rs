@@ -22,6 +22,8 @@ pub mod query;
 
 pub mod explain;
 
+pub mod show;
+
 pub use catalog::{Catalog, Relation, Table};
 pub use error::{Place, PlanError, PlanErrorKind};
 pub use parse::{Parsed, Statement, parse};

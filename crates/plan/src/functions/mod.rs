@@ -34,9 +34,15 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     own.chain(extreme::functions()).map(Arc::new).collect()
 }
 
-/// Names of functions that are respelt in the syntax tree, in upper case, for SHOW FUNCTIONS.
-pub fn respelt_names() -> impl Iterator<Item = &'static str> {
+/// Names of functions that are respelt in the syntax tree, in upper case.
+pub(crate) fn respelt_names() -> impl Iterator<Item = &'static str> {
     respell::RESPELT.iter().copied()
+}
+
+/// Whether a function's name, in upper case, is one to be written in a query: others stand in for a spelling, or are refused.
+pub(crate) fn is_written(name: &str) -> bool {
+    let stands_in = matches!(name, "CEIL_TO" | "FLOOR_TO" | "SUBSTRING_FROM" | "TIMESTAMPADD_TIME");
+    !stands_in && respell::refused(name).is_none()
 }
 
 #[cfg(test)]

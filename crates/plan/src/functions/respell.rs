@@ -60,9 +60,10 @@ pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> 
             return round_to("ceil_to", field, expr).map(Some);
         }
         Expr::Substring { expr, substring_from: Some(from), substring_for, .. } if !is_positive_number(from) => {
+            let span = expr.span();
             let length = substring_for.as_mut().map(take);
             let arguments = [take(expr), take(from)].into_iter().chain(length).collect();
-            return Ok(Some(call("substring_from", arguments, Span::empty())));
+            return Ok(Some(call("substring_from", arguments, span)));
         }
         _ => {}
     }
@@ -71,8 +72,9 @@ pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> 
 
 /// `FLOOR(time TO unit)` and `CEIL(time TO unit)`
 fn round_to(name: &str, unit: &DateTimeField, time: &mut Box<Expr>) -> Result<Expr, PlanError> {
-    let unit = unit_named(&unit.to_string(), || time.span())?;
-    Ok(call(name, vec![text_literal(&unit.field().to_string(), Span::empty()), take(time)], Span::empty()))
+    let span = time.span();
+    let unit = unit_named(&unit.to_string(), span)?;
+    Ok(call(name, vec![text_literal(&unit.field().to_string(), span), take(time)], span))
 }
 
 /// The name of a plain function, in upper case.
@@ -192,14 +194,26 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
     }))
 }
 
-/// Functions whose values would depend on when or how often they are computed, and families that are left out.
 fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> {
     let is_empty = match &function.args {
         FunctionArguments::None => true,
         FunctionArguments::List(list) => list.args.is_empty(),
         FunctionArguments::Subquery(_) => false,
     };
-    let (construct, instead) = match name {
+    let (construct, instead) = match (name, refused(name)) {
+        ("UNIX_TIMESTAMP", _) if is_empty => {
+            ("UNIX_TIMESTAMP()", "use a column declared `p AS PROCTIME()` in CREATE TABLE")
+        }
+        ("PROCTIME", _) => ("PROCTIME() in a query", "declare a column `p AS PROCTIME()` in CREATE TABLE"),
+        (_, Some(instead)) => (name, instead),
+        (_, None) => return Ok(()),
+    };
+    Err(PlanError::unsupported(Place::of(span), construct, instead))
+}
+
+/// What to write instead of a function whose values would depend on when or how often it is computed, or of one that is left out.
+pub(super) fn refused(name: &str) -> Option<&'static str> {
+    Some(match name {
         "CURRENT_TIMESTAMP"
         | "CURRENT_DATE"
         | "CURRENT_TIME"
@@ -208,22 +222,17 @@ fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> 
         | "NOW"
         | "TODAY"
         | "CURRENT_ROW_TIMESTAMP"
-        | "CURRENT_WATERMARK" => (name, "use a column declared `p AS PROCTIME()` in CREATE TABLE"),
-        "UNIX_TIMESTAMP" if is_empty => ("UNIX_TIMESTAMP()", "use a column declared `p AS PROCTIME()` in CREATE TABLE"),
-        "PROCTIME" => ("PROCTIME() in a query", "declare a column `p AS PROCTIME()` in CREATE TABLE"),
+        | "CURRENT_WATERMARK" => "use a column declared `p AS PROCTIME()` in CREATE TABLE",
         "RAND" | "RAND_INTEGER" | "RANDOM" | "UUID" => {
-            (name, "results must not depend on chance: read random values from a datagen table")
+            "results must not depend on chance: read random values from a datagen table"
         }
         "MD5" | "SHA1" | "SHA224" | "SHA256" | "SHA384" | "SHA512" | "SHA2" => {
-            (name, "add the function through the Rust crate")
+            "add the function through the Rust crate"
         }
-        "STR_TO_MAP" => (name, "use SPLIT_INDEX or REGEXP_EXTRACT for each value"),
-        "JSON_QUERY" | "JSON_EXISTS" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => {
-            (name, "use JSON_VALUE for each value")
-        }
-        _ => return Ok(()),
-    };
-    Err(PlanError::unsupported(Place::of(span), construct, instead))
+        "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
+        "JSON_QUERY" | "JSON_EXISTS" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => "use JSON_VALUE for each value",
+        _ => return None,
+    })
 }
 
 /// The field that a function such as HOUR extracts.
@@ -361,12 +370,12 @@ fn unit_argument(argument: &Expr) -> Result<Unit, PlanError> {
         other => other.to_string(),
     };
     let upper = name.to_ascii_uppercase();
-    unit_named(upper.strip_prefix("SQL_TSI_").unwrap_or(&upper), || argument.span())
+    unit_named(upper.strip_prefix("SQL_TSI_").unwrap_or(&upper), argument.span())
 }
 
-fn unit_named(name: &str, span: impl FnOnce() -> Span) -> Result<Unit, PlanError> {
+fn unit_named(name: &str, span: Span) -> Result<Unit, PlanError> {
     Unit::named(name).ok_or_else(|| {
-        PlanError::invalid(Place::of(span()), format!("{name} is no unit of time"))
+        PlanError::invalid(Place::of(span), format!("{name} is no unit of time"))
             .with_hint("use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND")
     })
 }

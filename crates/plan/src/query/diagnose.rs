@@ -143,6 +143,12 @@ fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> Plan
 
 /// The arguments of a call do not fit.
 fn function_error(name: &str, message: &str) -> PlanError {
+    // Functions of our own say themselves which argument does not fit, and what would.
+    if let Some((_, own)) = message.split_once("user-defined coercion failed with: Error during planning: ") {
+        let own = own.lines().next().unwrap_or_default().split(". No function matches").next().unwrap_or_default();
+        let (own, hint) = own.split_once("; ").unwrap_or((own, "SHOW FUNCTIONS lists what there is"));
+        return PlanError::invalid(None, own).with_hint(hint);
+    }
     let shown = name.to_uppercase();
     let received = message.rsplit_once("(DataType: ").and_then(|(_, rest)| rest.split_once(')'));
     if let Some((data_type, _)) = received {
