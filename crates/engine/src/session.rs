@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use pelton_plan::parse::{ColumnKind, Named, Parsed, Statement};
+use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::plan_statements;
-use pelton_plan::{Catalog, Relation, Table};
+use pelton_plan::{Catalog, Table};
 
 use crate::error::Error;
 use crate::execute::{Surroundings, start};
@@ -261,41 +261,15 @@ impl Session {
 }
 
 fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> {
-    let name = |name: &str| vec![name.to_owned()];
-    Ok(match statement {
-        Statement::ShowTables => {
-            let tables = catalog.tables().map(|table| table.definition.name.as_str());
-            let mut names: Vec<&str> = tables.chain(catalog.views().map(|view| view.name.as_str())).collect();
-            names.sort_unstable();
-            text_rows(&["table name"], names.into_iter().map(name))
-        }
-        Statement::ShowViews => text_rows(&["view name"], catalog.views().map(|view| name(&view.name))),
-        Statement::ShowSettings => {
-            let value = |key: &str| catalog.setting(key).unwrap_or("(default)").to_owned();
-            let rows = KEYS.iter().map(|(key, takes)| vec![(*key).to_owned(), value(key), (*takes).to_owned()]);
-            text_rows(&["key", "value", "takes"], rows)
-        }
-        Statement::Describe(named) => describe(catalog, named)?,
-        other => unreachable!("{other:?} is executed, not shown"),
-    })
-}
-
-fn describe(catalog: &Catalog, named: &Named) -> Result<RecordBatch, Error> {
-    let Relation::Table(table) = catalog.resolve(named)? else {
-        return Err(Error::Usage(format!("{} is a view; EXPLAIN SELECT * FROM {0} shows its columns", named.name)));
-    };
-    let rows = table.definition.columns.iter().map(|column| {
-        let (sql_type, nullable, extra) = match &column.kind {
-            ColumnKind::Physical { sql_type, nullable } => (sql_type.to_string(), *nullable, String::new()),
-            ColumnKind::Computed { expression } => (String::new(), true, format!("AS {expression}")),
-            ColumnKind::ProcessingTime => ("TIMESTAMP_LTZ(3)".to_owned(), false, "AS PROCTIME()".to_owned()),
-            ColumnKind::Metadata { key, sql_type, nullable, .. } => {
-                (sql_type.to_string(), *nullable, format!("METADATA FROM '{key}'"))
-            }
-        };
-        vec![column.name.clone(), sql_type, nullable.to_string().to_uppercase(), extra]
-    });
-    Ok(text_rows(&["name", "type", "null", "extras"], rows))
+    if matches!(statement, Statement::ShowSettings) {
+        let value = |key: &str| catalog.setting(key).unwrap_or("(default)").to_owned();
+        let rows = KEYS.iter().map(|(key, takes)| vec![(*key).to_owned(), value(key), (*takes).to_owned()]);
+        return Ok(text_rows(&["key", "value", "takes"], rows));
+    }
+    match pelton_plan::show::show(catalog, statement)? {
+        Some(listing) => Ok(text_rows(&listing.columns, listing.rows.into_iter())),
+        None => unreachable!("{statement:?} is executed, not shown"),
+    }
 }
 
 fn text_rows(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> RecordBatch {

@@ -215,7 +215,10 @@ file|STRING|TRUE||METADATA FROM 'path' VIRTUAL|
 double_price|BIGINT|FALSE||AS auction * 2|
 p|TIMESTAMP_LTZ(3)|FALSE||AS PROCTIME()|";
         assert_eq!(shown("DESCRIBE bid"), described);
-        assert_eq!(shown("DESCRIBE v"), "name|type|null|key|extras|watermark\na|BIGINT|FALSE|||\nb c|DOUBLE|FALSE|||");
+        assert_eq!(
+            shown("DESCRIBE v"),
+            "name|type|null|key|extras|watermark\na|BIGINT|FALSE|||\nb c|DECIMAL(25, 4)|FALSE|||"
+        );
     }
 
     #[test]

@@ -134,7 +134,9 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
             let joined = arguments.fold(first, |left, right| operator(left, BinaryOperator::StringConcat, right));
             Expr::Nested(Box::new(joined))
         }
-        ("E", 0) => number_literal(&std::f64::consts::E.to_string(), span),
+        ("E", 0) => {
+            cast(number_literal(&std::f64::consts::E.to_string(), span), DataType::Double(ExactNumberInfo::None))
+        }
         ("ENDSWITH", 2) => call("ends_with", vec![next(), next()], span),
         ("STARTSWITH", 2) => call("starts_with", vec![next(), next()], span),
         ("FROM_BASE64", 1) => {
