@@ -50,7 +50,7 @@ fn draw(state: &mut u64, keys: usize) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
-    (u128::from(*state) * keys as u128 >> 64) as u64
+    ((u128::from(*state) * keys as u128) >> 64) as u64
 }
 
 fn integers(rows: usize, keys: usize, key: impl Fn(u64) -> i64) -> Input {
