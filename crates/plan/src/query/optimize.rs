@@ -6,9 +6,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion_common::Result;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::LogicalPlan;
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, binary_expr, cast};
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
@@ -32,7 +34,37 @@ static JOIN_RULES: LazyLock<Optimizer> = LazyLock::new(|| {
 
 /// Makes types agree, with casts where SQL has implicit ones.
 pub(super) fn coerce(plan: LogicalPlan) -> Result<LogicalPlan> {
-    ANALYZER.execute_and_check(plan, &CONFIGURATION, |_, _| {})
+    ANALYZER.execute_and_check(keep_floats(plan)?, &CONFIGURATION, |_, _| {})
+}
+
+/// Where FLOAT or DOUBLE meets DECIMAL, DECIMAL becomes DOUBLE, as in Flink. DataFusion would make a decimal of the other,
+/// which has no NaN and few digits.
+fn keep_floats(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.map_expressions(|expression| expression.transform_up(|expression| keep_float(expression, &schema)))
+    });
+    rewritten.map(|rewritten| rewritten.data)
+}
+
+fn keep_float(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expression else {
+        return Ok(Transformed::no(expression));
+    };
+    // An expression without a type yet is left to the analyzer, which says what is wrong with it.
+    let (Ok(left_type), Ok(right_type)) = (left.get_type(schema), right.get_type(schema)) else {
+        return Ok(Transformed::no(expression));
+    };
+    let double = |side: &Expr| cast(side.clone(), DataType::Float64);
+    Ok(match (left_type, right_type) {
+        (left_type, DataType::Decimal128(..)) if left_type.is_floating() => {
+            Transformed::yes(binary_expr((**left).clone(), *op, double(right)))
+        }
+        (DataType::Decimal128(..), right_type) if right_type.is_floating() => {
+            Transformed::yes(binary_expr(double(left), *op, (**right).clone()))
+        }
+        _ => Transformed::no(expression),
+    })
 }
 
 /// Brings joins into the form that lowering reads.
