@@ -206,17 +206,10 @@ fn numeric_functions() {
          ABS(-5) → 5
          SIGN(-2.5) → -1.0
          ROUND(2.567, 2) → 2.57
-<<<<<<< HEAD
          TRUNCATE(CAST('2.567' AS DOUBLE), 2) → 2.56
          FLOOR(CAST('2.5' AS DOUBLE)) → 2.0
          CEIL(CAST('2.1' AS DOUBLE)) → 3.0
          CEILING(CAST('2.1' AS DOUBLE)) → 3.0
-=======
-         TRUNCATE(CAST(2.567 AS DOUBLE), 2) → 2.56
-         FLOOR(2.5) → 2.0
-         CEIL(2.1) → 3.0
-         CEILING(2.1) → 3.0
->>>>>>> 4accde3 (Record what has become shorter)
          PI() → 3.141592653589793
          BIN(4) → 100
          BIN(-1) → 1111111111111111111111111111111111111111111111111111111111111111
