@@ -170,20 +170,7 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
             call("timestampdiff", vec![text_literal(&unit.field().to_string(), span), next(), next()], span)
         }
         ("TO_TIMESTAMP_LTZ", 1) => instant(next(), 3),
-        ("TO_TIMESTAMP_LTZ", 2) => {
-            let value = next();
-            match whole_number(&next()) {
-                Some(0) => instant(value, 0),
-                Some(3) => instant(value, 3),
-                _ => {
-                    return Err(PlanError::invalid(
-                        Place::of(span),
-                        "the precision of TO_TIMESTAMP_LTZ must be 0 or 3",
-                    )
-                    .with_hint("write 0 for a number of seconds, 3 for milliseconds"));
-                }
-            }
-        }
+        ("TO_TIMESTAMP_LTZ", 2) => instant_of_precision(next(), &next(), span)?,
         ("TRUNCATE", 1..=2) => call("trunc", arguments.collect(), span),
         ("CEILING" | "FROM_BASE64" | "TO_BASE64" | "SIGN", _) => return wrong_count("1"),
         ("CONCAT", _) => return wrong_count("1 or more"),
@@ -194,6 +181,14 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("LOCATE" | "SUBSTR" | "SUBSTRING", _) => return wrong_count("2 to 3"),
         _ => return Ok(None),
     }))
+}
+
+fn instant_of_precision(value: Expr, precision: &Expr, span: Span) -> Result<Expr, PlanError> {
+    match whole_number(precision) {
+        Some(digits @ (0 | 3)) => Ok(instant(value, digits)),
+        _ => Err(PlanError::invalid(Place::of(span), "the precision of TO_TIMESTAMP_LTZ must be 0 or 3")
+            .with_hint("write 0 for a number of seconds, 3 for milliseconds")),
+    }
 }
 
 fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> {
