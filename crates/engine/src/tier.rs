@@ -1,6 +1,7 @@
 //! Interpreted first, compiled a moment later.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pelton_compiler::CompileError;
 use pelton_plan::pipeline::Program;
@@ -23,7 +24,11 @@ pub(crate) fn kernels(
         TierChoice::Auto | TierChoice::Interpret => pelton_compiler::interpret(program, pipeline, lookups),
         TierChoice::Compile => pelton_compiler::compile(program, pipeline, lookups).map(|compiled| compiled.kernel),
     };
-    let slots = pipelines.map(|pipeline| Ok(Arc::new(KernelSlot::new(first(pipeline)?))));
+    let slots = pipelines.map(|pipeline| {
+        let start = Instant::now();
+        let kernel = first(pipeline)?;
+        Ok(Arc::new(KernelSlot::new(kernel, start.elapsed())))
+    });
     let slots: Vec<_> = slots.collect::<Result<_, CompileError>>()?;
     if choice == TierChoice::Auto {
         compile_beside(program.clone(), lookups.to_vec(), slots.clone());
@@ -38,9 +43,10 @@ fn compile_beside(program: Arc<Program>, lookups: Vec<Arc<JoinIndex>>, slots: Ve
             if Arc::strong_count(slot) == 1 {
                 return;
             }
+            let start = Instant::now();
             // A pipeline that does not compile stays interpreted; EXPLAIN says why.
             if let Ok(compiled) = pelton_compiler::compile(&program, pipeline, &lookups) {
-                slot.store(compiled.kernel);
+                slot.store(compiled.kernel, start.elapsed());
             }
         }
     };

@@ -1,6 +1,7 @@
 //! What the runtime runs.
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -89,22 +90,38 @@ pub enum PipelineTarget {
 }
 
 /// Holds the code of a pipeline while it is being replaced.
-pub struct KernelSlot(RwLock<Arc<dyn Kernel>>);
+pub struct KernelSlot(RwLock<Installed>);
+
+/// A pipeline's code, and what it took to make it.
+#[derive(Clone)]
+struct Installed {
+    kernel: Arc<dyn Kernel>,
+    preparation: Duration,
+}
 
 impl KernelSlot {
-    /// A slot with its first code.
-    pub fn new(kernel: Arc<dyn Kernel>) -> KernelSlot {
-        KernelSlot(RwLock::new(kernel))
+    /// A slot with its first code, which took so long to prepare or compile.
+    pub fn new(kernel: Arc<dyn Kernel>, preparation: Duration) -> KernelSlot {
+        KernelSlot(RwLock::new(Installed { kernel, preparation }))
     }
 
     /// The code to use for the next block.
     pub fn load(&self) -> Arc<dyn Kernel> {
-        self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.read().kernel.clone()
+    }
+
+    /// How long it took to prepare or compile the code.
+    pub fn preparation(&self) -> Duration {
+        self.read().preparation
     }
 
     /// Replaces the code from the next block on.
-    pub fn store(&self, kernel: Arc<dyn Kernel>) {
-        *self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = kernel;
+    pub fn store(&self, kernel: Arc<dyn Kernel>, preparation: Duration) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Installed { kernel, preparation };
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Installed> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -47,6 +47,8 @@ pub struct PipelineProgress {
     pub name: String,
     /// How its code runs now.
     pub tier: Tier,
+    /// How long it took to prepare or compile that code.
+    pub preparation: Duration,
     /// Rows of its blocks.
     pub rows: u64,
     /// Blocks.

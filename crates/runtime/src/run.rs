@@ -294,6 +294,7 @@ impl Shared {
         let pipelines = state.pipelines.iter().zip(&self.graph.pipelines).map(|(state, node)| PipelineProgress {
             name: node.name.clone(),
             tier: node.kernel.load().tier(),
+            preparation: node.kernel.preparation(),
             rows: state.rows,
             blocks: state.blocks,
             busy: Duration::from_nanos(state.busy_ns),

@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
-//! measurement), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`] and [`resident`] (the other kinds), [`report`] (what was measured).
 
 pub mod file;
 
@@ -9,15 +9,21 @@ pub mod loops;
 
 pub mod measure;
 
+pub mod files;
+
+pub mod waits;
+
+pub mod resident;
+
 pub mod report;
 
 use std::io::Write;
 use std::path::Path;
 
-use file::{Benchmark, Case};
+use file::{Benchmark, Case, Kind};
 use loops::{Input, Loop};
 use pelton_data::column::Layout;
-use report::{Line, Samples};
+use report::{Figure, Line, Samples};
 
 /// What to measure, and how often.
 #[derive(Debug, Clone)]
@@ -67,6 +73,9 @@ pub enum BenchError {
     /// What a benchmark reads or names does not fit.
     #[error("{0}")]
     Input(String),
+    /// A process that was measured.
+    #[error("the measured process: {0}")]
+    Process(String),
 }
 
 /// Runs benchmarks of `folder` and reports each case when it is done.
@@ -85,8 +94,8 @@ pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Resu
             let full = format!("{}/{}", benchmark.name, case.name);
             let wanted = |name: &String| *name == benchmark.name || *name == full;
             if arguments.names.is_empty() || arguments.names.iter().any(wanted) {
-                for line in measure_case(benchmark, case, arguments)? {
-                    let text = if arguments.json { line.json() } else { line.text() };
+                for figure in measure_case(benchmark, case, arguments)? {
+                    let text = if arguments.json { figure.json() } else { figure.text() };
                     let written = writeln!(output, "{text}").and_then(|()| output.flush());
                     written.map_err(|error| BenchError::File { place: "the report".to_string(), error })?;
                 }
@@ -112,10 +121,19 @@ fn read_all(folder: &Path) -> Result<Vec<Benchmark>, BenchError> {
     paths.iter().map(read).collect()
 }
 
+fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
+    match benchmark.kind {
+        Kind::Stream => measure_stream(benchmark, case, arguments),
+        Kind::Files => files::measure(benchmark, case, arguments),
+        Kind::Start => waits::measure(benchmark, case, arguments),
+        Kind::Resident => resident::measure(benchmark, case, arguments),
+    }
+}
+
 /// Compiled, interpreted and the loop take turns, so that a noisy moment does not hit one of them only.
-fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Line>, BenchError> {
+fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let Arguments { workers, seconds, repeat, .. } = *arguments;
-    let (setup, query) = (benchmark.setup(case, seconds), benchmark.query(case, seconds));
+    let file::Statements { setup, query, .. } = benchmark.statements(case, seconds, "");
     let input = Input::load(&setup, &benchmark.table)?;
     let passes = input.passes();
     let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
@@ -132,14 +150,16 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         interpreted.0.push(measure::engine(&setup, &query, &benchmark.table, "interpret", workers)?);
         scan.0.push(measure::bandwidth(&passes, &columns, workers, seconds.min(1.0)));
     }
-    let line = |engine, samples, reference| Line {
-        bench: benchmark.name.clone(),
-        case: case.name.clone(),
-        engine,
-        workers,
-        samples,
-        bytes_per_record: bytes_per_record(&input, &columns),
-        reference,
+    let line = |engine, samples, reference| {
+        Figure::Rate(Line {
+            bench: benchmark.name.clone(),
+            case: case.name.clone(),
+            engine,
+            workers,
+            samples,
+            bytes_per_record: bytes_per_record(&input, &columns),
+            reference,
+        })
     };
     let against = reference.map(|(name, _)| (name.clone(), by_hand));
     Ok(vec![

@@ -16,7 +16,8 @@ fn every_benchmark_can_be_read() {
             let benchmark = Benchmark::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert_eq!(path.file_stem().unwrap().to_string_lossy(), benchmark.name.as_str());
             for case in &benchmark.cases {
-                let filled = benchmark.setup(case, 1.0) + &benchmark.query(case, 1.0);
+                let filled = benchmark.statements(case, 1.0, "folder");
+                let filled = filled.setup + &filled.prepare + &filled.query;
                 assert!(!filled.contains("${"), "{}, case {}: a parameter has no value", benchmark.name, case.name);
             }
             assert!(names.insert(benchmark.name));

@@ -1,6 +1,5 @@
 //! `cargo xtask bench-table`: the README's figures, from what `pelton bench --json` measured.
 
-use std::fmt::Write;
 use std::path::Path;
 
 const BEGIN: &str = "<!-- bench:begin -->";
@@ -35,31 +34,87 @@ fn replaced(text: &str, table: &str) -> Result<String, String> {
     Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
 }
 
+/// One table for each form that the lines have: rates, waits, memory. A form that no line has gets none.
 fn table(lines: &str) -> Result<String, String> {
-    let mut table = String::from(
-        "| workload | case | engine | workers | million records/s | GB/s | measured against | ratio |\n|---|---|---|--:|--:|--:|---|--:|\n",
-    );
-    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-        let value = |key: &str| field(line, key).ok_or_else(|| format!("no \"{key}\" in {line}"));
-        let number = |key: &str| -> Result<f64, String> {
-            value(key)?.parse().map_err(|_| format!("\"{key}\" is not a number in {line}"))
-        };
-        let (reference, ratio) = match value("reference")? {
-            "null" => ("–", "–".to_string()),
-            reference => (reference, format!("{:.2}", number("ratio")?)),
-        };
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} | {} | {:.1} | {:.2} | {reference} | {ratio} |",
-            value("bench")?,
-            value("case")?,
-            value("engine")?,
-            value("workers")?,
-            number("records_per_s")? / 1e6,
-            number("bytes_per_s")? / 1e9,
-        );
+    let lines: Vec<&str> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
+    let mut tables = Vec::new();
+    for (key, head, row) in FORMS {
+        let rows: Vec<String> =
+            lines.iter().filter(|line| field(line, key).is_some()).map(|line| row(line)).collect::<Result<_, _>>()?;
+        if !rows.is_empty() {
+            tables.push(format!("{head}\n{}\n", rows.join("\n")));
+        }
     }
-    Ok(table)
+    Ok(tables.join("\n"))
+}
+
+type Row = fn(&str) -> Result<String, String>;
+
+/// The field by which a form is known, the head of its table, and how a line becomes a row.
+const FORMS: [(&str, &str, Row); 3] = [
+    (
+        "records_per_s",
+        "| workload | case | engine | workers | million records/s | GB/s | measured against | ratio |\n|---|---|---|--:|--:|--:|---|--:|",
+        rate,
+    ),
+    (
+        "milliseconds",
+        "| workload | case | waited for | workers | median ms | min–max ms |\n|---|---|---|--:|--:|--:|",
+        wait,
+    ),
+    (
+        "bytes_peak",
+        "| workload | case | workers | most MB resident | last quarter of the run by the second |\n|---|---|--:|--:|--:|",
+        resident,
+    ),
+];
+
+fn rate(line: &str) -> Result<String, String> {
+    let (reference, ratio) = match value(line, "reference")? {
+        "null" => ("–", "–".to_string()),
+        reference => (reference, format!("{:.2}", number(line, "ratio")?)),
+    };
+    Ok(format!(
+        "| {} | {} | {} | {} | {:.1} | {:.2} | {reference} | {ratio} |",
+        value(line, "bench")?,
+        value(line, "case")?,
+        value(line, "engine")?,
+        value(line, "workers")?,
+        number(line, "records_per_s")? / 1e6,
+        number(line, "bytes_per_s")? / 1e9,
+    ))
+}
+
+fn wait(line: &str) -> Result<String, String> {
+    Ok(format!(
+        "| {} | {} | {} | {} | {:.2} | {:.2}–{:.2} |",
+        value(line, "bench")?,
+        value(line, "case")?,
+        value(line, "waited_for")?,
+        value(line, "workers")?,
+        number(line, "milliseconds")?,
+        number(line, "milliseconds_min")?,
+        number(line, "milliseconds_max")?,
+    ))
+}
+
+fn resident(line: &str) -> Result<String, String> {
+    Ok(format!(
+        "| {} | {} | {} | {:.0} | {:.2} |",
+        value(line, "bench")?,
+        value(line, "case")?,
+        value(line, "workers")?,
+        number(line, "bytes_peak")? / 1e6,
+        number(line, "growth")?,
+    ))
+}
+
+fn value<'a>(line: &'a str, key: &str) -> Result<&'a str, String> {
+    field(line, key).ok_or_else(|| format!("no \"{key}\" in {line}"))
+}
+
+fn number(line: &str, key: &str) -> Result<f64, String> {
+    value(line, key)?.parse().map_err(|_| format!("\"{key}\" is not a number in {line}"))
 }
 
 /// A field of one flat object in the form that `pelton bench --json` writes: no nesting, no escapes in strings.
@@ -82,7 +137,15 @@ mod tests {
             \"bytes_per_s\":34000000000,\"reference\":\"select, then count\",\"reference_records_per_s\":2.1e9,\"ratio\":0.952}\n\
             {\"bench\":\"csv\",\"case\":\"file\",\"engine\":\"compiled\",\"workers\":2,\"records_per_s\":1e6,\
             \"bytes_per_s\":1e8,\"reference\":null,\"reference_records_per_s\":null,\"ratio\":null}\n";
+        let others = "{\"bench\":\"start\",\"case\":\"ten\",\"waited_for\":\"process\",\"workers\":1,\
+            \"milliseconds\":9.1234,\"milliseconds_min\":8.0,\"milliseconds_max\":12.0}\n\
+            {\"bench\":\"resident\",\"case\":\"long\",\"workers\":1,\"bytes_peak\":150000000,\"growth\":1.004}\n";
+        let all = table(&format!("{others}{measured}")).unwrap();
         let table = table(measured).unwrap();
+        assert!(all.starts_with(&table));
+        assert!(all.contains("\n\n| workload | case | waited for |"));
+        assert!(all.contains("| start | ten | process | 1 | 9.12 | 8.00–12.00 |\n"));
+        assert!(all.ends_with("| resident | long | 1 | 150 | 1.00 |\n"));
         assert!(table.ends_with(
             "| ysb | cache | compiled | 1 | 2000.0 | 34.00 | select, then count | 0.95 |\n| csv | file | compiled | 2 | 1.0 | 0.10 | – | – |\n"
         ));

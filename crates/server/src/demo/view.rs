@@ -88,10 +88,54 @@ fn hottest(frame: &Frame) -> BarChart<'static> {
 fn pipeline_table(frame: &Frame) -> Table<'static> {
     let rows = frame.progress.pipelines.iter().map(|pipeline| {
         let cost = format!("{:.2} ns", pipeline.nanos_per_row());
-        Row::new([pipeline.name.clone(), pipeline.tier.to_string(), cost, count(pipeline.rows)])
+        let tier = format!("{} in {:.1} ms", pipeline.tier, pipeline.preparation.as_secs_f64() * 1e3);
+        Row::new([pipeline.name.clone(), tier, cost, count(pipeline.rows)])
     });
-    let widths = [Constraint::Fill(2), Constraint::Length(12), Constraint::Length(14), Constraint::Fill(1)];
+    let widths = [Constraint::Fill(2), Constraint::Length(22), Constraint::Length(14), Constraint::Fill(1)];
     Table::new(rows, widths)
         .header(Row::new(["pipeline", "tier", "a record", "records"]).dim())
         .block(Block::bordered().title(" pipelines "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pelton::Session;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::Window;
+    use super::*;
+
+    /// What the view shows for a query that has ended, and the hottest auctions of a window.
+    fn screen(newest: Option<Window>) -> String {
+        let query = Session::new().sql("SELECT a + 1 FROM (VALUES (1), (2), (3)) AS t (a)").unwrap();
+        let control = query.control();
+        query.collect().unwrap();
+        let mut progress = control.progress();
+        progress.elapsed = Duration::from_secs(42);
+        let frame = Frame { progress, rows_in_per_s: 1_500_000.0, rows_out_per_s: 12.0, newest };
+        let mut terminal = Terminal::new(TestBackend::new(100, 24)).unwrap();
+        terminal.draw(|area| draw(area, &frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn the_view_shows_rates_and_pipelines_before_the_first_window() {
+        let screen = screen(None);
+        for part in ["Nexmark bids · 42 s", "1.50 M events/s in", "the first window closes after", "q ends the demo"] {
+            assert!(screen.contains(part), "no '{part}' in\n{screen}");
+        }
+        assert!(screen.contains("interpreted in ") || screen.contains("compiled in "), "{screen}");
+    }
+
+    #[test]
+    fn the_view_shows_the_hottest_auctions() {
+        let window = Window { start_ms: 3_600_000 + 61_000, auctions: vec![(1007, 2500, 123_456), (1001, 3, 99)] };
+        let screen = screen(Some(window));
+        for part in ["01:01:01 UTC", "auction 1007", "500 bids, 1234.56", "auction 1001"] {
+            assert!(screen.contains(part), "no '{part}' in\n{screen}");
+        }
+    }
 }

@@ -17,9 +17,25 @@
 //! ```
 //!
 //! `reads` names the table whose rows are counted and the columns that the query must look at for every row: their bytes are what is
-//! compared with the machine's bandwidth. A section lasts to the next, or to the end.
+//! compared with the machine's bandwidth. A section lasts to the next, or to the end. `kind` says what is measured where it is not the
+//! rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query` then writes the files that the query
+//! reads, in the folder `${folder}`.
 
 use std::collections::BTreeMap;
+
+/// What a benchmark measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// `stream`: rows a second of a table replayed from memory, against a loop over the same blocks.
+    #[default]
+    Stream,
+    /// `files`: rows a second of files in the page cache, against another reader of them.
+    Files,
+    /// `start`: what a new query waits for: its kernels' compilation, its first result, a process's whole life.
+    Start,
+    /// `resident`: the memory of a process while a long stream passes.
+    Resident,
+}
 
 /// One benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +44,8 @@ pub struct Benchmark {
     pub name: String,
     /// One sentence about it.
     pub what: String,
+    /// What is measured.
+    pub kind: Kind,
     /// The table whose rows are counted.
     pub table: String,
     /// Columns of that table which the query must look at for every row.
@@ -37,6 +55,7 @@ pub struct Benchmark {
     /// Sizes and parameters, at least one.
     pub cases: Vec<Case>,
     setup: String,
+    prepare: String,
     query: String,
 }
 
@@ -71,14 +90,17 @@ impl Benchmark {
         let setup = section("setup").ok_or_else(|| at_end("there is no line 'setup'"))?;
         let query = section("query").filter(|query| *query > setup);
         let query = query.ok_or_else(|| at_end("there is no line 'query' behind 'setup'"))?;
+        let prepare = section("prepare").filter(|prepare| (setup..query).contains(prepare));
         let mut benchmark = Benchmark {
             name: String::new(),
             what: String::new(),
+            kind: Kind::default(),
             table: String::new(),
             columns: Vec::new(),
             reference: None,
             cases: Vec::new(),
-            setup: lines[setup + 1..query].join("\n"),
+            setup: lines[setup + 1..prepare.unwrap_or(query)].join("\n"),
+            prepare: prepare.map_or(String::new(), |prepare| lines[prepare + 1..query].join("\n")),
             query: lines[query + 1..].join("\n"),
         };
         for (index, line) in lines[..setup].iter().enumerate() {
@@ -103,6 +125,15 @@ impl Benchmark {
         match word {
             "name" => self.name = rest.to_string(),
             "what" => self.what = rest.to_string(),
+            "kind" => {
+                self.kind = match rest {
+                    "stream" => Kind::Stream,
+                    "files" => Kind::Files,
+                    "start" => Kind::Start,
+                    "resident" => Kind::Resident,
+                    _ => return Err(format!("a benchmark's kind is stream, files, start or resident, not '{rest}'")),
+                }
+            }
             "reference" => self.reference = Some(rest.to_string()),
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
@@ -118,22 +149,31 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, reads, reference, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, reference, case, setup, query"
                 ));
             }
         }
         Ok(())
     }
 
-    /// The statements that make the tables of a case.
-    pub fn setup(&self, case: &Case, seconds: f64) -> String {
-        case.fill(&self.setup, seconds)
+    /// The statements of a case.
+    ///
+    /// `seconds` is how long a replay lasts; files lie in `folder`.
+    pub fn statements(&self, case: &Case, seconds: f64, folder: &str) -> Statements {
+        let fill = |text: &str| case.fill(text, seconds).replace("${folder}", folder);
+        Statements { setup: fill(&self.setup), prepare: fill(&self.prepare), query: fill(&self.query) }
     }
+}
 
-    /// The measured statement of a case.
-    pub fn query(&self, case: &Case, seconds: f64) -> String {
-        case.fill(&self.query, seconds)
-    }
+/// What a case executes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statements {
+    /// Makes the tables.
+    pub setup: String,
+    /// Writes what the query reads; often empty.
+    pub prepare: String,
+    /// What is measured.
+    pub query: String,
 }
 
 impl Case {
@@ -177,8 +217,20 @@ SELECT ${keys} FROM t
         assert_eq!(benchmark.cases.len(), 2);
         let small = &benchmark.cases[0];
         assert_eq!(small.number("keys"), Some(3));
-        assert!(benchmark.setup(small, 0.5).contains("'rows' = '10', 'replay.duration' = '500 ms'"));
-        assert_eq!(benchmark.query(small, 0.5).trim(), "SELECT 3 FROM t");
+        let statements = benchmark.statements(small, 0.5, "nowhere");
+        assert!(statements.setup.contains("'rows' = '10', 'replay.duration' = '500 ms'"));
+        assert_eq!((statements.prepare.as_str(), statements.query.trim()), ("", "SELECT 3 FROM t"));
+        assert_eq!(benchmark.kind, Kind::Stream);
+    }
+
+    #[test]
+    fn files_are_written_before_they_are_read() {
+        let text =
+            TEXT.replace("reads t", "kind files\nreads t").replace("query\n", "prepare\nINSERT '${folder}'\nquery\n");
+        let benchmark = Benchmark::parse(&text).unwrap();
+        assert_eq!(benchmark.kind, Kind::Files);
+        let statements = benchmark.statements(&benchmark.cases[0], 1.0, "here");
+        assert_eq!((statements.prepare.as_str(), statements.query.trim()), ("INSERT 'here'", "SELECT 3 FROM t"));
     }
 
     #[test]
@@ -186,6 +238,10 @@ SELECT ${keys} FROM t
         let problem = |from: &str, to: &str| Benchmark::parse(&TEXT.replace(from, to)).unwrap_err().to_string();
         assert!(problem("what", "waht").starts_with("line 3: 'waht' is not known"));
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
+        assert_eq!(
+            problem("reads t", "kind loop\nreads t"),
+            "line 4: a benchmark's kind is stream, files, start or resident, not 'loop'"
+        );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(problem("query\n", ""), "line 12: there is no line 'query' behind 'setup'");
     }

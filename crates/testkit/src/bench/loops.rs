@@ -1,7 +1,9 @@
 //! The hand-written loops by name, and the blocks they read, which are those that the engine replays.
 
 use std::hint::black_box;
+use std::path::PathBuf;
 
+use arrow::datatypes::Schema;
 use pelton_connectors::TableRequest;
 use pelton_data::{BLOCK_ROWS_DEFAULT, Block, Micros, TimeColumn};
 use pelton_plan::parse::{Statement, TableDefinition};
@@ -102,6 +104,17 @@ fn blocks(mut source: Box<dyn Source>, event_time: Option<TimeColumn>) -> Result
         }
     }
     Ok(blocks)
+}
+
+/// The file that a table reads, and its columns.
+///
+/// # Errors
+/// Where there is no such table, or it reads no file.
+pub fn file_of(setup: &str, table: &str) -> Result<(PathBuf, Schema), BenchError> {
+    let definition = definition(setup, table)?;
+    let path = definition.options.get("path");
+    let path = path.ok_or_else(|| BenchError::Input(format!("table '{table}' has no 'path'")))?;
+    Ok((path.into(), definition.physical_schema().as_ref().clone()))
 }
 
 fn definition(setup: &str, table: &str) -> Result<TableDefinition, BenchError> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pelton::{Outcome, Session};
+use pelton::{Outcome, Query, Session};
 use pelton_data::Block;
 
 use super::BenchError;
@@ -13,6 +13,17 @@ use crate::reference::scan;
 /// # Errors
 /// Where the engine refuses or fails.
 pub fn engine(setup: &str, query: &str, table: &str, tier: &str, workers: usize) -> Result<f64, BenchError> {
+    let summary = start(setup, query, tier, workers)?.wait()?;
+    let read = summary.sources.iter().find(|source| source.name == table);
+    let read = read.ok_or_else(|| BenchError::Input(format!("the query does not read table '{table}'")))?;
+    Ok(read.rows as f64 / summary.elapsed.as_secs_f64())
+}
+
+/// Starts a query in a session of its own.
+///
+/// # Errors
+/// Where the engine refuses.
+pub fn start(setup: &str, query: &str, tier: &str, workers: usize) -> Result<Query, BenchError> {
     let session = Session::new();
     session.set("pelton.tier", tier)?;
     session.set("pelton.workers", &workers.to_string())?;
@@ -21,13 +32,10 @@ pub fn engine(setup: &str, query: &str, table: &str, tier: &str, workers: usize)
     }
     let statements = session.prepare(query)?;
     let statement = statements.first().ok_or_else(|| BenchError::Input("the benchmark has no query".to_string()))?;
-    let Outcome::Running(query) = session.execute(statement)? else {
-        return Err(BenchError::Input("the benchmark's query is none".to_string()));
-    };
-    let summary = query.wait()?;
-    let read = summary.sources.iter().find(|source| source.name == table);
-    let read = read.ok_or_else(|| BenchError::Input(format!("the query does not read table '{table}'")))?;
-    Ok(read.rows as f64 / summary.elapsed.as_secs_f64())
+    match session.execute(statement)? {
+        Outcome::Running(query) => Ok(query),
+        _ => Err(BenchError::Input("the benchmark's query is none".to_string())),
+    }
 }
 
 /// Records a second of a loop that each of `workers` threads runs over its own share of the blocks, again and again.

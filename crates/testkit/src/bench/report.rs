@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Several measurements of the same thing, in records a second.
+/// Several measurements of the same thing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Samples(pub Vec<f64>);
 
@@ -28,6 +28,105 @@ impl Samples {
 }
 
 /// One line of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Figure {
+    /// How many records pass.
+    Rate(Line),
+    /// How long something takes.
+    Wait(Wait),
+    /// How much memory a process has.
+    Resident(Resident),
+}
+
+impl Figure {
+    /// One JSON object.
+    pub fn json(&self) -> String {
+        match self {
+            Figure::Rate(line) => line.json(),
+            Figure::Wait(wait) => wait.json(),
+            Figure::Resident(resident) => resident.json(),
+        }
+    }
+
+    /// One line of a table.
+    pub fn text(&self) -> String {
+        match self {
+            Figure::Rate(line) => line.text(),
+            Figure::Wait(wait) => wait.text(),
+            Figure::Resident(resident) => resident.text(),
+        }
+    }
+}
+
+/// How long something took, each time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wait {
+    /// The benchmark.
+    pub bench: String,
+    /// The case.
+    pub case: String,
+    /// What was waited for.
+    pub waited_for: &'static str,
+    /// Threads.
+    pub workers: usize,
+    /// Milliseconds.
+    pub samples_ms: Samples,
+}
+
+impl Wait {
+    fn json(&self) -> String {
+        let Wait { bench, case, waited_for, workers, samples_ms } = self;
+        let (median, least, most) = (samples_ms.median(), samples_ms.least(), samples_ms.most());
+        format!(
+            "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"waited_for\":\"{waited_for}\",\"workers\":{workers},\
+             \"milliseconds\":{median:.3},\"milliseconds_min\":{least:.3},\"milliseconds_max\":{most:.3}}}"
+        )
+    }
+
+    fn text(&self) -> String {
+        let Wait { bench, case, waited_for, workers, samples_ms } = self;
+        let (median, least, most) = (samples_ms.median(), samples_ms.least(), samples_ms.most());
+        format!("{bench:<16} {case:<14} {waited_for:<12} {workers} {median:>9.2} ms ({least:.2}–{most:.2} ms)")
+    }
+}
+
+/// The memory of a process while a stream passed through it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resident {
+    /// The benchmark.
+    pub bench: String,
+    /// The case.
+    pub case: String,
+    /// Threads.
+    pub workers: usize,
+    /// Most bytes resident at any time, each run.
+    pub peaks: Samples,
+    /// Most bytes resident in the last quarter of a run, divided by those in its second quarter: 1 where nothing grows.
+    pub growth: Samples,
+}
+
+impl Resident {
+    fn json(&self) -> String {
+        let Resident { bench, case, workers, peaks, growth } = self;
+        format!(
+            "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"workers\":{workers},\"bytes_peak\":{:.0},\"growth\":{:.3}}}",
+            peaks.median(),
+            growth.median()
+        )
+    }
+
+    fn text(&self) -> String {
+        let Resident { bench, case, workers, peaks, growth } = self;
+        format!(
+            "{bench:<16} {case:<14} {:<12} {workers} {:>9.1} MB at most, last quarter {:.2} of the second",
+            "resident",
+            peaks.median() / 1e6,
+            growth.median()
+        )
+    }
+}
+
+/// How many records pass a second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// The benchmark.
@@ -97,6 +196,32 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_and_memory() {
+        let wait = Wait {
+            bench: "b".into(),
+            case: "c".into(),
+            waited_for: "first result",
+            workers: 1,
+            samples_ms: Samples(vec![2.0, 1.0, 4.5]),
+        };
+        assert_eq!(
+            Figure::Wait(wait.clone()).json(),
+            "{\"bench\":\"b\",\"case\":\"c\",\"waited_for\":\"first result\",\"workers\":1,\
+             \"milliseconds\":2.000,\"milliseconds_min\":1.000,\"milliseconds_max\":4.500}"
+        );
+        assert!(Figure::Wait(wait).text().ends_with("2.00 ms (1.00–4.50 ms)"));
+        let resident = Resident {
+            bench: "b".into(),
+            case: "c".into(),
+            workers: 2,
+            peaks: Samples(vec![2e8]),
+            growth: Samples(vec![1.01]),
+        };
+        assert!(Figure::Resident(resident.clone()).json().ends_with("\"bytes_peak\":200000000,\"growth\":1.010}"));
+        assert!(Figure::Resident(resident).text().ends_with("200.0 MB at most, last quarter 1.01 of the second"));
+    }
 
     #[test]
     fn medians_and_ratios() {

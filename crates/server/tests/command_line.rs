@@ -1,0 +1,100 @@
+//! The binary as a user meets it: exit codes, what is printed where, Ctrl-C.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+
+fn pelton(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pelton"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    pelton(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+/// What Ctrl-C in a terminal does.
+fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(status.expect("there is a kill command").success());
+}
+
+#[test]
+fn a_select_prints_its_rows_in_each_format() {
+    let query = "SELECT a, a * 2 AS b FROM (VALUES (1), (2)) AS t (a)";
+    let printed = |format: &str| {
+        let output = output(&["run", "--format", format, "-e", query]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_string()
+    };
+    assert_eq!(printed("csv"), "a,b\n1,2\n2,4\n");
+    assert_eq!(printed("json"), "{\"a\":1,\"b\":2}\n{\"a\":2,\"b\":4}\n");
+    assert_eq!(printed("table"), "a  b\n─  ─\n1  2\n2  4\n");
+}
+
+#[test]
+fn a_mistake_is_named_on_standard_error() {
+    let output = output(&["run", "-e", "SELECT\n  nothing FROM (VALUES (1)) AS t (a)"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    let error = text(&output.stderr);
+    assert!(error.starts_with("error: ") && error.contains("line 2") && error.contains("nothing"), "{error}");
+}
+
+#[test]
+fn ctrl_c_drains_what_was_read_and_flushes_sinks() {
+    let path = std::env::temp_dir().join(format!("pelton-ctrl-c-{}.csv", std::process::id()));
+    let script = format!(
+        "CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '1000000000',
+             'rows-per-second' = '20000', 'pace' = 'real-time');
+         CREATE TABLE kept (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv');
+         CREATE TABLE shown (n BIGINT) WITH ('connector' = 'print');
+         EXECUTE STATEMENT SET BEGIN
+             INSERT INTO kept SELECT n FROM ticks;
+             INSERT INTO shown SELECT n FROM ticks;
+         END",
+        path.display()
+    );
+    let mut child = pelton(&["run", "-e", &script]).spawn().expect("the program starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut first = String::new();
+    stdout.read_line(&mut first).expect("a row");
+    interrupt(&child);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("rows");
+    let output = child.wait_with_output().expect("the program ends");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{error}");
+    let shown = 1 + rest.lines().count();
+    let kept = std::fs::read_to_string(&path).expect("the sink's file");
+    std::fs::remove_file(&path).expect("the sink's file can be removed");
+    let numbers: Vec<usize> = kept.lines().map(|line| line.parse().expect("a number")).collect();
+    assert_eq!(numbers, (0..shown).collect::<Vec<_>>(), "all rows that were read are in both sinks, in order");
+    assert!(error.contains("rows read in") && error.contains("rows written"), "{error}");
+}
+
+#[test]
+fn without_a_terminal_the_demo_prints_lines_and_a_summary() {
+    let output = output(&["demo", "--seconds", "2", "--rate", "50000"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let lines: Vec<&str> = printed.lines().filter(|line| line.contains("events/s in")).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("rows/s out, latency")), "{printed}");
+    assert!(printed.contains(" a second), latency") && printed.contains("ns a record"), "{printed}");
+}
+
+#[test]
+fn ctrl_c_ends_the_demo_with_its_summary() {
+    let mut child = pelton(&["demo", "--rate", "50000"]).spawn().expect("the program starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut String::new()).expect("a line");
+    interrupt(&child);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("lines");
+    assert_eq!(child.wait().expect("the program ends").code(), Some(130));
+    assert!(rest.contains(" a second), latency"), "{rest}");
+}
