@@ -59,6 +59,7 @@ impl Code {
             0 => Status::Done,
             1 => Status::KeyOutOfRange,
             2 => Status::RowFailed,
+            3 => Status::EntryUnknown,
             other => unreachable!("compiled code returned status {other}"),
         }
     }

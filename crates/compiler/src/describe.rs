@@ -119,6 +119,9 @@ impl Writer<'_> {
         };
         self.line(0, "for each row");
         self.line(1, &found);
+        if aggregation.by_lookup.is_some() {
+            self.line(1, "found once for each row looked up, then known by its number");
+        }
         let Effect::Accumulate { updates, .. } = &aggregation.update.effect else { return };
         for update in updates {
             let line = self.update(update);

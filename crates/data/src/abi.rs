@@ -48,12 +48,16 @@ pub struct CallFrame {
     pub entries: *const u32,
     /// Entry 0 of the table.
     pub table: *mut u8,
-    /// Dense tables: the key of entry 0.
+    /// Dense tables and indexes: the key of entry 0.
     pub dense_base: i64,
-    /// Dense tables: number of entries; a key outside `base..base + length` is a side exit.
+    /// Dense tables and indexes: number of entries; for tables a key outside `base..base + length` is a side exit.
     pub dense_length: u64,
     /// Dense tables: one byte an entry, set to 1 when a row reached it.
     pub dense_present: *mut u8,
+    /// For aggregation by looked-up row: the address of the entry of each number, then of rows that found none; zero where it
+    /// is not known yet, which is a side exit. Numbers are rows of the looked-up table, or distances of a key from
+    /// `dense_base`; there are `dense_length`.
+    pub lookup_entries: *const usize,
     /// Where output columns go.
     pub outputs: *const OutputPointer,
     /// Where a predicate's survivors go: at most `count` row numbers, or positions once there was a lookup.
@@ -72,4 +76,6 @@ pub enum Status {
     KeyOutOfRange = 1,
     /// An expression at `position` has no value (division by zero): evaluating it outside says which and why.
     RowFailed = 2,
+    /// The entry of the row that `position` looked up is not known: find it by key, and call again.
+    EntryUnknown = 3,
 }

@@ -3,12 +3,13 @@
 //! `cargo run --release -p pelton-state --example table_speed [ROWS [dense|integers|short|long]…]` prints, for SUM by keys of each kind and number, nanoseconds of
 //! processor time a row: `steady` when all keys are in the table, `slice` from a cleared table on, which inserts them.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
-use pelton_state::table::{EntryLayout, IntegerMode, Table};
+use pelton_state::table::{EntryLayout, IntegerMode, KeyRows, Table};
 
 const BLOCK_ROWS: usize = 16 * 1024;
 const REPEATS: usize = 5;
@@ -143,8 +144,8 @@ fn pass(table: &mut Table, input: &Input) -> i64 {
             if let Some(keys) = integers {
                 table.find_or_insert_integers(&keys[first..first + values.len()], &mut entries, &mut hashes);
             } else {
-                let keys = keys.slice(first, values.len());
-                table.find_or_insert_columns(&[keys], None, &mut entries, &mut packed, &mut hashes);
+                let rows = KeyRows::Range(first..first + values.len());
+                table.find_or_insert_columns(from_ref(keys), rows, &mut entries, &mut packed, &mut hashes);
             }
             any = add(table, &entries, values);
         }

@@ -10,7 +10,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::column::logical_type;
 
 use crate::layout::{EntryLayout, is_integer};
-use crate::table::{ABSENT, Table, widen_keys};
+use crate::table::{ABSENT, KeyRows, Table, widen_keys};
 
 /// The match of a row that has none.
 pub const UNMATCHED: u32 = u32::MAX;
@@ -228,7 +228,7 @@ fn hashed_places(keys: &[ArrayRef], rows: &[u32]) -> (Places, Vec<u32>, usize) {
         widen_keys(&keys[0], Some(rows), &mut wide);
         table.find_or_insert_integers(&wide, &mut entries, &mut hashes);
     } else {
-        table.find_or_insert_columns(keys, Some(rows), &mut entries, &mut Vec::new(), &mut hashes);
+        table.find_or_insert_columns(keys, KeyRows::Listed(rows), &mut entries, &mut Vec::new(), &mut hashes);
     }
     let units = layout.stride() / 8;
     let slots = table.entry_offsets().last().map_or(0, |&last| last as usize / units + 1);

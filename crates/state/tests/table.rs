@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int32Type, Int64Ty
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::column::logical_type;
-use pelton_state::table::{EntryLayout, IntegerMode, KeyLayout, Table, widen_keys};
+use pelton_state::table::{EntryLayout, IntegerMode, KeyLayout, KeyRows, Table, widen_keys};
 use proptest::prelude::*;
 
 /// A small generator, so that one number describes a whole test.
@@ -176,7 +176,7 @@ fn entries_of_rows(table: &mut Table, columns: &[ArrayRef], rows: usize) -> Vec<
     match table.layout().keys() {
         KeyLayout::None => vec![table.single_entry(); rows],
         KeyLayout::Packed { .. } => {
-            table.find_or_insert_columns(columns, None, &mut entries, &mut Vec::new(), &mut hashes);
+            table.find_or_insert_columns(columns, KeyRows::Range(0..rows), &mut entries, &mut Vec::new(), &mut hashes);
             entries
         }
         KeyLayout::Integer { .. } => {
@@ -429,8 +429,14 @@ fn a_dictionary_of_plain_strings_is_a_key_of_strings() {
     let plain: ArrayRef = Arc::new(StringViewArray::from(vec![long, "b", "c"]));
     let mut table = Table::new(count_layout(DataType::Utf8View));
     let (mut first, mut second) = (Vec::new(), Vec::new());
-    table.find_or_insert_columns(&[coded], None, &mut first, &mut Vec::new(), &mut Vec::new());
-    table.find_or_insert_columns(&[plain], Some(&[0, 1, 2, 0]), &mut second, &mut Vec::new(), &mut Vec::new());
+    table.find_or_insert_columns(&[coded], KeyRows::Range(0..3), &mut first, &mut Vec::new(), &mut Vec::new());
+    table.find_or_insert_columns(
+        &[plain],
+        KeyRows::Listed(&[0, 1, 2, 0]),
+        &mut second,
+        &mut Vec::new(),
+        &mut Vec::new(),
+    );
     assert_eq!(first, [second[0], second[1], second[0]]);
     assert_eq!(second[0], second[3]);
     assert_eq!(table.groups(), 3);

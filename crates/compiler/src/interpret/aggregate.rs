@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef};
 use pelton_state::kernel::Scratch;
 use pelton_state::layout::KeyLayout;
-use pelton_state::table::{Table, widen_keys};
+use pelton_state::table::{KeyRows, Table, widen_keys};
 
 use super::update::Entries;
 
@@ -13,7 +13,8 @@ pub(crate) fn find_entries<'a>(table: &mut Table, keys: &[ArrayRef], scratch: &'
         KeyLayout::None => return Entries::Single(table.single_entry()),
         KeyLayout::Integer { .. } => find_integers(table, &keys[0], scratch),
         KeyLayout::Packed { .. } => {
-            table.find_or_insert_columns(keys, None, &mut scratch.entries, &mut scratch.keys, &mut scratch.hashes);
+            let rows = KeyRows::Range(0..keys[0].len());
+            table.find_or_insert_columns(keys, rows, &mut scratch.entries, &mut scratch.keys, &mut scratch.hashes);
         }
     }
     Entries::Each(&scratch.entries)

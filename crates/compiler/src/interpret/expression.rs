@@ -65,6 +65,16 @@ impl Expression {
         &self.data_type
     }
 
+    /// Whether it may have no value for some row.
+    pub(crate) fn can_fail(&self) -> bool {
+        let own_type = self.expression.data_type(&self.schema);
+        let typed: Arc<dyn PhysicalExpr> = match own_type.is_ok_and(|own_type| own_type == self.data_type) {
+            true => self.expression.clone(),
+            false => Arc::new(CastExpr::new(self.expression.clone(), self.data_type.clone(), None)),
+        };
+        can_fail(&typed, &self.schema).unwrap_or(true)
+    }
+
     /// Whether both always have the same values.
     pub(crate) fn same_as(&self, other: &Expression) -> bool {
         self.data_type == other.data_type

@@ -149,13 +149,14 @@ impl<'a> Rows<'a> {
 }
 
 /// Row numbers, NULL instead of `u32::MAX`.
-fn matched_rows(rows: Vec<u32>) -> UInt32Array {
+pub(crate) fn matched_rows(rows: Vec<u32>) -> UInt32Array {
     let matched = BooleanBuffer::collect_bool(rows.len(), |index| rows[index] != u32::MAX);
     let nulls = (matched.count_set_bits() < rows.len()).then(|| matched.into());
     UInt32Array::new(rows.into(), nulls)
 }
 
-fn gather(values: &dyn Array, rows: &UInt32Array) -> ArrayRef {
+/// The values at these rows, NULL where there is no row.
+pub(crate) fn gather(values: &dyn Array, rows: &UInt32Array) -> ArrayRef {
     take(values, rows, None).expect("row numbers are those of the array")
 }
 

@@ -3,15 +3,16 @@
 use arrow::array::ArrayRef;
 use pelton_data::abi::Status;
 use pelton_state::kernel::{KernelError, Scratch};
-use pelton_state::table::{IntegerMode, Table};
+use pelton_state::table::{IntegerMode, KeyRows, Table};
 
+use super::by_lookup::ByLookup;
 use super::call::{Bound, Call, Loop, outputs};
 use super::project::{Projected, Projection};
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::update::{Entries, update};
 
 /// Positions at a time where keys and entries are listed: both stay in the first-level cache.
-const BATCH: usize = 2048;
+pub(super) const BATCH: usize = 2048;
 
 /// How a pipeline adds rows to a table.
 pub(crate) struct Aggregation {
@@ -21,6 +22,8 @@ pub(crate) struct Aggregation {
     pub(crate) update: Loop,
     /// Accumulators that machine code does not know, with their arguments.
     pub(crate) others: Vec<(usize, Projection)>,
+    /// What is done instead, once it is worthwhile, where all keys are columns of one looked-up table.
+    pub(crate) by_lookup: Option<ByLookup>,
 }
 
 /// How entries are found.
@@ -46,7 +49,7 @@ impl Aggregation {
     ///
     /// # Errors
     /// Where an expression fails.
-    pub(crate) fn run(&self, call: &mut Call<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
+    pub(crate) fn run(&self, call: &Call<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
         if call.count == 0 {
             return Ok(());
         }
@@ -189,22 +192,22 @@ impl Aggregation {
 
     fn run_columns(
         &self,
-        call: &mut Call<'_>,
+        call: &Call<'_>,
         table: &mut Table,
         scratch: &mut Scratch,
         columns: &[usize],
         others: &[ArrayRef],
     ) -> Result<(), KernelError> {
-        let first = call.first as u32;
-        let count = call.count as u32;
-        call.selection.get_or_insert_with(|| (first..first + count).collect());
         let bound = call.bind(&self.update)?;
         let keys: Vec<ArrayRef> = columns.iter().map(|&column| call.block.column(column)).collect();
         let Scratch { entries, keys: packed, hashes, .. } = scratch;
-        let selection = call.selection.as_ref().expect("just made");
+        let rows = match &call.selection {
+            Some(selection) => KeyRows::Listed(selection),
+            None => KeyRows::Range(call.first..call.first + call.count),
+        };
         for start in (0..call.count).step_by(BATCH) {
             let end = (start + BATCH).min(call.count);
-            table.find_or_insert_columns(&keys, Some(&selection[start..end]), entries, packed, hashes);
+            table.find_or_insert_columns(&keys, rows.part(start..end), entries, packed, hashes);
             self.update_others(table, Entries::Each(entries), others, start, end - start);
             self.update_listed(call, &bound, table, entries, start)?;
         }
@@ -242,7 +245,7 @@ fn prepare_for(table: &mut Table, keys: &[i64]) {
 
 /// Lists the keys of positions `start..end` in `scratch.integers`, and in `scratch.spare[0]` whether each is valid
 /// (nothing where all are).
-fn list_keys(
+pub(super) fn list_keys(
     call: &Call<'_>,
     keys: &Loop,
     bound: &Bound,

@@ -43,7 +43,7 @@ pub(crate) struct Loop {
     /// The columns it reads, foreign ones included.
     reads: Vec<NodeId>,
     /// What it computes, as planned: says why a row failed.
-    planned: Vec<Expression>,
+    pub(crate) planned: Vec<Expression>,
     codes: [OnceLock<Code>; 4],
 }
 
@@ -197,6 +197,7 @@ impl<'a> Call<'a> {
             dense_base: 0,
             dense_length: 0,
             dense_present: std::ptr::null_mut(),
+            lookup_entries: std::ptr::null(),
             outputs: std::ptr::null(),
             survivors: std::ptr::null_mut(),
             survivor_count: 0,

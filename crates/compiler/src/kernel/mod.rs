@@ -4,13 +4,15 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`project`] (columns), [`aggregate`] (tables).
+//! In reading order: [`call`], [`project`] (columns), [`aggregate`] and [`by_lookup`] (tables).
 
 pub(crate) mod call;
 
 pub(crate) mod project;
 
 pub(crate) mod aggregate;
+
+pub(crate) mod by_lookup;
 
 use std::sync::Arc;
 
@@ -94,8 +96,13 @@ impl CompiledKernel {
         }
     }
 
-    /// The rows that pass all steps.
-    fn surviving<'a>(&'a self, input: KernelInput<'a>, scratch: &mut Scratch) -> Result<Call<'a>, KernelError> {
+    /// The rows that pass the selects and `steps`.
+    fn surviving<'a>(
+        &'a self,
+        steps: &'a [CompiledStep],
+        input: KernelInput<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Call<'a>, KernelError> {
         let rows = std::mem::take(&mut scratch.selection);
         let mut call = if self.selects.is_empty() {
             Call::new(&self.shared, input, input.mask, rows)
@@ -104,7 +111,7 @@ impl CompiledKernel {
             Call::new(&self.shared, input, Some(&scratch.mask), rows)
         };
         let mut spare = std::mem::take(&mut scratch.lookup_rows);
-        for step in &self.steps {
+        for step in steps {
             if call.count == 0 {
                 break;
             }
@@ -136,8 +143,15 @@ impl Kernel for CompiledKernel {
 
     fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
         let CompiledTarget::Window(aggregation) = &self.target else { panic!("this pipeline ends in a stream") };
-        let mut call = self.surviving(input, scratch)?;
-        aggregation.run(&mut call, table, scratch)?;
+        let by_lookup = aggregation.by_lookup.as_ref();
+        let by_lookup = by_lookup.filter(|by| table.keeps_lookup_entries(&by.keys, input.end - input.first));
+        let is_left_out = by_lookup.is_some_and(|by| by.probe_keys.is_some());
+        let steps = &self.steps[..self.steps.len() - usize::from(is_left_out)];
+        let mut call = self.surviving(steps, input, scratch)?;
+        match by_lookup {
+            Some(by_lookup) => by_lookup.run(&call, table, scratch)?,
+            None => aggregation.run(&call, table, scratch)?,
+        }
         scratch.selection = call.selection.take().unwrap_or_default();
         Ok(())
     }
@@ -151,7 +165,7 @@ impl Kernel for CompiledKernel {
         let CompiledTarget::Stream { projection, schema } = &self.target else {
             panic!("this pipeline ends in a window")
         };
-        let mut call = self.surviving(input, scratch)?;
+        let mut call = self.surviving(&self.steps, input, scratch)?;
         if call.count > 0 {
             let columns = projection.evaluate(&call)?;
             let options = RecordBatchOptions::new().with_row_count(Some(call.count));

@@ -1,16 +1,16 @@
 //! Loops over the positions of one call.
 
-use std::collections::HashMap;
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
-use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
+use pelton_data::abi::{CallFrame, Status};
 use pelton_data::column::Layout;
 
 use super::accumulate::Update;
-use super::emit::{Columns, Emitter, column_flags, load};
+use super::emit::{Emitter, column_flags};
+use super::frame::{Function, RowColumns};
 use super::graph::{Graph, Machine, NodeId, Operation};
 use crate::code_memory::Code;
 use crate::error::CompileError;
@@ -103,10 +103,26 @@ pub(crate) enum Place {
         /// Bytes from entry to entry.
         stride: usize,
     },
+    /// At the address that is known for the number of the row that was looked up.
+    ByLookup(LookupNumber),
     /// It is listed for each position.
     Listed,
     /// There is one. Its accumulators are in registers while the loop runs.
     Single,
+}
+
+/// What numbers looked-up rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LookupNumber {
+    /// The row that lookup number `lookup` of the pipeline found.
+    Row {
+        /// Which.
+        lookup: usize,
+        /// Whether some rows found none.
+        may_miss: bool,
+    },
+    /// The distance of this key from the smallest of the looked-up table.
+    Place(NodeId),
 }
 
 /// Everything a function is made from.
@@ -130,9 +146,18 @@ impl Effect {
             Effect::Probe { key, .. } => vec![*key],
             Effect::Write { outputs } => outputs.iter().map(|output| output.node).collect(),
             Effect::Accumulate { place, updates } => {
-                let key = if let Place::Dense { key, .. } = place { Some(*key) } else { None };
-                key.into_iter().chain(updates.iter().filter_map(|update| update.argument)).collect()
+                place.key().into_iter().chain(updates.iter().filter_map(|update| update.argument)).collect()
             }
+        }
+    }
+}
+
+impl Place {
+    /// The key that the entry is found by, where the loop computes one.
+    fn key(&self) -> Option<NodeId> {
+        match self {
+            Place::Dense { key, .. } | Place::ByLookup(LookupNumber::Place(key)) => Some(*key),
+            Place::ByLookup(LookupNumber::Row { .. }) | Place::Listed | Place::Single => None,
         }
     }
 }
@@ -161,7 +186,7 @@ impl Recipe<'_> {
         Code::compile(|builder| self.build(builder))
     }
 
-    fn source(&self, id: NodeId) -> ColumnSource {
+    pub(super) fn source(&self, id: NodeId) -> ColumnSource {
         match self.graph.node(id).operation {
             Operation::Column(index) => self.columns[index],
             _ => ColumnSource { nullable: true, index: RowIndex::Position, shifted: false },
@@ -304,7 +329,7 @@ impl Recipe<'_> {
                     let update = |(update, &old): (&Update, &Value)| update.apply(&mut emitter, old);
                     return updates.iter().zip(state).map(update).collect();
                 }
-                let entry = self.entry(function, &mut emitter, place, position, exit);
+                let entry = self.entry(function, &mut emitter, &columns, place, (position, exit));
                 for update in updates {
                     let old = update.load(emitter.builder, entry);
                     let new = update.apply(&mut emitter, old);
@@ -319,26 +344,46 @@ impl Recipe<'_> {
         &self,
         function: &Function,
         emitter: &mut Emitter<'_, '_, RowColumns<'_>>,
+        columns: &RowColumns<'_>,
         place: &Place,
-        position: Value,
-        exit: ir::Block,
+        (position, exit): (Value, ir::Block),
     ) -> Value {
-        let Place::Dense { key, stride } = *place else {
-            let builder = &mut *emitter.builder;
-            let address = indexed(builder, function.entries, position, 4);
-            let number = builder.ins().uload32(column_flags(), address, 0);
-            return indexed(builder, function.table, number, 8);
-        };
-        let long = Machine::Integer { bits: 64, signed: true };
-        let key = emitter.widened(key, long).value;
-        let builder = &mut *emitter.builder;
-        let place = builder.ins().isub(key, function.dense_base);
-        let outside = builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, place, function.dense_length);
-        leave_if(builder, outside, Status::KeyOutOfRange, position, &[], exit);
-        let one = builder.ins().iconst(types::I8, 1);
-        let present = builder.ins().iadd(function.dense_present, place);
-        builder.ins().store(MemFlagsData::trusted(), one, present, 0);
-        indexed(builder, function.table, place, stride)
+        match *place {
+            Place::Single => unreachable!("the only entry is in registers"),
+            Place::Listed => {
+                let builder = &mut *emitter.builder;
+                let address = indexed(builder, function.entries, position, 4);
+                let number = builder.ins().uload32(column_flags(), address, 0);
+                indexed(builder, function.table, number, 8)
+            }
+            Place::ByLookup(number) => {
+                let number = match number {
+                    LookupNumber::Row { lookup, may_miss } => columns.lookup_number(emitter.builder, lookup, may_miss),
+                    LookupNumber::Place(key) => {
+                        let (place, inside) = function.place(emitter, key);
+                        emitter.builder.ins().select(inside, place, function.dense_length)
+                    }
+                };
+                let builder = &mut *emitter.builder;
+                let address = indexed(builder, function.lookup_entries, number, size_of::<usize>());
+                let entry = builder.ins().load(types::I64, column_flags(), address, 0);
+                let unknown = builder.ins().icmp_imm_s(IntCC::Equal, entry, 0);
+                leave_if(builder, unknown, Status::EntryUnknown, position, &[], exit);
+                entry
+            }
+            Place::Dense { key, stride } => {
+                let long = Machine::Integer { bits: 64, signed: true };
+                let key = emitter.widened(key, long).value;
+                let builder = &mut *emitter.builder;
+                let place = builder.ins().isub(key, function.dense_base);
+                let outside = builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, place, function.dense_length);
+                leave_if(builder, outside, Status::KeyOutOfRange, position, &[], exit);
+                let one = builder.ins().iconst(types::I8, 1);
+                let present = builder.ins().iadd(function.dense_present, place);
+                builder.ins().store(MemFlagsData::trusted(), one, present, 0);
+                indexed(builder, function.table, place, stride)
+            }
+        }
     }
 
     fn write(
@@ -411,205 +456,4 @@ pub(crate) fn indexed(builder: &mut FunctionBuilder<'_>, base: Value, index: Val
         width => builder.ins().imul_imm_u(index, width as i64),
     };
     builder.ins().iadd(base, offset)
-}
-
-/// What a function reads from its frame once.
-struct Function {
-    frame: Value,
-    count: Value,
-    first: Value,
-    selection: Value,
-    table: Value,
-    entries: Value,
-    dense_base: Value,
-    dense_length: Value,
-    dense_present: Value,
-    survivors: Value,
-    time_shift_ticks: Value,
-    lookups: HashMap<usize, Value>,
-    outputs: Vec<(Value, Option<Value>)>,
-    columns: HashMap<NodeId, ColumnAddress>,
-}
-
-#[derive(Clone, Copy)]
-struct ColumnAddress {
-    values: Value,
-    validity: Option<Value>,
-    source: ColumnSource,
-}
-
-impl Function {
-    /// Reads everything that any loop may need: what this one does not is never computed.
-    fn start(recipe: &Recipe<'_>, builder: &mut FunctionBuilder<'_>) -> Function {
-        let entry = builder.current_block().expect("the entry block");
-        let frame = builder.block_params(entry)[0];
-        let flags = MemFlagsData::trusted().with_can_move();
-        let mut field = |offset: usize| builder.ins().load(types::I64, flags, frame, offset as i32);
-        let all_columns = field(offset_of!(CallFrame, columns));
-        let all_outputs = field(offset_of!(CallFrame, outputs));
-        let lookup_rows = field(offset_of!(CallFrame, lookup_rows));
-        let mut function = Function {
-            frame,
-            count: field(offset_of!(CallFrame, count)),
-            first: field(offset_of!(CallFrame, first)),
-            selection: field(offset_of!(CallFrame, selection)),
-            table: field(offset_of!(CallFrame, table)),
-            entries: field(offset_of!(CallFrame, entries)),
-            dense_base: field(offset_of!(CallFrame, dense_base)),
-            dense_length: field(offset_of!(CallFrame, dense_length)),
-            dense_present: field(offset_of!(CallFrame, dense_present)),
-            survivors: field(offset_of!(CallFrame, survivors)),
-            time_shift_ticks: field(offset_of!(CallFrame, time_shift_ticks)),
-            lookups: HashMap::new(),
-            outputs: Vec::new(),
-            columns: HashMap::new(),
-        };
-        for id in columns_read(recipe.graph, recipe.effect) {
-            let at = column_slot(recipe.graph, id, recipe.columns.len()) * size_of::<ColumnPointer>();
-            let mut pointer = |field: usize| builder.ins().load(types::I64, flags, all_columns, (at + field) as i32);
-            let values = pointer(offset_of!(ColumnPointer, values));
-            let source = recipe.source(id);
-            let needs_validity = source.nullable && !recipe.variant.all_valid;
-            let validity = needs_validity.then(|| pointer(offset_of!(ColumnPointer, validity)));
-            function.columns.insert(id, ColumnAddress { values, validity, source });
-            if let RowIndex::Lookup { lookup, .. } = source.index {
-                let rows = builder.ins().load(types::I64, flags, lookup_rows, (lookup * 8) as i32);
-                function.lookups.insert(lookup, rows);
-            }
-        }
-        if let Effect::Probe { .. } = recipe.effect {
-            let values = builder.ins().load(types::I64, flags, all_outputs, offset_of!(OutputPointer, values) as i32);
-            function.outputs.push((values, None));
-        }
-        if let Effect::Write { outputs } = recipe.effect {
-            for (index, output) in outputs.iter().enumerate() {
-                let at = index * size_of::<OutputPointer>();
-                let mut pointer =
-                    |field: usize| builder.ins().load(types::I64, flags, all_outputs, (at + field) as i32);
-                let values = pointer(offset_of!(OutputPointer, values));
-                let nullable = !recipe.never_null(output.node);
-                let validity = nullable.then(|| pointer(offset_of!(OutputPointer, validity)));
-                function.outputs.push((values, validity));
-            }
-        }
-        function
-    }
-
-    fn frame_field(&self, builder: &mut FunctionBuilder<'_>, offset: usize, register: Type) -> Value {
-        builder.ins().load(register, MemFlagsData::trusted(), self.frame, offset as i32)
-    }
-
-    /// Lists a row or position where it is kept, without a branch: what is not kept is overwritten by the next.
-    fn list_survivor(&self, builder: &mut FunctionBuilder<'_>, number: Value, kept: Value, count: Value) -> Value {
-        let survivor = builder.ins().ireduce(types::I32, number);
-        let address = indexed(builder, self.survivors, count, 4);
-        builder.ins().store(MemFlagsData::trusted(), survivor, address, 0);
-        let kept = builder.ins().uextend(types::I64, kept);
-        builder.ins().iadd(count, kept)
-    }
-
-    /// The row of the dense index in `table` that has the key, `u32::MAX` where none has. The index is not empty.
-    fn probe(&self, emitter: &mut Emitter<'_, '_, RowColumns<'_>>, key: NodeId) -> Value {
-        let key = emitter.widened(key, Machine::Integer { bits: 64, signed: true });
-        let builder = &mut *emitter.builder;
-        let place = builder.ins().isub(key.value, self.dense_base);
-        let inside = builder.ins().icmp(IntCC::UnsignedLessThan, place, self.dense_length);
-        let inside = key.valid.map_or(inside, |valid| builder.ins().band(inside, valid));
-        let first = builder.ins().iconst(types::I64, 0);
-        let place = builder.ins().select(inside, place, first);
-        let address = indexed(builder, self.table, place, 4);
-        let row = builder.ins().load(types::I32, column_flags(), address, 0);
-        let unmatched = builder.ins().iconst(types::I32, i64::from(u32::MAX));
-        builder.ins().select(inside, row, unmatched)
-    }
-
-    /// The columns of the row at a position.
-    fn row_columns<'a>(
-        &'a self,
-        recipe: &'a Recipe<'_>,
-        builder: &mut FunctionBuilder<'_>,
-        position: Value,
-    ) -> RowColumns<'a> {
-        let row = if recipe.variant.selected {
-            let address = indexed(builder, self.selection, position, 4);
-            builder.ins().uload32(column_flags(), address, 0)
-        } else {
-            builder.ins().iadd(self.first, position)
-        };
-        let mut lookup_rows = HashMap::new();
-        for (&lookup, &rows) in &self.lookups {
-            let address = indexed(builder, rows, position, 4);
-            let found = builder.ins().load(types::I32, column_flags(), address, 0);
-            let missing = builder.ins().icmp_imm_s(IntCC::Equal, found, -1);
-            let matched = builder.ins().bxor_imm_u(missing, 1);
-            let first = builder.ins().iconst(types::I32, 0);
-            let safe = builder.ins().select(missing, first, found);
-            let safe = builder.ins().uextend(types::I64, safe);
-            let found = builder.ins().uextend(types::I64, found);
-            lookup_rows.insert(lookup, LookupRow { found, safe, matched });
-        }
-        RowColumns { function: self, graph: recipe.graph, row, position, lookup_rows }
-    }
-}
-
-/// The row of a looked-up table.
-#[derive(Clone, Copy)]
-struct LookupRow {
-    found: Value,
-    /// Row 0 where none was found.
-    safe: Value,
-    matched: Value,
-}
-
-struct RowColumns<'a> {
-    function: &'a Function,
-    graph: &'a Graph,
-    row: Value,
-    position: Value,
-    lookup_rows: HashMap<usize, LookupRow>,
-}
-
-impl Columns for RowColumns<'_> {
-    fn load(&self, builder: &mut FunctionBuilder<'_>, id: NodeId) -> (Value, Option<Value>) {
-        let node = self.graph.node(id);
-        let ColumnAddress { values, validity, source } = self.function.columns[&id];
-        let (row, matched) = match source.index {
-            RowIndex::Row => (self.row, None),
-            RowIndex::Position => (self.position, None),
-            RowIndex::Lookup { lookup, may_miss: false } => (self.lookup_rows[&lookup].found, None),
-            RowIndex::Lookup { lookup, may_miss: true } => {
-                let LookupRow { safe, matched, .. } = self.lookup_rows[&lookup];
-                (safe, Some(matched))
-            }
-        };
-        let layout = Layout::of(&node.data_type).expect("only columns that blocks hold are loaded");
-        let mut value = match layout {
-            Layout::Bits => load_bit(builder, values, row),
-            layout => {
-                let address = indexed(builder, values, row, layout.width());
-                load(builder, node.machine, column_flags(), address)
-            }
-        };
-        if source.shifted {
-            value = builder.ins().iadd(value, self.function.time_shift_ticks);
-        }
-        let valid = validity.map(|validity| load_bit(builder, validity, row));
-        let valid = match (valid, matched) {
-            (Some(valid), Some(matched)) => Some(builder.ins().band(valid, matched)),
-            (valid, matched) => valid.or(matched),
-        };
-        (value, valid)
-    }
-}
-
-/// Bit `index` of a bitmap, as 0 or 1.
-fn load_bit(builder: &mut FunctionBuilder<'_>, bits: Value, index: Value) -> Value {
-    let byte_index = builder.ins().ushr_imm_u(index, 3);
-    let address = builder.ins().iadd(bits, byte_index);
-    let byte = builder.ins().uload8(types::I32, column_flags(), address, 0);
-    let within = builder.ins().band_imm_u(index, 7);
-    let within = builder.ins().ireduce(types::I32, within);
-    let shifted = builder.ins().ushr(byte, within);
-    let bit = builder.ins().band_imm_u(shifted, 1);
-    builder.ins().ireduce(types::I8, bit)
 }

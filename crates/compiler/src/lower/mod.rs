@@ -5,7 +5,7 @@
 //! cannot compute DataFusion does, before the loop runs.
 //!
 //! In reading order: [`graph`], [`translate`] and [`convert`] (expressions to nodes), [`emit`] (nodes to instructions),
-//! [`accumulate`], [`function`] (loops), [`selection`] (what needs no machine code), [`plan`] (pipelines to loops).
+//! [`accumulate`], [`frame`] (what loops read) and [`function`] (loops), [`selection`] (what needs no machine code), [`plan`] (pipelines to loops).
 
 pub(crate) mod graph;
 
@@ -16,6 +16,8 @@ pub(crate) mod convert;
 pub(crate) mod emit;
 
 pub(crate) mod accumulate;
+
+pub(crate) mod frame;
 
 pub(crate) mod function;
 

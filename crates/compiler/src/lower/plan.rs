@@ -12,10 +12,11 @@ use pelton_data::column::{align_bits, logical_type};
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, TimeSource, WindowAggregate};
 use pelton_state::join_index::JoinIndex;
 use pelton_state::layout::KeyLayout;
+use pelton_state::table::{LookupKeys, Numbering};
 
 use super::accumulate::Update;
-use super::function::{ColumnSource, Effect, Place, RowIndex, Variant, Written};
-use super::graph::{Machine, NodeId};
+use super::function::{ColumnSource, Effect, LookupNumber, Place, RowIndex, Variant, Written};
+use super::graph::{Machine, NodeId, Operation};
 use super::selection::selector;
 use super::translate::Translator;
 use crate::error::CompileError;
@@ -23,6 +24,7 @@ use crate::interpret::expression::{Expression, can_fail};
 use crate::interpret::key_expression;
 use crate::interpret::rows::Origin;
 use crate::kernel::aggregate::{Aggregation, Grouping, is_block_column};
+use crate::kernel::by_lookup::ByLookup;
 use crate::kernel::call::{Loop, Shared};
 use crate::kernel::project::{Projected, Projection};
 use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget, Select};
@@ -56,7 +58,7 @@ pub(crate) fn plan_kernel(
             }
         }
     }
-    let target = planner.target(pipeline, &program.windows)?;
+    let target = planner.target(pipeline, &program.windows, &steps)?;
     Ok(CompiledKernel { shared: planner.finish()?, selects, steps, target })
 }
 
@@ -84,8 +86,12 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
                 }
                 Grouping::Computed(projection) => compile_projection(kernel, projection, variant)?,
             }
-            let listed = matches!(aggregation.grouping, Grouping::Columns(_));
-            aggregation.update.compile_for(&kernel.shared, Variant { selected: variant.selected || listed, ..variant })
+            if let Some(by_lookup) = &aggregation.by_lookup {
+                let steps = kernel.steps.len() - usize::from(by_lookup.probe_keys.is_some());
+                let selected = !kernel.selects.is_empty() || steps > 0;
+                by_lookup.update.compile_for(&kernel.shared, Variant { selected, ..variant })?;
+            }
+            aggregation.update.compile_for(&kernel.shared, variant)
         }
     }
 }
@@ -199,7 +205,12 @@ impl Planner {
         Ok(Some(Loop::new(&self.translator.graph, effect, vec![planned])))
     }
 
-    fn target(&mut self, pipeline: &Pipeline, windows: &[WindowAggregate]) -> Result<CompiledTarget, CompileError> {
+    fn target(
+        &mut self,
+        pipeline: &Pipeline,
+        windows: &[WindowAggregate],
+        steps: &[CompiledStep],
+    ) -> Result<CompiledTarget, CompileError> {
         match &pipeline.target {
             Target::Stream { columns, schema } => {
                 let mut projection = Projector::default();
@@ -209,7 +220,11 @@ impl Planner {
                 Ok(CompiledTarget::Stream { projection: projection.finish(self), schema: schema.clone() })
             }
             Target::Window { window, keys, arguments } => {
-                self.aggregation(&windows[*window], keys, arguments).map(CompiledTarget::Window)
+                let mut aggregation = self.aggregation(&windows[*window], keys, arguments)?;
+                if aggregation.others.is_empty() {
+                    aggregation.by_lookup = self.by_lookup(&windows[*window], keys, &aggregation.update, steps);
+                }
+                Ok(CompiledTarget::Window(aggregation))
             }
         }
     }
@@ -245,7 +260,68 @@ impl Planner {
             KeyLayout::Packed { .. } => self.packed_grouping(window, keys)?,
         };
         let update = Loop::new(&self.translator.graph, Effect::Accumulate { place, updates }, planned);
-        Ok(Aggregation { grouping, update, others })
+        Ok(Aggregation { grouping, update, others, by_lookup: None })
+    }
+
+    /// How rows are added by what a lookup found, where all keys are columns of one looked-up table.
+    fn by_lookup(
+        &self,
+        window: &WindowAggregate,
+        keys: &[Planned],
+        update: &Loop,
+        steps: &[CompiledStep],
+    ) -> Option<ByLookup> {
+        let origins = keys.iter().zip(&window.keys).map(|(key, field)| {
+            let column = key.downcast_ref::<Column>()?.index();
+            let is_typed = self.translator.schema.field(column).data_type() == field.data_type();
+            match self.origins[column] {
+                Origin::Lookup { lookup, column } if is_typed => Some((lookup, column)),
+                _ => None,
+            }
+        });
+        let (lookups, columns): (Vec<usize>, Vec<usize>) = origins.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let lookup = *lookups.first().filter(|first| lookups.iter().all(|lookup| lookup == *first))?;
+        let mut done = steps.iter().filter_map(|step| match step {
+            CompiledStep::Lookup { table, keep_unmatched, .. } => Some((table, *keep_unmatched)),
+            CompiledStep::Keep(_) => None,
+        });
+        let (index, keep_unmatched) = done.nth(lookup)?;
+        let Effect::Accumulate { updates, .. } = &update.effect else { unreachable!("the loop changes accumulators") };
+        let probe = match steps.last() {
+            Some(CompiledStep::Lookup { probe: Some(probe), .. }) if self.can_go_before(update, lookup) => Some(probe),
+            _ => None,
+        };
+        let numbering = if probe.is_some() { Numbering::Place } else { Numbering::Row };
+        let keys = LookupKeys { index: index.clone(), columns, numbering, keep_unmatched };
+        let graph = &self.translator.graph;
+        let (number, probe_keys, planned) = match probe {
+            Some(probe) => {
+                let key = probe.effect.roots()[0];
+                let outputs = vec![Written { node: key, as_key: true }];
+                let probe_keys = Loop::new(graph, Effect::Write { outputs }, probe.planned.clone());
+                let planned = probe.planned.iter().chain(&update.planned).cloned().collect();
+                (LookupNumber::Place(key), Some(probe_keys), planned)
+            }
+            None => (LookupNumber::Row { lookup, may_miss: keep_unmatched }, None, update.planned.clone()),
+        };
+        let effect = Effect::Accumulate { place: Place::ByLookup(number), updates: updates.clone() };
+        Some(ByLookup { keys, lookup, probe_keys, update: Loop::new(graph, effect, planned) })
+    }
+
+    /// Whether a loop computes the same for all rows before the pipeline's last lookup, number `lookup`, as after it: it reads nothing
+    /// of what was found, and fails for no row, not even one that the lookup drops.
+    fn can_go_before(&self, code: &Loop, lookup: usize) -> bool {
+        let reads_found = |id| match self.translator.graph.node(id).operation {
+            Operation::Column(column) => {
+                matches!(self.origins[column], Origin::Lookup { lookup: read, .. } if read == lookup)
+            }
+            Operation::Foreign(_) => true,
+            _ => false,
+        };
+        let is_last = lookup + 1 == self.tables.len();
+        is_last
+            && !code.planned.iter().any(Expression::can_fail)
+            && !self.translator.graph.reachable(code.effect.roots()).into_iter().any(reads_found)
     }
 
     /// How machine code changes an accumulator; `None` where it does not know it.
@@ -301,7 +377,7 @@ impl Planner {
         let outputs = vec![Written { node, as_key: true }];
         let keys = Loop::new(graph, Effect::Write { outputs }, vec![expression.clone()]);
         let may_miss = |id| match graph.node(id).operation {
-            super::graph::Operation::Column(index) => {
+            Operation::Column(index) => {
                 matches!(self.columns[index].index, RowIndex::Lookup { may_miss: true, .. })
             }
             _ => false,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, make_array};
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -53,6 +53,17 @@ pub fn rows(choices: &mut Choices<'_>, schema: &SchemaRef, rows: usize) -> Recor
     let columns = schema.fields().iter().map(|field| column(choices, field, rows)).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).unwrap()
+}
+
+/// The same rows, with distinct integers that lie close together in column `column`, which has an integer type.
+pub fn with_distinct(choices: &mut Choices<'_>, rows: &RecordBatch, column: usize) -> RecordBatch {
+    let first = choices.number(0..=6) as i64 - 4;
+    let step = *choices.pick(&[1, 2, 300]);
+    let values: ArrayRef =
+        Arc::new(Int64Array::from_iter_values((0..rows.num_rows() as i64).map(|row| first + row * step)));
+    let mut columns = rows.columns().to_vec();
+    columns[column] = cast(&values, rows.schema().field(column).data_type()).unwrap();
+    RecordBatch::try_new(rows.schema(), columns).unwrap()
 }
 
 /// How the values of a column are distributed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Column;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::column::logical_type;
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate, WindowColumn};
@@ -40,10 +41,7 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
     let mut steps = Vec::new();
     for _ in 0..*choices.pick(&[0, 1, 0, 2, 1, 3]) {
         if tables.len() < 2 && choices.once_in(4) {
-            let current = Schema::new(fields.clone());
-            steps.push(lookup(choices, &current, may_fail, &mut tables));
-            let Some(Step::Lookup { fields: added, .. }) = steps.last() else { unreachable!("just pushed") };
-            fields.extend(added.iter().cloned());
+            steps.push(lookup(choices, &mut fields, may_fail, &mut tables));
         } else {
             let current = Schema::new(fields.clone());
             let depth = choices.number(1..=3);
@@ -51,12 +49,25 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
             steps.push(Step::Filter(predicate));
         }
     }
+    let groups_by_lookup = choices.once_in(4);
+    if groups_by_lookup && tables.len() < 2 {
+        steps.push(lookup(choices, &mut fields, may_fail, &mut tables));
+    }
     let current = Schema::new(fields);
     let expressions = Expressions::new(&current, may_fail);
-    let (target, windows) = if choices.once_in(3) {
+    let (target, windows) = if groups_by_lookup {
+        let last = format!("t{}_", tables.len() - 1);
+        let looked_up = (0..current.fields().len()).filter(|&index| current.field(index).name().starts_with(&last));
+        let looked_up: Vec<usize> = looked_up.collect();
+        let keys = (0..choices.number(1..=2)).map(|_| *choices.pick(&looked_up));
+        let keys = keys.map(|index| Arc::new(Column::new(current.field(index).name(), index)) as _).collect();
+        let (target, window) = window(choices, &expressions, &current, keys);
+        (target, vec![window])
+    } else if choices.once_in(3) {
         (stream(choices, &expressions, &current), Vec::new())
     } else {
-        let (target, window) = window(choices, &expressions, &current);
+        let keys = (0..*choices.pick(&[1, 2, 0, 3])).map(|_| any(choices, &expressions)).collect();
+        let (target, window) = window(choices, &expressions, &current, keys);
         (target, vec![window])
     };
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema.clone(), steps, target };
@@ -65,12 +76,14 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
     Query { program, tables }
 }
 
+/// A lookup in a new table, whose columns are added to `fields`.
 fn lookup(
     choices: &mut Choices<'_>,
-    current: &Schema,
+    fields: &mut Vec<FieldRef>,
     may_fail: bool,
     tables: &mut Vec<(RecordBatch, Vec<usize>)>,
 ) -> Step {
+    let current = Schema::new(fields.clone());
     let number = tables.len();
     let schema = columns::schema(choices, &format!("t{number}_"), 3);
     let plain = schema
@@ -79,23 +92,27 @@ fn lookup(
         .map(|field| Field::new(field.name(), logical_type(field.data_type()).clone(), field.is_nullable()));
     let schema: SchemaRef = Arc::new(Schema::new(plain.collect::<Vec<_>>()));
     let rows = *choices.pick(&[20, 0, 1, 200]);
-    let rows = columns::rows(choices, &schema, rows);
+    let mut rows = columns::rows(choices, &schema, rows);
     let mut keys = vec![choices.number(0..=schema.fields().len() - 1)];
-    if schema.fields().len() > 1 && choices.once_in(3) {
+    let is_integer = matches!(schema.field(keys[0]).data_type(), DataType::Int16 | DataType::Int32 | DataType::Int64);
+    if is_integer && choices.once_in(2) {
+        rows = columns::with_distinct(choices, &rows, keys[0]);
+    } else if schema.fields().len() > 1 && choices.once_in(3) {
         keys.push((keys[0] + 1) % schema.fields().len());
     }
-    let expressions = Expressions::new(current, may_fail);
+    let expressions = Expressions::new(&current, may_fail);
     let key_expressions =
         keys.iter().map(|&key| expressions.typed(choices, schema.field(key).data_type(), 1)).collect();
     let keep_unmatched = choices.once_in(2);
     let taken: Vec<usize> = (0..schema.fields().len()).collect();
-    let fields = schema
+    let added = schema
         .fields()
         .iter()
         .map(|field| Arc::new(field.as_ref().clone().with_nullable(keep_unmatched || field.is_nullable())));
-    let fields = fields.collect();
+    let added: Vec<FieldRef> = added.collect();
+    fields.extend(added.iter().cloned());
     tables.push((rows, keys));
-    Step::Lookup { table: number, keys: key_expressions, keep_unmatched, columns: taken, fields }
+    Step::Lookup { table: number, keys: key_expressions, keep_unmatched, columns: taken, fields: added }
 }
 
 fn any(choices: &mut Choices<'_>, expressions: &Expressions<'_>) -> Arc<dyn PhysicalExpr> {
@@ -155,8 +172,12 @@ impl WindowParts {
     }
 }
 
-fn window(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: &Schema) -> (Target, WindowAggregate) {
-    let keys: Vec<_> = (0..*choices.pick(&[1, 2, 0, 3])).map(|_| any(choices, expressions)).collect();
+fn window(
+    choices: &mut Choices<'_>,
+    expressions: &Expressions<'_>,
+    current: &Schema,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+) -> (Target, WindowAggregate) {
     let key_fields: Vec<FieldRef> =
         keys.iter().enumerate().map(|(index, key)| Arc::new(field(format!("k{index}"), key, current))).collect();
     let mut parts = WindowParts::default();

@@ -5,7 +5,7 @@
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`merge`], [`read_out`]; `hash`, `region` and `arena` are what they stand on.
+//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`merge`], [`read_out`]; `hash`, `region` and `arena` are what they stand on.
 
 mod integer;
 
@@ -14,6 +14,8 @@ mod packed;
 mod pack;
 
 mod extremes;
+
+mod lookup_entries;
 
 mod merge;
 
@@ -31,13 +33,13 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
-pub use self::pack::{pack_keys, widen_keys};
-
-use self::pack::pack_range;
+pub use self::lookup_entries::{LookupKeys, Numbering};
+pub use self::pack::{KeyRows, pack_keys, widen_keys};
 pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
 
 use self::arena::Arena;
 use self::integer::IntegerGroups;
+use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
 use self::region::Region;
 
@@ -92,6 +94,8 @@ pub struct Table {
     groups: Groups,
     /// Bytes of the smallest and largest strings.
     extremes: Arena,
+    /// Entries by looked-up row.
+    lookups: Vec<LookupEntries>,
 }
 
 #[derive(Debug)]
@@ -126,7 +130,7 @@ impl Table {
             KeyLayout::Integer { .. } => Groups::Integer(IntegerGroups::new(hint.groups, hint.extent)),
             KeyLayout::Packed { width, columns } => Groups::Packed(PackedGroups::new(*width, columns, hint.groups)),
         };
-        Table { layout, groups, extremes: Arena::default() }
+        Table { layout, groups, extremes: Arena::default(), lookups: Vec::new() }
     }
 
     /// What this table would have liked to know when it was made.
@@ -156,7 +160,8 @@ impl Table {
             Groups::Integer(groups) => groups.bytes(),
             Groups::Packed(groups) => groups.bytes(),
         };
-        entries + self.extremes.bytes()
+        let lookups: usize = self.lookups.iter().map(LookupEntries::bytes).sum();
+        entries + self.extremes.bytes() + lookups
     }
 
     /// Makes room for integer keys from `minimum` to `maximum` in `rows` further rows, widening a dense table or changing how
@@ -218,32 +223,29 @@ impl Table {
         unsafe { groups.find_or_insert(&self.layout, keys, rows, entries, scratch_hashes) }
     }
 
-    /// Replaces `entries` by the entries of the keys that `columns` hold in `rows` (all where there is none), for packed keys. The
-    /// scratch buffers are overwritten.
+    /// Replaces `entries` by the entries of the keys that `columns` hold in `rows`, for packed keys. The scratch buffers are
+    /// overwritten.
     ///
     /// # Panics
-    /// Where the layout's keys are not packed, or the columns are not of their types.
+    /// Where the layout's keys are not packed, the columns are not of their types, or a row is out of range.
     pub fn find_or_insert_columns(
         &mut self,
         columns: &[ArrayRef],
-        rows: Option<&[u32]>,
+        rows: KeyRows<'_>,
         entries: &mut Vec<u32>,
         scratch_keys: &mut Vec<u8>,
         scratch_hashes: &mut Vec<u64>,
     ) {
         let Groups::Packed(groups) = &mut self.groups else { panic!("the table's keys are not packed") };
-        let count = rows.map_or_else(|| columns.first().map_or(0, |column| column.len()), <[u32]>::len);
+        let count = rows.count();
         // A dictionary's values are packed for each call: that is worth it for many rows only.
         let coded = columns.iter().any(|column| matches!(column.data_type(), DataType::Dictionary(..)));
         let batch_rows = if coded { count } else { BATCH };
         entries.clear();
         while entries.len() < count {
             let first = entries.len();
-            let batch = first..count.min(first + batch_rows);
-            match rows {
-                Some(rows) => pack_keys(&self.layout, columns, Some(&rows[batch]), scratch_keys),
-                None => pack_range(&self.layout, columns, batch, scratch_keys),
-            }
+            let batch = rows.part(first..count.min(first + batch_rows));
+            pack_keys(&self.layout, columns, batch, scratch_keys);
             let added = scratch_keys.len() / groups.key_width();
             // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
             let found = unsafe { groups.append(&self.layout, scratch_keys, added, entries, scratch_hashes) };
@@ -276,8 +278,9 @@ impl Table {
         keys: &mut Vec<u8>,
     ) {
         let Groups::Packed(groups) = &self.groups else { panic!("the table's keys are not packed") };
+        let rows = rows.map_or(KeyRows::Range(0..columns[0].len()), KeyRows::Listed);
+        let count = rows.count();
         pack_keys(&self.layout, columns, rows, keys);
-        let count = rows.map_or(columns[0].len(), <[u32]>::len);
         // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
         unsafe { groups.find(keys, count, entries, &mut Vec::new()) }
     }
@@ -334,6 +337,16 @@ impl Table {
             Groups::Packed(groups) => groups.clear(&self.layout),
         }
         self.extremes.clear();
+        self.lookups.iter_mut().for_each(LookupEntries::clear);
+    }
+
+    /// How often entries have moved.
+    fn moves(&self) -> u64 {
+        match &self.groups {
+            Groups::Single { .. } => 0,
+            Groups::Integer(groups) => groups.moves(),
+            Groups::Packed(groups) => groups.moves(),
+        }
     }
 }
 

@@ -11,24 +11,14 @@ use arrow::datatypes::{
 
 use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, KeyLayout, NULL_BIT, PackedColumn, is_integer};
 
-/// Replaces `packed` by the keys that `columns` (one for each key column, dictionary-coded or not) hold in `rows`, or in all rows.
+/// Replaces `packed` by the keys that `columns` (one for each key column, dictionary-coded or not) hold in `rows`.
 ///
 /// Keys point to the bytes of strings longer than 12: they are good while the columns are there.
 ///
 /// # Panics
 /// Where the layout's keys are not packed, the columns are not of their types, or a row is out of range.
-pub fn pack_keys(layout: &EntryLayout, columns: &[ArrayRef], rows: Option<&[u32]>, packed: &mut Vec<u8>) {
-    let length = columns.first().map_or(0, |column| column.len());
-    pack_rows(layout, columns, Rows::new(rows, length), packed);
-}
-
-/// As [`pack_keys`], for the rows of a range.
-pub(super) fn pack_range(layout: &EntryLayout, columns: &[ArrayRef], rows: Range<usize>, packed: &mut Vec<u8>) {
-    assert!(rows.end <= columns[0].len());
-    pack_rows(layout, columns, Rows::Range(rows), packed);
-}
-
-fn pack_rows(layout: &EntryLayout, columns: &[ArrayRef], rows: Rows<'_>, packed: &mut Vec<u8>) {
+pub fn pack_keys(layout: &EntryLayout, columns: &[ArrayRef], rows: KeyRows<'_>, packed: &mut Vec<u8>) {
+    rows.check(columns.first().map_or(0, |column| column.len()));
     let KeyLayout::Packed { width, columns: places } = layout.keys() else {
         panic!("the layout's keys are not packed")
     };
@@ -47,13 +37,14 @@ fn pack_rows(layout: &EntryLayout, columns: &[ArrayRef], rows: Rows<'_>, packed:
 /// # Panics
 /// Where the column's type makes no integer key, or a row is out of range.
 pub fn widen_keys(column: &ArrayRef, rows: Option<&[u32]>, keys: &mut Vec<i64>) {
-    fn widen<T: ArrowNativeType>(column: &ArrayRef, rows: &Rows<'_>, keys: &mut [i64], wide: impl Fn(T) -> i64) {
+    fn widen<T: ArrowNativeType>(column: &ArrayRef, rows: &KeyRows<'_>, keys: &mut [i64], wide: impl Fn(T) -> i64) {
         let data = column.to_data();
         let values = data.buffer::<T>(0);
         rows.for_each(|at, row| keys[at] = wide(values[row]));
     }
     assert!(is_integer(column.data_type()), "keys of type {} are packed", column.data_type());
-    let rows = Rows::new(rows, column.len());
+    let rows = rows.map_or(KeyRows::Range(0..column.len()), KeyRows::Listed);
+    rows.check(column.len());
     keys.clear();
     keys.resize(rows.count(), 0);
     match column.data_type() {
@@ -73,31 +64,52 @@ pub fn widen_keys(column: &ArrayRef, rows: Option<&[u32]>, keys: &mut Vec<i64>) 
     }
 }
 
-/// Which rows of a column are packed: neighbours or those listed, all of them in range.
-enum Rows<'a> {
+/// Rows of columns that hold keys.
+#[derive(Debug, Clone)]
+pub enum KeyRows<'a> {
+    /// Neighbours.
     Range(Range<usize>),
+    /// These, in this order.
     Listed(&'a [u32]),
 }
 
-impl<'a> Rows<'a> {
-    fn new(rows: Option<&'a [u32]>, length: usize) -> Rows<'a> {
-        let Some(rows) = rows else { return Rows::Range(0..length) };
-        assert!(rows.iter().max().is_none_or(|&row| (row as usize) < length), "rows lie within their columns");
-        Rows::Listed(rows)
+impl KeyRows<'_> {
+    /// How many.
+    pub fn count(&self) -> usize {
+        match self {
+            KeyRows::Range(range) => range.len(),
+            KeyRows::Listed(rows) => rows.len(),
+        }
     }
 
-    fn count(&self) -> usize {
+    /// Those in these places.
+    ///
+    /// # Panics
+    /// Where there are fewer.
+    pub fn part(&self, places: Range<usize>) -> KeyRows<'_> {
         match self {
-            Rows::Range(range) => range.len(),
-            Rows::Listed(rows) => rows.len(),
+            KeyRows::Range(range) => {
+                assert!(places.end <= range.len(), "there are as many rows");
+                KeyRows::Range(range.start + places.start..range.start + places.end)
+            }
+            KeyRows::Listed(rows) => KeyRows::Listed(&rows[places]),
         }
+    }
+
+    /// Panics where a row lies outside of columns of this length.
+    fn check(&self, length: usize) {
+        let is_inside = match self {
+            KeyRows::Range(range) => range.end <= length,
+            KeyRows::Listed(rows) => rows.iter().max().is_none_or(|&row| (row as usize) < length),
+        };
+        assert!(is_inside, "rows lie within their columns");
     }
 
     #[inline(always)]
     fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
-            Rows::Range(range) => range.clone().enumerate().for_each(|(at, row)| visit(at, row)),
-            Rows::Listed(rows) => rows.iter().enumerate().for_each(|(at, &row)| visit(at, row as usize)),
+            KeyRows::Range(range) => range.clone().enumerate().for_each(|(at, row)| visit(at, row)),
+            KeyRows::Listed(rows) => rows.iter().enumerate().for_each(|(at, &row)| visit(at, row as usize)),
         }
     }
 }
@@ -114,7 +126,7 @@ impl Keys<'_> {
     /// # Safety
     /// `source` must give the address of `N` bytes for every row.
     #[inline(always)]
-    unsafe fn put<const N: usize>(&mut self, rows: &Rows<'_>, offset: usize, source: impl Fn(usize) -> *const u8) {
+    unsafe fn put<const N: usize>(&mut self, rows: &KeyRows<'_>, offset: usize, source: impl Fn(usize) -> *const u8) {
         assert!(offset + N <= self.width);
         let (start, width) = (self.bytes.as_mut_ptr(), self.width);
         rows.for_each(|at, row| {
@@ -125,7 +137,7 @@ impl Keys<'_> {
     }
 }
 
-fn pack_column(column: &ArrayRef, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+fn pack_column(column: &ArrayRef, place: &PackedColumn, rows: &KeyRows<'_>, keys: &mut Keys<'_>) {
     match column.data_type() {
         DataType::Boolean => pack_booleans(column.as_boolean(), place, rows, keys),
         DataType::Utf8View => pack_views::<StringViewType>(column.as_byte_view(), place, rows, keys),
@@ -149,7 +161,7 @@ fn pack_column(column: &ArrayRef, place: &PackedColumn, rows: &Rows<'_>, keys: &
     }
 }
 
-fn pack_fixed(column: &ArrayRef, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+fn pack_fixed(column: &ArrayRef, place: &PackedColumn, rows: &KeyRows<'_>, keys: &mut Keys<'_>) {
     let data = column.to_data();
     let values = &data.buffers()[0].as_slice()[data.offset() * place.width..];
     assert!(values.len() >= column.len() * place.width);
@@ -167,7 +179,7 @@ fn pack_fixed(column: &ArrayRef, place: &PackedColumn, rows: &Rows<'_>, keys: &m
     }
 }
 
-fn pack_booleans(column: &BooleanArray, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+fn pack_booleans(column: &BooleanArray, place: &PackedColumn, rows: &KeyRows<'_>, keys: &mut Keys<'_>) {
     static VALUES: [u8; 2] = [0, 1];
     assert_eq!(place.width, 1, "a key column has the type of its key");
     let values = column.values();
@@ -178,7 +190,7 @@ fn pack_booleans(column: &BooleanArray, place: &PackedColumn, rows: &Rows<'_>, k
 fn pack_views<T: ByteViewType>(
     column: &GenericByteViewArray<T>,
     place: &PackedColumn,
-    rows: &Rows<'_>,
+    rows: &KeyRows<'_>,
     keys: &mut Keys<'_>,
 ) {
     assert_eq!(place.width, 16, "a key column has the type of its key");
@@ -207,7 +219,7 @@ fn pack_views<T: ByteViewType>(
 fn pack_dictionary<K: ArrowDictionaryKeyType>(
     column: &ArrayRef,
     place: &PackedColumn,
-    rows: &Rows<'_>,
+    rows: &KeyRows<'_>,
     keys: &mut Keys<'_>,
 ) {
     let column = column.as_dictionary::<K>();
@@ -220,7 +232,7 @@ fn pack_dictionary<K: ArrowDictionaryKeyType>(
             pack_views::<StringViewType>(
                 values.as_byte_view(),
                 &value_place,
-                &Rows::Range(0..values.len()),
+                &KeyRows::Range(0..values.len()),
                 &mut value_keys,
             );
         }
@@ -255,7 +267,7 @@ fn pack_values(values: &ArrayRef, keys: &mut Keys<'_>) {
     }
 }
 
-fn mark_nulls(nulls: &NullBuffer, place: &PackedColumn, rows: &Rows<'_>, keys: &mut Keys<'_>) {
+fn mark_nulls(nulls: &NullBuffer, place: &PackedColumn, rows: &KeyRows<'_>, keys: &mut Keys<'_>) {
     let null_offset = place.null_offset.expect("a key column that holds NULLs is declared nullable");
     let width = keys.width;
     rows.for_each(|at, row| {

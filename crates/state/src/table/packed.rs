@@ -18,6 +18,8 @@ pub(super) struct PackedGroups {
     /// Slots less one; 0 where there are none yet.
     mask: usize,
     groups: usize,
+    /// How often entries have got other places.
+    moves: u64,
     arena: Arena,
     shape: KeyShape,
     expected_groups: usize,
@@ -97,11 +99,23 @@ impl PackedGroups {
         let in_string = |word: usize| strings.iter().any(|&string| (string..string + 16).contains(&word));
         let words = (0..width).step_by(8).filter(|&word| !in_string(word)).collect();
         let shape = KeyShape { width, strings, words };
-        PackedGroups { entries: Region::empty(), mask: 0, groups: 0, arena: Arena::default(), shape, expected_groups }
+        PackedGroups {
+            entries: Region::empty(),
+            mask: 0,
+            groups: 0,
+            moves: 0,
+            arena: Arena::default(),
+            shape,
+            expected_groups,
+        }
     }
 
     pub(super) fn groups(&self) -> usize {
         self.groups
+    }
+
+    pub(super) fn moves(&self) -> u64 {
+        self.moves
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -273,6 +287,7 @@ impl PackedGroups {
         self.entries = Region::zeroed(capacity * layout.stride());
         assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
         self.mask = capacity - 1;
+        self.moves += 1;
     }
 
     /// Makes room for `capacity` slots. Entries are read and written in the order of their places.

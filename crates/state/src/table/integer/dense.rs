@@ -10,6 +10,7 @@ impl IntegerGroups {
         let stride = layout.dense_stride();
         self.entries = Region::zeroed((length + 1) * stride + 8);
         self.mode = Mode::Dense { base: minimum, length, present: Region::zeroed(length) };
+        self.moves += 1;
         self.initialise_dense(layout, 0, length + 1);
     }
 
@@ -85,6 +86,7 @@ impl IntegerGroups {
         let spare = *length as u64 - 1 - distance(minimum, maximum);
         // Keys that arrive out of order lie a little before the first, most lie after it.
         *base = minimum.wrapping_sub((spare / 8) as i64);
+        self.moves += 1;
     }
 
     /// Forgets all groups. Only entries that the table was prepared for can have changed.

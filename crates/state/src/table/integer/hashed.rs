@@ -34,6 +34,7 @@ impl IntegerGroups {
         self.entries = Region::zeroed((capacity + 2) * layout.stride());
         assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
         self.mode = Mode::Hash { mask: capacity - 1, groups: 0, sentinel_present: false };
+        self.moves += 1;
         self.initialise_side_entries(layout, capacity);
     }
 

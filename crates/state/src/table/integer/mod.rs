@@ -35,6 +35,8 @@ pub enum IntegerMode {
 pub(super) struct IntegerGroups {
     entries: Region,
     mode: Mode,
+    /// How often entries have got other places.
+    moves: u64,
     null_present: bool,
     /// Smallest and largest key that the table was prepared for since it was cleared.
     extent: Option<(i64, i64)>,
@@ -76,6 +78,7 @@ impl IntegerGroups {
         IntegerGroups {
             entries: Region::empty(),
             mode: Mode::Undecided,
+            moves: 0,
             null_present: false,
             extent: None,
             rows: 0,
@@ -90,6 +93,10 @@ impl IntegerGroups {
             Mode::Dense { base, length, .. } => Some(IntegerMode::Dense { base, length }),
             Mode::Hash { .. } => Some(IntegerMode::Hash),
         }
+    }
+
+    pub(super) fn moves(&self) -> u64 {
+        self.moves
     }
 
     pub(super) fn extent(&self) -> Option<(i64, i64)> {
