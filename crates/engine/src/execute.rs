@@ -137,7 +137,7 @@ fn sink_node(
             _ => return Err(Error::Usage(format!("table '{name}' is gone"))),
         },
     };
-    Ok(SinkNode { name, inputs, sink })
+    Ok(SinkNode { name, inputs, arrangement: output.arrangement.clone(), sink })
 }
 
 fn stream(planned: Planned) -> StreamRef {

@@ -19,7 +19,8 @@
 //! ```
 //!
 //! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), [`push`] (rows from your program), [`function`], [`explain`], [`display`].
+//! first, compiled a moment later), [`query`] (a running query and its results), [`push`] (rows from your program), [`builder`] (queries
+//! as calls instead of text), [`function`], [`explain`], [`display`].
 
 pub mod session;
 
@@ -35,6 +36,8 @@ pub mod query;
 
 pub mod push;
 
+pub mod builder;
+
 pub mod function;
 
 pub mod explain;
@@ -44,6 +47,7 @@ pub mod display;
 pub mod error;
 
 pub use arrow;
+pub use builder::QueryBuilder;
 pub use error::Error;
 pub use pelton_runtime::progress;
 pub use push::PushSource;

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_expr::Expr;
 use pelton_plan::parse::{Parsed, Statement};
-use pelton_plan::query::plan_statements;
+use pelton_plan::query::builder::{self, RelationBuilder};
+use pelton_plan::query::{Planned, plan_statements};
 use pelton_plan::{Catalog, Table};
 
+use crate::builder::QueryBuilder;
 use crate::error::Error;
 use crate::execute::{Surroundings, start};
 use crate::explain::explain;
@@ -222,6 +225,52 @@ impl Session {
         self.known().catalog.add_function(scalar_function(name, arguments, returns, body));
     }
 
+    /// Begins a query over a table or view: its columns, to be filtered, computed with, joined, cut into windows and aggregated.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where there is none of that name.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.table("numbers")?;
+    /// assert!(session.table("Numbers").is_err_and(|error| error.to_string().contains("did you mean numbers?")));
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn table(&self, name: &str) -> Result<QueryBuilder, Error> {
+        let relation = RelationBuilder::table(&self.known().catalog, name)?;
+        Ok(QueryBuilder::new(self.clone(), relation))
+    }
+
+    /// A call of the scalar function that queries call by this name: one of SQL's, or one of [`Session::register_function`].
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where there is none of that name.
+    ///
+    /// ```
+    /// use pelton::builder::col;
+    /// let session = pelton::Session::new();
+    /// let words = session.push_table("words", "word STRING")?;
+    /// let loud = session.table("words")?.select([session.call("UPPER", [col("word")])?.alias("loud")])?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn call(&self, function: &str, arguments: impl IntoIterator<Item = Expr>) -> Result<Expr, Error> {
+        Ok(builder::call(&self.known().catalog, function, arguments.into_iter().collect())?)
+    }
+
+    pub(crate) fn plan_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Planned, Error> {
+        Ok(relation.plan(&self.known().catalog, into)?)
+    }
+
+    pub(crate) fn start_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Query, Error> {
+        let known = self.known();
+        known.start(relation.plan(&known.catalog, into)?)
+    }
+
+    pub(crate) fn is_same(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -244,10 +293,7 @@ impl Session {
             Statement::Reset(key) => known.catalog.reset(key.as_deref()),
             Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
                 let planned = plan_statements(&known.catalog, &[statement])?;
-                let settings = Settings::of(&known.catalog);
-                let (catalog, push_tables) = (&known.catalog, &known.push_tables);
-                let surroundings = Surroundings { catalog, push_tables, settings: &settings };
-                return Ok(Outcome::Running(start(planned.program, &surroundings)?));
+                return known.start(planned).map(Outcome::Running);
             }
             Statement::Explain(explained) => {
                 let planned = plan_statements(&known.catalog, &[explained.as_ref()])?;
@@ -257,6 +303,14 @@ impl Session {
             shown => return show(&known.catalog, shown).map(Outcome::Rows),
         }
         Ok(Outcome::Done)
+    }
+}
+
+impl Known {
+    fn start(&self, planned: Planned) -> Result<Query, Error> {
+        let settings = Settings::of(&self.catalog);
+        let surroundings = Surroundings { catalog: &self.catalog, push_tables: &self.push_tables, settings: &settings };
+        start(planned.program, &surroundings)
     }
 }
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::arrangement::Arrangement;
 
 use crate::pipeline::{
-    OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window, WindowAggregate,
+    Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window, WindowAggregate,
     WindowColumn,
 };
 use crate::query::{Length, Planned};
@@ -68,8 +69,40 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
         let inputs: Vec<String> = output.inputs.iter().map(|input| stream(*input)).collect();
         writeln!(text, "{indent}output {number}: {target} from {}", inputs.join(", "))?;
         writeln!(text, "{indent}  columns {}", fields(&output.schema))?;
+        write_arrangement(text, output, program, indent)?;
     }
     Ok(())
+}
+
+fn write_arrangement(text: &mut String, output: &Output, program: &Program, indent: &str) -> fmt::Result {
+    let Arrangement { order, offset, rows_max } = &output.arrangement;
+    if let (Some(order), Some(input)) = (order, output.inputs.first()) {
+        let schema = match *input {
+            StreamRef::Source(source) => &program.sources[source].schema,
+            StreamRef::Window(window) => &program.windows[window].schema,
+            StreamRef::Pipeline(pipeline) => match &program.pipelines[pipeline].target {
+                Target::Stream { schema, .. } => schema,
+                Target::Window { .. } => unreachable!("an output's input is a stream"),
+            },
+        };
+        let keys = order.keys.iter().map(|key| {
+            let direction = if key.descending { " descending" } else { "" };
+            let nulls = match (key.nulls_first, key.descending) {
+                (true, true) => ", NULLs first",
+                (false, false) => ", NULLs last",
+                _ => "",
+            };
+            format!("{}{direction}{nulls}", schema.field(key.column).name())
+        });
+        writeln!(text, "{indent}  in the order of {}", keys.collect::<Vec<_>>().join(", "))?;
+    }
+    if *offset > 0 {
+        writeln!(text, "{indent}  without the first {offset} rows")?;
+    }
+    match rows_max {
+        Some(rows_max) => writeln!(text, "{indent}  at most {rows_max} rows"),
+        None => Ok(()),
+    }
 }
 
 fn write_source(text: &mut String, number: usize, source: &SourceUse, indent: &str) -> fmt::Result {

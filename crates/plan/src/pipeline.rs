@@ -11,6 +11,7 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::Micros;
 use pelton_data::aggregate::Accumulator;
+use pelton_data::arrangement::Arrangement;
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`.
 #[derive(Debug, Clone)]
@@ -206,8 +207,10 @@ pub enum WindowColumn {
 pub struct Output {
     /// Streams whose rows leave here, all of one schema.
     pub inputs: Vec<StreamRef>,
-    /// Names and types.
+    /// Names and types. Where rows are put in order, the inputs' rows may have more columns behind these.
     pub schema: SchemaRef,
+    /// Which of the rows leave, and in which order.
+    pub arrangement: Arrangement,
     /// Where to.
     pub target: OutputTarget,
 }

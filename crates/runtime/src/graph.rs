@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use pelton_data::arrangement::Arrangement;
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::layout::EntryLayout;
@@ -164,6 +165,8 @@ pub struct SinkNode {
     pub name: String,
     /// Streams that feed it; rows of one stream keep their order.
     pub inputs: Vec<StreamRef>,
+    /// Which of the rows are written, and in which order.
+    pub arrangement: Arrangement,
     /// Takes the rows.
     pub sink: Box<dyn Sink>,
 }

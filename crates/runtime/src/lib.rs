@@ -8,8 +8,8 @@
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`clock`], [`wake`], then inside:
-//! `order`, `sequence` (watermarks), `assign` (rows to slices), `state` (what is queued), `policy` (what runs next), `task` (how),
-//! and [`run`] with [`progress`].
+//! `order`, `sequence` (watermarks), `assign` (rows to slices), `state` (what is queued), `policy` (what runs next), `outlet` (order
+//! and limit of an output), `task` (how tasks are done), and [`run`] with [`progress`].
 
 pub mod source;
 
@@ -30,6 +30,8 @@ mod assign;
 mod state;
 
 mod policy;
+
+mod outlet;
 
 mod task;
 

@@ -46,7 +46,7 @@ pub(crate) enum Next {
 
 /// Chooses the next task for one of `workers` workers and marks it as taken. `seen` is the count of events so far.
 pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, now_ns: u64, now: Micros) -> Next {
-    if state.failure.is_some() || state.stop == Stop::Abort {
+    if state.must_stop() {
         return if state.tasks_running == 0 { Next::Finished } else { Next::Wait(None) };
     }
     let room = workers * QUEUED_PER_WORKER_MAX;
@@ -55,9 +55,6 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, now_ns: u64, n
         state.tasks_running += 1;
         return Next::Task(task);
     }
-    if state.has_ended() {
-        return Next::Finished;
-    }
     if tick(state, now_ns, now) {
         return next(state, workers, seen, now_ns, now);
     }
@@ -65,11 +62,10 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, now_ns: u64, n
 }
 
 fn write(state: &mut State, seen: Seen) -> Option<Task> {
-    let drained = |state: &State, index: usize| state.sinks[index].open_inputs == 0;
     let sink = (0..state.sinks.len()).find(|&index| {
         let node = &state.sinks[index];
         let free = !node.writing && !node.ended && node.blocked_at != Some(seen.outside);
-        free && (!node.queue.is_empty() || node.unflushed || drained(state, index))
+        free && (!node.queue.is_empty() || node.unflushed || node.must_end())
     })?;
     state.sinks[sink].writing = true;
     Some(Task::Write { sink })

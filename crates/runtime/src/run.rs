@@ -10,10 +10,11 @@ use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::slice::SliceStore;
 
 use crate::clock::Clock;
-use crate::graph::{Graph, PipelineNode, SourceNode, WindowNode};
+use crate::graph::{Graph, PipelineNode, SinkNode, SourceNode, WindowNode};
+use crate::outlet::Outlet;
 use crate::policy::{Next, next};
 use crate::progress::{PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress};
-use crate::sink::{Sink, SinkError};
+use crate::sink::SinkError;
 use crate::source::{Source, SourceError};
 use crate::state::{State, Stop, TargetState};
 use crate::task::{Worker, open_slices};
@@ -95,7 +96,7 @@ pub(crate) struct Shared {
     pub targets: Vec<TargetState>,
     pub sources: Vec<Mutex<Box<dyn Source>>>,
     /// Until the run has ended.
-    pub sinks: Vec<Mutex<Option<Box<dyn Sink>>>>,
+    pub sinks: Vec<Mutex<Option<Outlet>>>,
     /// For each window, one store for each worker.
     stores: Vec<Vec<Mutex<SliceStore>>>,
     state: Mutex<State>,
@@ -258,8 +259,7 @@ impl Shared {
             .map(|window| (0..workers).map(|_| Mutex::new(SliceStore::new(window.layout.clone()))).collect::<Vec<_>>());
         let stores = stores.collect();
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
-        let (sinks, fixed_sinks): (Vec<_>, Vec<_>) =
-            graph.sinks.into_iter().map(|node| (Mutex::new(Some(node.sink)), FixedSink { name: node.name })).unzip();
+        let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();
         Shared {
             targets,
             sources,
@@ -330,4 +330,8 @@ impl Shared {
 
 fn split_source(node: SourceNode) -> (Mutex<Box<dyn Source>>, FixedSource) {
     (Mutex::new(node.source), FixedSource { name: node.name, schema: node.schema, time: node.time })
+}
+
+fn split_sink(node: SinkNode) -> (Mutex<Option<Outlet>>, FixedSink) {
+    (Mutex::new(Some(Outlet::new(node.sink, node.arrangement))), FixedSink { name: node.name })
 }

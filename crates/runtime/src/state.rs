@@ -145,11 +145,26 @@ pub(crate) struct SinkState {
     /// The sink had no room at this count of outside events: it is asked again when there was another.
     pub blocked_at: Option<u64>,
     pub open_inputs: usize,
+    /// It has all rows that it wants.
+    pub closed: bool,
     /// Rows were written since the last flush.
     pub unflushed: bool,
     pub ended: bool,
     pub rows: u64,
     pub latency_ns: Histogram<u64>,
+}
+
+impl SinkState {
+    /// Whether no row comes any more, or none is wanted.
+    pub fn must_end(&self) -> bool {
+        self.closed || self.open_inputs == 0
+    }
+
+    /// Takes no row from now on.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.queue.clear();
+    }
 }
 
 /// Who reads a stream.
@@ -205,8 +220,12 @@ impl State {
 
     /// Nothing is left to do.
     pub fn has_ended(&self) -> bool {
-        self.tasks_running == 0
-            && (self.failure.is_some() || self.stop == Stop::Abort || self.sinks.iter().all(|sink| sink.ended))
+        self.tasks_running == 0 && self.must_stop()
+    }
+
+    /// Whether no task is of any use: the outputs have ended, though inputs may not have.
+    pub fn must_stop(&self) -> bool {
+        self.failure.is_some() || self.stop == Stop::Abort || self.sinks.iter().all(|sink| sink.ended)
     }
 
     /// Keeps a decoded chunk, and queues all chunks whose turn it is.
@@ -366,7 +385,7 @@ impl State {
     fn deliver_to_sinks(&mut self, stream: StreamRef, batch: &RecordBatch, ingested_ns: u64) {
         let consumers = self.consumers(stream).clone();
         for &sink in &consumers.sinks {
-            if batch.num_rows() > 0 {
+            if batch.num_rows() > 0 && !self.sinks[sink].closed {
                 self.sinks[sink].queue.push_back((batch.clone(), ingested_ns));
             }
         }
@@ -446,6 +465,7 @@ impl SinkState {
             writing: false,
             blocked_at: None,
             open_inputs: node.inputs.len(),
+            closed: node.arrangement.rows_max == Some(0),
             unflushed: false,
             ended: false,
             rows: 0,

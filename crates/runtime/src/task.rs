@@ -223,33 +223,39 @@ impl Worker<'_> {
                 break Ok(());
             }
             let node = &mut state.sinks[sink];
-            if node.queue.is_empty() {
-                let must_end = node.open_inputs == 0;
+            if node.queue.is_empty() && !node.must_end() {
                 let must_flush = std::mem::take(&mut node.unflushed);
                 drop(state);
-                if must_end || must_flush {
-                    let result = if must_end { output.finish() } else { output.flush() };
-                    shared.state().sinks[sink].ended = must_end;
-                    changed = true;
-                    break result;
-                }
-                break Ok(());
+                changed |= must_flush;
+                break if must_flush { output.flush() } else { Ok(()) };
             }
             if !ready {
                 node.blocked_at = Some(seen.outside);
                 break Ok(());
             }
+            if node.queue.is_empty() {
+                drop(state);
+                changed = true;
+                let written = output.finish();
+                let node = &mut shared.state().sinks[sink];
+                node.ended = true;
+                break written.map(|rows| node.rows += rows as u64);
+            }
             let (batch, ingested_ns) = node.queue.pop_front().expect("the queue is not empty");
             node.unflushed = true;
             drop(state);
             changed = true;
-            if let Err(error) = output.write(&batch) {
-                break Err(error);
-            }
+            let written = match output.write(&batch) {
+                Ok(written) => written as u64,
+                Err(error) => break Err(error),
+            };
             let latency_ns = shared.clock.nanos().saturating_sub(ingested_ns);
-            let mut state = shared.state();
-            state.sinks[sink].rows += batch.num_rows() as u64;
-            state.sinks[sink].latency_ns.saturating_record(latency_ns);
+            let node = &mut shared.state().sinks[sink];
+            node.rows += written;
+            node.latency_ns.saturating_record(latency_ns);
+            if output.is_satisfied() {
+                node.close();
+            }
         };
         let mut state = shared.state();
         state.sinks[sink].writing = false;

@@ -39,7 +39,7 @@ pub(super) struct Definition {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 21] = {
+pub(super) const DEFINITIONS: [Definition; 22] = {
     use Parameter::{Any, Integer, Text, Time};
     [
         define("bin", &[Integer], 1, string, text::bin),
@@ -56,6 +56,7 @@ pub(super) const DEFINITIONS: [Definition; 21] = {
         define("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
         define("split_index", &[Text, Any, Integer], 3, string, text::split_index),
         define("substring_from", &[Text, Integer, Integer], 2, string, text::substring),
+        define("timestamp_to_string", &[Time], 1, string, time::to_string),
         define("timestampadd", &[Text, Integer, Time], 3, third, time::add_days),
         define("timestampadd_time", &[Text, Integer, Time], 3, third_as_timestamp, time::add_time),
         define("timestampdiff", &[Text, Time, Time], 3, bigint, time::timestamp_diff),

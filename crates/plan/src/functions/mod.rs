@@ -20,9 +20,9 @@ mod pattern;
 
 mod extreme;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use datafusion_expr::ScalarUDF;
+use datafusion_expr::{Expr, ScalarUDF};
 
 pub(crate) use respell::{respell, similar_to};
 
@@ -34,6 +34,15 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     own.chain(extreme::functions()).map(Arc::new).collect()
 }
 
+/// A timestamp as a string, as Flink writes it.
+pub(crate) fn timestamp_to_string(timestamp: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let named = definition::DEFINITIONS.iter().find(|definition| definition.name == "timestamp_to_string");
+        Arc::new(ScalarUDF::new_from_impl(definition::Function::new(named.expect("it is defined"))))
+    });
+    FUNCTION.call(vec![timestamp])
+}
+
 /// Names of functions that are respelt in the syntax tree, in upper case.
 pub(crate) fn respelt_names() -> impl Iterator<Item = &'static str> {
     respell::RESPELT.iter().copied()
@@ -41,7 +50,8 @@ pub(crate) fn respelt_names() -> impl Iterator<Item = &'static str> {
 
 /// Whether a function's name, in upper case, is one to be written in a query: others stand in for a spelling, or are refused.
 pub(crate) fn is_written(name: &str) -> bool {
-    let stands_in = matches!(name, "CEIL_TO" | "FLOOR_TO" | "SUBSTRING_FROM" | "TIMESTAMPADD_TIME");
+    let stands_in =
+        matches!(name, "CEIL_TO" | "FLOOR_TO" | "SUBSTRING_FROM" | "TIMESTAMPADD_TIME" | "TIMESTAMP_TO_STRING");
     !stands_in && respell::refused(name).is_none()
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Date32Array, Int64Array, StringViewArray};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::util::display::FormatOptions;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use datafusion_common::{Result, exec_datafusion_err};
 
@@ -31,6 +32,18 @@ fn times(values: impl Iterator<Item = Option<NaiveDateTime>>, data_type: &DataTy
     let micros: Int64Array = values.map(|time| Some(time?.and_utc().timestamp_micros())).collect();
     let micros = cast(&micros, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
     Ok(cast(&micros, data_type)?)
+}
+
+/// What `CAST(time AS STRING)` gives: a blank before the time of day, and as many digits as the type has.
+pub(super) fn to_string(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let format = match arguments[0].data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => "%Y-%m-%d %H:%M:%S",
+        DataType::Timestamp(TimeUnit::Millisecond, _) => "%Y-%m-%d %H:%M:%S%.3f",
+        _ => "%Y-%m-%d %H:%M:%S%.6f",
+    };
+    let formats = FormatOptions::new().with_timestamp_format(Some(format)).with_timestamp_tz_format(Some(format));
+    let options = CastOptions { safe: false, format_options: formats };
+    Ok(cast_with_options(&arguments[0], &DataType::Utf8View, &options)?)
 }
 
 fn text_at(array: &ArrayRef, row: usize) -> Option<&str> {

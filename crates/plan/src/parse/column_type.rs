@@ -124,15 +124,10 @@ fn timestamp(reader: &mut Reader) -> Result<SqlType, PlanError> {
         return Ok(SqlType::Timestamp(precision));
     }
     let place = reader.place();
-    if !reader.takes("WITH") {
-        return Ok(SqlType::Timestamp(precision));
-    }
-    if !reader.takes("LOCAL") {
+    if reader.takes("WITH") {
         return Err(PlanError::unsupported(place, "TIMESTAMP WITH TIME ZONE", "use TIMESTAMP_LTZ for instants"));
     }
-    reader.word("TIME")?;
-    reader.word("ZONE")?;
-    Ok(SqlType::TimestampLtz(precision))
+    Ok(SqlType::Timestamp(precision))
 }
 
 fn timestamp_precision(reader: &mut Reader) -> Result<u8, PlanError> {

@@ -44,6 +44,7 @@ impl<'a> Script<'a> {
             let first = tokens.iter().position(|token| !is_blank(token));
             if let Some(first) = first {
                 tokens.drain(..first);
+                shorten_local_zones(&mut tokens);
                 return Some(Piece { tokens });
             }
         }
@@ -72,6 +73,24 @@ impl Piece {
     /// Just behind its last token.
     pub fn end(&self) -> Location {
         self.tokens.iter().rfind(|token| !is_blank(token)).expect("a piece is not blank").span.end
+    }
+}
+
+/// Writes `TIMESTAMP[(p)] WITH LOCAL TIME ZONE`, which sqlparser cannot parse, as `TIMESTAMP_LTZ[(p)]`.
+fn shorten_local_zones(tokens: &mut Vec<TokenWithSpan>) {
+    const ZONE: [&str; 4] = ["WITH", "LOCAL", "TIME", "ZONE"];
+    let is_word = |token: &TokenWithSpan, wanted: &str| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted));
+    let mut start = 0;
+    while let Some(found) = tokens[start..].iter().position(|token| is_word(token, "TIMESTAMP")) {
+        let timestamp = start + found;
+        start = timestamp + 1;
+        let following = || (start..tokens.len()).filter(|at| !is_blank(&tokens[*at]));
+        let is_precise = following().next().is_some_and(|at| tokens[at].token == Token::LParen);
+        let zone: Vec<usize> = following().skip(if is_precise { 3 } else { 0 }).take(ZONE.len()).collect();
+        if zone.len() == ZONE.len() && zone.iter().zip(ZONE).all(|(at, word)| is_word(&tokens[*at], word)) {
+            tokens[timestamp].token = Token::make_word("TIMESTAMP_LTZ", None);
+            tokens.drain(zone[0]..=zone[ZONE.len() - 1]);
+        }
     }
 }
 

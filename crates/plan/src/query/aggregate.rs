@@ -229,8 +229,7 @@ impl Lowering<'_> {
             return Ok(Window::Global);
         }
         let construct = format!("{} without a window over an unbounded table", self.landmarks.grouping_construct);
-        let hint = "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND)) \
-                    and GROUP BY window_start, window_end";
+        let hint = self.landmarks.windowed_grouping();
         Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)))
     }
 

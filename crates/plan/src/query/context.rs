@@ -15,15 +15,15 @@ use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF, ident,
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
-use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
 use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
 use super::diagnose::diagnose;
-use super::landmarks::{survey, survey_expression};
+use super::landmarks::{survey_expression, survey_view};
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
-use crate::error::{PlanError, closest};
+use crate::error::{Place, PlanError, closest};
 use crate::functions::scalar_functions;
 use crate::parse::{ColumnKind, Named, ViewDefinition};
 
@@ -84,12 +84,13 @@ impl<'a> Context<'a> {
         Context { catalog, relation_planners: [Arc::new(WindowFunctionPlanner)], view_depth: Cell::new(0) }
     }
 
-    /// The planner of statements. Names are taken as written, and `0.5` is a DECIMAL, as in Flink.
+    /// The planner of statements. Names are taken as written, `0.5` is a DECIMAL, and NULL is the least value, as in Flink.
     pub fn planner(&self) -> SqlToRel<'_, Context<'a>> {
         let options = ParserOptions::new()
             .with_enable_ident_normalization(false)
             .with_collect_spans(true)
-            .with_parse_float_as_decimal(true);
+            .with_parse_float_as_decimal(true)
+            .with_default_null_ordering(NullOrdering::NullsMin);
         SqlToRel::new_with_options(self, options)
     }
 
@@ -159,7 +160,7 @@ impl<'a> Context<'a> {
             return Err(external(PlanError::invalid(view.place, message)));
         }
         self.view_depth.set(depth + 1);
-        let plan = survey(&view.query, self)
+        let plan = survey_view(&view.query, self)
             .map_err(external)
             .and_then(|landmarks| self.plan_query(&view.query).map_err(|error| external(diagnose(error, &landmarks))));
         self.view_depth.set(depth);
@@ -185,16 +186,37 @@ impl<'a> Context<'a> {
         scalar.or_else(|| self.get_aggregate_meta(name).map(|function| function.name().to_string()))
     }
 
-    /// The function that was probably meant by `name`.
-    pub fn closest_function(&self, name: &str) -> Option<String> {
+    /// The error for a function that there is not.
+    pub fn unknown_function(&self, name: &str, place: Option<Place>) -> PlanError {
+        let error = PlanError::invalid(place, format!("there is no function {name}"));
         let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).collect();
-        closest(name, names.iter().map(String::as_str)).map(str::to_uppercase)
+        match closest(&name.to_lowercase(), names.iter().map(String::as_str)) {
+            Some(closest) => error.with_hint(format!("did you mean {}?", closest.to_uppercase())),
+            None => error.with_hint("SHOW FUNCTIONS lists what there is"),
+        }
     }
 }
 
-/// Writes a query as DataFusion needs it. Columns of a SELECT that have no name or one that
-/// is taken get one, as in Flink;
-/// `1e3` is a DOUBLE.
+/// Names the columns of a SELECT as Flink does.
+#[derive(Default)]
+pub(super) struct Aliases {
+    /// Names of columns that stand there as they are.
+    columns: Vec<String>,
+}
+
+impl Aliases {
+    /// The name for what stands at `position` without one: `column` is its name where it is a column and nothing else.
+    /// `None` where it keeps that name.
+    pub fn of(&mut self, position: usize, column: Option<&str>) -> Option<String> {
+        let Some(name) = column else { return Some(format!("EXPR${position}")) };
+        let before = self.columns.iter().filter(|other| *other == name).count();
+        self.columns.push(name.to_string());
+        if before == 0 { None } else { Some(format!("{name}{}", before - 1)) }
+    }
+}
+
+/// Writes a query as DataFusion needs it. Columns of a SELECT that have no name, or one that is taken, get one; `1e3` is
+/// a DOUBLE.
 fn respell(query: &mut Query) {
     struct Speller;
     impl VisitorMut for Speller {
@@ -218,7 +240,7 @@ fn respell(query: &mut Query) {
         }
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-            let mut written: Vec<String> = Vec::new();
+            let mut aliases = Aliases::default();
             for (position, item) in select.projection.iter_mut().enumerate() {
                 let SelectItem::UnnamedExpr(expression) = item else { continue };
                 let column = match expression {
@@ -226,18 +248,8 @@ fn respell(query: &mut Query) {
                     ast::Expr::CompoundIdentifier(names) => names.last(),
                     _ => None,
                 };
-                let alias = match column {
-                    None => Ident::new(format!("EXPR${position}")),
-                    Some(name) => {
-                        let before = written.iter().filter(|other| **other == name.value).count();
-                        written.push(name.value.clone());
-                        if before == 0 {
-                            continue;
-                        }
-                        Ident::new(format!("{}{}", name.value, before - 1))
-                    }
-                };
-                *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
+                let Some(alias) = aliases.of(position, column.map(|name| name.value.as_str())) else { continue };
+                *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias: Ident::new(alias) };
             }
             ControlFlow::Continue(())
         }

@@ -103,7 +103,7 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
 
 fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> PlanError {
     if let Some((name, at)) = landmarks.functions.iter().find(|(name, _)| message.contains(&format!("'{name}'"))) {
-        places.span = places.span.or(Some(*at));
+        places.span = places.span.or(*at);
         return function_error(name, message);
     }
     if message.contains("must appear in the GROUP BY")
@@ -137,6 +137,11 @@ fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> Plan
     }
     if message.contains("different number of columns") {
         return PlanError::invalid(None, "the parts of a UNION ALL have different numbers of columns");
+    }
+    if message.contains("rder by ") {
+        places.construct = landmarks.order;
+    } else if message.contains("LIMIT") || message.contains("OFFSET") {
+        places.construct = landmarks.limit;
     }
     PlanError::invalid(None, in_sql_terms(message))
 }

@@ -11,6 +11,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, Result, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use pelton_data::Micros;
+use pelton_data::arrangement::Arrangement;
 use pelton_data::column::logical_type;
 
 use super::source::SourceDraft;
@@ -106,7 +107,9 @@ pub(super) enum TargetDraft {
 
 /// See [`crate::pipeline::Output`].
 pub(super) struct OutputDraft {
+    /// Of all columns of its inputs.
     pub names: Vec<String>,
+    pub arrangement: Arrangement,
     pub target: OutputTarget,
 }
 
@@ -173,14 +176,7 @@ impl Branch {
 
     /// An expression over the relation, whose columns `schema` describes, in terms of this branch's scope.
     pub fn substitute(&self, expression: &Expr, schema: &DFSchema) -> Result<Expr> {
-        let replaced = expression.clone().transform_up(|node| {
-            Ok(match node {
-                Expr::Column(column) => Transformed::yes(self.columns[schema.index_of_column(&column)?].clone()),
-                Expr::Alias(alias) => Transformed::yes(*alias.expr),
-                other => Transformed::no(other),
-            })
-        })?;
-        Ok(replaced.data)
+        substitute(expression.clone(), schema, &self.columns)
     }
 
     /// Lets expressions name more columns.
@@ -199,6 +195,18 @@ impl Branch {
         self.tumble = Some(tumble);
         Ok(())
     }
+}
+
+/// An expression over the columns that `schema` describes, in terms of what these are computed from. Names go.
+pub(super) fn substitute(expression: Expr, schema: &DFSchema, columns: &[Expr]) -> Result<Expr> {
+    let replaced = expression.transform_up(|node| {
+        Ok(match node {
+            Expr::Column(column) => Transformed::yes(columns[schema.index_of_column(&column)?].clone()),
+            Expr::Alias(alias) => Transformed::yes(*alias.expr),
+            other => Transformed::no(other),
+        })
+    })?;
+    Ok(replaced.data)
 }
 
 /// A column of a scope.

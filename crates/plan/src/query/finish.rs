@@ -9,6 +9,7 @@ use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+use pelton_data::arrangement::Arrangement;
 
 use super::draft::{Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
 use super::join::lookup_qualifier;
@@ -63,8 +64,8 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
         bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas)?);
     }
     let outputs = outputs.into_iter().zip(inputs).zip(schemas);
-    let outputs = outputs.map(|((output, inputs), schema)| Output { inputs, schema, target: output.target });
-    let outputs = outputs.collect();
+    let outputs = outputs.map(|((output, inputs), schema)| bind_output(output, inputs, schema));
+    let outputs = outputs.collect::<Result<_>>()?;
     let lookups = bound_lookups.into_iter().map(|lookup| lookup.table).collect();
     Ok(Program { sources, lookups, pipelines: bound, windows, outputs })
 }
@@ -142,7 +143,7 @@ fn bind_lookup(lookup: LookupDraft, used: &BTreeSet<String>) -> Result<BoundLook
     let loaded: BTreeSet<usize> = keys.iter().chain(&used).copied().collect();
     let loaded: Vec<usize> = loaded.into_iter().collect();
     let names = loaded.iter().map(|index| fields[*index].name().clone()).collect();
-    draft.outputs.push(OutputDraft { names, target: OutputTarget::Result });
+    draft.outputs.push(OutputDraft { names, arrangement: Arrangement::default(), target: OutputTarget::Result });
     for branch in relation.branches {
         let columns = loaded.iter().map(|index| branch.columns[*index].clone()).collect();
         draft.end_in_output(branch, columns, draft.outputs.len() - 1)?;
@@ -154,7 +155,16 @@ fn bind_lookup(lookup: LookupDraft, used: &BTreeSet<String>) -> Result<BoundLook
     Ok(BoundLookup { table: LookupTable { program: Box::new(program), keys, schema }, loaded, fields, used })
 }
 
-/// The schema of each output: types are those of any of its pipelines, and a column may be NULL where it may be in one.
+fn bind_output(output: OutputDraft, inputs: Vec<StreamRef>, schema: SchemaRef) -> Result<Output> {
+    let OutputDraft { arrangement, target, .. } = output;
+    let schema = match &arrangement.order {
+        Some(order) => Arc::new(schema.project(&(0..order.columns).collect::<Vec<_>>())?),
+        None => schema,
+    };
+    Ok(Output { inputs, schema, arrangement, target })
+}
+
+/// The schema of each output's inputs: types are those of any of its pipelines, and a column may be NULL where it may be in one.
 fn output_schemas(pipelines: &[PipelineDraft], outputs: &[OutputDraft]) -> Result<Vec<SchemaRef>> {
     let mut schemas = Vec::new();
     for (number, output) in outputs.iter().enumerate() {

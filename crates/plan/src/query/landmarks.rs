@@ -22,6 +22,10 @@ pub(super) struct Landmarks {
     pub grouping: Option<Place>,
     /// What that grouping is written as.
     pub grouping_construct: &'static str,
+    /// Its ORDER BY.
+    pub order: Option<Place>,
+    /// Its LIMIT or OFFSET.
+    pub limit: Option<Place>,
     /// Its first WHERE.
     pub condition: Option<Place>,
     /// Casts: the type as written, and place.
@@ -30,12 +34,28 @@ pub(super) struct Landmarks {
     pub join: Option<Place>,
     /// Its first window function.
     pub window: Option<Place>,
-    /// Calls of functions: name in lower case, and place.
-    pub functions: Vec<(String, Place)>,
+    /// Calls of functions: name in lower case, and place, where the call is written as text.
+    pub functions: Vec<(String, Option<Place>)>,
+    /// Whether the query was put together by calls: there is no text then, and advice is to call something.
+    pub is_built: bool,
     is_grouping_windowed: bool,
 }
 
 impl Landmarks {
+    /// Those of a query that was put together by calls.
+    pub fn of_calls() -> Landmarks {
+        Landmarks { grouping_construct: "an aggregation", is_built: true, ..Landmarks::default() }
+    }
+
+    /// How to group by windows.
+    pub fn windowed_grouping(&self) -> &'static str {
+        if self.is_built {
+            return "cut the rows into windows first: window(TimeWindow::tumble(time_column, size))";
+        }
+        "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND)) \
+         and GROUP BY window_start, window_end"
+    }
+
     /// Adds the places of another statement that becomes part of the same program.
     pub fn add(&mut self, other: Landmarks) {
         self.query = self.query.or(other.query);
@@ -46,17 +66,27 @@ impl Landmarks {
 
 /// Walks a query. The first construct that cannot be planned is an error.
 pub(super) fn survey(query: &Query, context: &Context<'_>) -> Result<Landmarks, PlanError> {
-    survey_node(query, Place::of(query.span()), context)
+    survey_node(query, Place::of(query.span()), context, 0)
+}
+
+/// Walks the query of a view, which is a part of others.
+pub(super) fn survey_view(query: &Query, context: &Context<'_>) -> Result<Landmarks, PlanError> {
+    survey_node(query, Place::of(query.span()), context, 1)
 }
 
 /// Walks an expression of a table's definition.
 pub(super) fn survey_expression(expression: &Expr, context: &Context<'_>) -> Result<Landmarks, PlanError> {
-    survey_node(expression, Place::of(expression.span()), context)
+    survey_node(expression, Place::of(expression.span()), context, 0)
 }
 
-fn survey_node(node: &impl Visit, place: Option<Place>, context: &Context<'_>) -> Result<Landmarks, PlanError> {
+fn survey_node(
+    node: &impl Visit,
+    place: Option<Place>,
+    context: &Context<'_>,
+    depth: usize,
+) -> Result<Landmarks, PlanError> {
     let landmarks = Landmarks { query: place, ..Landmarks::default() };
-    let mut walk = Walk { context, landmarks, tables: Vec::new() };
+    let mut walk = Walk { context, landmarks, tables: Vec::new(), depth };
     match node.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.landmarks),
         ControlFlow::Break(error) => Err(error),
@@ -68,13 +98,22 @@ struct Walk<'w, 'c> {
     landmarks: Landmarks,
     /// Places of subqueries that are tables: arguments of window functions.
     tables: Vec<Place>,
+    /// Queries that are being walked, one inside the other.
+    depth: usize,
 }
 
 impl Visitor for Walk<'_, '_> {
     type Break = PlanError;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<PlanError> {
-        flow(check_query(query))
+        flow(self.check_query(query))?;
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<PlanError> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<PlanError> {
@@ -134,7 +173,7 @@ impl Visitor for Walk<'_, '_> {
             }
             _ => {
                 let function = written_as_syntax(expression);
-                self.landmarks.functions.extend(function.zip(place).map(|(name, place)| (name.to_string(), place)));
+                self.landmarks.functions.extend(function.map(|name| (name.to_string(), place)));
                 ControlFlow::Continue(())
             }
         }
@@ -152,28 +191,41 @@ fn refuse(place: Option<Place>, construct: &str, instead: &str) -> Result<(), Pl
     Err(PlanError::unsupported(place, construct, instead))
 }
 
-fn check_query(query: &Query) -> Result<(), PlanError> {
-    if let Some(order) = &query.order_by {
-        let first = match &order.kind {
-            OrderByKind::Expressions(expressions) => expressions.first().and_then(|first| Place::of(first.span())),
-            OrderByKind::All(_) => None,
-        };
-        let place = first.or_else(|| Place::of(query.span()));
-        return refuse(place, "ORDER BY", "leave it out: windows come out in the order of their time");
+/// A query inside another has no order and all of its rows.
+fn check_subquery(order: Option<Place>, limit: Option<Place>) -> Result<(), PlanError> {
+    if order.is_some() {
+        return refuse(order, "ORDER BY in a subquery or view", "write it at the end of the whole query");
     }
-    if let Some(limit) = &query.limit_clause {
-        let place = match limit {
-            LimitClause::LimitOffset { limit: Some(limit), .. } => Place::of(limit.span()),
-            LimitClause::LimitOffset { offset: Some(offset), .. } => Place::of(offset.value.span()),
-            LimitClause::LimitOffset { .. } => None,
-            LimitClause::OffsetCommaLimit { limit, .. } => Place::of(limit.span()),
-        };
-        return refuse(place, "LIMIT", "let the source end, as with 'number-of-rows' of datagen");
+    if limit.is_some() {
+        return refuse(limit, "LIMIT in a subquery or view", "write it at the end of the whole query");
     }
+    Ok(())
+}
+
+fn order_place(query: &Query) -> Result<Option<Place>, PlanError> {
+    let Some(order) = &query.order_by else { return Ok(None) };
+    match &order.kind {
+        OrderByKind::Expressions(expressions) => {
+            let first = expressions.first().and_then(|first| Place::of(first.span()));
+            Ok(first.or_else(|| Place::of(query.span())))
+        }
+        OrderByKind::All(_) => refuse(Place::of(query.span()), "ORDER BY ALL", "name the columns").map(|()| None),
+    }
+}
+
+fn limit_place(query: &Query) -> Result<Option<Place>, PlanError> {
     if query.fetch.is_some() {
-        return refuse(Place::of(query.span()), "FETCH", "let the source end, as with 'number-of-rows' of datagen");
+        refuse(Place::of(query.span()), "FETCH", "write LIMIT 10")?;
     }
-    check_set(&query.body)
+    let place = match &query.limit_clause {
+        None => return Ok(None),
+        Some(
+            LimitClause::LimitOffset { limit: Some(first), .. } | LimitClause::OffsetCommaLimit { offset: first, .. },
+        ) => Place::of(first.span()),
+        Some(LimitClause::LimitOffset { offset: Some(offset), .. }) => Place::of(offset.value.span()),
+        Some(LimitClause::LimitOffset { .. }) => None,
+    };
+    Ok(place.or_else(|| Place::of(query.span())))
 }
 
 fn check_set(body: &SetExpr) -> Result<(), PlanError> {
@@ -314,6 +366,16 @@ const WINDOW_FUNCTIONS: [&str; 8] =
     ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
 
 impl Walk<'_, '_> {
+    fn check_query(&mut self, query: &Query) -> Result<(), PlanError> {
+        let (order, limit) = (order_place(query)?, limit_place(query)?);
+        if self.depth > 0 {
+            check_subquery(order, limit)?;
+        } else {
+            (self.landmarks.order, self.landmarks.limit) = (order, limit);
+        }
+        check_set(&query.body)
+    }
+
     fn check_function(&mut self, function: &Function, place: Option<Place>) -> Result<(), PlanError> {
         let name = function.name.to_string().to_lowercase();
         let shown = name.to_uppercase();
@@ -338,7 +400,7 @@ impl Walk<'_, '_> {
         }
         if let Some(canonical) = self.context.function_name(&name) {
             let names = [canonical, name].into_iter();
-            self.landmarks.functions.extend(names.filter_map(|name| Some((name, place?))));
+            self.landmarks.functions.extend(names.map(|name| (name, place)));
             return Ok(());
         }
         if AGGREGATES_MISSING.contains(&name.as_str()) {
@@ -352,13 +414,7 @@ impl Walk<'_, '_> {
             "descriptor" | "tumble" => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
-            _ => {
-                let error = PlanError::invalid(place, format!("there is no function {}", function.name));
-                Err(match self.context.closest_function(&name) {
-                    Some(closest) => error.with_hint(format!("did you mean {closest}?")),
-                    None => error.with_hint("SHOW FUNCTIONS lists what there is"),
-                })
-            }
+            _ => Err(self.context.unknown_function(&function.name.to_string(), place)),
         }
     }
 

@@ -11,7 +11,7 @@ use datafusion_common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion_expr::logical_plan::{Distinct, Projection};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::utils::split_conjunction_owned;
-use datafusion_expr::{Cast, Expr, LogicalPlan, lit};
+use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast, cast, lit};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use pelton_data::Micros;
 
@@ -21,6 +21,7 @@ use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
 use super::window::{TumbleNode, WINDOW_COLUMNS};
 use crate::error::PlanError;
+use crate::functions::timestamp_to_string;
 
 /// Lowers plans into one program.
 pub(super) struct Lowering<'a> {
@@ -64,6 +65,16 @@ impl Lowering<'_> {
             }
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::EmptyRelation(empty) => self.one_row(empty.produce_one_row),
+            // In a query's text they are refused before, with their place.
+            LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
+                let (name, rank) = if let LogicalPlan::Sort(_) = plan {
+                    ("order_by", "before limit")
+                } else {
+                    ("limit", "after order_by")
+                };
+                let construct = format!("a call of {name} that others follow");
+                Err(external(PlanError::unsupported(None, construct, format!("call it last, {rank}"))))
+            }
             other => {
                 let construct = other.display().to_string();
                 let construct = construct.split([':', '(']).next().unwrap_or_default();
@@ -111,7 +122,23 @@ pub(super) fn simplify(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> 
         .with_config_options(CONFIGURATION.clone())
         .with_current_time()
         .build();
-    ExprSimplifier::new(context).simplify(expression)
+    ExprSimplifier::new(context).simplify(flink_casts(expression, scope)?)
+}
+
+/// Lets timestamps become strings as in Flink; DataFusion's cast writes them as RFC 3339 does.
+fn flink_casts(expression: Expr, scope: &DFSchema) -> Result<Expr> {
+    let replaced = expression.transform_up(|node| {
+        let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = &node else {
+            return Ok(Transformed::no(node));
+        };
+        let to = field.data_type();
+        if !to.is_string() || !matches!(expr.get_type(scope)?, DataType::Timestamp(..)) {
+            return Ok(Transformed::no(node));
+        }
+        let text = timestamp_to_string(expr.as_ref().clone());
+        Ok(Transformed::yes(if *to == DataType::Utf8View { text } else { cast(text, to.clone()) }))
+    })?;
+    Ok(replaced.data)
 }
 
 /// Replaces columns of a window function by what they are computed from, for expressions other than keys.

@@ -3,7 +3,8 @@
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
 //! catalogue (`context`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! to agree (`optimize`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
-//! `aggregate`, `join`). An insert fits the columns to its table (`sink`). When all statements are lowered, columns that
+//! `aggregate`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
+//! table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
 
 mod context;
@@ -26,6 +27,8 @@ mod aggregate;
 
 mod join;
 
+mod arrange;
+
 mod sink;
 
 mod prune;
@@ -34,16 +37,19 @@ mod finish;
 
 mod diagnose;
 
+pub mod builder;
+
 use datafusion_expr::LogicalPlan;
 
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::Catalog;
 use crate::error::{Place, PlanError};
 use crate::parse::{Insert, Statement};
 use crate::pipeline::{OutputTarget, Program};
 pub(crate) use context::Context;
-use draft::{Draft, OutputDraft};
+use draft::Draft;
 use landmarks::Landmarks;
 use lower::Lowering;
+use sink::Destination;
 
 pub(crate) use window::Length;
 
@@ -104,45 +110,39 @@ fn lower_query(
 ) -> Result<LogicalPlan, PlanError> {
     let context = Context::new(catalog);
     let landmarks = landmarks::survey(query, &context)?;
-    let table = match insert {
-        Some(insert) => match catalog.resolve(&insert.target)? {
-            Relation::Table(table) => Some((insert, table)),
-            Relation::View(_) => {
-                let message = format!("{} is a view, and rows can be inserted into tables only", insert.target.name);
-                return Err(PlanError::invalid(insert.target.place, message));
-            }
-        },
+    let destination = match insert {
+        Some(insert) => {
+            let named = Destination::named(catalog, &insert.target)?;
+            Some(Destination { columns: &insert.columns, query: Some(query), ..named })
+        }
         None => None,
     };
-    let mut lowering = Lowering { draft: std::mem::take(draft), landmarks: &landmarks };
-    let result = (|| {
-        let plan = optimize::coerce(context.plan_query(query)?)?;
-        let prepared = optimize::prepare_joins(plan)?;
-        let relation = lowering.relation(&prepared)?;
-        match table {
-            Some((insert, table)) => lowering.insert(relation, &prepared, insert, table, query)?,
-            None => lowering.emit(relation, &prepared)?,
-        }
-        Ok(prepared)
-    })();
-    *draft = lowering.draft;
-    let plan = result.map_err(|error| diagnose::diagnose(error, &landmarks))?;
+    let plan = context.plan_query(query).map_err(|error| diagnose::diagnose(error, &landmarks))?;
+    let plan = lower_plan(plan, destination.as_ref(), draft, &landmarks)?;
     all_landmarks.add(landmarks);
     Ok(plan)
 }
 
-impl Lowering<'_> {
-    /// Ends a relation in the program's result.
-    fn emit(&mut self, relation: draft::Relation, plan: &LogicalPlan) -> datafusion_common::Result<()> {
-        let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
-        self.draft.outputs.push(OutputDraft { names, target: OutputTarget::Result });
-        let output = self.draft.outputs.len() - 1;
-        for branch in relation.branches {
-            let columns = branch.columns.clone();
-            self.draft.end_in_output(branch, columns, output)?;
+/// Lowers a plan as DataFusion made it to pipelines that end in a table, or in the program's result. Returns the plan
+/// with types made to agree.
+fn lower_plan(
+    plan: LogicalPlan,
+    destination: Option<&Destination<'_>>,
+    draft: &mut Draft,
+    landmarks: &Landmarks,
+) -> Result<LogicalPlan, PlanError> {
+    let mut lowering = Lowering { draft: std::mem::take(draft), landmarks };
+    let result = (|| {
+        let prepared = optimize::prepare_joins(optimize::coerce(plan)?)?;
+        let arranged = lowering.arranged(&prepared)?;
+        match destination {
+            Some(destination) => lowering.insert(arranged, &prepared, destination)?,
+            None => lowering.emit(arranged, &prepared)?,
         }
-        Ok(())
-    }
+        Ok(prepared)
+    })();
+    *draft = lowering.draft;
+    result.map_err(|error| diagnose::diagnose(error, landmarks))
 }
 
 /// The place of a column of a query's SELECT, as near as the text tells.

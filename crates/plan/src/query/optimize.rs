@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, binary_expr, cast};
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
@@ -34,19 +34,44 @@ static JOIN_RULES: LazyLock<Optimizer> = LazyLock::new(|| {
 
 /// Makes types agree, with casts where SQL has implicit ones.
 pub(super) fn coerce(plan: LogicalPlan) -> Result<LogicalPlan> {
-    ANALYZER.execute_and_check(keep_floats(plan)?, &CONFIGURATION, |_, _| {})
+    ANALYZER.execute_and_check(flink_types(plan)?, &CONFIGURATION, |_, _| {})
 }
 
-/// Where FLOAT or DOUBLE meets DECIMAL, DECIMAL becomes DOUBLE, as in Flink. DataFusion would make a decimal of the other,
-/// which has no NaN and few digits.
-fn keep_floats(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Gives expressions the types that they have in Flink, where DataFusion's are others.
+fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up(|node| {
         let schema = merge_schema(&node.inputs());
-        node.map_expressions(|expression| expression.transform_up(|expression| keep_float(expression, &schema)))
+        node.map_expressions(|expression| {
+            expression.transform_up(|expression| match &expression {
+                Expr::BinaryExpr(_) => keep_float(expression, &schema),
+                Expr::ScalarFunction(call) if call.name() == "trunc" => shorten(expression, &schema),
+                _ => Ok(Transformed::no(expression)),
+            })
+        })
     });
     rewritten.map(|rewritten| rewritten.data)
 }
 
+/// TRUNCATE of a DECIMAL has no more digits behind the point than it was truncated to.
+fn shorten(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(call) = &expression else { return Ok(Transformed::no(expression)) };
+    let digits = match call.args.get(1) {
+        None | Some(Expr::Negative(_)) => Some(0),
+        Some(Expr::Literal(ScalarValue::Int64(digits), _)) => digits.map(|digits| digits.max(0)),
+        Some(_) => None,
+    };
+    let (Some(digits), Ok(DataType::Decimal128(precision, scale))) = (digits, call.args[0].get_type(schema)) else {
+        return Ok(Transformed::no(expression));
+    };
+    let Some(scale_now) = i8::try_from(digits).ok().filter(|digits| *digits < scale) else {
+        return Ok(Transformed::no(expression));
+    };
+    let precision_now = (precision - (scale - scale_now) as u8 + 1).min(precision);
+    Ok(Transformed::yes(cast(expression, DataType::Decimal128(precision_now, scale_now))))
+}
+
+/// Where FLOAT or DOUBLE meets DECIMAL, DECIMAL becomes DOUBLE. DataFusion would make a decimal of the other, which has no
+/// NaN and few digits.
 fn keep_float(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expression else {
         return Ok(Transformed::no(expression));

@@ -8,29 +8,21 @@ use datafusion_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
-use sqlparser::ast::Query;
+use sqlparser::ast::{Ident, Query};
 
+use super::arrange::Arranged;
 use super::context::external;
 use super::diagnose::sql_name;
-use super::draft::{Branch, Draft, OutputDraft, PipelineDraft, Relation, StepDraft, TargetDraft, cast_to, held_type};
+use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
 use super::select_item_place;
-use crate::catalog::Table;
+use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
-use crate::parse::{ColumnKind, Insert};
+use crate::parse::{ColumnKind, Named};
 use crate::pipeline::OutputTarget;
 use crate::types::SqlType;
 
 impl Draft {
-    /// The output, which inserts into the same table share.
-    fn output(&mut self, wanted: OutputDraft) -> usize {
-        let known = self.outputs.iter().position(|output| output.target == wanted.target);
-        known.unwrap_or_else(|| {
-            self.outputs.push(wanted);
-            self.outputs.len() - 1
-        })
-    }
-
     /// Ends a branch in an output, in types that blocks hold.
     pub fn end_in_output(&mut self, branch: Branch, columns: Vec<Expr>, output: usize) -> Result<()> {
         let mut held = Vec::new();
@@ -54,6 +46,31 @@ impl Draft {
     }
 }
 
+/// The table that takes a query's rows.
+pub(super) struct Destination<'a> {
+    /// The table.
+    pub table: &'a Table,
+    /// The columns that the query's columns go to, in order; empty means all that the table persists.
+    pub columns: &'a [Ident],
+    /// Where the table is named.
+    pub place: Option<Place>,
+    /// The query, where it is written as text.
+    pub query: Option<&'a Query>,
+}
+
+impl<'a> Destination<'a> {
+    /// The table of a name, all of its columns.
+    pub fn named(catalog: &'a Catalog, target: &Named) -> Result<Destination<'a>, PlanError> {
+        match catalog.resolve(target)? {
+            Relation::Table(table) => Ok(Destination { table, columns: &[], place: target.place, query: None }),
+            Relation::View(_) => {
+                let message = format!("{} is a view, and rows can be inserted into tables only", target.name);
+                Err(PlanError::invalid(target.place, message))
+            }
+        }
+    }
+}
+
 /// A column of a sink, and which column of the query goes there.
 struct SinkColumn {
     field: FieldRef,
@@ -61,35 +78,39 @@ struct SinkColumn {
 }
 
 impl Lowering<'_> {
-    /// Ends a relation in a table.
+    /// Ends rows in the program's result.
+    pub(super) fn emit(&mut self, arranged: Arranged, plan: &LogicalPlan) -> Result<()> {
+        let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let columns = arranged.relation.branches.iter().map(|branch| branch.columns.clone()).collect();
+        self.end(arranged, names, columns, OutputTarget::Result)
+    }
+
+    /// Ends rows in a table.
     pub(super) fn insert(
         &mut self,
-        relation: Relation,
+        arranged: Arranged,
         plan: &LogicalPlan,
-        insert: &Insert,
-        table: &Table,
-        query: &Query,
+        destination: &Destination<'_>,
     ) -> Result<()> {
-        let columns = sink_columns(insert, table, plan.schema().fields().len()).map_err(external)?;
+        let table = &destination.table.definition.name;
+        let columns = sink_columns(destination, plan.schema().fields().len()).map_err(external)?;
         let names = columns.iter().map(|column| column.field.name().clone()).collect();
-        let target = OutputTarget::Table(table.definition.name.clone());
-        let output = self.draft.output(OutputDraft { names, target });
-        for branch in relation.branches {
-            let mut fitted = Vec::new();
-            for column in &columns {
-                let place = column.from.and_then(|from| select_item_place(query, from));
+        let mut fitted = Vec::new();
+        for branch in &arranged.relation.branches {
+            let fit = columns.iter().map(|column| {
+                let place = column.from.and_then(|from| select_item_place(destination.query?, from));
                 let query_field = column.from.map(|from| plan.schema().field(from));
-                fitted.push(fit(&branch, column, query_field, &table.definition.name, place)?);
-            }
-            self.draft.end_in_output(branch, fitted, output)?;
+                fit(branch, column, query_field, table, place)
+            });
+            fitted.push(fit.collect::<Result<Vec<_>>>()?);
         }
-        Ok(())
+        self.end(arranged, names, fitted, OutputTarget::Table(table.clone()))
     }
 }
 
 /// The columns that a table persists, each with the query's column that goes there.
-fn sink_columns(insert: &Insert, table: &Table, width: usize) -> Result<Vec<SinkColumn>, PlanError> {
-    let definition = &table.definition;
+fn sink_columns(destination: &Destination<'_>, width: usize) -> Result<Vec<SinkColumn>, PlanError> {
+    let definition = &destination.table.definition;
     let is_written = |column: &&crate::parse::ColumnDefinition| match column.kind {
         ColumnKind::Physical { .. } => true,
         ColumnKind::Metadata { is_virtual, .. } => !is_virtual,
@@ -100,8 +121,8 @@ fn sink_columns(insert: &Insert, table: &Table, width: usize) -> Result<Vec<Sink
         let field = column.physical_field().expect("a written column is no computed one");
         columns.push(SinkColumn { field: Arc::new(field), from: None });
     }
-    let place = insert.target.place;
-    if insert.columns.is_empty() {
+    let place = destination.place;
+    if destination.columns.is_empty() {
         if width != columns.len() {
             let names: Vec<&str> = columns.iter().map(|column| column.field.name().as_str()).collect();
             let message =
@@ -114,11 +135,11 @@ fn sink_columns(insert: &Insert, table: &Table, width: usize) -> Result<Vec<Sink
         }
         return Ok(columns);
     }
-    if insert.columns.len() != width {
-        let message = format!("the query has {width} columns, and INSERT INTO names {}", insert.columns.len());
+    if destination.columns.len() != width {
+        let message = format!("the query has {width} columns, and INSERT INTO names {}", destination.columns.len());
         return Err(PlanError::invalid(place, message));
     }
-    for (index, name) in insert.columns.iter().enumerate() {
+    for (index, name) in destination.columns.iter().enumerate() {
         let place = Place::of(name.span).or(place);
         let Some(found) = columns.iter().position(|column| *column.field.name() == name.value) else {
             let message = format!("table {} has no column {} to insert into", definition.name, name.value);

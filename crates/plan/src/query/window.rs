@@ -229,33 +229,9 @@ impl<'a> Call<'a> {
             Some(literal) => interval_micros(literal, "the offset of a window").map_err(external)?,
             None => 0,
         };
-        self.check_lengths(size, offset, size_literal, arguments.offset).map_err(external)?;
+        let offset_place = arguments.offset.and_then(|literal| Place::of(literal.span()));
+        check_lengths(size, offset, Place::of(size_literal.span()), offset_place).map_err(external)?;
         Ok(TumbleNode::new(input, time, size, offset)?.into_plan())
-    }
-
-    fn check_lengths(
-        &self,
-        size: Micros,
-        offset: Micros,
-        size_literal: &ast::Expr,
-        offset_literal: Option<&ast::Expr>,
-    ) -> Result<(), PlanError> {
-        let whole = |length: Micros| length % 1_000 == 0;
-        if size <= 0 || !whole(size) {
-            let message =
-                format!("the size of a window must be a positive number of milliseconds, not {}", Length(size));
-            return Err(PlanError::invalid(Place::of(size_literal.span()), message));
-        }
-        if offset.abs() >= size || !whole(offset) {
-            let place = offset_literal.and_then(|literal| Place::of(literal.span()));
-            let message = format!(
-                "the offset of a window must be whole milliseconds and shorter than its size {}, not {}",
-                Length(size),
-                Length(offset)
-            );
-            return Err(PlanError::invalid(place, message));
-        }
-        Ok(())
     }
 
     fn tumble_arguments(&self) -> Result<TumbleArguments<'a>, PlanError> {
@@ -291,6 +267,29 @@ impl<'a> Call<'a> {
         }
         Ok(read)
     }
+}
+
+/// Refuses windows that are empty, or cut finer than their bounds can say.
+pub(super) fn check_lengths(
+    size: Micros,
+    offset: Micros,
+    size_place: Option<Place>,
+    offset_place: Option<Place>,
+) -> Result<(), PlanError> {
+    let whole = |length: Micros| length % 1_000 == 0;
+    if size <= 0 || !whole(size) {
+        let message = format!("the size of a window must be a positive number of milliseconds, not {}", Length(size));
+        return Err(PlanError::invalid(size_place, message));
+    }
+    if offset.abs() >= size || !whole(offset) {
+        let message = format!(
+            "the offset of a window must be whole milliseconds and shorter than its size {}, not {}",
+            Length(size),
+            Length(offset)
+        );
+        return Err(PlanError::invalid(offset_place, message));
+    }
+    Ok(())
 }
 
 fn table_argument(argument: &ast::Expr) -> Result<TableFactor, PlanError> {

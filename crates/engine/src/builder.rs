@@ -1,0 +1,361 @@
+//! Queries as calls instead of text: what a program puts together is planned and run as the same query in SQL would be.
+//!
+//! [`Session::table`] begins a query; each call is a clause. Expressions are DataFusion's: [`col`], [`lit`] and their
+//! operators and methods, aggregates from here, other functions by their SQL names through [`Session::call`].
+//!
+//! ```
+//! use std::time::Duration;
+//! use pelton::builder::{TimeWindow, col, count_all, lit, max};
+//! let session = pelton::Session::new();
+//! # for statement in session.prepare("CREATE TABLE bid (WATERMARK FOR dateTime AS dateTime)
+//! #     WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '92000', 'pace' = 'flat-out')")? { session.execute(&statement)?; }
+//! let query = session
+//!     .table("bid")?
+//!     .filter(col("price").gt(lit(100_i64)))?
+//!     .window(TimeWindow::tumble("dateTime", Duration::from_secs(5)))?
+//!     .group_by([col("channel")])
+//!     .aggregate([max(col("price")).alias("highest"), count_all().alias("bids")])?
+//!     .filter(col("bids").gt(lit(1_000_i64)))?
+//!     .select([col("window_start"), col("channel"), col("highest")])?;
+//! let batches = query.run()?.collect()?;
+//! assert_eq!(batches[0].schema().field(2).name(), "highest");
+//! # Ok::<(), pelton::Error>(())
+//! ```
+
+use datafusion_common::Column;
+use pelton_plan::PlanError;
+use pelton_plan::query::builder::RelationBuilder;
+
+use crate::error::Error;
+use crate::explain::explain;
+use crate::query::Query;
+use crate::session::Session;
+
+pub use datafusion_expr::{Expr, SortExpr, cast, lit, when};
+pub use pelton_plan::query::builder::{JoinKind, TimeWindow, avg, count, count_all, max, min, sum};
+
+/// A column of a query's rows, by its name: cases differ, as in SQL. `table.column` is the column of a table or alias; a name
+/// that has a dot or other signs of its own is put in double quotes.
+///
+/// ```
+/// use pelton::builder::col;
+/// assert_eq!(col("dateTime").to_string(), "dateTime");
+/// assert_eq!(col("bid.dateTime").to_string(), "bid.dateTime");
+/// assert_eq!(col("\"a.b\"").qualified_name(), (None, "a.b".to_string()));
+/// ```
+pub fn col(name: &str) -> Expr {
+    Expr::Column(Column::from_qualified_name_ignore_case(name))
+}
+
+/// A query that is being put together, and the session that it will run in.
+///
+/// Every call takes the query and returns the longer one, or an error that names what is wrong and what there is instead.
+/// Clones are queries of their own.
+#[derive(Clone)]
+pub struct QueryBuilder {
+    session: Session,
+    relation: RelationBuilder,
+}
+
+/// A query whose rows are grouped, and not yet aggregated.
+#[derive(Clone)]
+pub struct GroupedQueryBuilder {
+    query: QueryBuilder,
+    keys: Vec<Expr>,
+}
+
+impl QueryBuilder {
+    pub(crate) fn new(session: Session, relation: RelationBuilder) -> QueryBuilder {
+        QueryBuilder { session, relation }
+    }
+
+    fn then(
+        self,
+        step: impl FnOnce(RelationBuilder) -> Result<RelationBuilder, PlanError>,
+    ) -> Result<QueryBuilder, Error> {
+        Ok(QueryBuilder { relation: step(self.relation)?, session: self.session })
+    }
+
+    /// Keeps the rows for which `condition` is true: `WHERE`, and behind [`QueryBuilder::aggregate`] `HAVING`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the condition names no column of the rows, or is no condition.
+    ///
+    /// ```
+    /// use pelton::builder::{col, lit};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let large = session.table("numbers")?.filter(col("i").gt(lit(1_i64)))?;
+    /// let error = session.table("numbers")?.filter(col("j").gt(lit(1_i64))).err().unwrap();
+    /// assert_eq!(error.to_string(), "there is no column j; there are i");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn filter(self, condition: Expr) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.filter(condition))
+    }
+
+    /// Computes the columns of the rows anew: `SELECT`. What has no name is called `EXPR$` and its position.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where an expression names no column of the rows, or its types do not fit.
+    ///
+    /// ```
+    /// use pelton::builder::{col, lit};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.table("numbers")?.select([(col("i") * lit(2_i64)).alias("twice"), col("i")])?.run()?;
+    /// assert_eq!(query.schema().field(0).name(), "twice");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn select(self, columns: impl IntoIterator<Item = Expr>) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.select(columns))
+    }
+
+    /// Keeps each row once: `SELECT DISTINCT`. The rows end, or their columns include those of a window.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where rows cannot be told apart by the type of a column.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pelton::builder::{TimeWindow, col};
+    /// let session = pelton::Session::new();
+    /// let clicks = session.push_table("clicks", "page STRING, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at")?;
+    /// let pages = session
+    ///     .table("clicks")?
+    ///     .window(TimeWindow::tumble("at", Duration::from_mins(1)))?
+    ///     .select([col("window_start"), col("window_end"), col("page")])?
+    ///     .distinct()?;
+    /// # pages.run()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn distinct(self) -> Result<QueryBuilder, Error> {
+        self.then(RelationBuilder::distinct)
+    }
+
+    /// Cuts the rows into windows, which adds the columns `window_start`, `window_end` and `window_time`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the rows have no such time attribute, or the window no such length.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pelton::builder::TimeWindow;
+    /// let session = pelton::Session::new();
+    /// let clicks = session.push_table("clicks", "page STRING, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at")?;
+    /// let minutes = TimeWindow::tumble("at", Duration::from_mins(1)).offset(Duration::from_secs(15));
+    /// let windowed = session.table("clicks")?.window(minutes)?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn window(self, window: TimeWindow) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.window(&window))
+    }
+
+    /// Groups the rows by `keys`, for [`GroupedQueryBuilder::aggregate`]. Rows that were cut into windows are grouped by these as well.
+    ///
+    /// ```
+    /// use pelton::builder::{col, count_all};
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '920')")? { session.execute(&statement)?; }
+    /// let channels = session.table("bid")?.group_by([col("channel")]).aggregate([count_all().alias("bids")])?;
+    /// # channels.run()?.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn group_by(self, keys: impl IntoIterator<Item = Expr>) -> GroupedQueryBuilder {
+        GroupedQueryBuilder { query: self, keys: keys.into_iter().collect() }
+    }
+
+    /// Aggregates all rows, or all rows of each window: as [`GroupedQueryBuilder::aggregate`] without keys.
+    ///
+    /// # Errors
+    /// As [`GroupedQueryBuilder::aggregate`].
+    ///
+    /// ```
+    /// use pelton::builder::{avg, col};
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '920')")? { session.execute(&statement)?; }
+    /// let mean = session.table("bid")?.aggregate([avg(col("price")).alias("mean")])?;
+    /// assert_eq!(mean.run()?.collect()?[0].num_rows(), 1);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn aggregate(self, aggregates: impl IntoIterator<Item = Expr>) -> Result<QueryBuilder, Error> {
+        self.group_by([]).aggregate(aggregates)
+    }
+
+    /// Puts rows that match side by side: `JOIN … ON`. One of the sides is a bounded table, which is loaded when the query starts.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where `on` names no column of either side, or one that both have; [`Error::Usage`] where `other` belongs to another session.
+    ///
+    /// ```
+    /// use pelton::builder::{JoinKind, col};
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE person WITH ('connector' = 'nexmark', 'table' = 'person', 'rows' = '920');
+    /// #     CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '920')")? { session.execute(&statement)?; }
+    /// let named = session
+    ///     .table("bid")?
+    ///     .join(session.table("person")?, JoinKind::Left, col("bid.bidder").eq(col("person.id")))?
+    ///     .select([col("auction"), col("name")])?;
+    /// # named.run()?.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn join(self, other: QueryBuilder, kind: JoinKind, on: Expr) -> Result<QueryBuilder, Error> {
+        self.check_session(&other)?;
+        self.then(|relation| relation.join(other.relation, kind, on))
+    }
+
+    /// The rows of both: `UNION ALL`. Columns go together by position.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the numbers or types of the columns differ; [`Error::Usage`] where `other` belongs to another session.
+    ///
+    /// ```
+    /// use pelton::builder::{col, lit};
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE person WITH ('connector' = 'nexmark', 'table' = 'person', 'rows' = '920');
+    /// #     CREATE TABLE auction WITH ('connector' = 'nexmark', 'table' = 'auction', 'rows' = '920')")? { session.execute(&statement)?; }
+    /// let people = session.table("person")?.select([col("id"), lit("person").alias("kind")])?;
+    /// let auctions = session.table("auction")?.select([col("id"), lit("auction").alias("kind")])?;
+    /// let all = people.union_all(auctions)?;
+    /// # all.run()?.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn union_all(self, other: QueryBuilder) -> Result<QueryBuilder, Error> {
+        self.check_session(&other)?;
+        self.then(|relation| relation.union_all(other.relation))
+    }
+
+    /// Puts the rows in order: `ORDER BY`, with the most significant key first. The rows end, and nothing but [`QueryBuilder::limit`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where a key names no column of the rows.
+    ///
+    /// ```
+    /// use pelton::builder::col;
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '920')")? { session.execute(&statement)?; }
+    /// let (ascending, nulls_first) = (false, false);
+    /// let dearest = session.table("bid")?.order_by([col("price").sort(ascending, nulls_first)])?.limit(0, Some(10))?;
+    /// assert_eq!(dearest.run()?.collect()?[0].num_rows(), 10);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn order_by(self, keys: impl IntoIterator<Item = SortExpr>) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.order_by(keys))
+    }
+
+    /// Leaves out the first `offset` rows, and ends the query after `rows_max` more: `LIMIT … OFFSET …`. Nothing follows.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the query so far cannot be planned.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid')")? { session.execute(&statement)?; }
+    /// let rows: usize = session.table("bid")?.limit(5, Some(3))?.run()?.collect()?.iter().map(|rows| rows.num_rows()).sum();
+    /// assert_eq!(rows, 3);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn limit(self, offset: usize, rows_max: Option<usize>) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.limit(offset, rows_max))
+    }
+
+    /// Names the rows, so that `name.column` tells their columns from those of another side of a join: `AS name`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where two of the columns have the same name.
+    ///
+    /// ```
+    /// use pelton::builder::col;
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.table("numbers")?.alias("n")?.select([col("n.i")])?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn alias(self, name: &str) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.alias(name))
+    }
+
+    /// Starts the query.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where it does what streams cannot; otherwise as [`Session::sql`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::array::{Int64Array, RecordBatch};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.table("numbers")?.run()?;
+    /// let rows = RecordBatch::try_new(numbers.schema().clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
+    /// numbers.push_blocking(rows)?;
+    /// drop(numbers);
+    /// assert_eq!(query.collect()?[0].num_rows(), 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn run(&self) -> Result<Query, Error> {
+        self.session.start_built(&self.relation, None)
+    }
+
+    /// Starts the query, with its rows going into a table: `INSERT INTO`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where there is no such table, or it does not take the rows; otherwise as [`QueryBuilder::run`].
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '920');
+    /// #     CREATE TABLE nowhere (price BIGINT) WITH ('connector' = 'blackhole')")? { session.execute(&statement)?; }
+    /// let summary = session.table("bid")?.select([pelton::builder::col("price")])?.insert_into("nowhere")?.wait()?;
+    /// assert_eq!(summary.sinks[0].rows, 920);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn insert_into(&self, table: &str) -> Result<Query, Error> {
+        self.session.start_built(&self.relation, Some(table))
+    }
+
+    /// What `EXPLAIN` says of the query.
+    ///
+    /// # Errors
+    /// As [`QueryBuilder::run`].
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// assert!(session.table("numbers")?.explain()?.contains("pipeline"));
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn explain(&self) -> Result<String, Error> {
+        explain(&self.session.plan_built(&self.relation, None)?)
+    }
+
+    fn check_session(&self, other: &QueryBuilder) -> Result<(), Error> {
+        if self.session.is_same(&other.session) {
+            return Ok(());
+        }
+        Err(Error::Usage(
+            "the two queries belong to different sessions: begin both with the table method of one".to_owned(),
+        ))
+    }
+}
+
+impl GroupedQueryBuilder {
+    /// One row for each group: its columns are `window_start` and `window_end` where there are windows, the keys, and then `aggregates`.
+    ///
+    /// An aggregate may be part of an expression, as in `sum(col("a")) / count_all()`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where an expression names no column of the rows, aggregates nothing, or does what windows cannot.
+    ///
+    /// ```
+    /// use pelton::builder::{col, lit, sum};
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '920')")? { session.execute(&statement)?; }
+    /// let cents = session.table("bid")?.group_by([col("channel")]).aggregate([(sum(col("price")) * lit(100_i64)).alias("cents")])?;
+    /// assert_eq!(cents.run()?.schema().field(1).name(), "cents");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn aggregate(self, aggregates: impl IntoIterator<Item = Expr>) -> Result<QueryBuilder, Error> {
+        let keys = self.keys;
+        self.query.then(|relation| relation.aggregate(keys, aggregates))
+    }
+}
