@@ -55,14 +55,20 @@ pub fn rows(choices: &mut Choices<'_>, schema: &SchemaRef, rows: usize) -> Recor
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).unwrap()
 }
 
-/// The same rows, with distinct integers that lie close together in column `column`, which has an integer type.
+/// The same rows, with distinct integers that lie close together in column `column`, which has an integer type, where
+/// the type has that many.
 pub fn with_distinct(choices: &mut Choices<'_>, rows: &RecordBatch, column: usize) -> RecordBatch {
     let first = choices.number(0..=6) as i64 - 4;
     let step = *choices.pick(&[1, 2, 300]);
     let values: ArrayRef =
         Arc::new(Int64Array::from_iter_values((0..rows.num_rows() as i64).map(|row| first + row * step)));
+    let values = cast(&values, rows.schema().field(column).data_type()).unwrap();
+    // Not every type has that many integers so far apart: those beyond its range were cast to NULL.
+    if values.null_count() > 0 {
+        return rows.clone();
+    }
     let mut columns = rows.columns().to_vec();
-    columns[column] = cast(&values, rows.schema().field(column).data_type()).unwrap();
+    columns[column] = values;
     RecordBatch::try_new(rows.schema(), columns).unwrap()
 }
 
