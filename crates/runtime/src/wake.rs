@@ -3,12 +3,12 @@
 //! An event count: a worker notes the count, looks for work, and sleeps only while the count is still the same. Whoever
 //! makes work raises the count first, so that no wake-up is lost. Raising it takes no lock while nobody sleeps.
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 use loom::sync::{
     Arc, Condvar, Mutex,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 use std::sync::{
     Arc, Condvar, Mutex,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
@@ -85,7 +85,7 @@ impl Waker {
         self.0.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(feature = "loom"))]
     fn wait(&self, guard: std::sync::MutexGuard<'_, ()>, at_most: Option<Duration>) {
         // A spurious wake-up costs one look for work.
         match at_most {
@@ -94,7 +94,7 @@ impl Waker {
         }
     }
 
-    #[cfg(loom)]
+    #[cfg(feature = "loom")]
     fn wait(&self, guard: loom::sync::MutexGuard<'_, ()>, _at_most: Option<Duration>) {
         drop(self.0.condition.wait(guard));
     }
@@ -106,7 +106,7 @@ impl Default for Waker {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod race {
     use super::*;
     use loom::sync::atomic::AtomicBool;
@@ -137,7 +137,7 @@ mod race {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -23,6 +23,7 @@ pub fn test(root: &Path, bless: bool) -> Result<(), String> {
     step("house rules", || rules::check(root).map(|()| String::new()))?;
     step("lint", cargo("clippy --workspace --all-targets --quiet -- -D warnings"))?;
     step("tests", cargo("test --workspace --all-targets --quiet"))?;
+    step("races", cargo("test --package pelton-runtime --features loom --lib --quiet race"))?;
     step("documentation tests", cargo("test --workspace --doc --quiet"))?;
     step("examples", || examples::run_all(root))?;
     step("judge", || judge::run(root, &[]))?;
