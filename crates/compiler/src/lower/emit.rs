@@ -312,12 +312,8 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
 
     /// Operands must be in the form `machine`.
     fn compare(&mut self, comparison: Comparison, a: Value, b: Value, machine: Machine) -> Value {
-        let is_order = !matches!(comparison, Comparison::Equal | Comparison::NotEqual);
         let (a, b, signed) = match machine {
-            Machine::Float32 | Machine::Float64 if is_order => {
-                (self.ordered(a, machine), self.ordered(b, machine), true)
-            }
-            Machine::Float32 | Machine::Float64 => (self.float_bits(a, machine), self.float_bits(b, machine), true),
+            Machine::Float32 | Machine::Float64 => (self.comparable(a, machine), self.comparable(b, machine), true),
             Machine::Integer { signed, .. } => (a, b, signed),
             Machine::Wide | Machine::View => (a, b, true),
         };
@@ -336,16 +332,20 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
         self.builder.ins().icmp(condition, a, b)
     }
 
-    fn float_bits(&mut self, value: Value, machine: Machine) -> Value {
-        let register = if machine == Machine::Float32 { types::I32 } else { types::I64 };
-        self.builder.ins().bitcast(register, MemFlagsData::new(), value)
+    /// As [`Self::ordered`], and the zeros are equal, as SQL has it: in total order -0.0 is next to 0.0.
+    fn comparable(&mut self, value: Value, machine: Machine) -> Value {
+        let ordered = self.ordered(value, machine);
+        let is_negative_zero = self.builder.ins().icmp_imm_s(IntCC::Equal, ordered, -1);
+        let register = self.builder.func.dfg.value_type(ordered);
+        let one = self.builder.ins().uextend(register, is_negative_zero);
+        self.builder.ins().iadd(ordered, one)
     }
 
     /// An integer that orders as the float does in total order: all bits but the sign are flipped where it is negative.
     pub(crate) fn ordered(&mut self, value: Value, machine: Machine) -> Value {
-        let bits = self.float_bits(value, machine);
-        let width = i64::from(self.builder.func.dfg.value_type(bits).bits());
-        let sign = self.builder.ins().sshr_imm_u(bits, width - 1);
+        let register = if machine == Machine::Float32 { types::I32 } else { types::I64 };
+        let bits = self.builder.ins().bitcast(register, MemFlagsData::new(), value);
+        let sign = self.builder.ins().sshr_imm_u(bits, i64::from(register.bits()) - 1);
         let flips = self.builder.ins().ushr_imm_u(sign, 1);
         self.builder.ins().bxor(bits, flips)
     }

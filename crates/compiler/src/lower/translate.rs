@@ -196,6 +196,12 @@ impl Translator {
         }
     }
 
+    /// As [`Self::can_be_equated`] where DataFusion compares with Arrow's kernels (IN, NULLIF, a CASE with a subject), which
+    /// tell the zeros of floats apart: those are left to it.
+    fn can_be_identified(&self, left: NodeId, right: NodeId) -> bool {
+        !self.graph.node(left).data_type.is_floating() && self.can_be_equated(left, right)
+    }
+
     fn compare(&mut self, comparison: Comparison, left: NodeId, right: NodeId) -> Option<NodeId> {
         let is_order = !matches!(comparison, Comparison::Equal | Comparison::NotEqual);
         if !self.can_be_equated(left, right) || is_order && self.graph.node(left).machine == Machine::View {
@@ -294,6 +300,7 @@ impl Translator {
         for (when, then) in case.when_then_expr() {
             let mut condition = self.expression(when)?;
             if let Some(subject) = subject {
+                self.can_be_identified(subject, condition).then_some(())?;
                 condition = self.compare(Comparison::Equal, subject, condition)?;
             }
             branches.push((condition, self.typed(then, &data_type)?));
@@ -346,7 +353,7 @@ impl Translator {
         let mut list = Vec::new();
         for item in in_list.list() {
             let item = self.constant(item.downcast_ref::<LiteralExpr>()?.value())?;
-            if self.graph.literal(item) != Some(Literal::Null) && !self.can_be_equated(value, item) {
+            if self.graph.literal(item) != Some(Literal::Null) && !self.can_be_identified(value, item) {
                 return None;
             }
             list.push(item);
@@ -361,7 +368,7 @@ impl Translator {
             ("nullif", [value, other]) => {
                 let (value, other) = (self.typed(value, &data_type)?, self.expression(other)?);
                 let is_view = self.graph.node(value).machine == Machine::View;
-                if is_view || !self.can_be_equated(value, other) {
+                if is_view || !self.can_be_identified(value, other) {
                     return None;
                 }
                 let bounds = self.graph.node(value).bounds;

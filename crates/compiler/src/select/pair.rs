@@ -148,8 +148,9 @@ ordered! {
     u16 => u16, |value| value;
     u32 => u32, |value| value;
     u64 => u64, |value| value;
-    f32 => i32, |value| ordered_f32(value);
-    f64 => i64, |value| ordered_f64(value);
+    // The zeros are equal: in total order -0.0 is next to 0.0.
+    f32 => i32, |value| { let key = ordered_f32(value); key + i32::from(key == -1) };
+    f64 => i64, |value| { let key = ordered_f64(value); key + i64::from(key == -1) };
 }
 
 fn compare_values<T: Ordered>(level: Level, test: Test, left: &[T], right: &[T], rows: RowRange, mask: &mut [u64]) {

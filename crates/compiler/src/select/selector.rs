@@ -13,7 +13,7 @@ use super::mask::{clear_invalid, refine_by_bits, refine_each, words};
 use super::range::{Range, ordered_f32, ordered_f64, refine_range};
 use super::strings::{StringTest, refine_strings};
 
-/// How two values compare. Floats are in total order, as Arrow compares them.
+/// How two values compare. Floats are in total order, except that the zeros are equal, as DataFusion compares them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -116,17 +116,19 @@ impl Kind {
     }
 }
 
-/// The values for which a comparison with `constant` is true: between two bounds, or with `true` not between them.
-fn between(comparison: Comparison, constant: i128, (minimum, maximum): (i128, i128)) -> (Option<(i128, i128)>, bool) {
-    let below = || constant.checked_sub(1).filter(|&high| high >= minimum).map(|high| (minimum, high));
-    let above = || constant.checked_add(1).filter(|&low| low <= maximum).map(|low| (low, maximum));
+/// The values for which a comparison with a constant is true: between two bounds, or with `true` not between them. All
+/// values from `low` to `high` are equal to the constant.
+fn between(comparison: Comparison, (low, high): (i128, i128), all: (i128, i128)) -> (Option<(i128, i128)>, bool) {
+    let (minimum, maximum) = all;
+    let below = || low.checked_sub(1).filter(|&high| high >= minimum).map(|high| (minimum, high));
+    let above = || high.checked_add(1).filter(|&low| low <= maximum).map(|low| (low, maximum));
     match comparison {
-        Comparison::Equal => (Some((constant, constant)), false),
-        Comparison::NotEqual => (Some((constant, constant)), true),
+        Comparison::Equal => (Some((low, high)), false),
+        Comparison::NotEqual => (Some((low, high)), true),
         Comparison::Less => (below(), false),
-        Comparison::LessOrEqual => (Some((minimum, constant)), false),
+        Comparison::LessOrEqual => (Some((minimum, high)), false),
         Comparison::Greater => (above(), false),
-        Comparison::GreaterOrEqual => (Some((constant, maximum)), false),
+        Comparison::GreaterOrEqual => (Some((low, maximum)), false),
     }
 }
 
@@ -171,7 +173,7 @@ impl Selector {
             return Some(Selector { test: Test::Never });
         }
         let number = |constant| if wide { decimal(data_type, constant) } else { number(data_type, constant) };
-        let (low, high) = (number(low)?, number(high)?);
+        let ((low, _), (_, high)) = (number(low)?, number(high)?);
         let test = match kind {
             _ if low > high => Test::Never,
             Some(kind) => Test::Range { kind, range: Some((low, high)), negate: false },
@@ -296,13 +298,14 @@ fn is_known(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Decimal128(..))
 }
 
-/// A constant of `data_type` as a number that orders as its values do. `None` where it is of another type.
-fn number(data_type: &DataType, constant: &ScalarValue) -> Option<i128> {
+/// The smallest and the largest of the numbers, which order as the values of `data_type` do, that are equal to a constant:
+/// the zeros of floats are. `None` where it is of another type.
+fn number(data_type: &DataType, constant: &ScalarValue) -> Option<(i128, i128)> {
     use ScalarValue::*;
     if constant.data_type() != *data_type {
         return None;
     }
-    Some(match *constant {
+    let number = match *constant {
         Int8(Some(value)) => i128::from(value),
         Int16(Some(value)) => i128::from(value),
         Int32(Some(value)) | Date32(Some(value)) | Time32Second(Some(value)) | Time32Millisecond(Some(value)) => {
@@ -324,17 +327,20 @@ fn number(data_type: &DataType, constant: &ScalarValue) -> Option<i128> {
         UInt16(Some(value)) => i128::from(value),
         UInt32(Some(value)) => i128::from(value),
         UInt64(Some(value)) => i128::from(value),
+        // In total order -0.0 is next to 0.0.
+        Float32(Some(0.0)) | Float64(Some(0.0)) => return Some((-1, 0)),
         Float32(Some(value)) => i128::from(ordered_f32(value)),
         Float64(Some(value)) => i128::from(ordered_f64(value)),
         _ => return None,
-    })
+    };
+    Some((number, number))
 }
 
-/// The digits of a decimal constant of `data_type`'s scale.
-fn decimal(data_type: &DataType, constant: &ScalarValue) -> Option<i128> {
+/// As [`number`], the digits of a decimal constant of `data_type`'s scale.
+fn decimal(data_type: &DataType, constant: &ScalarValue) -> Option<(i128, i128)> {
     match (data_type, constant) {
         (DataType::Decimal128(_, scale), ScalarValue::Decimal128(Some(value), _, other)) if scale == other => {
-            Some(*value)
+            Some((*value, *value))
         }
         _ => None,
     }

@@ -109,8 +109,8 @@ impl InputFile {
     }
 
     /// Stands for a file of `size` bytes that is not there.
-    #[cfg(test)]
-    pub(super) fn for_test(size: usize) -> InputFile {
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(super) fn in_memory(size: usize) -> InputFile {
         InputFile { path: PathBuf::new(), place: "FILE".into(), size: size as u64, modified_millis: 0 }
     }
 

@@ -19,6 +19,9 @@ mod parquet_source;
 
 mod sink;
 
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
+
 use files::InputFile;
 
 /// Flink's option for watching a directory.

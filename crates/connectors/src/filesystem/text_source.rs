@@ -46,10 +46,10 @@ enum Partition {
 }
 
 /// A file that is being read.
-struct OpenFile {
+pub(super) struct OpenFile {
     place: String,
     reader: Box<dyn io::Read + Send>,
-    decoder: Arc<RowDecoder>,
+    pub(super) decoder: Arc<RowDecoder>,
     /// Bytes read beyond the last whole row.
     rest: Vec<u8>,
     /// Number of the line that `rest` begins with, from 1.
@@ -129,7 +129,8 @@ impl OpenFile {
         OpenFile::start(reader, file, format, shape, chunk_bytes)
     }
 
-    fn start(
+    /// Reads the header from a reader that is at the file's start.
+    pub(super) fn start(
         mut reader: Box<dyn io::Read + Send>,
         file: &InputFile,
         format: &TextFormat,
@@ -161,7 +162,7 @@ impl OpenFile {
     }
 
     /// Whole rows, about a chunk of them; `None` at the end.
-    fn next_rows(&mut self, chunk_bytes: usize) -> Result<Option<TextChunk>, SourceError> {
+    pub(super) fn next_rows(&mut self, chunk_bytes: usize) -> Result<Option<TextChunk>, SourceError> {
         let mut bytes = std::mem::take(&mut self.rest);
         let mut wanted = chunk_bytes;
         let end = loop {
@@ -219,163 +220,4 @@ fn fill(reader: &mut (dyn io::Read + Send), bytes: &mut Vec<u8>, wanted: usize) 
     let missing = wanted.saturating_sub(bytes.len());
     let read = reader.take(missing as u64).read_to_end(bytes)?;
     Ok(read < missing)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use arrow::array::AsArray;
-    use arrow::datatypes::{DataType, Field};
-    use pelton_runtime::source::Rows;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::format::{Format, FormatName};
-    use crate::options::Options;
-
-    /// The rows of a table of two strings, and how many lines were rejected.
-    type Outcome = (Vec<Vec<String>>, u64);
-
-    /// What is read from `bytes` in chunks of `chunk_bytes`.
-    fn read(bytes: &[u8], format: FormatName, pairs: &[(&str, &str)], chunk_bytes: usize) -> Outcome {
-        let mut options: BTreeMap<String, String> =
-            pairs.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
-        options.insert("on-error".into(), "skip".into());
-        let fields = ["a", "b"].map(|name| Field::new(name, DataType::Utf8View, true));
-        let request = TableRequest {
-            name: "t".into(),
-            schema: Arc::new(Schema::new(fields.to_vec())),
-            columns: vec![0, 1],
-            metadata: BTreeMap::new(),
-            options: options.clone(),
-            event_time: None,
-            block_rows: 1024,
-            seed: 0,
-        };
-        let Format::Text(format) = Format::new(&Options::new(&options), Some(format)).unwrap() else { panic!("text") };
-        let shape = files::row_shape(&request).unwrap();
-        let file = files::InputFile::for_test(bytes.len());
-        let reader = Box::new(io::Cursor::new(bytes.to_vec()));
-        let mut outcome = (Vec::new(), 0);
-        let Some(mut file) = OpenFile::start(reader, &file, &format, &shape, chunk_bytes).unwrap() else {
-            return outcome;
-        };
-        while let Some(chunk) = file.next_rows(chunk_bytes).unwrap() {
-            let decoded = file.decoder.decode(chunk).unwrap();
-            let Rows::Batch(batch) = decoded.rows else { panic!("files are not replayed") };
-            outcome.1 += decoded.rejected_count;
-            for row in 0..batch.num_rows() {
-                let value = |column: &arrow::array::ArrayRef| column.as_string_view().value(row).to_string();
-                outcome.0.push(batch.columns().iter().map(value).collect());
-            }
-        }
-        outcome
-    }
-
-    /// The same by the simplest parser of the plain dialect that there is.
-    fn reference(bytes: &[u8]) -> Outcome {
-        let mut outcome = (Vec::new(), 0);
-        let mut at = 0;
-        while at < bytes.len() {
-            if bytes[at] == b'\n' || bytes[at..].starts_with(b"\r\n") {
-                at += if bytes[at] == b'\n' { 1 } else { 2 };
-                continue;
-            }
-            let (row, next) = reference_row(bytes, at);
-            at = next;
-            let texts = row.map(|fields| fields.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>());
-            match texts {
-                Some(Ok(texts)) if texts.len() == 2 => outcome.0.push(texts),
-                _ => outcome.1 += 1,
-            }
-        }
-        outcome
-    }
-
-    fn reference_row(bytes: &[u8], mut at: usize) -> (Option<Vec<Vec<u8>>>, usize) {
-        let ends =
-            |at: usize| at == bytes.len() || matches!(bytes[at], b',' | b'\n') || bytes[at..].starts_with(b"\r\n");
-        let mut fields = Vec::new();
-        let mut is_right = true;
-        loop {
-            let mut field = Vec::new();
-            if bytes.get(at) == Some(&b'"') {
-                at += 1;
-                loop {
-                    match bytes.get(at) {
-                        None => return (None, at),
-                        Some(b'"') if bytes.get(at + 1) == Some(&b'"') => at += 1,
-                        Some(b'"') => break,
-                        Some(_) => {}
-                    }
-                    field.push(bytes[at]);
-                    at += 1;
-                }
-                at += 1;
-                is_right &= ends(at);
-            }
-            while !ends(at) {
-                field.push(bytes[at]);
-                at += 1;
-            }
-            fields.push(field);
-            if bytes.get(at) != Some(&b',') {
-                let next = at + bytes[at..].iter().take_while(|&&byte| byte == b'\r').count() + 1;
-                return (is_right.then_some(fields), next.min(bytes.len()));
-            }
-            at += 1;
-        }
-    }
-
-    fn bytes() -> impl Strategy<Value = Vec<u8>> {
-        let piece = prop_oneof![
-            4 => "[ab \t]{0,3}".prop_map(String::into_bytes),
-            4 => prop::sample::select(vec![&b","[..], b"\n", b"\"", b"\"\"", b",\"", b"\",", b"\"\n", b"\r\n", b"\r"])
-                .prop_map(<[u8]>::to_vec),
-            2 => "x,y\n".prop_map(String::into_bytes),
-            2 => "\"[a,\n]{0,20}\",a string of some length\n".prop_map(String::into_bytes),
-            1 => prop::sample::select(vec![&b"\\"[..], b"#", b"{\"a\":\"", b"\"}", b"\xff", b"\xc3\xa9", b"\xc2"]).prop_map(<[u8]>::to_vec),
-        ];
-        prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
-        #[test]
-        fn csv_is_read_as_by_the_simplest_parser_wherever_it_is_cut(bytes in bytes()) {
-            let mut lines = bytes.clone();
-            if bytes.last().is_some_and(|&byte| byte != b'\n') {
-                lines.push(b'\n');
-            }
-            let expected = reference(&lines);
-            for chunk_bytes in (1..40).chain([bytes.len().max(1), bytes.len() + 1]) {
-                let found = read(&bytes, FormatName::Csv, &[], chunk_bytes);
-                prop_assert_eq!(&found, &expected, "chunks of {} bytes of {:?}", chunk_bytes, String::from_utf8_lossy(&bytes));
-            }
-        }
-
-        #[test]
-        fn where_chunks_are_cut_changes_nothing(bytes in bytes()) {
-            let dialects: [&[(&str, &str)]; 6] = [
-                &[("csv.escape-character", "\\")],
-                &[("csv.delimiter-run", "true")],
-                &[("csv.delimiter-run", "true"), ("csv.field-delimiter", ",")],
-                &[("csv.trim", "true"), ("csv.allow-comments", "true")],
-                &[("csv.field-delimiter", "\u{e9}"), ("csv.quote-character", "a")],
-                &[("csv.disable-quote-character", "true"), ("csv.escape-character", "a")],
-            ];
-            let check = |format, pairs: &[(&str, &str)]| {
-                let whole = read(&bytes, format, pairs, bytes.len() + 1);
-                for chunk_bytes in [1, 2, 3, 5, 8, 13, 21] {
-                    let found = read(&bytes, format, pairs, chunk_bytes);
-                    assert_eq!(found, whole, "chunks of {chunk_bytes} bytes of {:?}", String::from_utf8_lossy(&bytes));
-                }
-            };
-            for pairs in dialects {
-                check(FormatName::Csv, pairs);
-            }
-            check(FormatName::Json, &[]);
-        }
-    }
 }

@@ -31,7 +31,8 @@ pub(crate) fn integer(text: &[u8]) -> Result<i64, Wrong> {
     for &byte in digits {
         let digit = byte.wrapping_sub(b'0');
         is_digits &= digit <= 9;
-        value = value * 10 + i64::from(digit);
+        // What is no digit may overflow; the value is then not used.
+        value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
     }
     match is_digits {
         true if negative => Ok(-value),

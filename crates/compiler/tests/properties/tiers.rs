@@ -1,0 +1,108 @@
+//! A case runs in every tier and mix of tiers, and gives the model's rows.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion_common::ScalarValue;
+use pelton_compiler::{compile, interpret};
+use pelton_state::join_index::JoinIndex;
+use pelton_state::kernel::KernelError;
+
+use crate::choices::Choices;
+use crate::columns;
+use crate::model::{self, Outcome, Row, table_rows};
+use crate::queries::{self, Query};
+use crate::runs::{BOUNDS, Run};
+
+/// A query, its input and how it is cut.
+pub struct Case {
+    pub query: Query,
+    pub run: Run,
+}
+
+impl Case {
+    /// The case that the choices make.
+    pub fn new(choices: &[u32]) -> Case {
+        let mut choices = Choices::new(choices);
+        let schema = columns::schema(&mut choices, "c", 6);
+        let query = queries::query(&mut choices, &schema);
+        let rows = *choices.pick(&[10, 1, 150, 40, 80, 0, 700, 20]);
+        let batch = columns::rows(&mut choices, &schema, rows);
+        let workers = if is_exact(&query) { 2 } else { 1 };
+        let run = Run::new(&mut choices, &batch, workers);
+        Case { query, run }
+    }
+}
+
+/// Whether the result does not depend on the order of the rows: floating-point sums round.
+fn is_exact(query: &Query) -> bool {
+    use pelton_data::aggregate::Accumulate::SumFloat;
+    query.window().is_some_and(|window| window.accumulators.iter().all(|kept| kept.accumulate != SumFloat))
+}
+
+/// What a fuzzer calls: the case that any bytes make, two of them a choice.
+pub fn check_bytes(bytes: &[u8]) {
+    let choices = bytes.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair.get(1).copied().unwrap_or(0)) << 8);
+    check(&choices.collect::<Vec<_>>());
+}
+
+/// Compares every way to run the case with the model.
+pub fn check(choices: &[u32]) {
+    let Case { query, run } = Case::new(choices);
+    let expected = model::outcome(&query, &run.rows(), BOUNDS);
+    let lookups: Vec<_> =
+        query.tables.iter().map(|(rows, keys)| Arc::new(JoinIndex::new(rows.clone(), keys))).collect();
+    let interpreted = interpret(&query.program, 0, &lookups).unwrap();
+    compare("interpreted", &query, &expected, run.outcome(&query, [&interpreted, &interpreted]));
+    let compiled = compile(&query.program, 0, &lookups).unwrap().kernel;
+    compare("compiled", &query, &expected, run.outcome(&query, [&compiled, &compiled]));
+    compare("mixed", &query, &expected, run.outcome(&query, [&interpreted, &compiled]));
+}
+
+fn compare(how: &str, query: &Query, expected: &Outcome, actual: Result<Vec<RecordBatch>, KernelError>) {
+    match (expected, actual) {
+        (Outcome::Failed, Err(_)) => {}
+        (Outcome::Failed, Ok(_)) => panic!("{how}: rows, where the model failed\n{:#?}", query.program),
+        (Outcome::Rows(_), Err(error)) => panic!("{how}: {error}\n{:#?}", query.program),
+        (Outcome::Rows(expected), Ok(batches)) => {
+            let schema = match &query.pipeline().target {
+                pelton_plan::pipeline::Target::Stream { schema, .. } => schema,
+                pelton_plan::pipeline::Target::Window { window, .. } => &query.program.windows[*window].schema,
+            };
+            assert!(batches.iter().all(|batch| &batch.schema() == schema));
+            let mut actual = printed(batches.iter().flat_map(table_rows));
+            let mut expected = printed(expected.iter().cloned());
+            if query.window().is_some() {
+                actual.sort();
+                expected.sort();
+            }
+            if actual != expected {
+                panic!("{how}: {}\n{:#?}", difference(&expected, &actual), query.program);
+            }
+        }
+    }
+}
+
+/// Rows as text that differs where values do; all NaNs are alike.
+fn printed(rows: impl Iterator<Item = Row>) -> Vec<String> {
+    let one = |value: ScalarValue| match value {
+        ScalarValue::Float64(Some(value)) if value.is_nan() => "NaN".to_owned(),
+        ScalarValue::Float32(Some(value)) if value.is_nan() => "NaN".to_owned(),
+        other => format!("{other:?}"),
+    };
+    rows.map(|row| row.into_iter().map(one).collect::<Vec<_>>().join(", ")).collect()
+}
+
+fn difference(expected: &[String], actual: &[String]) -> String {
+    let only = |left: &[String], right: &[String]| {
+        let rows: Vec<String> = left.iter().filter(|row| !right.contains(row)).take(5).cloned().collect();
+        rows.join("\n  ")
+    };
+    format!(
+        "{} rows expected, {} came\nmissing:\n  {}\nunexpected:\n  {}",
+        expected.len(),
+        actual.len(),
+        only(expected, actual),
+        only(actual, expected)
+    )
+}
