@@ -35,6 +35,8 @@ use arrow::datatypes::DataType;
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::lookup_entries::{LookupKeys, Numbering};
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
+
+use self::pack::keys_in_place;
 pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
 
 use self::arena::Arena;
@@ -56,7 +58,7 @@ const CALL_ROWS: usize = 2048;
 const CACHED_BYTES: usize = 512 << 10;
 
 /// Slots of a new table.
-const CAPACITY_MIN: usize = 64;
+const CAPACITY_MIN: usize = 256;
 
 /// A new key this far from its place makes a table grow that is more than a quarter full: keys that arrive in the order of another
 /// table's hashes would otherwise crowd together.
@@ -67,12 +69,17 @@ pub(crate) const ABSENT: u32 = u32::MAX;
 
 /// Whether clearing all slots would cost far more than the groups did.
 fn is_hardly_used(groups: usize, capacity: usize) -> bool {
-    groups * 16 < capacity && capacity > CAPACITY_MIN
+    groups * 64 < capacity && capacity > CAPACITY_MIN
 }
 
-/// How many groups a table of `capacity` slots holds.
+/// How many groups a table of `capacity` slots holds. A search that looks into a second slot costs a wrongly predicted branch, and in a
+/// small table many free slots cost no more cache lines than there are groups.
 fn groups_max(capacity: usize) -> usize {
-    capacity / 10 * 7
+    match capacity {
+        ..=4_096 => capacity / 16,
+        4_097..=16_384 => capacity / 4,
+        _ => capacity / 10 * 7,
+    }
 }
 
 /// Slots for `groups` groups and a few more.
@@ -237,6 +244,10 @@ impl Table {
         scratch_hashes: &mut Vec<u64>,
     ) {
         let Groups::Packed(groups) = &mut self.groups else { panic!("the table's keys are not packed") };
+        if let Some(keys) = keys_in_place(&self.layout, columns, &rows) {
+            // SAFETY: the keys are what packing would have made of these rows, from columns that are borrowed until after the call.
+            return unsafe { groups.find_or_insert(&self.layout, keys, rows.count(), entries, scratch_hashes) };
+        }
         let count = rows.count();
         // A dictionary's values are packed for each call: that is worth it for many rows only.
         let coded = columns.iter().any(|column| matches!(column.data_type(), DataType::Dictionary(..)));

@@ -9,6 +9,8 @@ use arrow::datatypes::{
     StringViewType, UInt8Type, UInt16Type, UInt32Type,
 };
 
+use pelton_data::column::values_ptr;
+
 use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, KeyLayout, NULL_BIT, PackedColumn, is_integer};
 
 /// Replaces `packed` by the keys that `columns` (one for each key column, dictionary-coded or not) hold in `rows`.
@@ -29,6 +31,32 @@ pub fn pack_keys(layout: &EntryLayout, columns: &[ArrayRef], rows: KeyRows<'_>, 
         assert_eq!(column.len(), columns[0].len(), "columns have the same rows");
         pack_column(column, place, &rows, &mut Keys { bytes: packed, width: *width });
     }
+}
+
+/// The keys as they lie in the only column, where packing them would copy them: neighbours without NULLs, of 8 or 16 bytes each, strings
+/// only where all lie inside their views.
+///
+/// # Panics
+/// Where the layout's keys are not packed, or a row is out of range.
+pub(super) fn keys_in_place<'a>(layout: &EntryLayout, columns: &'a [ArrayRef], rows: &KeyRows<'_>) -> Option<&'a [u8]> {
+    let KeyLayout::Packed { width, columns: places } = layout.keys() else {
+        panic!("the layout's keys are not packed")
+    };
+    let (KeyRows::Range(range), [column], [place]) = (rows, columns, places.as_slice()) else { return None };
+    if place.width != *width || column.data_type() != &place.data_type || column.null_count() > 0 {
+        return None;
+    }
+    rows.check(column.len());
+    let longest = |views: &[u128]| views[range.clone()].iter().fold(0, |length: u32, &view| length.max(view as u32));
+    let is_in_place = match column.data_type() {
+        DataType::Utf8View => longest(column.as_string_view().views()) <= INLINE_LENGTH_MAX as u32,
+        DataType::BinaryView => longest(column.as_binary_view().views()) <= INLINE_LENGTH_MAX as u32,
+        other => other.primitive_width() == Some(*width),
+    };
+    // SAFETY: the column has a value of `width` bytes for each of its rows, and keeps them for as long as it is borrowed.
+    is_in_place.then(|| unsafe {
+        std::slice::from_raw_parts(values_ptr(column.as_ref()).add(range.start * width), range.len() * width)
+    })
 }
 
 /// Replaces `keys` by the values that `column` holds in `rows`, or in all rows, widened to 64 bits (unsigned ones by their bits). NULLs
@@ -277,4 +305,58 @@ fn mark_nulls(nulls: &NullBuffer, place: &PackedColumn, rows: &KeyRows<'_>, keys
             key[null_offset] = NULL_BIT;
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Decimal128Array, Float64Array, StringViewArray};
+    use pelton_data::aggregate::KeyColumn;
+
+    use super::*;
+
+    fn layout(column: &ArrayRef, nullable: bool) -> Arc<EntryLayout> {
+        EntryLayout::new(&[KeyColumn { data_type: column.data_type().clone(), nullable }], &[])
+    }
+
+    fn packed(layout: &EntryLayout, column: &ArrayRef, rows: Range<usize>) -> Vec<u8> {
+        let mut packed = Vec::new();
+        pack_keys(layout, std::slice::from_ref(column), KeyRows::Range(rows), &mut packed);
+        packed
+    }
+
+    #[test]
+    fn keys_in_place_are_those_that_packing_makes() {
+        let strings = ["", "a", "twelve bytes", "a string of more than twelve bytes", "b"];
+        let columns: [ArrayRef; 3] = [
+            Arc::new(StringViewArray::from_iter_values(strings)),
+            Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, 1.5, f64::INFINITY])),
+            Arc::new(Decimal128Array::from(vec![0, -1, i128::MAX, i128::MIN, 7])),
+        ];
+        for column in &columns {
+            let layout = layout(column, false);
+            for column in [column.clone(), column.slice(1, 4)] {
+                let rows = 1..3;
+                let found = keys_in_place(&layout, std::slice::from_ref(&column), &KeyRows::Range(rows.clone()));
+                let expected = packed(&layout, &column, rows);
+                // The long string comes into the range of the second, shorter column.
+                let is_long = column.len() == 4 && *column.data_type() == DataType::Utf8View;
+                assert_eq!(found, (!is_long).then_some(expected.as_slice()), "{column:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_keys_are_in_place_where_there_are_nulls_or_rows_are_listed() {
+        let column: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), None]));
+        let columns = std::slice::from_ref(&column);
+        assert!(keys_in_place(&layout(&column, true), columns, &KeyRows::Range(0..1)).is_none());
+        let column: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "b"]));
+        let columns = std::slice::from_ref(&column);
+        assert!(keys_in_place(&layout(&column, false), columns, &KeyRows::Listed(&[0])).is_none());
+        assert!(keys_in_place(&layout(&column, true), columns, &KeyRows::Range(0..2)).is_some());
+        let column: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+        assert!(keys_in_place(&layout(&column, true), &[column], &KeyRows::Range(0..2)).is_none());
+    }
 }
