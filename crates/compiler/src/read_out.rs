@@ -19,6 +19,7 @@ use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
 use pelton_state::table::Table;
+use pelton_state::window::ClosedWindow;
 
 /// What one group of a window aggregation keeps, for whichever code updates it.
 pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
@@ -29,7 +30,7 @@ pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
     EntryLayout::new(&keys.collect::<Vec<_>>(), &window.accumulators)
 }
 
-/// The rows of the window `start..end` (microseconds) whose groups are in `table`, at most `rows_max` a batch.
+/// The rows of a window that has ended, at most `rows_max` a batch.
 ///
 /// A window without groups has no rows; the one window of a whole input that is not grouped has one all the same, as
 /// SQL wants: it counts zero rows, and all else is NULL.
@@ -38,13 +39,13 @@ pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
 /// Where an average does not fit its decimal type.
 pub fn read_out(
     window: &WindowAggregate,
-    start: Micros,
-    end: Micros,
-    table: &Table,
+    closed: &ClosedWindow<'_>,
     rows_max: usize,
 ) -> Result<Vec<RecordBatch>, KernelError> {
-    let bounds = start..end;
-    let entries = table.entry_offsets();
+    let ClosedWindow { start, end, table, entries } = closed;
+    // Results of windows that overlap are grouped by windows that do not.
+    let start = if window.bounds == window.window { *start } else { window.bounds.start(*end) };
+    let bounds = start..*end;
     if entries.is_empty() && window.window == Window::Global && window.keys.is_empty() {
         return Ok(vec![to_batch(
             window,

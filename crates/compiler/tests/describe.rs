@@ -57,6 +57,7 @@ fn window(keys: &[&str], accumulators: Vec<(Accumulate, Option<&str>)>) -> (Wind
     };
     let window = WindowAggregate {
         window: Window::Tumbling { size: 10_000_000, offset: 0 },
+        bounds: Window::Tumbling { size: 10_000_000, offset: 0 },
         keys: keys.iter().map(|name| field(name)).collect(),
         accumulators: accumulators.iter().map(accumulator).collect(),
         columns: Vec::new(),

@@ -13,6 +13,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
+use pelton_state::window::ClosedWindow;
 
 /// The sum, the count and what `columns` make of them for `values`, in a window that ends at second 20.
 fn summed(
@@ -35,6 +36,7 @@ fn summed(
         .map(|(index, (_, data_type))| Field::new(format!("o{index}"), data_type.clone(), true));
     let window = WindowAggregate {
         window,
+        bounds: window,
         keys: Vec::new(),
         accumulators: vec![accumulator(sum), accumulator(Accumulate::Count)],
         schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
@@ -55,7 +57,8 @@ fn summed(
     let block = Block::new(RecordBatch::try_new(schema, vec![values]).unwrap(), None).unwrap();
     let kernel = interpret(&program, 0, &[]).unwrap();
     kernel.aggregate(KernelInput::all(&block), &mut table, &mut Scratch::default()).unwrap();
-    read_out(&program.windows[0], 10_000_000, 20_000_000, &table, 100)
+    let closed = ClosedWindow { start: 10_000_000, end: 20_000_000, table: &table, entries: table.entry_offsets() };
+    read_out(&program.windows[0], &closed, 100)
 }
 
 const TUMBLING: Window = Window::Tumbling { size: 10_000_000, offset: 0 };

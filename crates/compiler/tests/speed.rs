@@ -91,6 +91,7 @@ fn ysb_program() -> Program {
     let accumulator = |accumulate, argument_type| Accumulator { accumulate, argument_type, argument_nullable: false };
     let window = WindowAggregate {
         window: Window::Tumbling { size: 10_000_000, offset: 0 },
+        bounds: Window::Tumbling { size: 10_000_000, offset: 0 },
         keys: vec![Arc::new(Field::new("key", DataType::Int64, false))],
         accumulators: vec![
             accumulator(Accumulate::Count, None),

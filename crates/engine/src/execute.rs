@@ -8,19 +8,19 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use pelton_data::TimeColumn;
 use pelton_plan::pipeline::{
-    LookupTable, Output, OutputTarget, Program, SourceUse, StreamRef as Planned, Target, TimeSource, Window,
-    WindowAggregate,
+    LookupTable, Output, OutputTarget, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowAggregate,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::graph::{
-    Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowKind, WindowNode,
+    Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
 use pelton_runtime::run::{Run, RunOptions};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
 use pelton_state::join_index::JoinIndex;
+use pelton_state::window::ClosedWindow;
 
 use crate::error::Error;
 use crate::push::PushTable;
@@ -105,14 +105,12 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
 fn window_node((index, window): (usize, &WindowAggregate)) -> WindowNode {
     let read_out = {
         let window = window.clone();
-        move |start, end, table: &_, rows_max| pelton_compiler::read_out(&window, start, end, table, rows_max)
+        move |closed: &ClosedWindow<'_>, rows_max: usize| pelton_compiler::read_out(&window, closed, rows_max)
     };
     WindowNode {
         name: format!("window {index}"),
-        window: match window.window {
-            Window::Tumbling { size, offset } => WindowKind::Tumbling { size, offset },
-            Window::Global => WindowKind::Global,
-        },
+        window: window.window,
+        combination: window.combination(),
         layout: pelton_compiler::entry_layout(window),
         read_out: Box::new(read_out),
         schema: window.schema.clone(),

@@ -13,8 +13,8 @@ use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::arrangement::Arrangement;
 
 use crate::pipeline::{
-    Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window, WindowAggregate,
-    WindowColumn,
+    Combination, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window,
+    WindowAggregate, WindowColumn,
 };
 use crate::query::{Length, Planned};
 use crate::types::SqlType;
@@ -180,17 +180,54 @@ fn write_pipeline(
 }
 
 fn write_window(text: &mut String, number: usize, window: &WindowAggregate, indent: &str) -> fmt::Result {
-    match window.window {
-        Window::Tumbling { size, offset: 0 } => writeln!(text, "{indent}window {number}: tumbling {}", Length(size))?,
-        Window::Tumbling { size, offset } => {
-            writeln!(text, "{indent}window {number}: tumbling {}, offset {}", Length(size), Length(offset))?;
-        }
-        Window::Global => writeln!(text, "{indent}window {number}: all rows, once they have ended")?,
+    writeln!(text, "{indent}window {number}: {}", WindowText(window))?;
+    if let Some(combination) = combination(window) {
+        writeln!(text, "{indent}  slices combined by {combination}")?;
     }
     for (column, field) in window.columns.iter().zip(window.schema.fields()) {
         writeln!(text, "{indent}  {} = {}", self::field(field), window_column(column))?;
     }
     Ok(())
+}
+
+/// Which windows, in words.
+struct WindowText<'a>(&'a WindowAggregate);
+
+impl fmt::Display for WindowText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WindowAggregate { window, bounds, .. } = self.0;
+        let offset = match *bounds {
+            Window::Tumbling { size, offset } => {
+                write!(f, "tumbling {}", Length(size))?;
+                offset
+            }
+            Window::Hopping { size, slide, offset } => {
+                write!(f, "hopping {} by {}", Length(size), Length(slide))?;
+                offset
+            }
+            Window::Cumulative { size, step, offset } => {
+                write!(f, "cumulating to {} by {}", Length(size), Length(step))?;
+                offset
+            }
+            Window::Global => return f.write_str("all rows, once they have ended"),
+        };
+        if offset != 0 {
+            write!(f, ", offset {}", Length(offset))?;
+        }
+        if window == bounds { Ok(()) } else { f.write_str(", each of its own results") }
+    }
+}
+
+/// How windows are put together, and the tables of groups that are added or subtracted for each slice; `None` where each is one slice.
+fn combination(window: &WindowAggregate) -> Option<String> {
+    let slices = window.window.slices_max();
+    Some(match window.combination() {
+        Combination::Single => return None,
+        Combination::Recompute => format!("recomputing: O(n) tables a window of n = {slices} slices"),
+        Combination::SubtractOnEvict => format!("subtracting on evict: O(1) tables a slice, {slices} slices kept"),
+        Combination::TwoStacks => format!("two stacks: O(1) tables a slice, amortized, {slices} slices kept"),
+        Combination::Prefix => "a running prefix: O(1) tables a slice, none kept".to_string(),
+    })
 }
 
 fn stream(stream: StreamRef) -> String {

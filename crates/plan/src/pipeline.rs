@@ -12,6 +12,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::Micros;
 use pelton_data::aggregate::Accumulator;
 use pelton_data::arrangement::Arrangement;
+pub use pelton_data::window::{Combination, Window};
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`.
 #[derive(Debug, Clone)]
@@ -147,8 +148,11 @@ pub enum Target {
 /// A window aggregation: rows of one or more pipelines, grouped by window and keys.
 #[derive(Debug, Clone)]
 pub struct WindowAggregate {
-    /// Which windows.
+    /// Which windows rows fall into.
     pub window: Window,
+    /// The windows whose bounds the output has: the same; but where rows are results of windows that overlap, and are grouped by these
+    /// (`GROUP BY window_start, window_end` once more), those windows.
+    pub bounds: Window,
     /// Grouping columns besides the window.
     pub keys: Vec<FieldRef>,
     /// What is kept for each group, without duplicates.
@@ -161,18 +165,11 @@ pub struct WindowAggregate {
     pub time_column: Option<usize>,
 }
 
-/// How rows are assigned to windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
-    /// `TUMBLE`: windows `[offset + k * size, offset + (k + 1) * size)`.
-    Tumbling {
-        /// Length.
-        size: Micros,
-        /// Where window 0 begins.
-        offset: Micros,
-    },
-    /// No window: one result when a bounded input has ended.
-    Global,
+impl WindowAggregate {
+    /// How its windows are put together from slices.
+    pub fn combination(&self) -> Combination {
+        Combination::choose(&self.window, &self.accumulators)
+    }
 }
 
 /// One output column of a window aggregation.

@@ -3,18 +3,19 @@
 //! Time is decided per block first: nearly every block lies inside one slice, and its event-time range says so without a
 //! look at its rows. Only a block that straddles an edge, or that may hold late rows, is looked at row by row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use pelton_data::block::ticks;
-use pelton_data::time::slice_start;
+use pelton_data::window::{Covered, Slice, Window};
 use pelton_data::{Block, Micros};
+use pelton_state::slice::SliceId;
 
 /// Rows of a block that go into one slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SliceRows {
-    /// First instant of the slice, in microseconds.
-    pub start: Micros,
+    /// Which slice, and from which window on the rows count.
+    pub slice: SliceId,
     /// The rows lie in here.
     pub rows: Range<usize>,
     /// Which of them, where not all: one bit for every row of the block.
@@ -26,61 +27,81 @@ pub struct SliceRows {
 pub struct Assignment {
     /// Rows by slice. A slice may occur more than once.
     pub slices: Vec<SliceRows>,
-    /// Rows whose slice had closed before they came.
+    /// Rows all of whose windows had closed before they came.
     pub late_rows: u64,
 }
 
-/// Assigns the rows of `block` to slices `[offset + k * size, offset + (k + 1) * size)`.
-///
-/// A row is late where its slice ends at or before the watermark that the rows before it in its partition had reached. That is a
-/// property of the stream alone: it does not depend on where blocks begin or who computes them.
-pub fn assign(block: &Block, size: Micros, offset: Micros) -> Assignment {
-    let Some(range) = block.time_range() else { return Assignment::default() };
-    let first = slice_start(range.min, size, offset);
-    let watermark_at_end = block.stamp.watermark_before.max(range.max.saturating_sub(block.stamp.watermark_delay));
-    let may_be_late = first.saturating_add(size) <= watermark_at_end;
-    if range.max < first.saturating_add(size) && !may_be_late {
-        return Assignment {
-            slices: vec![SliceRows { start: first, rows: 0..block.rows(), mask: None }],
-            late_rows: 0,
-        };
+impl Assignment {
+    fn whole(block: &Block, slice: SliceId) -> Assignment {
+        Assignment { slices: vec![SliceRows { slice, rows: 0..block.rows(), mask: None }], late_rows: 0 }
     }
-    let runs = runs(block, size, offset);
+}
+
+/// Assigns the rows of `block` to slices.
+///
+/// A row counts in those of its windows that end after the watermark which the rows before it in its partition had reached, and is
+/// late where none does. That is a property of the stream alone: it does not depend on where blocks begin or who computes them.
+pub fn assign(block: &Block, window: &Window) -> Assignment {
+    if *window == Window::Global {
+        return Assignment::whole(block, SliceId { first_end: Micros::MAX, start: Micros::MIN });
+    }
+    let Some(range) = block.time_range() else { return Assignment::default() };
+    let slice = window.slice(range.min);
+    let watermark_at_end = block.stamp.watermark_before.max(range.max.saturating_sub(block.stamp.watermark_delay));
+    if range.max < slice.end {
+        match slice.covered {
+            None => return Assignment::default(),
+            Some(Covered { first_end, .. }) if first_end > watermark_at_end => {
+                return Assignment::whole(block, SliceId { first_end, start: slice.start });
+            }
+            Some(_) => {}
+        }
+    }
+    let runs = runs(block, window);
     let late_rows = runs.late_rows;
-    Assignment { slices: if runs.are_short() { runs.into_masks(block.rows()) } else { runs.into_ranges() }, late_rows }
+    Assignment {
+        slices: if runs.are_scattered() { runs.into_masks(block.rows()) } else { runs.into_ranges() },
+        late_rows,
+    }
 }
 
 /// Consecutive rows of one slice.
 struct Runs {
-    runs: Vec<(Micros, Range<usize>)>,
+    runs: Vec<(SliceId, Range<usize>)>,
     late_rows: u64,
 }
 
 /// Below this many rows a run costs more in calls than a mask costs in looking at it.
 const RUN_ROWS_MIN: usize = 64;
 
-fn runs(block: &Block, size: Micros, offset: Micros) -> Runs {
+/// So many runs of one slice are put together by a mask.
+const RUNS_PER_SLICE_MIN: usize = 2;
+
+fn runs(block: &Block, window: &Window) -> Runs {
     let time = block.time_column().expect("a block with a time range has a time column");
     let ticks = ticks(&block.raw_columns()[time.index]);
     let shift = block.time_shift_ticks();
     let delay = block.stamp.watermark_delay;
     let mut watermark = block.stamp.watermark_before;
-    let mut runs: Vec<(Micros, Range<usize>)> = Vec::new();
+    let mut runs: Vec<(SliceId, Range<usize>)> = Vec::new();
     let mut late_rows = 0;
     // The slice of the row before: an empty one to begin with.
-    let (mut start, mut end) = (Micros::MAX, Micros::MIN);
+    let mut slice = Slice { start: Micros::MAX, end: Micros::MIN, covered: None };
     for (row, tick) in ticks.values().iter().enumerate() {
         let micros = (tick + shift) * time.micros_per_tick;
-        if micros < start || micros >= end {
-            start = slice_start(micros, size, offset);
-            end = start.saturating_add(size);
+        if micros < slice.start || micros >= slice.end {
+            slice = window.slice(micros);
         }
-        if end <= watermark {
-            late_rows += 1;
-        } else {
-            match runs.last_mut() {
-                Some((slice, rows)) if *slice == start && rows.end == row => rows.end = row + 1,
-                _ => runs.push((start, row..row + 1)),
+        if let Some(Covered { first_end, last_end }) = slice.covered {
+            if last_end <= watermark {
+                late_rows += 1;
+            } else {
+                let first_end = if first_end > watermark { first_end } else { window.next_end(watermark) };
+                let id = SliceId { first_end, start: slice.start };
+                match runs.last_mut() {
+                    Some((last, rows)) if *last == id && rows.end == row => rows.end = row + 1,
+                    _ => runs.push((id, row..row + 1)),
+                }
             }
         }
         watermark = watermark.max(micros.saturating_sub(delay));
@@ -89,26 +110,31 @@ fn runs(block: &Block, size: Micros, offset: Micros) -> Runs {
 }
 
 impl Runs {
-    fn are_short(&self) -> bool {
+    /// Whether many short runs belong to few slices.
+    fn are_scattered(&self) -> bool {
         let rows: usize = self.runs.iter().map(|(_, rows)| rows.len()).sum();
-        self.runs.len() > 1 && rows / self.runs.len() < RUN_ROWS_MIN
+        if self.runs.len() < 2 || rows / self.runs.len() >= RUN_ROWS_MIN {
+            return false;
+        }
+        let slices: BTreeSet<SliceId> = self.runs.iter().map(|(slice, _)| *slice).collect();
+        self.runs.len() / slices.len() >= RUNS_PER_SLICE_MIN
     }
 
     fn into_ranges(self) -> Vec<SliceRows> {
-        self.runs.into_iter().map(|(start, rows)| SliceRows { start, rows, mask: None }).collect()
+        self.runs.into_iter().map(|(slice, rows)| SliceRows { slice, rows, mask: None }).collect()
     }
 
     fn into_masks(self, block_rows: usize) -> Vec<SliceRows> {
-        let mut slices: BTreeMap<Micros, (Range<usize>, Vec<u64>)> = BTreeMap::new();
-        for (start, rows) in self.runs {
-            let (span, mask) = slices.entry(start).or_insert_with(|| (rows.clone(), vec![0; block_rows.div_ceil(64)]));
+        let mut slices: BTreeMap<SliceId, (Range<usize>, Vec<u64>)> = BTreeMap::new();
+        for (slice, rows) in self.runs {
+            let (span, mask) = slices.entry(slice).or_insert_with(|| (rows.clone(), vec![0; block_rows.div_ceil(64)]));
             span.end = rows.end;
             for row in rows {
                 mask[row / 64] |= 1 << (row % 64);
             }
         }
         let sliced = slices.into_iter();
-        sliced.map(|(start, (rows, mask))| SliceRows { start, rows, mask: Some(mask) }).collect()
+        sliced.map(|(slice, (rows, mask))| SliceRows { slice, rows, mask: Some(mask) }).collect()
     }
 }
 
@@ -135,46 +161,84 @@ mod tests {
         block
     }
 
-    fn rows_of(assignment: &Assignment) -> Vec<(Micros, usize)> {
-        let mut rows: Vec<(Micros, usize)> = Vec::new();
+    fn rows_of(assignment: &Assignment) -> Vec<(SliceId, usize)> {
+        let mut rows: Vec<(SliceId, usize)> = Vec::new();
         for slice in &assignment.slices {
             let wanted = |row: &usize| slice.mask.as_ref().is_none_or(|mask| mask[row / 64] >> (row % 64) & 1 == 1);
-            rows.extend(slice.rows.clone().filter(wanted).map(|row| (slice.start, row)));
+            rows.extend(slice.rows.clone().filter(wanted).map(|row| (slice.slice, row)));
         }
         rows.sort_by_key(|&(_, row)| row);
         rows
     }
 
+    fn slice(start: Micros, first_end: Micros) -> SliceId {
+        SliceId { first_end, start }
+    }
+
+    const TUMBLING: Window = Window::Tumbling { size: 10, offset: 0 };
+
     #[test]
     fn a_block_inside_one_slice_is_one_range() {
-        let assignment = assign(&block(&[10, 19, 12], WATERMARK_MIN, 0), 10, 0);
-        assert_eq!(assignment.slices, [SliceRows { start: 10, rows: 0..3, mask: None }]);
+        let assignment = assign(&block(&[10, 19, 12], WATERMARK_MIN, 0), &TUMBLING);
+        assert_eq!(assignment.slices, [SliceRows { slice: slice(10, 20), rows: 0..3, mask: None }]);
     }
 
     #[test]
     fn a_row_behind_its_own_blocks_watermark_is_late() {
-        let assignment = assign(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), 10, 0);
-        assert_eq!(rows_of(&assignment), [(0, 0), (20, 1), (20, 3)]);
+        let assignment = assign(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), &TUMBLING);
+        assert_eq!(rows_of(&assignment), [(slice(0, 10), 0), (slice(20, 30), 1), (slice(20, 30), 3)]);
         assert_eq!(assignment.late_rows, 1);
+    }
+
+    #[test]
+    fn a_row_counts_in_those_of_its_windows_that_are_open() {
+        let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
+        let assignment = assign(&block(&[5, 21, 6, 45, 7], WATERMARK_MIN, 0), &hopping);
+        let expected = [(slice(0, 10), 0), (slice(20, 30), 1), (slice(0, 30), 2), (slice(40, 50), 3)];
+        assert_eq!(rows_of(&assignment), expected);
+        assert_eq!(assignment.late_rows, 1);
+    }
+
+    #[test]
+    fn a_row_between_windows_is_not_late() {
+        let gaps = Window::Hopping { size: 3, slide: 10, offset: 0 };
+        let assignment = assign(&block(&[2, 3, 9, 12, 5], WATERMARK_MIN, 0), &gaps);
+        assert_eq!((rows_of(&assignment), assignment.late_rows), (vec![(slice(0, 3), 0), (slice(10, 13), 3)], 0));
+    }
+
+    fn any_window() -> impl Strategy<Value = Window> {
+        (0..3, 1i64..60, 1i64..20, -70i64..70).prop_map(|(kind, size, short, offset)| match kind {
+            0 => Window::Tumbling { size, offset },
+            1 => Window::Hopping { size, slide: short, offset },
+            _ => Window::Cumulative { size: short * (size % 5 + 1), step: short, offset },
+        })
     }
 
     proptest! {
         #[test]
         fn where_blocks_begin_makes_no_difference(
             times in prop::collection::vec(-500i64..500, 1..300),
-            size in 1i64..60, offset in -70i64..70, delay in 0i64..80, cut in 1usize..80,
+            window in any_window(), delay in 0i64..80, cut in 1usize..80,
         ) {
             let mut expected = Vec::new();
             let (mut late, mut watermark) = (0, WATERMARK_MIN);
             for (row, &time) in times.iter().enumerate() {
-                let start = (time - offset).div_euclid(size) * size + offset;
-                if start + size <= watermark { late += 1 } else { expected.push((start, row)) }
+                let slice = window.slice(time);
+                if let Some(covered) = slice.covered {
+                    if covered.last_end <= watermark {
+                        late += 1;
+                    } else {
+                        let is_whole = covered.first_end > watermark;
+                        let first_end = if is_whole { covered.first_end } else { window.next_end(watermark) };
+                        expected.push((SliceId { first_end, start: slice.start }, row));
+                    }
+                }
                 watermark = watermark.max(time - delay);
             }
             let (mut found, mut found_late, mut before, mut begin) = (Vec::new(), 0, WATERMARK_MIN, 0);
             for piece in times.chunks(cut) {
-                let assignment = assign(&block(piece, before, delay), size, offset);
-                found.extend(rows_of(&assignment).into_iter().map(|(start, row)| (start, row + begin)));
+                let assignment = assign(&block(piece, before, delay), &window);
+                found.extend(rows_of(&assignment).into_iter().map(|(slice, row)| (slice, row + begin)));
                 found_late += assignment.late_rows;
                 before = before.max(piece.iter().max().unwrap() - delay);
                 begin += piece.len();

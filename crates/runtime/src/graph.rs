@@ -6,10 +6,11 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_data::arrangement::Arrangement;
+use pelton_data::window::{Combination, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::layout::EntryLayout;
-use pelton_state::table::Table;
+use pelton_state::window::ClosedWindow;
 
 use crate::sink::Sink;
 use crate::source::Source;
@@ -131,10 +132,12 @@ pub struct WindowNode {
     /// For people.
     pub name: String,
     /// Which windows.
-    pub window: WindowKind,
+    pub window: Window,
+    /// How they are put together from slices.
+    pub combination: Combination,
     /// What an entry of its tables holds.
     pub layout: Arc<EntryLayout>,
-    /// Reads a closed window out: start and end in microseconds, the merged table, and at most so many rows a batch.
+    /// Reads a closed window out, at most so many rows a batch.
     pub read_out: ReadOut,
     /// Schema of what is read out.
     pub schema: SchemaRef,
@@ -142,22 +145,8 @@ pub struct WindowNode {
     pub time_column: Option<TimeColumn>,
 }
 
-/// Turns the merged table of a closed window into rows.
-pub type ReadOut = Box<dyn Fn(Micros, Micros, &Table, usize) -> Result<Vec<RecordBatch>, KernelError> + Send + Sync>;
-
-/// How rows are assigned to windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowKind {
-    /// `[offset + k * size, offset + (k + 1) * size)`, microseconds.
-    Tumbling {
-        /// Length.
-        size: Micros,
-        /// Where window 0 begins.
-        offset: Micros,
-    },
-    /// One window that ends with the input.
-    Global,
-}
+/// Turns the groups of a closed window into rows.
+pub type ReadOut = Box<dyn Fn(&ClosedWindow<'_>, usize) -> Result<Vec<RecordBatch>, KernelError> + Send + Sync>;
 
 /// An output, fed by one or more streams.
 pub struct SinkNode {

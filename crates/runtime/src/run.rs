@@ -8,6 +8,7 @@ use std::time::Duration;
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::slice::SliceStore;
+use pelton_state::window::OpenWindows;
 
 use crate::clock::Clock;
 use crate::graph::{Graph, PipelineNode, SinkNode, SourceNode, WindowNode};
@@ -17,7 +18,7 @@ use crate::progress::{PipelineProgress, Progress, SinkProgress, SourceProgress, 
 use crate::sink::SinkError;
 use crate::source::{Source, SourceError};
 use crate::state::{State, Stop, TargetState};
-use crate::task::{Worker, open_slices};
+use crate::task::Worker;
 use crate::wake::Waker;
 
 /// How a graph is to be run.
@@ -99,6 +100,8 @@ pub(crate) struct Shared {
     pub sinks: Vec<Mutex<Option<Outlet>>>,
     /// For each window, one store for each worker.
     stores: Vec<Vec<Mutex<SliceStore>>>,
+    /// For each window what its stores were emptied into.
+    open_windows: Vec<Mutex<OpenWindows>>,
     state: Mutex<State>,
     pub waker: Waker,
     pub clock: Clock,
@@ -113,6 +116,10 @@ impl Shared {
 
     pub fn store(&self, window: usize, worker: usize) -> MutexGuard<'_, SliceStore> {
         self.stores[window][worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn open_windows(&self, window: usize) -> MutexGuard<'_, OpenWindows> {
+        self.open_windows[window].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -258,6 +265,10 @@ impl Shared {
             .iter()
             .map(|window| (0..workers).map(|_| Mutex::new(SliceStore::new(window.layout.clone()))).collect::<Vec<_>>());
         let stores = stores.collect();
+        let open_windows = graph.windows.iter();
+        let open_windows =
+            open_windows.map(|node| Mutex::new(OpenWindows::new(node.window, node.combination, &node.layout)));
+        let open_windows = open_windows.collect();
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();
         Shared {
@@ -265,6 +276,7 @@ impl Shared {
             sources,
             sinks,
             stores,
+            open_windows,
             state: Mutex::new(state),
             waker: options.waker.clone(),
             clock: options.clock.clone(),
@@ -321,10 +333,16 @@ impl Shared {
         }
     }
 
-    /// Open slices and bytes of a window, over all workers.
+    /// Slices of a window that nothing was reported of, and bytes of all its slices, over all workers.
     fn open_slices(&self, window: usize) -> (u64, u64) {
-        let stores = (0..self.options.workers).map(|worker| open_slices(&self.store(window, worker)));
-        stores.fold((0, 0), |sum, one| (sum.0.max(one.0), sum.1 + one.1))
+        let open = self.open_windows(window);
+        let sealed = (open.sealed_slices() as u64, open.bytes() as u64);
+        drop(open);
+        let stores = (0..self.options.workers).map(|worker| {
+            let store = self.store(window, worker);
+            (store.len() as u64, store.bytes() as u64)
+        });
+        stores.fold(sealed, |sum, one| (sum.0.max(one.0), sum.1 + one.1))
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use hdrhistogram::Histogram;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::window::Window;
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
-use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef, WindowKind};
+use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::order::Reorder;
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
@@ -95,7 +96,7 @@ pub(crate) struct Finished {
 
 pub(crate) struct WindowState {
     pub name: String,
-    pub kind: WindowKind,
+    pub window: Window,
     pub time_column: Option<TimeColumn>,
     /// How far each feeding pipeline has come, and whether it has ended.
     pub inputs: Vec<(Micros, bool)>,
@@ -125,15 +126,7 @@ impl WindowState {
         if self.ended || watermark <= self.closed_until {
             return false;
         }
-        match self.kind {
-            _ if watermark == WATERMARK_MAX => true,
-            WindowKind::Global => false,
-            WindowKind::Tumbling { size, offset } => {
-                use pelton_data::time::slice_start;
-                self.closed_until == WATERMARK_MIN
-                    || slice_start(watermark, size, offset) > slice_start(self.closed_until, size, offset)
-            }
-        }
+        self.closed_until == WATERMARK_MIN || self.window.next_end(self.closed_until) <= watermark
     }
 }
 
@@ -441,7 +434,7 @@ impl WindowState {
         let node = &graph.windows[index];
         WindowState {
             name: node.name.clone(),
-            kind: node.window,
+            window: node.window,
             time_column: node.time_column,
             inputs: vec![(WATERMARK_MIN, false); inputs],
             closed_until: WATERMARK_MIN,

@@ -1,26 +1,22 @@
 //! How a worker does each kind of task.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::PoisonError;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
-use pelton_data::time::WATERMARK_MAX;
 use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
-use pelton_state::slice::SliceStore;
-use pelton_state::table::Table;
 
-use crate::assign::{Assignment, SliceRows, assign};
-use crate::graph::{SourceTime, WindowKind};
+use crate::assign::assign;
+use crate::graph::SourceTime;
 use crate::policy::Task;
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
 use crate::source::{Chunk, Read, Rows};
 use crate::state::{Finished, Stop, TargetState};
 
-/// Where the one slice of a global window starts.
-const GLOBAL_SLICE_START: Micros = 0;
+/// A task that has closed windows of so many rows leaves the others to the next: those that wait for the rows may be full.
+const CLOSED_ROWS_MAX: usize = 1 << 16;
 
 /// One worker of a run.
 pub(crate) struct Worker<'a> {
@@ -150,18 +146,12 @@ impl Worker<'_> {
     }
 
     fn aggregate(&mut self, window: usize, kernel: &dyn Kernel, block: &Block) -> Result<u64, KernelError> {
-        let assignment = match self.shared.graph.windows[window].window {
-            WindowKind::Tumbling { size, offset } => assign(block, size, offset),
-            WindowKind::Global => Assignment {
-                slices: vec![SliceRows { start: GLOBAL_SLICE_START, rows: 0..block.rows(), mask: None }],
-                late_rows: 0,
-            },
-        };
+        let assignment = assign(block, &self.shared.graph.windows[window].window);
         let mut store = self.shared.store(window, self.index);
         for slice in &assignment.slices {
             let rows = slice.rows.clone();
             let input = KernelInput { block, first: rows.start, end: rows.end, mask: slice.mask.as_deref() };
-            kernel.aggregate(input, store.table(slice.start), &mut self.scratch)?;
+            kernel.aggregate(input, store.table(slice.slice), &mut self.scratch)?;
         }
         Ok(assignment.late_rows)
     }
@@ -173,7 +163,7 @@ impl Worker<'_> {
         let mut state = self.shared.state();
         state.windows[window].busy_ns += busy_ns;
         match result {
-            Ok(rows) => state.windows_closed(window, watermark, rows),
+            Ok((rows, until)) => state.windows_closed(window, until, rows),
             Err(error) => {
                 let pipeline = self.shared.graph.windows[window].name.clone();
                 state.fail(RunError::Kernel { pipeline, error });
@@ -181,32 +171,34 @@ impl Worker<'_> {
         }
     }
 
-    /// Merges the workers' tables of each slice that has ended, and reads them out in the order of time.
-    fn close_windows(&self, window: usize, watermark: Micros) -> Result<Vec<RecordBatch>, KernelError> {
-        let node = &self.shared.graph.windows[window];
-        let (size, until) = match node.window {
-            WindowKind::Tumbling { size, .. } if watermark == WATERMARK_MAX => (size, WATERMARK_MAX),
-            WindowKind::Tumbling { size, .. } => (size, watermark.saturating_sub(size).saturating_add(1)),
-            WindowKind::Global => (0, WATERMARK_MAX),
-        };
-        let mut slices: BTreeMap<Micros, Table> = BTreeMap::new();
-        for worker in 0..self.shared.options.workers {
-            for (start, table) in self.shared.store(window, worker).take_until(until) {
-                match slices.get_mut(&start) {
-                    Some(merged) => merged.merge(table),
-                    None => drop(slices.insert(start, table)),
-                }
+    /// Merges the workers' tables of each slice that has ended, and reads out the windows that have ended, in the order of their ends.
+    /// Returns their rows, and how far windows have been closed.
+    fn close_windows(&self, window: usize, watermark: Micros) -> Result<(Vec<RecordBatch>, Micros), KernelError> {
+        let (node, workers) = (&self.shared.graph.windows[window], self.shared.options.workers);
+        let mut open = self.shared.open_windows(window);
+        let mut spare = Vec::new();
+        for worker in 0..workers {
+            for (slice, table) in self.shared.store(window, worker).take_until(watermark) {
+                spare.extend(open.seal(slice, table));
             }
         }
-        if node.window == WindowKind::Global && slices.is_empty() {
-            slices.insert(GLOBAL_SLICE_START, Table::new(node.layout.clone()));
+        let mut batches = Vec::new();
+        let (mut rows, mut until) = (0, watermark);
+        while let Some(closed) = open.close_next(watermark) {
+            let first = batches.len();
+            batches.extend((node.read_out)(&closed, self.shared.options.block_rows)?);
+            rows += batches[first..].iter().map(RecordBatch::num_rows).sum::<usize>();
+            if rows >= CLOSED_ROWS_MAX {
+                until = closed.end;
+                break;
+            }
         }
-        let mut rows = Vec::new();
-        for (start, table) in slices {
-            rows.extend((node.read_out)(start, start.saturating_add(size), &table, self.shared.options.block_rows)?);
-            self.shared.store(window, self.index).recycle(table);
+        spare.extend(open.take_spare());
+        drop(open);
+        for (index, table) in spare.into_iter().enumerate() {
+            self.shared.store(window, index % workers).recycle(table);
         }
-        Ok(rows)
+        Ok((batches, until))
     }
 
     /// Writes what waits. Returns whether anything changed: a sink without room is left until there was another event.
@@ -271,9 +263,4 @@ fn append_processing_time(batch: RecordBatch, schema: &arrow::datatypes::SchemaR
     let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
     columns.push(Arc::new(times));
     RecordBatch::try_new(schema.clone(), columns).expect("a source decodes the columns it was asked for")
-}
-
-/// The slices of a window that are open in one worker's store, for what is dropped at an early stop and for sizes.
-pub(crate) fn open_slices(store: &SliceStore) -> (u64, u64) {
-    (store.len() as u64, store.bytes() as u64)
 }

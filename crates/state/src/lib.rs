@@ -1,11 +1,11 @@
 //! What windows and joins remember.
 //!
 //! A row that a pipeline has selected ends here: its key finds an entry of the slice's [`table`], whose accumulators it
-//! changes. When the watermark passes the slice, the workers' tables are merged and read out. A lookup finds its row in a
-//! [`join_index`]. State knows no threads and no wall clock.
+//! changes. When the watermark passes the slice, the workers' tables are merged; when it passes a [`window`], its slices are
+//! combined by a [`gag`] and read out. A lookup finds its row in a [`join_index`]. State knows no threads and no wall clock.
 //!
 //! In reading order: [`kernel`] (what the runtime calls for each block), [`layout`] (what an entry holds), [`table`],
-//! [`slice`] (the tables of the slices that are open), [`join_index`].
+//! [`slice`] (the tables of the slices that are open), [`gag`] (windows from slices), [`window`], [`join_index`].
 
 pub mod kernel;
 
@@ -14,5 +14,9 @@ pub mod layout;
 pub mod table;
 
 pub mod slice;
+
+pub mod gag;
+
+pub mod window;
 
 pub mod join_index;

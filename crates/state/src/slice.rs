@@ -10,12 +10,22 @@ use crate::table::{Table, TableHint};
 /// Cleared tables kept for the next slices.
 const RECYCLED_TABLES_MAX: usize = 2;
 
-/// The slices of one window that one worker has rows of, by start.
+/// Which slice, and from which window on its rows count: rows of one slice that came when some of its windows had closed are
+/// kept apart. Ordered by when they are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceId {
+    /// End of the first window that the rows count in.
+    pub first_end: Micros,
+    /// First instant of the slice.
+    pub start: Micros,
+}
+
+/// The slices of one window that one worker has rows of.
 #[derive(Debug)]
 pub struct SliceStore {
     layout: Arc<EntryLayout>,
-    /// Ascending by start.
-    slices: Vec<(Micros, Table)>,
+    /// Ascending.
+    slices: Vec<(SliceId, Table)>,
     /// Index of the slice asked for last: most rows belong to it.
     last: usize,
     hint: TableHint,
@@ -33,14 +43,14 @@ impl SliceStore {
         &self.layout
     }
 
-    /// The table of the slice that starts at `start`, which is opened where it is not yet.
-    pub fn table(&mut self, start: Micros) -> &mut Table {
-        if self.slices.get(self.last).is_none_or(|slice| slice.0 != start) {
-            self.last = match self.slices.binary_search_by_key(&start, |slice| slice.0) {
+    /// The table of a slice, which is opened where it is not yet.
+    pub fn table(&mut self, id: SliceId) -> &mut Table {
+        if self.slices.get(self.last).is_none_or(|slice| slice.0 != id) {
+            self.last = match self.slices.binary_search_by_key(&id, |slice| slice.0) {
                 Ok(index) => index,
                 Err(index) => {
                     let table = self.new_table();
-                    self.slices.insert(index, (start, table));
+                    self.slices.insert(index, (id, table));
                     index
                 }
             };
@@ -52,9 +62,9 @@ impl SliceStore {
         self.recycled.pop().unwrap_or_else(|| Table::with_hint(self.layout.clone(), self.hint))
     }
 
-    /// Removes the slices that start before `end`, ascending by start.
-    pub fn take_until(&mut self, end: Micros) -> Vec<(Micros, Table)> {
-        let count = self.slices.partition_point(|slice| slice.0 < end);
+    /// Removes the slices that windows need which end at or before `end`, ascending.
+    pub fn take_until(&mut self, end: Micros) -> Vec<(SliceId, Table)> {
+        let count = self.slices.partition_point(|slice| slice.0.first_end <= end);
         self.last = self.last.saturating_sub(count);
         let taken: Vec<_> = self.slices.drain(..count).collect();
         if let Some((_, table)) = taken.last() {
@@ -63,7 +73,7 @@ impl SliceStore {
         taken
     }
 
-    /// Takes back a table whose groups have been read out, for a later slice.
+    /// Takes back a table whose groups are no longer needed, for a later slice.
     ///
     /// # Panics
     /// Where the table is not of this store's layout.
@@ -75,19 +85,14 @@ impl SliceStore {
         }
     }
 
-    /// Start of the earliest open slice.
-    pub fn first_start(&self) -> Option<Micros> {
-        self.slices.first().map(|slice| slice.0)
+    /// Open slices.
+    pub fn len(&self) -> usize {
+        self.slices.len()
     }
 
     /// Whether no slice is open.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
-    }
-
-    /// Open slices.
-    pub fn len(&self) -> usize {
-        self.slices.len()
     }
 
     /// Bytes of memory held by tables, recycled ones included.

@@ -199,6 +199,7 @@ fn window(
     let WindowParts { accumulators, arguments, columns, fields } = parts;
     let aggregate = WindowAggregate {
         window,
+        bounds: window,
         keys: key_fields,
         accumulators,
         columns,

@@ -8,6 +8,7 @@ use pelton_compiler::{entry_layout, read_out};
 use pelton_data::{Block, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
+use pelton_state::window::ClosedWindow;
 
 use crate::choices::{Choices, Noise};
 use crate::model::{Row, table_rows};
@@ -86,7 +87,8 @@ impl Run {
         }
         let [mut merged, other] = tables;
         merged.merge(other);
-        let batches = read_out(window, BOUNDS.0, BOUNDS.1, &merged, self.rows_max)?;
+        let closed = ClosedWindow { start: BOUNDS.0, end: BOUNDS.1, table: &merged, entries: merged.entry_offsets() };
+        let batches = read_out(window, &closed, self.rows_max)?;
         assert!(batches.iter().all(|batch| (1..=self.rows_max).contains(&batch.num_rows())));
         Ok(batches)
     }

@@ -61,6 +61,13 @@ fn note_program(program: &Program, notes: &mut BTreeSet<String>) {
                 .to_string(),
         );
     }
+    if program
+        .windows
+        .iter()
+        .any(|window| matches!(window.bounds, Window::Hopping { size, slide, .. } if size % slide != 0))
+    {
+        notes.insert("Flink wants the size of HOP to be a multiple of its slide".to_string());
+    }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
         notes.insert(format!(

@@ -80,7 +80,8 @@ impl Lowering<'_> {
         aggregates: Vec<Vec<Expr>>,
         fields: Vec<FieldRef>,
     ) -> Result<Relation> {
-        let (window, groups) = self.window_of(&input, groups)?;
+        let (bounds, groups) = self.window_of(&input, groups)?;
+        let window = self.window_of_rows(&input, bounds)?;
         let keys: Vec<usize> = (0..groups[0].len()).filter(|g| matches!(groups[0][*g], Group::Key(_))).collect();
         let may_be_empty = window == Window::Global && keys.is_empty();
         let mut collector = Collector::new(input.branches, may_be_empty);
@@ -124,6 +125,7 @@ impl Lowering<'_> {
         let index = self.draft.windows.len();
         self.draft.windows.push(WindowAggregate {
             window,
+            bounds,
             keys: key_fields.collect(),
             accumulators: collector.accumulators.clone(),
             columns,
@@ -146,7 +148,7 @@ impl Lowering<'_> {
             });
             let keys = keys.collect::<Result<_>>()?;
             let arguments = collector.arguments.iter().map(|arguments| arguments[number].clone()).collect();
-            let time = branch.tumble.map(|tumble| tumble.time);
+            let time = branch.cut.map(|cut| cut.time);
             let target = TargetDraft::Window { window, keys, arguments, time };
             let Branch { input, scope, steps, .. } = branch;
             self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
@@ -186,11 +188,25 @@ impl Lowering<'_> {
         let window = self.one_window(input, &windows)?;
         self.align(input, &mut classified)?;
         if window != Window::Global {
-            for branch in input.branches.iter().filter(|branch| branch.tumble.is_none()) {
+            for branch in input.branches.iter().filter(|branch| branch.cut.is_none()) {
                 self.ensure_time_column(branch.input);
             }
         }
         Ok((window, classified))
+    }
+
+    /// The windows that rows fall into which are grouped by the bounds of `bounds`: these, or those of their results.
+    fn window_of_rows(&self, input: &Relation, bounds: Window) -> Result<Window> {
+        let results = input.branches.iter().filter(|branch| branch.cut.is_none()).count();
+        if results == input.branches.len() {
+            return Ok(bounds.of_results());
+        }
+        if results > 0 && bounds.of_results() != bounds {
+            let message = "a part of a UNION ALL has results of the windows that another is cut into";
+            let hint = "aggregate all parts first, or none";
+            return Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)));
+        }
+        Ok(bounds)
     }
 
     fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
@@ -201,10 +217,10 @@ impl Lowering<'_> {
     /// The window, and which of its bounds, that a grouping expression is.
     fn bound(&self, branch: &Branch, expression: &Expr) -> Option<(Window, usize)> {
         let Expr::Column(name) = expression else { return None };
-        if let Some(tumble) = &branch.tumble {
+        if let Some(cut) = &branch.cut {
             let is_bound = name.relation.as_ref().is_some_and(|relation| relation.table() == WINDOW);
             let bound = WINDOW_COLUMNS.iter().position(|column| *column == name.name).filter(|_| is_bound)?;
-            return Some((Window::Tumbling { size: tumble.size, offset: tumble.offset }, bound));
+            return Some((cut.window, bound));
         }
         match self.draft.window_column(branch.input, expression)? {
             (Window::Global, _) => None,
@@ -219,7 +235,7 @@ impl Lowering<'_> {
         let first = windows[0];
         if windows.iter().any(|window| *window != first) {
             let message = "the parts of a UNION ALL are cut into different windows";
-            let hint = "give all parts the same TUMBLE, or cut windows after the UNION ALL";
+            let hint = "give all parts the same windows, or cut windows after the UNION ALL";
             return Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)));
         }
         if let Some(window) = first {

@@ -20,12 +20,12 @@ use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
 use super::landmarks::Landmarks;
 use super::sink::Destination;
-use super::window::{TumbleNode, check_lengths, time_column};
+use super::window::{WindowNode, check_length, check_offset, time_column};
 use super::{Planned, finish, lower_plan, optimize};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
 use crate::parse::Named;
-use crate::pipeline::OutputTarget;
+use crate::pipeline::{OutputTarget, Window};
 
 /// Rows of a query that is being put together.
 #[derive(Debug, Clone)]
@@ -141,10 +141,11 @@ impl RelationBuilder {
     /// [`PlanError`] where the rows have no such time attribute, or the window no such length.
     pub fn window(self, window: &TimeWindow) -> Result<RelationBuilder, PlanError> {
         let (size, offset) = (micros(window.size), micros(window.offset));
-        check_lengths(size, offset, None, None)?;
+        check_length("size", size, None)?;
+        check_offset(offset, size, None)?;
         let input = step(&[], || self.selected())?;
         let time = time_column(&input, &window.time, None)?;
-        let plan = step(&[], || Ok(TumbleNode::new(input, time, size, offset)?.into_plan()))?;
+        let plan = step(&[], || Ok(WindowNode::new(input, time, Window::Tumbling { size, offset })?.into_plan()))?;
         let added = plan.schema().fields().len() - super::window::WINDOW_COLUMNS.len();
         let bounds = [added, added + 1].map(|index| Column::from(plan.schema().qualified_field(index)));
         Ok(RelationBuilder { plan, aggregated: None, bounds: Some(bounds) })

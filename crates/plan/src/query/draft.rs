@@ -10,12 +10,12 @@ use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, Result, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
-use pelton_data::Micros;
 use pelton_data::arrangement::Arrangement;
 use pelton_data::column::logical_type;
 
 use super::source::SourceDraft;
 use super::window::{WINDOW_COLUMNS, window_fields};
+use crate::error::Place;
 use crate::pipeline::{OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::types::SqlType;
 
@@ -64,14 +64,15 @@ pub(super) struct Branch {
     pub steps: Vec<StepDraft>,
     /// The relation's columns, in terms of the scope.
     pub columns: Vec<Expr>,
-    pub tumble: Option<Tumble>,
+    pub cut: Option<Cut>,
 }
 
 /// The windows that a branch's rows fall into.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Tumble {
-    pub size: Micros,
-    pub offset: Micros,
+pub(super) struct Cut {
+    pub window: Window,
+    /// Where the window function stands.
+    pub place: Option<Place>,
     /// The time attribute, a column of the branch's input.
     pub time: Expr,
 }
@@ -141,7 +142,7 @@ impl Draft {
         }
     }
 
-    /// The window of which the stream `input` has the rows, and which of its columns an expression is.
+    /// The windows of which the stream `input` has the rows, and which of its columns an expression is.
     pub fn window_column(&self, input: StreamRef, expression: &Expr) -> Option<(Window, &WindowColumn)> {
         let StreamRef::Window(window) = input else { return None };
         let window = &self.windows[window];
@@ -150,7 +151,7 @@ impl Draft {
             return None;
         }
         let index = window.schema.index_of(&column.name).ok()?;
-        Some((window.window, &window.columns[index]))
+        Some((window.bounds, &window.columns[index]))
     }
 }
 
@@ -171,7 +172,7 @@ impl Branch {
         let columns = fields.iter().map(|field| sql_level(column(INPUT, field.name()), field)).collect();
         let qualified = fields.into_iter().map(|field| (Some(TableReference::bare(INPUT)), field));
         let scope = DFSchema::new_with_metadata(qualified.collect(), Default::default())?;
-        Ok(Branch { input, scope: Arc::new(scope), steps: Vec::new(), columns, tumble: None })
+        Ok(Branch { input, scope: Arc::new(scope), steps: Vec::new(), columns, cut: None })
     }
 
     /// An expression over the relation, whose columns `schema` describes, in terms of this branch's scope.
@@ -188,11 +189,11 @@ impl Branch {
     }
 
     /// Cuts the rows into windows, which adds columns to the relation.
-    pub fn cut(&mut self, tumble: Tumble) -> Result<()> {
-        let fields = window_fields(&tumble.time.get_type(&self.scope)?);
+    pub fn cut(&mut self, cut: Cut) -> Result<()> {
+        let fields = window_fields(&cut.time.get_type(&self.scope)?);
         self.extend_scope(WINDOW, fields)?;
         self.columns.extend(WINDOW_COLUMNS.map(|name| column(WINDOW, name)));
-        self.tumble = Some(tumble);
+        self.cut = Some(cut);
         Ok(())
     }
 }

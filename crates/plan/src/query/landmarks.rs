@@ -310,7 +310,7 @@ fn check_join(operator: &JoinOperator, place: Option<Place>) -> Result<(), PlanE
 fn check_table_function(call: &Call<'_>, place: Option<Place>) -> Result<(), PlanError> {
     let name = call.name.to_string().to_uppercase();
     match name.as_str() {
-        "HOP" | "CUMULATE" | "SESSION" => {
+        "SESSION" => {
             refuse(place, &format!("the window function {name}"), "use TUMBLE(TABLE t, DESCRIPTOR(time_column), size)")
         }
         _ => Ok(()),
@@ -411,7 +411,7 @@ impl Walk<'_, '_> {
         }
         match name.as_str() {
             // Arguments of table functions are expressions as well.
-            "descriptor" | "tumble" => Ok(()),
+            "descriptor" | "tumble" | "hop" | "cumulate" => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),

@@ -14,12 +14,13 @@ use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast, cast, lit};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use pelton_data::Micros;
+use pelton_data::window::Window;
 
 use super::context::{CONFIGURATION, TableScanSource, external};
-use super::draft::{Branch, Draft, Relation, StepDraft, Tumble, WINDOW};
+use super::draft::{Branch, Cut, Draft, Relation, StepDraft, WINDOW};
 use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
-use super::window::{TumbleNode, WINDOW_COLUMNS};
+use super::window::{WINDOW_COLUMNS, WindowNode};
 use crate::error::PlanError;
 use crate::functions::timestamp_to_string;
 
@@ -60,8 +61,8 @@ impl Lowering<'_> {
             LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(input),
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Extension(_) => {
-                let node = TumbleNode::of(plan).expect("windows are the only extension");
-                self.tumble(node)
+                let node = WindowNode::of(plan).expect("windows are the only extension");
+                self.cut(node)
             }
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::EmptyRelation(empty) => self.one_row(empty.produce_one_row),
@@ -96,17 +97,17 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn tumble(&mut self, node: &TumbleNode) -> Result<Relation> {
+    fn cut(&mut self, node: &WindowNode) -> Result<Relation> {
         let mut relation = self.relation(&node.input)?;
         let index = node.input.schema().index_of_column(&node.time)?;
         for branch in &mut relation.branches {
-            if branch.tumble.is_some() {
+            if branch.cut.is_some() {
                 let construct = "a window function over the rows of another, without an aggregation between them,";
                 let hint = "aggregate the inner windows first: GROUP BY window_start, window_end";
                 return Err(external(PlanError::unsupported(self.landmarks.window, construct, hint)));
             }
             let time = branch.columns[index].clone();
-            branch.cut(Tumble { size: node.size, offset: node.offset, time })?;
+            branch.cut(Cut { window: node.window, place: self.landmarks.window, time })?;
         }
         Ok(relation)
     }
@@ -143,7 +144,7 @@ fn flink_casts(expression: Expr, scope: &DFSchema) -> Result<Expr> {
 
 /// Replaces columns of a window function by what they are computed from, for expressions other than keys.
 pub(super) fn materialize(expression: Expr, branch: &Branch) -> Result<Expr> {
-    let Some(tumble) = &branch.tumble else { return Ok(expression) };
+    let Some(cut) = &branch.cut else { return Ok(expression) };
     let replaced = expression.transform_up(|node| {
         let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };
         if column.relation.as_ref().is_none_or(|relation| relation.table() != WINDOW) {
@@ -151,26 +152,31 @@ pub(super) fn materialize(expression: Expr, branch: &Branch) -> Result<Expr> {
         }
         let bound = WINDOW_COLUMNS.iter().position(|name| *name == column.name).expect("a window column");
         let field = branch.scope.qualified_field_from_column(column)?.1;
-        Ok(Transformed::yes(window_bound(tumble, bound, field.data_type())))
+        Ok(Transformed::yes(window_bound(cut, bound, field.data_type())?))
     })?;
     Ok(replaced.data)
 }
 
 /// Start, end or last millisecond of a row's window, as arithmetic on the ticks of its time.
-fn window_bound(tumble: &Tumble, bound: usize, data_type: &DataType) -> Expr {
+fn window_bound(cut: &Cut, bound: usize, data_type: &DataType) -> Result<Expr> {
+    let Window::Tumbling { size, offset } = cut.window else {
+        let construct = format!("{} of a row that is in several windows", WINDOW_COLUMNS[bound]);
+        let hint = "GROUP BY window_start, window_end, or use TUMBLE";
+        return Err(external(PlanError::unsupported(cut.place, construct, hint)));
+    };
     let cast = |expression: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(expression), to));
     let number = |micros: Micros| Expr::Literal(ScalarValue::Int64(Some(micros)), None);
-    let micros = cast(cast(tumble.time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64);
-    let size = || number(tumble.size);
+    let micros = cast(cast(cut.time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64);
+    let size_literal = || number(size);
     // The remainder of a negative number is negative: add the size and take it again.
-    let since_offset = if tumble.offset == 0 { micros.clone() } else { micros.clone() - number(tumble.offset) };
-    let start = micros - ((since_offset % size()) + size()) % size();
+    let since_offset = if offset == 0 { micros.clone() } else { micros.clone() - number(offset) };
+    let start = micros - ((since_offset % size_literal()) + size_literal()) % size_literal();
     let instant = match bound {
         0 => start,
-        1 => start + size(),
-        _ => start + number(tumble.size - 1_000),
+        1 => start + size_literal(),
+        _ => start + number(size - 1_000),
     };
-    cast(cast(instant, DataType::Timestamp(TimeUnit::Microsecond, None)), data_type.clone())
+    Ok(cast(cast(instant, DataType::Timestamp(TimeUnit::Microsecond, None)), data_type.clone()))
 }
 
 impl Lowering<'_> {

@@ -4,7 +4,7 @@ use datafusion_common::DFSchema;
 use datafusion_expr::{Expr, JoinType, LogicalPlan};
 
 use super::context::TableScanSource;
-use super::window::TumbleNode;
+use super::window::WindowNode;
 
 /// Where a time attribute comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAtt
         }
         // The input's time attribute is an ordinary column behind a window: only window_time has a watermark then.
         plan => {
-            let window_time = TumbleNode::of(plan)?.input.schema().fields().len() + 2;
+            let window_time = WindowNode::of(plan)?.input.schema().fields().len() + 2;
             (index == window_time).then_some(TimeAttribute::Window)
         }
     }

@@ -1,4 +1,4 @@
-//! Window table functions: `TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])`.
+//! Window table functions: `TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])`, and `HOP` and `CUMULATE` likewise.
 //!
 //! In the logical plan a window function is a node of its own that adds `window_start`, `window_end` and `window_time` to
 //! its input's columns. DataFusion's rules push predicates through it and leave the rest of it alone.
@@ -14,6 +14,7 @@ use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlanner
 use datafusion_expr::{Expr, LogicalPlan};
 use pelton_data::Micros;
 use pelton_data::time::micros_per_tick;
+use pelton_data::window::Window;
 use sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Spanned, TableAlias, TableFactor,
 };
@@ -26,25 +27,21 @@ use crate::parse::{TABLE_ARGUMENT_PREFIX, interval_micros};
 /// Names of the columns that a window function adds, in their order.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
 
-const TUMBLE_HINT: &str = "write TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND [, offset])";
-
-/// `TUMBLE` in a logical plan.
+/// A window function in a logical plan.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TumbleNode {
+pub(crate) struct WindowNode {
     /// What is cut into windows.
     pub input: LogicalPlan,
     /// The time attribute of the input.
     pub time: Column,
-    /// Length of the windows.
-    pub size: Micros,
-    /// Where window 0 begins.
-    pub offset: Micros,
+    /// Which windows.
+    pub window: Window,
     schema: DFSchemaRef,
 }
 
-impl TumbleNode {
+impl WindowNode {
     /// Windows over `input`, whose column `time` is a timestamp.
-    pub fn new(input: LogicalPlan, time: Column, size: Micros, offset: Micros) -> Result<TumbleNode> {
+    pub fn new(input: LogicalPlan, time: Column, window: Window) -> Result<WindowNode> {
         let time_field = input.schema().qualified_field_from_column(&time)?.1.clone();
         let mut fields: Vec<_> =
             input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), field.clone())).collect();
@@ -59,7 +56,7 @@ impl TumbleNode {
             fields.push((None, Arc::new(added.as_ref().clone().with_name(name))));
         }
         let schema = DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?;
-        Ok(TumbleNode { input, time, size, offset, schema: Arc::new(schema) })
+        Ok(WindowNode { input, time, window, schema: Arc::new(schema) })
     }
 
     /// The plan that consists of this node.
@@ -68,7 +65,7 @@ impl TumbleNode {
     }
 
     /// The node that a plan consists of.
-    pub fn of(plan: &LogicalPlan) -> Option<&TumbleNode> {
+    pub fn of(plan: &LogicalPlan) -> Option<&WindowNode> {
         match plan {
             LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
             _ => None,
@@ -91,15 +88,20 @@ pub(crate) fn window_fields(time_type: &DataType) -> [FieldRef; 3] {
     ]
 }
 
-impl PartialOrd for TumbleNode {
+impl PartialOrd for WindowNode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         (self == other).then_some(Ordering::Equal)
     }
 }
 
-impl UserDefinedLogicalNodeCore for TumbleNode {
+impl UserDefinedLogicalNodeCore for WindowNode {
     fn name(&self) -> &str {
-        "Tumble"
+        match self.window {
+            Window::Tumbling { .. } => "Tumble",
+            Window::Hopping { .. } => "Hop",
+            Window::Cumulative { .. } => "Cumulate",
+            Window::Global => unreachable!("no window function has one window only"),
+        }
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
@@ -120,8 +122,21 @@ impl UserDefinedLogicalNodeCore for TumbleNode {
     }
 
     fn fmt_for_explain(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "Tumble: time={}, size={}", self.time.name, Length(self.size))?;
-        if self.offset == 0 { Ok(()) } else { write!(f, ", offset={}", Length(self.offset)) }
+        write!(f, "{}: time={}", self.name(), self.time.name)?;
+        let (size, offset) = match self.window {
+            Window::Tumbling { size, offset } => (size, offset),
+            Window::Hopping { size, slide, offset } => {
+                write!(f, ", slide={}", Length(slide))?;
+                (size, offset)
+            }
+            Window::Cumulative { size, step, offset } => {
+                write!(f, ", step={}", Length(step))?;
+                (size, offset)
+            }
+            Window::Global => unreachable!("no window function has one window only"),
+        };
+        write!(f, ", size={}", Length(size))?;
+        if offset == 0 { Ok(()) } else { write!(f, ", offset={}", Length(offset)) }
     }
 
     fn with_exprs_and_inputs(&self, expressions: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
@@ -129,7 +144,7 @@ impl UserDefinedLogicalNodeCore for TumbleNode {
             Some(Expr::Column(time)) => time,
             other => unreachable!("the time attribute of a window stays a column, but became {other:?}"),
         };
-        TumbleNode::new(inputs.remove(0), time, self.size, self.offset)
+        WindowNode::new(inputs.remove(0), time, self.window)
     }
 }
 
@@ -151,7 +166,7 @@ impl std::fmt::Display for Length {
     }
 }
 
-/// Plans `TUMBLE` in FROM, with or without `TABLE(…)` around it.
+/// Plans window functions in FROM, with or without `TABLE(…)` around them.
 #[derive(Debug)]
 pub(super) struct WindowFunctionPlanner;
 
@@ -176,13 +191,119 @@ pub(super) struct Call<'a> {
     alias: Option<&'a TableAlias>,
 }
 
-/// The arguments of `TUMBLE`, in the order of their positions.
+/// The functions there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WindowFunction {
+    Tumble,
+    Hop,
+    Cumulate,
+}
+
+/// The arguments of a window function, by name.
 #[derive(Default)]
-struct TumbleArguments<'a> {
-    data: Option<&'a ast::Expr>,
-    time: Option<&'a ast::Expr>,
-    size: Option<&'a ast::Expr>,
-    offset: Option<&'a ast::Expr>,
+struct Arguments<'a>(Vec<(&'static str, &'a ast::Expr)>);
+
+impl<'a> Arguments<'a> {
+    fn get(&self, name: &str) -> Option<&'a ast::Expr> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+impl WindowFunction {
+    fn of(name: &ObjectName) -> Option<WindowFunction> {
+        let all = [WindowFunction::Tumble, WindowFunction::Hop, WindowFunction::Cumulate];
+        let name = name.to_string();
+        all.into_iter().find(|function| function.name().eq_ignore_ascii_case(&name))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            WindowFunction::Tumble => "TUMBLE",
+            WindowFunction::Hop => "HOP",
+            WindowFunction::Cumulate => "CUMULATE",
+        }
+    }
+
+    /// Names of the arguments, in the order of their positions.
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            WindowFunction::Tumble => &["DATA", "TIMECOL", "SIZE", "OFFSET"],
+            WindowFunction::Hop => &["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"],
+            WindowFunction::Cumulate => &["DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"],
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            WindowFunction::Tumble => "write TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND [, offset])",
+            WindowFunction::Hop => {
+                "write HOP(TABLE t, DESCRIPTOR(time_column), slide, size [, offset]), \
+                 with slide and size as INTERVAL '10' SECOND"
+            }
+            WindowFunction::Cumulate => {
+                "write CUMULATE(TABLE t, DESCRIPTOR(time_column), step, size [, offset]), \
+                 with step and size as INTERVAL '10' SECOND"
+            }
+        }
+    }
+
+    /// The windows that the arguments ask for. Windows that do not overlap tumble.
+    fn window(self, lengths: &Lengths<'_>) -> Result<Window, PlanError> {
+        let size = lengths.positive("SIZE", "size")?;
+        let offset = lengths.offset(size)?;
+        let tumbling = Window::Tumbling { size, offset };
+        Ok(match self {
+            WindowFunction::Tumble => tumbling,
+            WindowFunction::Hop => match lengths.positive("SLIDE", "slide")? {
+                slide if slide == size => tumbling,
+                slide => Window::Hopping { size, slide, offset },
+            },
+            WindowFunction::Cumulate => {
+                let step = lengths.positive("STEP", "step")?;
+                if size % step != 0 {
+                    let place = lengths.place("SIZE");
+                    let message = format!(
+                        "the size of a cumulative window must be a multiple of its step {}, not {}",
+                        Length(step),
+                        Length(size)
+                    );
+                    return Err(PlanError::invalid(place, message));
+                }
+                if step == size { tumbling } else { Window::Cumulative { size, step, offset } }
+            }
+        })
+    }
+}
+
+/// The arguments that are lengths of time.
+struct Lengths<'a> {
+    function: WindowFunction,
+    arguments: &'a Arguments<'a>,
+    call: Option<Place>,
+}
+
+impl Lengths<'_> {
+    fn place(&self, parameter: &str) -> Option<Place> {
+        self.arguments.get(parameter).and_then(|literal| Place::of(literal.span()))
+    }
+
+    /// A length that must be there; `what` is its name in messages.
+    fn positive(&self, parameter: &str, what: &str) -> Result<Micros, PlanError> {
+        let Some(literal) = self.arguments.get(parameter) else {
+            let message = format!("{} lacks its {what}", self.function.name());
+            return Err(PlanError::invalid(self.call, message).with_hint(self.function.hint()));
+        };
+        let length = interval_micros(literal, &format!("the {what} of a window"))?;
+        check_length(what, length, self.place(parameter))?;
+        Ok(length)
+    }
+
+    fn offset(&self, size: Micros) -> Result<Micros, PlanError> {
+        let Some(literal) = self.arguments.get("OFFSET") else { return Ok(0) };
+        let offset = interval_micros(literal, "the offset of a window")?;
+        check_offset(offset, size, self.place("OFFSET"))?;
+        Ok(offset)
+    }
 }
 
 impl<'a> Call<'a> {
@@ -211,31 +332,28 @@ impl<'a> Call<'a> {
     }
 
     fn plan(&self, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-        if !self.name.to_string().eq_ignore_ascii_case("tumble") {
+        let Some(function) = WindowFunction::of(self.name) else {
             let message = format!("there is no table function {}", self.name);
-            return Err(external(PlanError::invalid(self.place(), message).with_hint("there is TUMBLE")));
-        }
-        let arguments = self.tumble_arguments().map_err(external)?;
+            let error = PlanError::invalid(self.place(), message);
+            return Err(external(error.with_hint("there are TUMBLE, HOP and CUMULATE")));
+        };
+        let arguments = self.named_arguments(function).map_err(external)?;
         let missing = |what: &str| {
-            external(PlanError::invalid(self.place(), format!("TUMBLE lacks {what}")).with_hint(TUMBLE_HINT))
+            let message = format!("{} lacks {what}", function.name());
+            external(PlanError::invalid(self.place(), message).with_hint(function.hint()))
         };
-        let data = arguments.data.ok_or_else(|| missing("its table"))?;
-        let descriptor = arguments.time.ok_or_else(|| missing("DESCRIPTOR(time_column)"))?;
-        let size_literal = arguments.size.ok_or_else(|| missing("its size"))?;
-        let input = context.plan(table_argument(data).map_err(external)?)?;
-        let time = descriptor_column(descriptor, &input).map_err(external)?;
-        let size = interval_micros(size_literal, "the size of a window").map_err(external)?;
-        let offset = match arguments.offset {
-            Some(literal) => interval_micros(literal, "the offset of a window").map_err(external)?,
-            None => 0,
-        };
-        let offset_place = arguments.offset.and_then(|literal| Place::of(literal.span()));
-        check_lengths(size, offset, Place::of(size_literal.span()), offset_place).map_err(external)?;
-        Ok(TumbleNode::new(input, time, size, offset)?.into_plan())
+        let data = arguments.get("DATA").ok_or_else(|| missing("its table"))?;
+        let descriptor = arguments.get("TIMECOL").ok_or_else(|| missing("DESCRIPTOR(time_column)"))?;
+        let lengths = Lengths { function, arguments: &arguments, call: self.place() };
+        let input = context.plan(table_argument(function, data).map_err(external)?)?;
+        let time = descriptor_column(function, descriptor, &input).map_err(external)?;
+        let window = function.window(&lengths).map_err(external)?;
+        Ok(WindowNode::new(input, time, window)?.into_plan())
     }
 
-    fn tumble_arguments(&self) -> Result<TumbleArguments<'a>, PlanError> {
-        let mut read = TumbleArguments::default();
+    fn named_arguments(&self, function: WindowFunction) -> Result<Arguments<'a>, PlanError> {
+        let (called, parameters) = (function.name(), function.parameters());
+        let mut read = Arguments::default();
         for (position, argument) in self.arguments.iter().enumerate() {
             let (name, value) = match argument {
                 FunctionArg::Unnamed(value) => (None, value),
@@ -243,56 +361,54 @@ impl<'a> Call<'a> {
                 FunctionArg::ExprNamed { name, arg, .. } => (Some(name.to_string().to_uppercase()), arg),
             };
             let place = Place::of(argument.span());
+            let invalid = |message: String| PlanError::invalid(place, message).with_hint(function.hint());
             let FunctionArgExpr::Expr(value) = value else {
-                return Err(PlanError::invalid(place, "'*' is no argument of TUMBLE").with_hint(TUMBLE_HINT));
+                return Err(invalid(format!("'*' is no argument of {called}")));
             };
-            let slot = match (name.as_deref(), position) {
-                (Some("DATA"), _) | (None, 0) => &mut read.data,
-                (Some("TIMECOL"), _) | (None, 1) => &mut read.time,
-                (Some("SIZE"), _) | (None, 2) => &mut read.size,
-                (Some("OFFSET"), _) | (None, 3) => &mut read.offset,
-                (Some(other), _) => {
-                    let message = format!("TUMBLE has no argument {other}");
-                    let hint = "its arguments are DATA, TIMECOL, SIZE and OFFSET";
-                    return Err(PlanError::invalid(place, message).with_hint(hint));
-                }
-                (None, _) => {
-                    let message = "TUMBLE takes at most four arguments";
-                    return Err(PlanError::invalid(place, message).with_hint(TUMBLE_HINT));
-                }
+            let parameter = match &name {
+                Some(name) => parameters.iter().find(|known| *known == name).ok_or_else(|| {
+                    let (last, first) = parameters.split_last().expect("every function has parameters");
+                    let hint = format!("its arguments are {} and {last}", first.join(", "));
+                    PlanError::invalid(place, format!("{called} has no argument {name}")).with_hint(hint)
+                })?,
+                None => parameters.get(position).ok_or_else(|| {
+                    let most = if parameters.len() == 4 { "four" } else { "five" };
+                    invalid(format!("{called} takes at most {most} arguments"))
+                })?,
             };
-            if slot.replace(value).is_some() {
-                return Err(PlanError::invalid(place, "an argument of TUMBLE is given twice").with_hint(TUMBLE_HINT));
+            if read.get(parameter).is_some() {
+                return Err(invalid(format!("an argument of {called} is given twice")));
             }
+            read.0.push((parameter, value));
         }
         Ok(read)
     }
 }
 
-/// Refuses windows that are empty, or cut finer than their bounds can say.
-pub(super) fn check_lengths(
-    size: Micros,
-    offset: Micros,
-    size_place: Option<Place>,
-    offset_place: Option<Place>,
-) -> Result<(), PlanError> {
-    let whole = |length: Micros| length % 1_000 == 0;
-    if size <= 0 || !whole(size) {
-        let message = format!("the size of a window must be a positive number of milliseconds, not {}", Length(size));
-        return Err(PlanError::invalid(size_place, message));
+/// A length of windows, called `what` in messages, which must be neither empty nor finer than bounds can say.
+pub(super) fn check_length(what: &str, length: Micros, place: Option<Place>) -> Result<(), PlanError> {
+    if length <= 0 || length % 1_000 != 0 {
+        let message =
+            format!("the {what} of a window must be a positive number of milliseconds, not {}", Length(length));
+        return Err(PlanError::invalid(place, message));
     }
-    if offset.abs() >= size || !whole(offset) {
+    Ok(())
+}
+
+/// The offset of windows of `size`.
+pub(super) fn check_offset(offset: Micros, size: Micros, place: Option<Place>) -> Result<(), PlanError> {
+    if offset.abs() >= size || offset % 1_000 != 0 {
         let message = format!(
             "the offset of a window must be whole milliseconds and shorter than its size {}, not {}",
             Length(size),
             Length(offset)
         );
-        return Err(PlanError::invalid(offset_place, message));
+        return Err(PlanError::invalid(place, message));
     }
     Ok(())
 }
 
-fn table_argument(argument: &ast::Expr) -> Result<TableFactor, PlanError> {
+fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<TableFactor, PlanError> {
     let name = match argument {
         ast::Expr::Prefixed { prefix, value } if prefix.value == TABLE_ARGUMENT_PREFIX => match value.as_ref() {
             ast::Expr::Identifier(name) => vec![name.clone()],
@@ -305,7 +421,7 @@ fn table_argument(argument: &ast::Expr) -> Result<TableFactor, PlanError> {
         _ => Vec::new(),
     };
     if name.is_empty() {
-        let message = "the first argument of TUMBLE must be a table";
+        let message = format!("the first argument of {} must be a table", function.name());
         let hint = format!("write TABLE {argument}");
         return Err(PlanError::invalid(Place::of(argument.span()), message).with_hint(hint));
     }
@@ -324,22 +440,24 @@ fn table_argument(argument: &ast::Expr) -> Result<TableFactor, PlanError> {
 }
 
 /// The column that `DESCRIPTOR(column)` names, which must be a time attribute of `input`.
-fn descriptor_column(descriptor: &ast::Expr, input: &LogicalPlan) -> Result<Column, PlanError> {
+fn descriptor_column(
+    function: WindowFunction,
+    descriptor: &ast::Expr,
+    input: &LogicalPlan,
+) -> Result<Column, PlanError> {
     let place = Place::of(descriptor.span());
     let name = match descriptor {
-        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("descriptor") => {
-            match &function.args {
-                FunctionArguments::List(list) => match list.args.as_slice() {
-                    [FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Identifier(name)))] => Some(name),
-                    _ => None,
-                },
-                FunctionArguments::None | FunctionArguments::Subquery(_) => None,
-            }
-        }
+        ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("descriptor") => match &call.args {
+            FunctionArguments::List(list) => match list.args.as_slice() {
+                [FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Identifier(name)))] => Some(name),
+                _ => None,
+            },
+            FunctionArguments::None | FunctionArguments::Subquery(_) => None,
+        },
         _ => None,
     };
     let Some(name) = name else {
-        let message = "the second argument of TUMBLE must name a time attribute";
+        let message = format!("the second argument of {} must name a time attribute", function.name());
         return Err(PlanError::invalid(place, message).with_hint("write DESCRIPTOR(time_column)"));
     };
     let place = Place::of(name.span).or(place);

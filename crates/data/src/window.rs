@@ -1,0 +1,283 @@
+//! Which windows there are, and the slices of time that they are made of.
+//!
+//! A slice is a stretch of time that no window's edge divides: all its rows belong to the same windows. A row goes once into its
+//! slice; a window is put together from its slices. (LightSaber, sections 2.3 and 3. Where a window's size is no multiple of its
+//! slide there are two slices a slide: "pairs" of Krishnamurthy et al., On-the-fly sharing for streamed aggregation, section 4.)
+
+use crate::Micros;
+use crate::aggregate::{Accumulate, Accumulator};
+use crate::time::slice_start;
+
+/// How rows are assigned to windows. Lengths are in microseconds and positive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Window {
+    /// `TUMBLE`: windows `[offset + k * size, offset + (k + 1) * size)`.
+    Tumbling {
+        /// Length.
+        size: Micros,
+        /// Where window 0 begins.
+        offset: Micros,
+    },
+    /// `HOP`: windows `[offset + k * slide, offset + k * slide + size)`. With a slide longer than the size there are rows in no window.
+    Hopping {
+        /// Length.
+        size: Micros,
+        /// From the start of one window to the next.
+        slide: Micros,
+        /// Where window 0 begins.
+        offset: Micros,
+    },
+    /// `CUMULATE`: windows `[offset + k * size, offset + k * size + j * step)` for `j` from 1 to `size / step`.
+    Cumulative {
+        /// Length of the longest, a multiple of `step`.
+        size: Micros,
+        /// From the end of one window to the next.
+        step: Micros,
+        /// Where window 0 begins.
+        offset: Micros,
+    },
+    /// No window: one result when a bounded input has ended.
+    Global,
+}
+
+/// A stretch of time whose rows belong to the same windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// First instant.
+    pub start: Micros,
+    /// First instant after it.
+    pub end: Micros,
+    /// The ends of the windows that cover it; `None` where none does.
+    pub covered: Option<Covered>,
+}
+
+/// Which windows cover a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Covered {
+    /// End of the first.
+    pub first_end: Micros,
+    /// End of the last: after it the slice is forgotten.
+    pub last_end: Micros,
+}
+
+impl Window {
+    /// The slice that holds `time`.
+    pub fn slice(&self, time: Micros) -> Slice {
+        let covered = |first_end, last_end| Some(Covered { first_end, last_end });
+        match *self {
+            Window::Tumbling { size, offset } => {
+                let start = slice_start(time, size, offset);
+                let end = start.saturating_add(size);
+                Slice { start, end, covered: covered(end, end) }
+            }
+            Window::Hopping { size, slide, offset } => {
+                let period = slice_start(time, slide, offset);
+                let next = period.saturating_add(slide);
+                let last_end = period.saturating_add(size);
+                // Windows end this long after a multiple of the slide.
+                let rest = size % slide;
+                let edge = period.saturating_add(rest);
+                if time < edge {
+                    Slice { start: period, end: edge, covered: covered(edge, last_end) }
+                } else {
+                    let is_covered = size >= slide;
+                    let first_end = next.saturating_add(rest);
+                    Slice { start: edge, end: next, covered: covered(first_end, last_end).filter(|_| is_covered) }
+                }
+            }
+            Window::Cumulative { size, step, offset } => {
+                let start = slice_start(time, step, offset);
+                let end = start.saturating_add(step);
+                Slice { start, end, covered: covered(end, slice_start(time, size, offset).saturating_add(size)) }
+            }
+            Window::Global => {
+                Slice { start: Micros::MIN, end: Micros::MAX, covered: covered(Micros::MAX, Micros::MAX) }
+            }
+        }
+    }
+
+    /// The end of the first window that ends after `time`.
+    pub fn next_end(&self, time: Micros) -> Micros {
+        let (distance, offset) = match *self {
+            Window::Tumbling { size, offset } => (size, offset),
+            Window::Hopping { size, slide, offset } => (slide, offset.saturating_add(size % slide)),
+            Window::Cumulative { step, offset, .. } => (step, offset),
+            Window::Global => return Micros::MAX,
+        };
+        slice_start(time, distance, offset).saturating_add(distance)
+    }
+
+    /// The start of the window that ends at `end`: there is one at most for each end.
+    pub fn start(&self, end: Micros) -> Micros {
+        match *self {
+            Window::Tumbling { size, .. } | Window::Hopping { size, .. } => end.saturating_sub(size),
+            Window::Cumulative { size, offset, .. } => slice_start(end.saturating_sub(1), size, offset),
+            Window::Global => Micros::MIN,
+        }
+    }
+
+    /// Slices of the longest window.
+    pub fn slices_max(&self) -> i64 {
+        match *self {
+            Window::Tumbling { .. } | Window::Global => 1,
+            Window::Hopping { size, slide, .. } if size % slide == 0 => size / slide,
+            Window::Hopping { size, slide, .. } => 2 * (size / slide) + 1,
+            Window::Cumulative { size, step, .. } => size / step,
+        }
+    }
+
+    /// The windows that rows fall into which are results of these windows, one for each window: a result's time is the last
+    /// millisecond of its window, so that it is found by the end. These windows end where those do, but do not overlap.
+    pub fn of_results(&self) -> Window {
+        match *self {
+            Window::Hopping { size, slide, offset } => {
+                Window::Tumbling { size: slide, offset: offset.saturating_add(size % slide) }
+            }
+            Window::Cumulative { step, offset, .. } => Window::Tumbling { size: step, offset },
+            same => same,
+        }
+    }
+}
+
+/// How a window is put together from its slices: what a generalized aggregation graph (LightSaber, section 5) is reduced to by
+/// the windows and by what the accumulators' algebra allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Combination {
+    /// Each window is one slice.
+    Single,
+    /// Each window's slices are combined anew.
+    Recompute,
+    /// A running window, which a slice is added to when it comes and subtracted from when it leaves.
+    SubtractOnEvict,
+    /// Suffixes of the older slices, and a running prefix of the younger: nothing is ever subtracted.
+    TwoStacks,
+    /// A running window that slices are added to, and that begins anew with each period.
+    Prefix,
+}
+
+/// Up to this many slices combining them anew is no more work than two stacks are: these combine four tables a slice.
+const RECOMPUTED_SLICES_MAX: i64 = 4;
+
+impl Combination {
+    /// The cheapest for these windows and accumulators. Floating-point sums are never subtracted: they would drift.
+    pub fn choose(window: &Window, accumulators: &[Accumulator]) -> Combination {
+        match window {
+            Window::Tumbling { .. } | Window::Global => Combination::Single,
+            Window::Cumulative { .. } => Combination::Prefix,
+            Window::Hopping { .. } => {
+                let is_invertible = accumulators.iter().all(|kept| kept.accumulate.is_invertible());
+                match window.slices_max() {
+                    1 => Combination::Single,
+                    2 => Combination::Recompute,
+                    _ if is_invertible => Combination::SubtractOnEvict,
+                    3..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
+                    _ => Combination::TwoStacks,
+                }
+            }
+        }
+    }
+}
+
+impl Accumulate {
+    /// Whether what was added can be taken away again, exactly.
+    pub fn is_invertible(self) -> bool {
+        match self {
+            Accumulate::Count | Accumulate::SumInteger | Accumulate::SumWide => true,
+            Accumulate::SumFloat | Accumulate::Minimum | Accumulate::Maximum => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The windows that hold `time`, by their definitions, ascending by end.
+    fn windows(window: &Window, time: Micros) -> Vec<(Micros, Micros)> {
+        let mut found = Vec::new();
+        match *window {
+            Window::Tumbling { size, offset } => {
+                let start = (time - offset).div_euclid(size) * size + offset;
+                found.push((start, start + size));
+            }
+            Window::Hopping { size, slide, offset } => {
+                let last = (time - offset).div_euclid(slide) * slide + offset;
+                let starts = (0..).map(|back| last - back * slide).take_while(|start| start + size > time);
+                found.extend(starts.map(|start| (start, start + size)));
+            }
+            Window::Cumulative { size, step, offset } => {
+                let start = (time - offset).div_euclid(size) * size + offset;
+                found.extend(
+                    (1..=size / step).map(|count| (start, start + count * step)).filter(|(_, end)| *end > time),
+                );
+            }
+            Window::Global => found.push((Micros::MIN, Micros::MAX)),
+        }
+        found.sort_by_key(|(_, end)| *end);
+        found
+    }
+
+    fn all() -> Vec<Window> {
+        let mut all = Vec::new();
+        for offset in [-7, 0, 1, 5] {
+            for (size, slide) in [(10, 3), (10, 5), (9, 9), (3, 7), (7, 1), (12, 8), (1, 1), (6, 10)] {
+                all.push(Window::Tumbling { size, offset });
+                all.push(Window::Hopping { size, slide, offset });
+                all.push(Window::Cumulative { size: size * slide, step: slide, offset });
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn slices_know_the_windows_that_cover_them() {
+        for window in all() {
+            for time in -60..60 {
+                let slice = window.slice(time);
+                let expected = windows(&window, time);
+                assert!(slice.start <= time && time < slice.end, "{window:?} {time} {slice:?}");
+                let ends = expected.first().zip(expected.last());
+                let ends = ends.map(|(first, last)| Covered { first_end: first.1, last_end: last.1 });
+                assert_eq!(slice.covered, ends, "{window:?} {time}");
+                for (start, end) in expected {
+                    assert_eq!(window.start(end), start, "{window:?} {end}");
+                    assert!(start <= slice.start && slice.end <= end, "{window:?} {time} {slice:?}");
+                    assert_eq!(window.next_end(end - 1), end, "{window:?} {end}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_has_no_more_slices_than_it_says() {
+        for window in all() {
+            for end in (-60..60).filter(|&end| window.next_end(end - 1) == end) {
+                let mut starts: Vec<Micros> = (window.start(end)..end).map(|time| window.slice(time).start).collect();
+                starts.dedup();
+                assert!(starts.len() as i64 <= window.slices_max(), "{window:?} {end} {starts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_result_is_found_by_the_end_of_its_window() {
+        for window in all() {
+            for time in -60..60 {
+                let end = window.next_end(time);
+                let again = window.of_results().slice(end - 1);
+                assert_eq!(again.covered, Some(Covered { first_end: end, last_end: end }), "{window:?} {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn time_ends_without_an_overflow() {
+        for window in all().into_iter().chain([Window::Global]) {
+            for time in [Micros::MIN, Micros::MIN + 1, Micros::MAX - 1, Micros::MAX] {
+                let slice = window.slice(time);
+                assert!(slice.start <= time && slice.end >= time);
+                assert!(window.start(window.next_end(time)) <= window.next_end(time));
+            }
+        }
+    }
+}

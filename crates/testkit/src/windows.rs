@@ -1,0 +1,197 @@
+//! What windows mean, by their definitions: each window is looked for among all rows, and each aggregate computed from the values of
+//! its rows. Nothing here knows slices, watermarks of several partitions, blocks or tables.
+
+use std::collections::BTreeMap;
+
+/// Which windows; lengths in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `TUMBLE`
+    Tumble {
+        /// Length.
+        size: i64,
+    },
+    /// `HOP`
+    Hop {
+        /// From start to start.
+        slide: i64,
+        /// Length.
+        size: i64,
+    },
+    /// `CUMULATE`
+    Cumulate {
+        /// From end to end.
+        step: i64,
+        /// Length of the longest: `steps` times `step`.
+        steps: i64,
+    },
+}
+
+/// Windows over a stream whose watermark trails the largest time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// Which.
+    pub kind: Kind,
+    /// Where window 0 begins, in milliseconds.
+    pub offset: i64,
+    /// What the watermark trails the largest time by, in milliseconds.
+    pub delay: i64,
+}
+
+/// One row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Event time in milliseconds.
+    pub time: i64,
+    /// What groups are told apart by.
+    pub key: Option<i64>,
+    /// A number.
+    pub integer: Option<i64>,
+    /// A number whose sums are exact.
+    pub float: Option<f64>,
+    /// A word.
+    pub text: Option<String>,
+}
+
+/// A window and group: end, start, key.
+pub type Group = (i64, i64, Option<i64>);
+
+impl Windows {
+    /// The windows that hold `time`, as start and end, by their definition.
+    pub fn holding(&self, time: i64) -> Vec<(i64, i64)> {
+        let since = time - self.offset;
+        let windows: Vec<(i64, i64)> = match self.kind {
+            Kind::Tumble { size } => vec![(since.div_euclid(size) * size, (since.div_euclid(size) + 1) * size)],
+            Kind::Hop { slide, size } => {
+                let candidates = (since - size).div_euclid(slide)..=since.div_euclid(slide);
+                candidates.map(|number| (number * slide, number * slide + size)).collect()
+            }
+            Kind::Cumulate { step, steps } => {
+                let start = since.div_euclid(step * steps) * step * steps;
+                (1..=steps).map(|count| (start, start + count * step)).collect()
+            }
+        };
+        let holds = windows.into_iter().filter(|(start, end)| (*start..*end).contains(&since));
+        holds.map(|(start, end)| (start + self.offset, end + self.offset)).collect()
+    }
+
+    /// The rows of each group of each window, in order, and how many rows came when all of their windows had closed.
+    pub fn groups<'r>(&self, rows: &'r [Row], is_keyed: bool) -> (BTreeMap<Group, Vec<&'r Row>>, u64) {
+        let mut groups: BTreeMap<Group, Vec<&Row>> = BTreeMap::new();
+        let (mut late, mut watermark) = (0, i64::MIN);
+        for row in rows {
+            let windows = self.holding(row.time);
+            let open = windows.iter().filter(|(_, end)| *end > watermark);
+            late += u64::from(!windows.is_empty() && open.clone().count() == 0);
+            for (start, end) in open {
+                groups.entry((*end, *start, row.key.filter(|_| is_keyed))).or_default().push(row);
+            }
+            watermark = watermark.max(row.time - self.delay);
+        }
+        (groups, late)
+    }
+
+    /// The window function in SQL.
+    pub fn sql(&self, table: &str, time: &str) -> String {
+        let interval = |millis: i64| {
+            let sign = if millis < 0 { "-" } else { "" };
+            format!("INTERVAL '{sign}{}.{:03}' SECOND", millis.abs() / 1000, millis.abs() % 1000)
+        };
+        let (name, lengths) = match self.kind {
+            Kind::Tumble { size } => ("TUMBLE", vec![size]),
+            Kind::Hop { slide, size } => ("HOP", vec![slide, size]),
+            Kind::Cumulate { step, steps } => ("CUMULATE", vec![step, step * steps]),
+        };
+        let lengths = lengths.into_iter().chain(Some(self.offset).filter(|offset| *offset != 0)).map(interval);
+        format!("TABLE({name}(TABLE {table}, DESCRIPTOR({time}), {}))", lengths.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// An aggregate function of a row's column.
+#[derive(Debug, Clone, Copy)]
+pub struct Aggregate {
+    /// In SQL.
+    pub sql: &'static str,
+    /// Its value over the rows of a group, as rows are written down.
+    pub value: fn(&[&Row]) -> String,
+}
+
+fn written<T: std::fmt::Debug>(value: Option<T>) -> String {
+    value.map_or_else(|| "NULL".to_string(), |value| format!("{value:?}"))
+}
+
+fn word(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_else(|| "NULL".to_string())
+}
+
+fn sum(rows: &[&Row]) -> Option<f64> {
+    rows.iter().filter_map(|row| row.float).reduce(|sum, value| sum + value)
+}
+
+fn mean(sum: f64, count: usize) -> Option<f64> {
+    if count == 0 { None } else { Some(sum / count as f64) }
+}
+
+/// What the engine computes over columns `i` (integer), `f` (float) and `s` (text), those that can be subtracted first.
+pub const AGGREGATES: &[Aggregate] = &[
+    Aggregate { sql: "COUNT(*)", value: |rows| rows.len().to_string() },
+    Aggregate { sql: "COUNT(i)", value: |rows| rows.iter().filter(|row| row.integer.is_some()).count().to_string() },
+    Aggregate {
+        sql: "SUM(i)",
+        value: |rows| written(rows.iter().filter_map(|row| row.integer).reduce(|sum, value| sum + value)),
+    },
+    Aggregate {
+        sql: "AVG(i)",
+        value: |rows| {
+            let values: Vec<i64> = rows.iter().filter_map(|row| row.integer).collect();
+            written(mean(values.iter().sum::<i64>() as f64, values.len()))
+        },
+    },
+    Aggregate { sql: "COUNT(s)", value: |rows| rows.iter().filter(|row| row.text.is_some()).count().to_string() },
+    Aggregate { sql: "MIN(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).min()) },
+    Aggregate { sql: "MAX(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).max()) },
+    Aggregate { sql: "SUM(f)", value: |rows| written(sum(rows)) },
+    Aggregate {
+        sql: "AVG(f)",
+        value: |rows| {
+            let count = rows.iter().filter(|row| row.float.is_some()).count();
+            written(sum(rows).and_then(|sum| mean(sum, count)))
+        },
+    },
+    Aggregate { sql: "MIN(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).min()) },
+    Aggregate { sql: "MAX(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).max()) },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(kind: Kind, offset: i64, delay: i64) -> Windows {
+        Windows { kind, offset, delay }
+    }
+
+    #[test]
+    fn windows_that_hold_a_time() {
+        assert_eq!(windows(Kind::Tumble { size: 10 }, 3, 0).holding(2), [(-7, 3)]);
+        assert_eq!(windows(Kind::Hop { slide: 4, size: 10 }, 0, 0).holding(8), [(0, 10), (4, 14), (8, 18)]);
+        assert_eq!(windows(Kind::Hop { slide: 10, size: 4 }, 0, 0).holding(4), []);
+        assert_eq!(windows(Kind::Cumulate { step: 5, steps: 3 }, 0, 0).holding(-7), [(-15, -5), (-15, 0)]);
+    }
+
+    #[test]
+    fn a_row_counts_in_windows_that_are_open_when_it_comes() {
+        let row = |time| Row { time, key: Some(1), integer: Some(time), float: None, text: None };
+        let rows = [row(5), row(21), row(6), row(45), row(7)];
+        let (groups, late) = windows(Kind::Hop { slide: 10, size: 30 }, 0, 0).groups(&rows, true);
+        let counts: Vec<(i64, usize)> = groups.iter().map(|(group, rows)| (group.0, rows.len())).collect();
+        assert_eq!(counts, [(10, 1), (20, 1), (30, 3), (40, 1), (50, 2), (60, 1), (70, 1)]);
+        assert_eq!(late, 1);
+    }
+
+    #[test]
+    fn windows_in_sql() {
+        let hop = windows(Kind::Hop { slide: 4, size: 1500 }, -70, 0);
+        let sql = "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '0.004' SECOND, INTERVAL '1.500' SECOND, INTERVAL '-0.070' SECOND))";
+        assert_eq!(hop.sql("t", "ts"), sql);
+    }
+}

@@ -1,0 +1,166 @@
+//! Windows against their definitions: any stream, windows and aggregates; interpreted and compiled, on one worker and two, in blocks of any
+//! size.
+//!
+//! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray,
+};
+use arrow::datatypes::{Int64Type, TimestampMillisecondType};
+use pelton_testkit::rows::row_lines;
+use pelton_testkit::script::engine::session;
+use pelton_testkit::script::run::Configuration;
+use pelton_testkit::windows::{AGGREGATES, Aggregate, Group, Kind, Row, Windows};
+use proptest::prelude::*;
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PELTON_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
+    ProptestConfig { cases, max_shrink_iters: 500, ..ProptestConfig::with_source_file("windows") }
+}
+
+/// A stream and what is asked of it.
+#[derive(Debug, Clone)]
+struct Case {
+    rows: Vec<Row>,
+    windows: Windows,
+    is_keyed: bool,
+    aggregates: Vec<Aggregate>,
+    configuration: Configuration,
+    /// Rows pushed at a time.
+    batch_rows: usize,
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        (1i64..40).prop_map(|size| Kind::Tumble { size }),
+        (1i64..12, 1i64..60).prop_map(|(slide, size)| Kind::Hop { slide, size }),
+        (1i64..8, 2i64..20).prop_map(|(slide, count)| Kind::Hop { slide, size: slide * count }),
+        (1i64..12, 1i64..9).prop_map(|(step, steps)| Kind::Cumulate { step, steps }),
+    ]
+}
+
+/// A time is the one before plus a step, less some disorder; gaps now and then.
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let step = prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40, 1 => 300i64..500];
+    let disorder = prop_oneof![4 => Just(0), 2 => 0i64..10, 1 => 0i64..80];
+    let key = prop::option::weighted(0.9, prop_oneof![4 => 0i64..3, 1 => any::<i64>()]);
+    let integer = prop::option::weighted(0.8, prop_oneof![Just(0), -9i64..9, -1_000_000_000i64..1_000_000_000]);
+    let float = prop::option::weighted(0.8, -1_000_000i32..1_000_000);
+    let text = prop::option::weighted(0.8, "[a-c]{1,3}|a long string of more than [1-3]0 bytes");
+    let row = (step, disorder, key, integer, float, text);
+    (-400i64..400, prop::collection::vec(row, 0..150)).prop_map(|(start, rows)| {
+        let mut now = start;
+        let row = |(step, disorder, key, integer, float, text): (i64, i64, _, _, Option<i32>, _)| {
+            now += step;
+            let float = float.map(|float| f64::from(float) / 4.0);
+            Row { time: now - disorder, key, integer, float, text }
+        };
+        rows.into_iter().map(row).collect()
+    })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let windows = (kinds(), -30i64..30, 0i64..40).prop_map(|(kind, offset, delay)| {
+        let size = match kind {
+            Kind::Tumble { size } | Kind::Hop { size, .. } => size,
+            Kind::Cumulate { step, steps } => step * steps,
+        };
+        Windows { kind, offset: offset % size, delay }
+    });
+    // Half of the time only what can be subtracted.
+    let aggregates =
+        prop_oneof![prop::sample::subsequence(&AGGREGATES[..5], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=4),];
+    let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
+    let configuration = configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
+        tier: if is_compiled { "compile" } else { "interpret" },
+        workers,
+        block_rows,
+    });
+    (rows(), windows, any::<bool>(), aggregates, configuration, 10usize..200).prop_map(
+        |(rows, windows, is_keyed, aggregates, configuration, batch_rows)| Case {
+            rows,
+            windows,
+            is_keyed,
+            aggregates,
+            configuration,
+            batch_rows,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn windows_have_the_rows_of_their_definitions(case in cases()) {
+        let (expected, late) = expected(&case);
+        let (mut found, found_late) = found(&case);
+        let ends: Vec<i64> = found.iter().map(|(group, _)| group.0).collect();
+        prop_assert!(ends.is_sorted(), "windows leave in the order of their ends: {ends:?}");
+        found.sort();
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(found_late, late);
+    }
+}
+
+type Line = (Group, String);
+
+fn expected(case: &Case) -> (Vec<Line>, u64) {
+    let (groups, late) = case.windows.groups(&case.rows, case.is_keyed);
+    let line = |(group, rows): (Group, Vec<&Row>)| {
+        let values = case.aggregates.iter().map(|aggregate| (aggregate.value)(&rows));
+        (group, values.collect::<Vec<_>>().join(" | "))
+    };
+    (groups.into_iter().map(line).collect(), late)
+}
+
+fn found(case: &Case) -> (Vec<Line>, u64) {
+    let session = session(case.configuration);
+    let delay = case.windows.delay;
+    let columns = format!(
+        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
+         WATERMARK FOR ts AS ts - INTERVAL '0.{delay:03}' SECOND"
+    );
+    let source = session.push_table("t", &columns).unwrap();
+    let aggregates: Vec<&str> = case.aggregates.iter().map(|aggregate| aggregate.sql).collect();
+    let (key, by_key) = if case.is_keyed { ("k", ", k") } else { ("CAST(NULL AS BIGINT)", "") };
+    let sql = format!(
+        "SELECT window_end, window_start, {key}, {} FROM {} GROUP BY window_start, window_end{by_key}",
+        aggregates.join(", "),
+        case.windows.sql("t", "ts")
+    );
+    let mut query = session.sql(&sql).unwrap();
+    let batches: Vec<RecordBatch> = case.rows.chunks(case.batch_rows).map(|rows| batch(&source, rows)).collect();
+    let mut lines = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
+        while let Some(batch) = query.next_batch().unwrap() {
+            lines.extend(read(&batch));
+        }
+    });
+    let late = query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum();
+    (lines, late)
+}
+
+fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| Some(row.time)).collect::<TimestampMillisecondArray>()),
+        Arc::new(rows.iter().map(|row| row.key).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.integer).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.float).collect::<Float64Array>()),
+        Arc::new(rows.iter().map(|row| row.text.clone()).collect::<StringViewArray>()),
+    ];
+    RecordBatch::try_new(source.schema().clone(), columns).unwrap()
+}
+
+fn read(batch: &RecordBatch) -> Vec<Line> {
+    let instants = |column: usize| batch.column(column).as_primitive::<TimestampMillisecondType>().clone();
+    let (ends, starts) = (instants(0), instants(1));
+    let keys = batch.column(2).as_primitive::<Int64Type>();
+    let values: Vec<usize> = (3..batch.num_columns()).collect();
+    let lines = row_lines(&batch.project(&values).unwrap()).unwrap();
+    let groups = ends.values().iter().zip(starts.values()).zip(keys);
+    groups.map(|((end, start), key)| (*end, *start, key)).zip(lines).collect()
+}
