@@ -17,8 +17,9 @@ use crate::kernel::project::{Projected, Projection};
 use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget};
 use crate::lower::accumulate::Update;
 use crate::lower::function::Effect;
-use crate::lower::graph::{Arithmetic, Comparison, Conversion, Graph, Literal, Machine, NodeId, Operation};
+use crate::lower::graph::{Arithmetic, Conversion, Graph, Literal, Machine, NodeId, Operation};
 use crate::lower::plan::plan_kernel;
+use crate::select::Comparison;
 
 /// What a compiled kernel does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub(crate) fn describe_kernel(kernel: &CompiledKernel) -> KernelDescription {
     }
     for step in &kernel.steps {
         match step {
-            CompiledStep::Keep(code) => writer.keep(code),
+            CompiledStep::Keep { code, .. } => writer.keep(code),
             CompiledStep::Lookup { keys, keep_unmatched, .. } => {
                 let kept = if *keep_unmatched { ", rows without a match stay" } else { "" };
                 let keys = writer.projection(keys);
@@ -150,6 +151,12 @@ impl Writer<'_> {
         let describe = |projected: &Projected| match projected {
             Projected::Plain(column) => self.names[*column].clone(),
             Projected::Written(index) => self.root(outputs[*index]),
+            Projected::Product { node, .. } => self.root(*node),
+            Projected::Computed(index) => {
+                let text = self.foreign[*index].clone();
+                note(&mut self.interpreted, &text);
+                format!("interpreted {text}")
+            }
             Projected::Interpreted(expression) => {
                 let text = expression.to_string();
                 note(&mut self.interpreted, &text);

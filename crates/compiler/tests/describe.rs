@@ -124,7 +124,7 @@ fn a_map_writes_columns() {
     assert_eq!(
         description.text,
         "\
-for each row keep where (key % 123) = 0
+select with SIMD where key % 123 = 0
 for each row write
   key = key
   euros = price * 908

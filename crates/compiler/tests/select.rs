@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Int64Array, PrimitiveArray, Scalar,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, DictionaryArray, Int64Array, PrimitiveArray, Scalar,
     StringViewArray, UInt8Array, UInt16Array,
 };
 use arrow::compute::kernels::{boolean, cmp};
@@ -214,6 +214,45 @@ proptest! {
     }
 
     #[test]
+    fn remainders_are_those_of_a_division(seed in 1u64.., wide: bool, negate: bool) {
+        let random = &mut Random(seed);
+        let rows = 1 + random.below(400);
+        let array = block_column(random, if wide { 3 } else { 2 }, rows);
+        let divisor = match random.below(4) {
+            0 => *[1, -1, 2, -2, 3, -7, 123, 1 << 31, -(1 << 31), i64::MAX, i64::MIN].get(random.below(11)).unwrap(),
+            1 => (random.next() as i64 >> random.below(64)).max(1),
+            2 => 1 << random.below(63),
+            _ => 1 + random.below(20) as i64,
+        };
+        let numbers = arrow::compute::cast(&array, &DataType::Int64).unwrap();
+        let numbers = numbers.as_primitive::<Int64Type>();
+        let some = numbers.is_valid(0).then(|| numbers.value(0).wrapping_rem(divisor));
+        let remainder = match random.below(3) {
+            0 => 0,
+            1 => some.unwrap_or(1),
+            _ => random.next() as i64 >> random.below(64),
+        };
+        let selector = Selector::remainder(array.data_type(), divisor, remainder, negate).unwrap();
+        let holds = |value: i64| (value.wrapping_rem(divisor) == remainder) != negate;
+        let expected: BooleanArray = numbers.iter().map(|value| value.map(holds)).collect();
+        check(random, rows, &expected, |level, first, end, mask| selector.refine(level, &array, first, end, mask));
+    }
+
+    #[test]
+    fn a_list_is_many_comparisons(seed in 1u64.., kind in 0usize..12, negate: bool) {
+        let random = &mut Random(seed);
+        let rows = 1 + random.below(400);
+        let array = block_column(random, kind, rows);
+        let list: Vec<_> = (0..random.below(9)).map(|_| constant(&array, random.below(rows))).collect();
+        let selector = Selector::among(array.data_type(), list.iter().map(|(value, _)| value), negate).unwrap();
+        let none: BooleanArray = (0..rows).map(|row| array.is_valid(row).then_some(false)).collect();
+        let equal = list.iter().map(|(_, datum)| cmp::eq(&array, datum).unwrap());
+        let any = equal.fold(none, |any, equal| boolean::or_kleene(&any, &equal).unwrap());
+        let expected = if negate { boolean::not(&any).unwrap() } else { any };
+        check(random, rows, &expected, |level, first, end, mask| selector.refine(level, &array, first, end, mask));
+    }
+
+    #[test]
     fn columns_compare_as_in_arrow(seed in 1u64.., kind in 0usize..15, comparison in 0usize..6) {
         let random = &mut Random(seed);
         let rows = 1 + random.below(400);
@@ -256,6 +295,12 @@ fn a_comparison_with_null_is_never_true() {
     let mut mask = vec![0b111];
     selector.refine(Level::best(), &array, 0, 3, &mut mask);
     assert_eq!(mask, [0]);
+}
+
+#[test]
+fn a_zero_divisor_is_left_to_whoever_fails_for_it() {
+    assert_eq!(Selector::remainder(&DataType::Int64, 0, 0, false), None);
+    assert_eq!(Selector::remainder(&DataType::Int8, 3, 0, false), None);
 }
 
 #[test]

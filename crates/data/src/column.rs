@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray, make_array, make_view};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, NullBufferBuilder, StringViewArray, make_array, make_view};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
@@ -206,6 +206,76 @@ impl TextPool {
     }
 }
 
+/// Strings cut from those of a column, row by row, whose bytes they share: nothing is copied but what lies inside a view.
+#[derive(Debug)]
+pub struct Cuts<'a> {
+    source: &'a StringViewArray,
+    views: Vec<u128>,
+    nulls: NullBufferBuilder,
+}
+
+impl<'a> Cuts<'a> {
+    /// None yet, of a column's strings.
+    pub fn of(source: &'a StringViewArray) -> Cuts<'a> {
+        Cuts { source, views: Vec::with_capacity(source.len()), nulls: NullBufferBuilder::new(source.len()) }
+    }
+
+    /// Appends `range` of the string in `row`.
+    ///
+    /// # Panics
+    /// Where the row is NULL, or the range does not begin and end at characters of its string.
+    #[inline]
+    pub fn push(&mut self, row: usize, range: Range<usize>) {
+        assert!(self.source.is_valid(row), "NULL has no parts");
+        let part = &self.source.value(row)[range.clone()];
+        let view = self.source.views()[row];
+        let length = part.len() as u128;
+        // The source's view says where its bytes are; those of a short one are behind its length.
+        let is_inline = view as u32 <= VIEW_INLINE_LENGTH_MAX;
+        let (buffer, offset) = ((view >> 64) as u32, (view >> 96) as usize + range.start);
+        let bytes = if is_inline {
+            view >> 32 >> (8 * range.start)
+        } else {
+            match self.source.data_buffers()[buffer as usize].get(offset..offset + 16) {
+                Some(sixteen) => u128::from_le_bytes(sixteen.try_into().expect("sixteen bytes")),
+                None => first_bytes(part),
+            }
+        };
+        self.views.push(if part.len() <= VIEW_INLINE_LENGTH_MAX as usize {
+            (bytes & ((1 << (8 * length)) - 1)) << 32 | length
+        } else {
+            (offset as u128) << 96 | u128::from(buffer) << 64 | (bytes & 0xffff_ffff) << 32 | length
+        });
+        self.nulls.append_non_null();
+    }
+
+    /// Appends NULL.
+    #[inline]
+    pub fn push_null(&mut self) {
+        self.views.push(0);
+        self.nulls.append_null();
+    }
+
+    /// What was appended.
+    pub fn finish(mut self) -> StringViewArray {
+        let buffers = self.source.data_buffers().to_vec();
+        // SAFETY: each view is 0, the empty string, or was made of a range of a string of `source` that is itself a string: its bytes lie
+        // in the view, or at the place in the same buffers that the view names, with their first four.
+        unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(self.views), buffers, self.nulls.finish()) }
+    }
+}
+
+/// Longest string, in bytes, that lies inside its view.
+pub const VIEW_INLINE_LENGTH_MAX: u32 = 12;
+
+/// The first bytes of a string, zeros where there are fewer than sixteen.
+fn first_bytes(text: &str) -> u128 {
+    let shown = text.len().min(16);
+    let mut bytes = [0; 16];
+    bytes[..shown].copy_from_slice(&text.as_bytes()[..shown]);
+    u128::from_le_bytes(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +306,44 @@ mod tests {
         strings.to_data().validate_full().unwrap();
         let cut: Vec<&str> = strings.iter().flatten().collect();
         assert_eq!(cut, ["the", "", "quick brown fox", "the quick brown fox jumps over"]);
+    }
+
+    #[test]
+    fn cuts_of_every_range_are_valid_strings() {
+        let words = [
+            "",
+            "short",
+            "twelve bytes",
+            "thirteen bytes",
+            "a ünïcode string of some length",
+            "another one at the very end",
+        ];
+        let source = StringViewArray::from_iter(words.iter().map(|word| Some(*word)).chain([None]));
+        let source = source.slice(1, source.len() - 1);
+        let mut cuts = Cuts::of(&source);
+        let mut expected = Vec::new();
+        for (row, text) in source.iter().enumerate() {
+            let Some(text) = text else { continue };
+            let boundaries: Vec<usize> = (0..=text.len()).filter(|&at| text.is_char_boundary(at)).collect();
+            for &start in &boundaries {
+                for &end in boundaries.iter().filter(|&&end| end >= start) {
+                    cuts.push(row, start..end);
+                    expected.push(Some(&text[start..end]));
+                }
+            }
+            cuts.push_null();
+            expected.push(None);
+        }
+        let cut = cuts.finish();
+        cut.to_data().validate_full().unwrap();
+        assert_eq!(cut.iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "char boundary")]
+    fn a_cut_through_a_character_is_refused() {
+        let source = StringViewArray::from(vec!["ü"]);
+        Cuts::of(&source).push(0, 0..1);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
-    TryCastExpr, case, lit,
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
+    NotExpr, TryCastExpr, case, lit,
 };
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -54,7 +54,8 @@ impl Expression {
         let fields = columns.iter().map(|&column| schema.fields()[column].clone()).collect::<Vec<_>>();
         let compact = Arc::new(Schema::new(fields));
         let renumbered = renumber(planned, &columns).map_err(failed)?;
-        let expression = evaluate_left_first(renumbered, &compact).map_err(failed)?;
+        let wrapping = negate_wrapping(renumbered, &compact).map_err(failed)?;
+        let expression = evaluate_left_first(wrapping, &compact).map_err(failed)?;
         let own_type = expression.data_type(&compact).map_err(failed)?;
         let data_type = data_type.unwrap_or(&own_type).clone();
         Ok(Expression { planned: planned.clone(), expression, columns, schema: compact, data_type })
@@ -152,6 +153,22 @@ fn evaluate_left_first(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Re
     ordered.map(|transformed| transformed.data)
 }
 
+/// Makes minus an integer a subtraction from zero, which wraps for every operand as all integer arithmetic does: DataFusion's own
+/// negation wraps for columns, but fails for the smallest constant.
+fn negate_wrapping(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    let wrapping = expression.transform_up(|node| {
+        let Some(negative) = node.downcast_ref::<NegativeExpr>() else { return Ok(Transformed::no(node)) };
+        let data_type = negative.arg().data_type(schema)?;
+        if !data_type.is_signed_integer() {
+            return Ok(Transformed::no(node));
+        }
+        let zero = Literal::new(ScalarValue::new_zero(&data_type)?);
+        let difference = BinaryExpr::new(Arc::new(zero), Operator::Minus, negative.arg().clone());
+        Ok(Transformed::yes(Arc::new(difference) as Arc<dyn PhysicalExpr>))
+    });
+    wrapping.map(|transformed| transformed.data)
+}
+
 /// Whether the expression may have no value for some row.
 pub(crate) fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     let mut fails = false;
@@ -196,6 +213,10 @@ fn node_can_fail(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> 
     }
     if let Some(cast) = node.downcast_ref::<CastExpr>() {
         return Ok(!(is_float(&node.data_type(schema)?) && cast.expr().data_type(schema)?.is_numeric()));
+    }
+    if node.is::<NegativeExpr>() {
+        let data_type = node.data_type(schema)?;
+        return Ok(!data_type.is_signed_integer() && !is_float(&data_type));
     }
     if let Some(function) = node.downcast_ref::<ScalarFunctionExpr>() {
         return Ok(!FUNCTIONS_THAT_NEVER_FAIL.contains(&function.fun().name()));

@@ -1,8 +1,11 @@
 //! One call of a compiled kernel: which rows are still alive, and what machine code is told about them.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::take;
 use pelton_data::Block;
 use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
 use pelton_data::column::{align_bits, validity_ptr, values_ptr};
@@ -69,6 +72,21 @@ impl Loop {
         Recipe { graph: &shared.graph, columns: &shared.columns, effect: &self.effect, variant }
     }
 
+    /// The foreign columns it reads.
+    pub(crate) fn foreign(&self, graph: &Graph) -> BTreeSet<usize> {
+        let index = |&id: &NodeId| match graph.node(id).operation {
+            Operation::Foreign(index) => Some(index),
+            _ => None,
+        };
+        self.reads.iter().filter_map(index).collect()
+    }
+
+    /// Makes a loop that keeps rows, and was not compiled yet, list them by position.
+    pub(crate) fn keep_positions(&mut self) {
+        let Effect::Keep { by_position, .. } = &mut self.effect else { unreachable!("the loop keeps rows") };
+        *by_position = true;
+    }
+
     fn slot(&self, variant: Variant) -> &OnceLock<Code> {
         &self.codes[usize::from(variant.all_valid) + 2 * usize::from(variant.selected)]
     }
@@ -93,6 +111,8 @@ pub(crate) struct Call<'a> {
     pub(crate) selection: Option<Vec<u32>>,
     /// For each lookup done, the row that each row found.
     pub(crate) matches: Vec<Vec<u32>>,
+    /// Foreign columns of these rows, as far as they are computed.
+    computed: RefCell<Vec<Option<ArrayRef>>>,
 }
 
 /// Columns that machine code reads in a call. Holds what it points to.
@@ -101,7 +121,14 @@ pub(crate) struct Bound {
     matches: Vec<*const u32>,
     /// For which calls the function must be compiled.
     pub(crate) variant: Variant,
-    _held: Vec<ArrayRef>,
+    held: Vec<(NodeId, ArrayRef)>,
+}
+
+impl Bound {
+    /// The values of a column that the loop reads.
+    pub(crate) fn array(&self, id: NodeId) -> &ArrayRef {
+        &self.held.iter().find(|(held, _)| *held == id).expect("the loop reads the column").1
+    }
 }
 
 /// Stands for row 0 of a table without rows, which unmatched rows read and do not use.
@@ -124,7 +151,8 @@ impl<'a> Call<'a> {
         // Where all rows pass, they need not be listed.
         let selection = selection.filter(|rows| rows.len() < end - first);
         let count = selection.as_ref().map_or(end - first, Vec::len);
-        Call { shared, block, first, count, selection, matches: Vec::new() }
+        let computed = RefCell::new(vec![None; shared.foreign.len()]);
+        Call { shared, block, first, count, selection, matches: Vec::new(), computed }
     }
 
     /// The rows as the interpreter sees them.
@@ -151,10 +179,7 @@ impl<'a> Call<'a> {
         let mut rows = None;
         for &id in &code.reads {
             let array = match shared.graph.node(id).operation {
-                Operation::Foreign(index) => {
-                    let rows = rows.get_or_insert_with(|| self.rows());
-                    align_bits(shared.foreign[index].evaluate_array(rows)?)
-                }
+                Operation::Foreign(index) => self.computed(index, &mut rows)?,
                 Operation::Column(index) => match shared.origins[index] {
                     Origin::Block(column) if shared.columns[index].shifted => self.block.raw_columns()[column].clone(),
                     Origin::Block(column) => self.block.column(column),
@@ -164,11 +189,25 @@ impl<'a> Call<'a> {
             };
             all_valid &= array.null_count() == 0;
             pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(array.as_ref());
-            held.push(array);
+            held.push((id, array));
         }
         let matches = self.matches.iter().map(|rows| rows.as_ptr()).collect();
         let variant = Variant { all_valid, selected: self.selection.is_some() };
-        Ok(Bound { pointers, matches, variant, _held: held })
+        Ok(Bound { pointers, matches, variant, held })
+    }
+
+    /// The values of a foreign column for these rows, which are `rows` once somebody has asked for them.
+    ///
+    /// # Errors
+    /// Where it has no value for a row.
+    pub(crate) fn computed(&self, index: usize, rows: &mut Option<Rows<'a>>) -> Result<ArrayRef, KernelError> {
+        if let Some(known) = &self.computed.borrow()[index] {
+            return Ok(known.clone());
+        }
+        let rows = rows.get_or_insert_with(|| self.rows());
+        let array = align_bits(self.shared.foreign[index].evaluate_array(rows)?);
+        self.computed.borrow_mut()[index] = Some(array.clone());
+        Ok(array)
     }
 
     fn pointer(&self, array: &dyn Array) -> ColumnPointer {
@@ -240,11 +279,16 @@ impl<'a> Call<'a> {
         error.unwrap_or_else(|| panic!("compiled code failed row {row}, which evaluates"))
     }
 
-    /// Keeps the rows that a loop with [`Effect::Keep`] keeps.
+    /// Keeps the rows that a loop with [`Effect::Keep`] keeps, and of what is computed already the foreign columns `carried`.
     ///
     /// # Errors
     /// Where a row has no value.
-    pub(crate) fn keep(&mut self, code: &Loop, mut survivors: Vec<u32>) -> Result<Vec<u32>, KernelError> {
+    pub(crate) fn keep(
+        &mut self,
+        code: &Loop,
+        carried: &[usize],
+        mut survivors: Vec<u32>,
+    ) -> Result<Vec<u32>, KernelError> {
         let bound = self.bind(code)?;
         survivors.clear();
         survivors.reserve(self.count);
@@ -255,7 +299,30 @@ impl<'a> Call<'a> {
         // SAFETY: the loop wrote this many, at most `count`.
         unsafe { survivors.set_len(frame.survivor_count as usize) };
         let Effect::Keep { by_position, .. } = code.effect else { unreachable!("the loop keeps rows") };
-        Ok(self.replace_rows(survivors, by_position))
+        let computed = self.carry(carried, &survivors);
+        let spare = self.replace_rows(survivors, by_position);
+        self.computed = RefCell::new(computed);
+        Ok(spare)
+    }
+
+    /// The foreign columns `carried`, as far as they are computed, at some positions.
+    fn carry(&self, carried: &[usize], positions: &[u32]) -> Vec<Option<ArrayRef>> {
+        let mut kept = vec![None; self.shared.foreign.len()];
+        if carried.is_empty() {
+            return kept;
+        }
+        let computed = self.computed.borrow();
+        if positions.len() == self.count {
+            carried.iter().for_each(|&index| kept[index] = computed[index].clone());
+            return kept;
+        }
+        let positions = UInt32Array::from(positions.to_vec());
+        for &index in carried {
+            let at_positions =
+                |array: &ArrayRef| take(array, &positions, None).expect("positions are those of the rows");
+            kept[index] = computed[index].as_ref().map(at_positions);
+        }
+        kept
     }
 
     /// Joins rows to the rows that a loop with [`Effect::Probe`] finds in a dense index of a table: the first key and, for
@@ -298,6 +365,7 @@ impl<'a> Call<'a> {
         if by_position {
             return self.keep_positions(survivors);
         }
+        self.computed.get_mut().fill(None);
         self.count = survivors.len();
         self.selection.replace(survivors).unwrap_or_default()
     }
@@ -314,6 +382,7 @@ impl<'a> Call<'a> {
             };
         }
         self.count = positions.len();
+        self.computed.get_mut().fill(None);
         self.selection.replace(positions).unwrap_or_default()
     }
 }

@@ -4,9 +4,11 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`project`] (columns), [`aggregate`] and [`by_lookup`] (tables).
+//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`aggregate`] and [`by_lookup`] (tables).
 
 pub(crate) mod call;
+
+mod multiply;
 
 pub(crate) mod project;
 
@@ -54,7 +56,12 @@ pub(crate) struct Select {
 #[expect(clippy::large_enum_variant, reason = "made once a kernel, and not moved after")]
 pub(crate) enum CompiledStep {
     /// Keeps the rows that a loop keeps.
-    Keep(Loop),
+    Keep {
+        /// The loop.
+        code: Loop,
+        /// Foreign columns computed for it or before that are needed again.
+        carried: Vec<usize>,
+    },
     /// Joins each row to its matches in a table.
     Lookup {
         /// The table.
@@ -116,7 +123,7 @@ impl CompiledKernel {
                 break;
             }
             match step {
-                CompiledStep::Keep(code) => spare = call.keep(code, spare)?,
+                CompiledStep::Keep { code, carried } => spare = call.keep(code, carried, spare)?,
                 CompiledStep::Lookup { table, probe: Some(probe), .. } => {
                     let index = table.dense().expect("the loop was made for a dense index");
                     spare = call.probe(probe, index, spare)?;

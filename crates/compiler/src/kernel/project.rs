@@ -1,18 +1,21 @@
 //! Columns of the rows that are alive, as Arrow arrays.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::ArrayData;
-use arrow::array::{ArrayRef, BooleanArray, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::abi::OutputPointer;
 use pelton_state::kernel::KernelError;
 
-use super::call::{Call, Loop, Shared};
+use super::call::{Bound, Call, Loop, Shared};
+use super::multiply::multiply;
 use crate::interpret::expression::Expression;
 use crate::lower::function::{Effect, Written, output_width};
-use crate::lower::graph::{Machine, NodeId};
+use crate::lower::graph::{Bytes, Graph, NodeId};
+use crate::select::Level;
 
 /// How one column is made.
 #[derive(Debug)]
@@ -21,6 +24,17 @@ pub(crate) enum Projected {
     Plain(usize),
     /// Output of the projection's loop.
     Written(usize),
+    /// A decimal whose digits are those of a column of 64-bit integers of the block times a constant.
+    Product {
+        /// It, for people.
+        node: NodeId,
+        /// The column.
+        column: usize,
+        /// The constant.
+        factor: i64,
+    },
+    /// A foreign column.
+    Computed(usize),
     /// By DataFusion.
     Interpreted(Expression),
 }
@@ -34,6 +48,16 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
+    /// The foreign columns that are needed.
+    pub(crate) fn foreign(&self, graph: &Graph) -> BTreeSet<usize> {
+        let read = self.code.as_ref().map(|code| code.foreign(graph)).unwrap_or_default();
+        let computed = self.columns.iter().filter_map(|projected| match projected {
+            Projected::Computed(index) => Some(*index),
+            _ => None,
+        });
+        read.into_iter().chain(computed).collect()
+    }
+
     /// The columns. There is at least one row.
     ///
     /// # Errors
@@ -47,6 +71,11 @@ impl Projection {
         let column = |projected: &Projected| match projected {
             Projected::Plain(column) => Ok(rows.get_or_insert_with(|| call.rows()).column(*column)),
             Projected::Written(index) => Ok(written[*index].clone()),
+            Projected::Product { node, column, factor } => {
+                let integers = rows.get_or_insert_with(|| call.rows()).column(*column);
+                Ok(product(&integers, *factor, &call.shared.graph.node(*node).data_type))
+            }
+            Projected::Computed(index) => call.computed(*index, &mut rows),
             Projected::Interpreted(expression) => expression.evaluate_array(rows.get_or_insert_with(|| call.rows())),
         };
         self.columns.iter().map(column).collect()
@@ -94,22 +123,34 @@ fn write(call: &Call<'_>, code: &Loop) -> Result<Vec<ArrayRef>, KernelError> {
             }
         }
     }
-    Ok(columns.into_iter().map(|column| column.finish(call.shared, call.count)).collect())
+    Ok(columns.into_iter().map(|column| column.finish(call.shared, &bound, call.count)).collect())
+}
+
+/// A decimal column of the digits of integers times a constant. All products fit: the planner has looked.
+fn product(integers: &ArrayRef, factor: i64, data_type: &DataType) -> ArrayRef {
+    let integers = integers.as_primitive::<Int64Type>();
+    let products = multiply(Level::best(), integers.values(), factor);
+    let decimals = Decimal128Array::new(products.into(), integers.nulls().cloned());
+    Arc::new(decimals.with_data_type(data_type.clone()))
 }
 
 impl Column {
-    fn finish(self, shared: &Shared, rows: usize) -> ArrayRef {
+    fn finish(self, shared: &Shared, bound: &Bound, rows: usize) -> ArrayRef {
         let node = shared.graph.node(self.node);
         let nulls = self.validity.map(|bytes| NullBuffer::new(packed(&bytes)));
         if node.data_type == DataType::Boolean {
             return Arc::new(BooleanArray::new(packed(&self.values), nulls));
         }
         let mut data = ArrayData::builder(node.data_type.clone()).len(rows).add_buffer(self.values.into()).nulls(nulls);
-        if node.machine == Machine::View {
-            data = data.add_buffer(Buffer::from(shared.graph.strings.as_slice()));
-        }
-        // SAFETY: the buffer holds a value of the type for each row, aligned as Arrow's own buffers are; views are of
-        // constants, which are inline or in the graph's strings.
+        data = match node.bytes {
+            None | Some(Bytes::Inside) => data,
+            Some(Bytes::Constant) => data.add_buffer(Buffer::from(shared.graph.strings.as_slice())),
+            Some(Bytes::Of(column)) => {
+                data.add_buffers(bound.array(column).as_string_view().data_buffers().iter().cloned())
+            }
+        };
+        // SAFETY: the buffer holds a value of the type for each row, aligned as Arrow's own buffers are; views are of strings that lie
+        // inside them, or in the buffers just added, at the places where they name them.
         make_array(unsafe { data.build_unchecked() })
     }
 }

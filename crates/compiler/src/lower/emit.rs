@@ -4,6 +4,8 @@
 //! whether it is valid (not NULL) and whether computing it failed; a failure counts only where the row's result depends
 //! on it. The loop around leaves the function when a row has failed, before the row has had any effect.
 
+mod compare;
+
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -11,9 +13,8 @@ use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
-use super::graph::{
-    Arithmetic, Bounds, Comparison, Conversion, Graph, Literal, Machine, Misfit, NodeId, Operation, Rounding,
-};
+use super::graph::{Arithmetic, Bounds, Conversion, Graph, Literal, Machine, Misfit, NodeId, Operation, Rounding};
+use crate::select::Comparison;
 
 /// A computed value.
 #[derive(Debug, Clone, Copy)]
@@ -308,63 +309,6 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
         let Some(failed) = failed else { return emitted };
         let counts = self.both(Some(failed), emitted.valid);
         Emitted { failed: self.either(emitted.failed, counts), ..emitted }
-    }
-
-    /// Operands must be in the form `machine`.
-    fn compare(&mut self, comparison: Comparison, a: Value, b: Value, machine: Machine) -> Value {
-        let (a, b, signed) = match machine {
-            Machine::Float32 | Machine::Float64 => (self.comparable(a, machine), self.comparable(b, machine), true),
-            Machine::Integer { signed, .. } => (a, b, signed),
-            Machine::Wide | Machine::View => (a, b, true),
-        };
-        let condition = match (comparison, signed) {
-            (Comparison::Equal, _) => IntCC::Equal,
-            (Comparison::NotEqual, _) => IntCC::NotEqual,
-            (Comparison::Less, true) => IntCC::SignedLessThan,
-            (Comparison::Less, false) => IntCC::UnsignedLessThan,
-            (Comparison::LessOrEqual, true) => IntCC::SignedLessThanOrEqual,
-            (Comparison::LessOrEqual, false) => IntCC::UnsignedLessThanOrEqual,
-            (Comparison::Greater, true) => IntCC::SignedGreaterThan,
-            (Comparison::Greater, false) => IntCC::UnsignedGreaterThan,
-            (Comparison::GreaterOrEqual, true) => IntCC::SignedGreaterThanOrEqual,
-            (Comparison::GreaterOrEqual, false) => IntCC::UnsignedGreaterThanOrEqual,
-        };
-        self.builder.ins().icmp(condition, a, b)
-    }
-
-    /// As [`Self::ordered`], and the zeros are equal, as SQL has it: in total order -0.0 is next to 0.0.
-    fn comparable(&mut self, value: Value, machine: Machine) -> Value {
-        let ordered = self.ordered(value, machine);
-        let is_negative_zero = self.builder.ins().icmp_imm_s(IntCC::Equal, ordered, -1);
-        let register = self.builder.func.dfg.value_type(ordered);
-        let one = self.builder.ins().uextend(register, is_negative_zero);
-        self.builder.ins().iadd(ordered, one)
-    }
-
-    /// An integer that orders as the float does in total order: all bits but the sign are flipped where it is negative.
-    pub(crate) fn ordered(&mut self, value: Value, machine: Machine) -> Value {
-        let register = if machine == Machine::Float32 { types::I32 } else { types::I64 };
-        let bits = self.builder.ins().bitcast(register, MemFlagsData::new(), value);
-        let sign = self.builder.ins().sshr_imm_u(bits, i64::from(register.bits()) - 1);
-        let flips = self.builder.ins().ushr_imm_u(sign, 1);
-        self.builder.ins().bxor(bits, flips)
-    }
-
-    fn distinct(&mut self, a: NodeId, b: NodeId) -> Emitted {
-        let (left, right) = self.common(a, b);
-        let differ = self.compare(Comparison::NotEqual, left.value, right.value, self.common_machine(a, b));
-        let value = match (left.valid, right.valid) {
-            (None, None) => differ,
-            (x, y) => {
-                let one = self.builder.ins().iconst(types::I8, 1);
-                let (x, y) = (x.unwrap_or(one), y.unwrap_or(one));
-                let one_is_null = self.builder.ins().bxor(x, y);
-                let both = self.builder.ins().band(x, y);
-                let both_differ = self.builder.ins().band(both, differ);
-                self.builder.ins().bor(one_is_null, both_differ)
-            }
-        };
-        Emitted { value, valid: None, failed: self.either(left.failed, right.failed) }
     }
 
     /// AND (`decides` is false) or OR (`decides` is true): one operand that is `decides` decides, whatever the other is.

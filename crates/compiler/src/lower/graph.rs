@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use arrow::datatypes::DataType;
-use pelton_data::column::Layout;
+use pelton_data::column::{Layout, VIEW_INLINE_LENGTH_MAX};
+
+use crate::select::Comparison;
 
 /// A node of a [`Graph`]. Operands have smaller numbers than what uses them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +24,7 @@ pub(crate) enum Operation {
     Arithmetic(Arithmetic, NodeId, NodeId),
     /// Minus the operand.
     Negate(NodeId),
-    /// Floats in total order; operands have the same machine form.
+    /// Floats in total order, but zeros are equal; operands have the same machine form.
     Compare(Comparison, NodeId, NodeId),
     /// `IS DISTINCT FROM`: never NULL.
     Distinct(NodeId, NodeId),
@@ -70,23 +72,6 @@ pub(crate) enum Arithmetic {
     Divide,
     /// `%`: fails for a zero divisor. The sign of the dividend.
     Remainder,
-}
-
-/// Comparison of two operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Comparison {
-    /// `=`
-    Equal,
-    /// `<>`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
 }
 
 /// How a cast computes its value.
@@ -244,8 +229,29 @@ pub(crate) struct Node {
     /// Whether its operands hold a column that DataFusion computes and that may fail. It is computed for every row, so
     /// it must not stand where only some rows are looked at.
     pub(crate) foreign_may_fail: bool,
-    /// Whether its value, a string view, points only into [`Graph::strings`].
-    pub(crate) constant_view: bool,
+    /// Where the bytes of its values are, where these are string views.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+/// Where the bytes of strings are that do not lie inside their views.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bytes {
+    /// There are no such strings.
+    Inside,
+    /// In [`Graph::strings`].
+    Constant,
+    /// In the buffers of this column or foreign column.
+    Of(NodeId),
+}
+
+impl Bytes {
+    /// Of strings that are some here, some there; `None` where a view could not tell which of the two it points into.
+    fn and(self, other: Bytes) -> Option<Bytes> {
+        match (self, other) {
+            (Bytes::Inside, bytes) | (bytes, Bytes::Inside) => Some(bytes),
+            (bytes, other) => (bytes == other).then_some(bytes),
+        }
+    }
 }
 
 /// The expressions of one pipeline.
@@ -287,18 +293,31 @@ impl Graph {
             },
             _ => Machine::of(&data_type)?,
         };
-        let mut foreign_may_fail = false;
-        let mut constant_view =
-            machine == Machine::View && !matches!(operation, Operation::Column(_) | Operation::Foreign(_));
-        operation.for_each_operand(|operand| {
-            let operand = self.node(operand);
-            foreign_may_fail |= operand.foreign_may_fail;
-            constant_view &= operand.machine != Machine::View || operand.constant_view;
-        });
         let id = NodeId(self.nodes.len());
-        self.nodes.push(Node { operation, data_type, machine, bounds, foreign_may_fail, constant_view });
+        let bytes = match machine {
+            Machine::View => Some(self.bytes(id, &operation)?),
+            _ => None,
+        };
+        let mut foreign_may_fail = false;
+        operation.for_each_operand(|operand| foreign_may_fail |= self.node(operand).foreign_may_fail);
+        self.nodes.push(Node { operation, data_type, machine, bounds, foreign_may_fail, bytes });
         self.known.insert(key, id);
         Some(id)
+    }
+
+    /// Where the bytes of the values of node `id`, string views, are; `None` where in several places.
+    fn bytes(&self, id: NodeId, operation: &Operation) -> Option<Bytes> {
+        let of = |id: &NodeId| self.node(*id).bytes.unwrap_or(Bytes::Inside);
+        match operation {
+            Operation::Column(_) | Operation::Foreign(_) => Some(Bytes::Of(id)),
+            Operation::Constant(Literal::View(view)) if *view as u32 > VIEW_INLINE_LENGTH_MAX => Some(Bytes::Constant),
+            Operation::Case(branches, otherwise) => {
+                let values = branches.iter().map(|(_, value)| value).chain(otherwise);
+                values.map(of).try_fold(Bytes::Inside, Bytes::and)
+            }
+            Operation::NullIf(value, _) | Operation::Cast(_, value) => Some(of(value)),
+            _ => Some(Bytes::Inside),
+        }
     }
 
     /// Says that the foreign column `id` may fail.

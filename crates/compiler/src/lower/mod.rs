@@ -5,7 +5,8 @@
 //! cannot compute DataFusion does, before the loop runs.
 //!
 //! In reading order: [`graph`], [`translate`] and [`convert`] (expressions to nodes), [`emit`] (nodes to instructions),
-//! [`accumulate`], [`frame`] (what loops read) and [`function`] (loops), [`selection`] (what needs no machine code), [`plan`] (pipelines to loops).
+//! [`accumulate`], [`frame`] (what loops read) and [`function`] (loops), [`linear`] and [`selection`] (what needs no machine code), [`plan`]
+//! (pipelines to loops).
 
 pub(crate) mod graph;
 
@@ -20,6 +21,8 @@ pub(crate) mod accumulate;
 pub(crate) mod frame;
 
 pub(crate) mod function;
+
+pub(crate) mod linear;
 
 pub(crate) mod selection;
 

@@ -1,5 +1,6 @@
 //! A pipeline's steps and target as loops.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -16,7 +17,8 @@ use pelton_state::table::{LookupKeys, Numbering};
 
 use super::accumulate::Update;
 use super::function::{ColumnSource, Effect, LookupNumber, Place, RowIndex, Variant, Written};
-use super::graph::{Machine, NodeId, Operation};
+use super::graph::{Graph, Machine, NodeId, Operation};
+use super::linear::Linear;
 use super::selection::selector;
 use super::translate::Translator;
 use crate::error::CompileError;
@@ -59,7 +61,35 @@ pub(crate) fn plan_kernel(
         }
     }
     let target = planner.target(pipeline, &program.windows, &steps)?;
+    carry(&planner.translator.graph, &mut steps, &target);
     Ok(CompiledKernel { shared: planner.finish()?, selects, steps, target })
+}
+
+/// Lets filters hand on the foreign columns that were computed for them and are needed again, so that each is computed once.
+fn carry(graph: &Graph, steps: &mut [CompiledStep], target: &CompiledTarget) {
+    let mut needed = match target {
+        CompiledTarget::Stream { projection, .. } => projection.foreign(graph),
+        CompiledTarget::Window(aggregation) => aggregation.update.foreign(graph),
+    };
+    for index in (0..steps.len()).rev() {
+        let (earlier, step) = steps.split_at_mut(index);
+        let CompiledStep::Keep { code, carried } = &mut step[0] else {
+            // Rows that were joined are other rows.
+            needed.clear();
+            continue;
+        };
+        let own = code.foreign(graph);
+        let since_lookup = earlier.iter().rev().map_while(|step| match step {
+            CompiledStep::Keep { code, .. } => Some(code.foreign(graph)),
+            CompiledStep::Lookup { .. } => None,
+        });
+        let computed: BTreeSet<usize> = since_lookup.flatten().chain(own.iter().copied()).collect();
+        *carried = needed.intersection(&computed).copied().collect();
+        if !carried.is_empty() {
+            code.keep_positions();
+        }
+        needed.extend(own);
+    }
 }
 
 /// Compiles each loop for the calls that are likely: no NULLs, and rows listed where something drops rows.
@@ -67,7 +97,7 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
     let mut variant = Variant { all_valid: true, selected: !kernel.selects.is_empty() };
     for step in &kernel.steps {
         match step {
-            CompiledStep::Keep(code) => code.compile_for(&kernel.shared, variant)?,
+            CompiledStep::Keep { code, .. } => code.compile_for(&kernel.shared, variant)?,
             CompiledStep::Lookup { probe: Some(probe), .. } => probe.compile_for(&kernel.shared, variant)?,
             CompiledStep::Lookup { keys, .. } => compile_projection(kernel, keys, variant)?,
         }
@@ -159,7 +189,8 @@ impl Planner {
                 let typed = self.typed(predicate, &DataType::Boolean)?;
                 let predicate = self.node(&typed)?;
                 let effect = Effect::Keep { predicate, by_position: !self.tables.is_empty() };
-                Ok(CompiledStep::Keep(Loop::new(&self.translator.graph, effect, vec![planned])))
+                let code = Loop::new(&self.translator.graph, effect, vec![planned]);
+                Ok(CompiledStep::Keep { code, carried: Vec::new() })
             }
             Step::Lookup { table, keys, keep_unmatched, columns, fields } => {
                 let table = &lookups[*table];
@@ -283,7 +314,7 @@ impl Planner {
         let lookup = *lookups.first().filter(|first| lookups.iter().all(|lookup| lookup == *first))?;
         let mut done = steps.iter().filter_map(|step| match step {
             CompiledStep::Lookup { table, keep_unmatched, .. } => Some((table, *keep_unmatched)),
-            CompiledStep::Keep(_) => None,
+            CompiledStep::Keep { .. } => None,
         });
         let (index, keep_unmatched) = done.nth(lookup)?;
         let Effect::Accumulate { updates, .. } = &update.effect else { unreachable!("the loop changes accumulators") };
@@ -412,6 +443,28 @@ impl Planner {
         Ok(Arc::new(CastExpr::new(planned.clone(), wanted.clone(), None)))
     }
 
+    /// The column of 64-bit integers and what it is multiplied with, where that is what makes a decimal of the block's rows.
+    fn product(&self, planned: &Planned, wanted: &DataType) -> Option<(usize, i64)> {
+        let schema = &self.translator.schema;
+        let Linear { column, factor, addend: 0 } = Linear::of(planned, schema)? else { return None };
+        let is_known = matches!(wanted, DataType::Decimal128(..))
+            && *schema.field(column).data_type() == DataType::Int64
+            && column < self.block_columns;
+        is_known.then_some((column, i64::try_from(factor).ok()?))
+    }
+
+    /// The foreign column that an expression of exactly this type is.
+    fn computed(&mut self, planned: &Planned, wanted: &DataType) -> Option<usize> {
+        if self.translator.type_of(planned)? != *wanted {
+            return None;
+        }
+        let id = self.translator.foreign(planned)?;
+        match self.translator.graph.node(id).operation {
+            Operation::Foreign(index) => Some(index),
+            _ => None,
+        }
+    }
+
     fn node(&mut self, planned: &Planned) -> Result<NodeId, CompileError> {
         self.translator.expression(planned).ok_or_else(|| CompileError::Expression {
             expression: planned.to_string(),
@@ -455,17 +508,21 @@ impl Projector {
         }
         let expression = Expression::new(planned, schema, Some(wanted))?;
         let typed = planner.typed(planned, wanted)?;
-        let node = planner.translator.compiled(&typed).filter(|&id| {
-            let node = planner.translator.graph.node(id);
-            node.data_type == *wanted && (node.machine != Machine::View || node.constant_view)
-        });
+        let node =
+            planner.translator.compiled(&typed).filter(|&id| planner.translator.graph.node(id).data_type == *wanted);
         self.columns.push(match node {
-            Some(node) => {
-                self.planned.push(expression);
-                self.outputs.push(Written { node, as_key: false });
-                Projected::Written(self.outputs.len() - 1)
-            }
-            None => Projected::Interpreted(expression),
+            Some(node) => match planner.product(&typed, wanted) {
+                Some((column, factor)) => Projected::Product { node, column, factor },
+                None => {
+                    self.planned.push(expression);
+                    self.outputs.push(Written { node, as_key: false });
+                    Projected::Written(self.outputs.len() - 1)
+                }
+            },
+            None => match planner.computed(planned, wanted) {
+                Some(index) => Projected::Computed(index),
+                None => Projected::Interpreted(expression),
+            },
         });
         Ok(())
     }

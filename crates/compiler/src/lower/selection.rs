@@ -7,11 +7,12 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{
-    BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use pelton_data::column::logical_type;
 
-use crate::select::{Comparison, Selector};
+use super::linear::Linear;
+use crate::select::{Comparison, Selector, between, number};
 
 /// The column and the test of a predicate over one column; `None` where no primitive knows it.
 pub(crate) fn selector(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<(usize, Selector)> {
@@ -36,16 +37,66 @@ pub(crate) fn selector(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Op
         let selector = is_plain.then(|| Selector::prefix(data_type(column), prefix, like.negated()))?;
         return Some((column, selector?));
     }
+    if let Some(in_list) = predicate.downcast_ref::<InListExpr>() {
+        let column = column(in_list.expr(), schema)?;
+        let list: Option<Vec<_>> = in_list.list().iter().map(|item| item.downcast_ref().map(Literal::value)).collect();
+        return Some((column, Selector::among(data_type(column), list?, in_list.negated())?));
+    }
     let binary = predicate.downcast_ref::<BinaryExpr>()?;
+    if *binary.op() == Operator::Or {
+        let ((left_column, left), (right_column, right)) =
+            (selector(binary.left(), schema)?, selector(binary.right(), schema)?);
+        return (left_column == right_column).then(|| left.or(right).map(|either| (left_column, either)))?;
+    }
     let comparison = comparison(binary.op())?;
     let (subject, comparison, constant) =
         match (binary.left().downcast_ref::<Literal>(), binary.right().downcast_ref::<Literal>()) {
-            (None, Some(constant)) => (binary.left(), comparison, constant),
-            (Some(constant), None) => (binary.right(), comparison.exchanged(), constant),
+            (None, Some(constant)) => (binary.left(), comparison, constant.value()),
+            (Some(constant), None) => (binary.right(), comparison.exchanged(), constant.value()),
             _ => return None,
         };
-    let column = column(subject, schema)?;
-    Some((column, Selector::compare(data_type(column), comparison, constant.value())?))
+    if let Some(column) = column(subject, schema) {
+        return Some((column, Selector::compare(data_type(column), comparison, constant)?));
+    }
+    remainder(subject, comparison, constant, schema).or_else(|| linear(subject, comparison, constant, schema))
+}
+
+/// `column % constant` that equals a constant or does not; the column may be widened first.
+fn remainder(
+    subject: &Arc<dyn PhysicalExpr>,
+    comparison: Comparison,
+    constant: &ScalarValue,
+    schema: &Schema,
+) -> Option<(usize, Selector)> {
+    let negate = match comparison {
+        Comparison::Equal => false,
+        Comparison::NotEqual => true,
+        _ => return None,
+    };
+    let subject_type = subject.data_type(schema).ok()?;
+    let binary = subject.downcast_ref::<BinaryExpr>().filter(|binary| *binary.op() == Operator::Modulo)?;
+    if !subject_type.is_signed_integer() {
+        return None;
+    }
+    let Linear { column, factor: 1, addend: 0 } = Linear::of(binary.left(), schema)? else { return None };
+    let divisor = number(&subject_type, binary.right().downcast_ref::<Literal>()?.value())?;
+    let remainder = number(&subject_type, constant)?;
+    let (divisor, remainder) = (i64::try_from(divisor).ok()?, i64::try_from(remainder).ok()?);
+    Some((column, Selector::remainder(schema.field(column).data_type(), divisor, remainder, negate)?))
+}
+
+/// A multiple of a column plus a constant, compared with a constant.
+fn linear(
+    subject: &Arc<dyn PhysicalExpr>,
+    comparison: Comparison,
+    constant: &ScalarValue,
+    schema: &Schema,
+) -> Option<(usize, Selector)> {
+    let linear = Linear::of(subject, schema)?;
+    let data_type = schema.field(linear.column).data_type();
+    let (range, negate) = between(comparison, number(&subject.data_type(schema).ok()?, constant)?);
+    let range = range.map(|range| linear.preimage(range));
+    Some((linear.column, Selector::ranges(data_type, range.as_slice(), negate)?))
 }
 
 /// The column that an expression is, dictionary-coded strings that are cast to strings included.

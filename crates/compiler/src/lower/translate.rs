@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
@@ -16,12 +16,18 @@ use datafusion_physical_expr::expressions::{
     NegativeExpr, NotExpr, TryCastExpr,
 };
 
+use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
+
 use super::convert::conversion;
-use super::graph::{Arithmetic, Bounds, Comparison, Graph, Literal, Machine, Misfit, NodeId, Operation};
+use super::graph::{Arithmetic, Bounds, Conversion, Graph, Literal, Machine, Misfit, NodeId, Operation, Rounding};
 use crate::interpret::expression::can_fail;
+use crate::select::Comparison;
 
 /// Longest IN list that is compared one by one.
 const AMONG_MAX: usize = 32;
+
+/// From the beginning of the year -262143 to the end of 262142, in seconds since 1970.
+const CALENDAR_SECONDS: Bounds = Bounds { min: -8_334_601_228_800, max: 8_210_266_876_799 };
 
 /// Translates the expressions of one pipeline.
 #[derive(Debug)]
@@ -94,7 +100,8 @@ impl Translator {
         self.function(any.downcast_ref::<ScalarFunctionExpr>()?)
     }
 
-    fn type_of(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<DataType> {
+    /// The type of an expression over the pipeline's columns.
+    pub(crate) fn type_of(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<DataType> {
         expression.data_type(&self.schema).ok()
     }
 
@@ -102,8 +109,8 @@ impl Translator {
         self.graph.add(operation, DataType::Boolean, None)
     }
 
-    /// A column that DataFusion computes.
-    fn foreign(&mut self, expression: &Arc<dyn PhysicalExpr>) -> Option<NodeId> {
+    /// A column that DataFusion computes; `None` where its values have no form in machine code.
+    pub(crate) fn foreign(&mut self, expression: &Arc<dyn PhysicalExpr>) -> Option<NodeId> {
         let data_type = self.type_of(expression)?;
         if !Graph::loads(&data_type) {
             return None;
@@ -184,7 +191,7 @@ impl Translator {
     fn can_be_equated(&self, left: NodeId, right: NodeId) -> bool {
         let (a, b) = (self.graph.node(left), self.graph.node(right));
         let short = |id| match self.graph.literal(id) {
-            Some(Literal::View(view)) => view as u32 <= 12,
+            Some(Literal::View(view)) => view as u32 <= VIEW_INLINE_LENGTH_MAX,
             Some(Literal::Null) => true,
             _ => false,
         };
@@ -261,7 +268,7 @@ impl Translator {
         let multiplier = 10i128.checked_pow(u32::try_from(digits).ok()?)?;
         let bounds = self.graph.node(value).bounds?;
         let bounds = bounds.combine(Bounds { min: multiplier, max: multiplier }, i128::checked_mul)?;
-        let conversion = super::graph::Conversion::Scale { multiplier, check: None, misfit: Misfit::Fails };
+        let conversion = Conversion::Scale { multiplier, check: None, misfit: Misfit::Fails };
         self.graph.add(Operation::Cast(conversion, value), DataType::Decimal128(38, scale), Some(bounds))
     }
 
@@ -324,10 +331,6 @@ impl Translator {
         data_type: DataType,
     ) -> Option<NodeId> {
         let values = || branches.iter().map(|&(_, value)| value).chain(otherwise);
-        let is_constant = |id| self.graph.node(id).constant_view;
-        if Machine::of(&data_type)? == Machine::View && !values().all(is_constant) {
-            return None;
-        }
         let present = values().filter(|&id| self.graph.literal(id) != Some(Literal::Null));
         let bounds = present
             .map(|id| self.graph.node(id).bounds)
@@ -374,8 +377,71 @@ impl Translator {
                 let bounds = self.graph.node(value).bounds;
                 self.graph.add(Operation::NullIf(value, other), data_type, bounds)
             }
+            ("date_part", [field, time]) => {
+                let Some(ScalarValue::Utf8(Some(field)) | ScalarValue::Utf8View(Some(field))) =
+                    field.downcast_ref::<LiteralExpr>().map(LiteralExpr::value)
+                else {
+                    return None;
+                };
+                let (seconds, count) = match field.to_lowercase().as_str() {
+                    "hour" => (3600, 24),
+                    "minute" => (60, 60),
+                    "second" => (1, 60),
+                    _ => return None,
+                };
+                self.part_of_time(time, seconds, count, data_type)
+            }
             _ => None,
         }
+    }
+
+    /// Which of `count` parts of `seconds` each, counted again and again from 1970, a timestamp lies in.
+    fn part_of_time(
+        &mut self,
+        time: &Arc<dyn PhysicalExpr>,
+        seconds: i64,
+        count: i64,
+        data_type: DataType,
+    ) -> Option<NodeId> {
+        let time = self.expression(time)?;
+        let DataType::Timestamp(unit, zone) = &self.graph.node(time).data_type else { return None };
+        if data_type != DataType::Int32 || zone.as_deref().is_some_and(|zone| !matches!(zone, "UTC" | "+00:00")) {
+            return None;
+        }
+        let ticks = match unit {
+            TimeUnit::Second => 1,
+            TimeUnit::Millisecond => 1_000,
+            TimeUnit::Microsecond => 1_000_000,
+            TimeUnit::Nanosecond => 1_000_000_000,
+        };
+        // Arrow knows no calendar beyond these, and gives NULL.
+        let known = Bounds {
+            min: CALENDAR_SECONDS.min * i128::from(ticks),
+            max: (CALENDAR_SECONDS.max + 1) * i128::from(ticks) - 1,
+        };
+        let check = (!Bounds::I64.fits(known)).then_some(known);
+        let checked = Conversion::Scale { multiplier: 1, check, misfit: Misfit::Null };
+        let time = self.graph.add(Operation::Cast(checked, time), DataType::Int64, check)?;
+        let part = self.floor_divided(time, ticks * seconds)?;
+        let round = self.floor_divided(part, count)?;
+        let count_node = self.constant(&ScalarValue::Int64(Some(count)))?;
+        let before = Operation::Arithmetic(Arithmetic::Multiply, round, count_node);
+        let before = self.graph.add(before, DataType::Int64, None)?;
+        let within = Operation::Arithmetic(Arithmetic::Subtract, part, before);
+        let bounds = Bounds { min: 0, max: i128::from(count) - 1 };
+        let within = self.graph.add(within, DataType::Int64, Some(bounds))?;
+        let (conversion, bounds) = conversion(self.graph.node(within), &data_type, Misfit::Fails)?;
+        self.graph.add(Operation::Cast(conversion, within), data_type, bounds)
+    }
+
+    /// A 64-bit integer divided towards minus infinity.
+    fn floor_divided(&mut self, dividend: NodeId, divisor: i64) -> Option<NodeId> {
+        let bounds = self.graph.node(dividend).bounds?;
+        let by = i128::from(divisor);
+        let bounds = Bounds { min: bounds.min.div_euclid(by), max: bounds.max.div_euclid(by) };
+        let rounding = Rounding::Floor;
+        let floor = Conversion::Divide { divisor, rounding, check: None, misfit: Misfit::Fails };
+        self.graph.add(Operation::Cast(floor, dividend), DataType::Int64, Some(bounds))
     }
 }
 
@@ -424,7 +490,7 @@ fn literal(value: &ScalarValue, strings: &mut Vec<u8>) -> Option<Literal> {
         Utf8(text) | Utf8View(text) => {
             let text = text.as_ref()?.as_bytes();
             let offset = strings.len() as u32;
-            if text.len() > 12 {
+            if text.len() > VIEW_INLINE_LENGTH_MAX as usize {
                 strings.extend_from_slice(text);
             }
             Literal::View(arrow::array::make_view(text, 0, offset))

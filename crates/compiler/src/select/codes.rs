@@ -7,7 +7,7 @@ use arrow::datatypes::{
 
 use super::level::{Level, at_level};
 use super::mask::{clear_invalid, refine};
-use super::range::{Range, refine_range};
+use super::range::{Range, refine_ranges};
 
 /// Clears the bits of the rows `first..end` whose code is not in `set`, one bit a code, or that hold NULL.
 ///
@@ -41,9 +41,10 @@ fn refine_typed<K: ArrowDictionaryKeyType, Code: Unsigned>(
     assert!(end <= codes.len() && end <= mask.len() * 64);
     debug_assert_eq!(size_of::<K::Native>(), size_of::<Code>());
     if let Some((low, span)) = run(set) {
-        let range = Range { low: Code::from_code(low), span: Code::from_code(span), negate: false };
+        let range = Range { low: Code::from_code(low), span: Code::from_code(span) };
+        let codes = codes.as_ptr().cast();
         // SAFETY: there are at least `end` codes, of this width.
-        return unsafe { refine_range::<Code, false>(level, codes.as_ptr().cast(), range, first, end, mask) };
+        return unsafe { refine_ranges::<Code, false>(level, codes, &[range], false, (first, end), mask) };
     }
     // SAFETY: both are integers of the same width, and a code is not negative.
     let codes: &[Code] = unsafe { std::slice::from_raw_parts(codes.as_ptr().cast(), codes.len()) };

@@ -8,7 +8,7 @@ pub struct Level(Instructions);
 
 /// A [`Level`]'s instructions. A level is only made where the processor has them: primitives rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Instructions {
+pub(crate) enum Instructions {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -52,7 +52,7 @@ impl Level {
         levels
     }
 
-    pub(super) fn instructions(self) -> Instructions {
+    pub(crate) fn instructions(self) -> Instructions {
         self.0
     }
 }

@@ -5,7 +5,7 @@
 //! code then runs. Precompiled primitives do this at several rows a cycle, which no loop with a branch a row reaches.
 //!
 //! In reading order: [`level`] (what the processor offers), [`mask`] (masks and row numbers), [`selector`] (a predicate
-//! over one column), [`range`] (what most comparisons become), [`strings`], [`codes`] (dictionary-coded strings),
+//! over one column), [`range`] (what most comparisons become), [`multiple`] (remainders), [`strings`], [`codes`] (dictionary-coded strings),
 //! [`pair`] (two columns compared).
 
 mod level;
@@ -16,13 +16,17 @@ mod selector;
 
 mod range;
 
+mod multiple;
+
 mod strings;
 
 mod codes;
 
 mod pair;
 
+pub(crate) use level::Instructions;
 pub use level::Level;
 pub use mask::{append_rows, clear_invalid, set_range, words};
 pub use pair::compare_columns;
 pub use selector::{Comparison, Selector};
+pub(crate) use selector::{between, number};

@@ -7,17 +7,16 @@
 use super::level::{Instructions, Level};
 use super::mask::refine;
 
-/// The values from `low` to `low + span`, or with `negate` all others.
+/// The values from `low` to `low + span`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range<T> {
     pub(super) low: T,
     pub(super) span: T,
-    pub(super) negate: bool,
 }
 
 /// Bits of a value that ranges are tested on.
 pub(super) trait Bits: Copy {
-    /// Whether `value` lies in the range, negation aside. With `FLOAT` the value is a float's bits.
+    /// Whether `value` lies in the range. With `FLOAT` the value is a float's bits.
     fn within<const FLOAT: bool>(value: Self, range: Range<Self>) -> bool;
 
     /// One bit for each of 64 values, by a level's instructions.
@@ -86,22 +85,23 @@ bits!(u16, i16, halves_avx2, halves_avx512);
 bits!(u32, i32, words_avx2, words_avx512);
 bits!(u64, i64, doubles_avx2, doubles_avx512);
 
-/// Clears the bits of the rows `first..end` of `mask` whose value is not in the range. With `FLOAT` values are bits of floats.
+/// Clears the bits of the rows `first..end` of `mask` whose value is in none of the ranges, or with `negate` in one of them. With `FLOAT`
+/// values are bits of floats.
 ///
 /// # Safety
 /// `values` must point to at least `end` values.
-pub(super) unsafe fn refine_range<T: Bits, const FLOAT: bool>(
+pub(super) unsafe fn refine_ranges<T: Bits, const FLOAT: bool>(
     level: Level,
     values: *const T,
-    range: Range<T>,
-    first: usize,
-    end: usize,
+    ranges: &[Range<T>],
+    negate: bool,
+    (first, end): (usize, usize),
     mask: &mut [u64],
 ) {
-    let flip = if range.negate { u64::MAX } else { 0 };
+    let flip = if negate { u64::MAX } else { 0 };
     // SAFETY: only rows below `end` are asked for, which the caller promises.
     let value = |row: usize| unsafe { values.add(row).read() };
-    let one = |row: usize| T::within::<FLOAT>(value(row), range) != range.negate;
+    let one = |row: usize| ranges.iter().any(|&range| T::within::<FLOAT>(value(row), range)) != negate;
     match level.instructions() {
         Instructions::Portable => {
             let full = |start: usize| (0..64).fold(0, |word, bit| word | u64::from(one(start + bit)) << bit);
@@ -109,46 +109,43 @@ pub(super) unsafe fn refine_range<T: Bits, const FLOAT: bool>(
         }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level's instructions are there; values are as the caller promises.
-        Instructions::Avx2 => unsafe { refine_avx2::<T, FLOAT>(values, range, flip, first, end, mask, one) },
+        Instructions::Avx2 => unsafe { refine_avx2::<T, FLOAT>(values, ranges, flip, (first, end), mask, one) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Instructions::Avx512 => unsafe { refine_avx512::<T, FLOAT>(values, range, flip, first, end, mask, one) },
+        Instructions::Avx512 => unsafe { refine_avx512::<T, FLOAT>(values, ranges, flip, (first, end), mask, one) },
     }
 }
 
-/// # Safety
-/// As for [`refine_range`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-unsafe fn refine_avx2<T: Bits, const FLOAT: bool>(
-    values: *const T,
-    range: Range<T>,
-    flip: u64,
-    first: usize,
-    end: usize,
-    mask: &mut [u64],
-    one: impl Fn(usize) -> bool,
-) {
-    // SAFETY: a full word has 64 rows, all below `end`.
-    refine(mask, first, end, |start| unsafe { T::word_avx2::<FLOAT>(values.add(start), range) ^ flip }, one);
+macro_rules! refine_by_vectors {
+    ($name:ident, $word:ident, $features:literal) => {
+        /// # Safety
+        /// As for [`refine_ranges`].
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<T: Bits, const FLOAT: bool>(
+            values: *const T,
+            ranges: &[Range<T>],
+            flip: u64,
+            (first, end): (usize, usize),
+            mask: &mut [u64],
+            one: impl Fn(usize) -> bool,
+        ) {
+            // SAFETY: a full word has 64 rows, all below `end`.
+            let word = |start: usize, range: Range<T>| unsafe { T::$word::<FLOAT>(values.add(start), range) };
+            match *ranges {
+                // Apart, so that the bounds of the only range stay in registers.
+                [range] => refine(mask, first, end, |start| word(start, range) ^ flip, one),
+                _ => {
+                    let any = |start: usize| ranges.iter().fold(0, |bits, &range| bits | word(start, range));
+                    refine(mask, first, end, |start| any(start) ^ flip, one);
+                }
+            }
+        }
+    };
 }
 
-/// # Safety
-/// As for [`refine_range`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-unsafe fn refine_avx512<T: Bits, const FLOAT: bool>(
-    values: *const T,
-    range: Range<T>,
-    flip: u64,
-    first: usize,
-    end: usize,
-    mask: &mut [u64],
-    one: impl Fn(usize) -> bool,
-) {
-    // SAFETY: a full word has 64 rows, all below `end`.
-    refine(mask, first, end, |start| unsafe { T::word_avx512::<FLOAT>(values.add(start), range) ^ flip }, one);
-}
+refine_by_vectors!(refine_avx2, word_avx2, "avx2,bmi1,bmi2,popcnt,lzcnt");
+refine_by_vectors!(refine_avx512, word_avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt");
 
 /// 64 values to a word. Each function's safety is that of [`Bits::word_avx2`].
 #[cfg(target_arch = "x86_64")]

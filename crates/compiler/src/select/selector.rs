@@ -10,11 +10,12 @@ use pelton_data::column::values_ptr;
 use super::codes::refine_codes;
 use super::level::Level;
 use super::mask::{clear_invalid, refine_by_bits, refine_each, words};
-use super::range::{Range, ordered_f32, ordered_f64, refine_range};
+use super::multiple::{Residue, Word, refine_residue};
+use super::range::{Range, ordered_f32, ordered_f64, refine_ranges};
 use super::strings::{StringTest, refine_strings};
 
-/// How two values compare. Floats are in total order, except that the zeros are equal, as DataFusion compares them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How two values compare. Floats are in total order, but zeros are equal whatever their sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// `=`
     Equal,
@@ -63,9 +64,13 @@ pub struct Selector {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Test {
-    /// Integers, dates, times and floats of 1, 2, 4 or 8 bytes: the values between two bounds, as numbers with a sign that order as
-    /// the values do. No value passes where there is no range.
-    Range { kind: Kind, range: Option<(i128, i128)>, negate: bool },
+    /// Integers, dates, times and floats of 1, 2, 4 or 8 bytes: the values in one of these ranges (or with `negate` in none), which are
+    /// numbers with a sign that order as the values do, both inclusive.
+    Ranges { kind: Kind, ranges: Vec<(i128, i128)>, negate: bool },
+    /// Integers of 4 bytes that leave a remainder, or with `negate` do not.
+    Residue32 { residue: Residue<u32>, negate: bool },
+    /// Integers of 8 bytes, likewise.
+    Residue64 { residue: Residue<u64>, negate: bool },
     /// Decimals, likewise.
     Wide { low: i128, high: i128, negate: bool },
     /// Booleans that are this.
@@ -116,19 +121,16 @@ impl Kind {
     }
 }
 
-/// The values for which a comparison with a constant is true: between two bounds, or with `true` not between them. All
-/// values from `low` to `high` are equal to the constant.
-fn between(comparison: Comparison, (low, high): (i128, i128), all: (i128, i128)) -> (Option<(i128, i128)>, bool) {
-    let (minimum, maximum) = all;
-    let below = || low.checked_sub(1).filter(|&high| high >= minimum).map(|high| (minimum, high));
-    let above = || high.checked_add(1).filter(|&low| low <= maximum).map(|low| (low, maximum));
+/// The values for which a comparison with `constant` is true: between two bounds, of which there may be none, or with `true` not between
+/// them. An open end is the smallest or largest number there is.
+pub(crate) fn between(comparison: Comparison, constant: i128) -> (Option<(i128, i128)>, bool) {
     match comparison {
-        Comparison::Equal => (Some((low, high)), false),
-        Comparison::NotEqual => (Some((low, high)), true),
-        Comparison::Less => (below(), false),
-        Comparison::LessOrEqual => (Some((minimum, high)), false),
-        Comparison::Greater => (above(), false),
-        Comparison::GreaterOrEqual => (Some((low, maximum)), false),
+        Comparison::Equal => (Some((constant, constant)), false),
+        Comparison::NotEqual => (Some((constant, constant)), true),
+        Comparison::Less => (constant.checked_sub(1).map(|high| (i128::MIN, high)), false),
+        Comparison::LessOrEqual => (Some((i128::MIN, constant)), false),
+        Comparison::Greater => (constant.checked_add(1).map(|low| (low, i128::MAX)), false),
+        Comparison::GreaterOrEqual => (Some((constant, i128::MAX)), false),
     }
 }
 
@@ -139,14 +141,10 @@ impl Selector {
         if constant.is_null() {
             return is_known(data_type).then_some(Selector { test: Test::Never });
         }
-        let test = if let Some(kind) = Kind::of(data_type) {
-            let (range, negate) = between(comparison, number(data_type, constant)?, kind.bounds());
-            Test::Range { kind, range, negate }
-        } else if let DataType::Decimal128(..) = data_type {
-            match between(comparison, decimal(data_type, constant)?, (i128::MIN, i128::MAX)) {
-                (Some((low, high)), negate) => Test::Wide { low, high, negate },
-                (None, _) => Test::Never,
-            }
+        let test = if Kind::of(data_type).is_some() || matches!(data_type, DataType::Decimal128(..)) {
+            let (range, negate) = between(comparison, with_one_zero(data_type, number(data_type, constant)?));
+            let range = range.map(|range| with_both_zeros(data_type, range));
+            return Selector::ranges(data_type, range.as_slice(), negate);
         } else if *data_type == DataType::Boolean {
             let ScalarValue::Boolean(Some(constant)) = constant else { return None };
             match [false, true].map(|value| comparison.holds(value.cmp(constant))) {
@@ -162,24 +160,88 @@ impl Selector {
         Some(Selector { test })
     }
 
+    /// Values in one of `ranges` (both bounds inclusive), or with `negate` in none, and not NULL: integers, unscaled decimals, ticks of dates
+    /// and times, floats as they order. `None` for types other than these, and for decimals with more than one range.
+    pub(crate) fn ranges(data_type: &DataType, ranges: &[(i128, i128)], negate: bool) -> Option<Selector> {
+        let test = match (Kind::of(data_type), ranges) {
+            (Some(kind), ranges) => {
+                let (minimum, maximum) = kind.bounds();
+                let cut = ranges.iter().map(|&(low, high)| (low.max(minimum), high.min(maximum)));
+                Test::Ranges { kind, ranges: cut.filter(|(low, high)| low <= high).collect(), negate }
+            }
+            (None, _) if !matches!(data_type, DataType::Decimal128(..)) => return None,
+            (None, []) if negate => Test::Null(false),
+            (None, []) => Test::Never,
+            (None, &[(low, high)]) => Test::Wide { low, high, negate },
+            (None, _) => return None,
+        };
+        Some(Selector { test })
+    }
+
     /// `column BETWEEN low AND high`, both inclusive, as [`Selector::compare`]. `None` also for types other than numbers, dates and times.
     pub fn between(data_type: &DataType, low: &ScalarValue, high: &ScalarValue) -> Option<Selector> {
-        let wide = matches!(data_type, DataType::Decimal128(..));
-        let kind = Kind::of(data_type);
-        if !wide && kind.is_none() {
+        if Kind::of(data_type).is_none() && !matches!(data_type, DataType::Decimal128(..)) {
             return None;
         }
         if low.is_null() || high.is_null() {
             return Some(Selector { test: Test::Never });
         }
-        let number = |constant| if wide { decimal(data_type, constant) } else { number(data_type, constant) };
-        let ((low, _), (_, high)) = (number(low)?, number(high)?);
-        let test = match kind {
-            _ if low > high => Test::Never,
-            Some(kind) => Test::Range { kind, range: Some((low, high)), negate: false },
-            None => Test::Wide { low, high, negate: false },
+        let one_zero = |constant| Some(with_one_zero(data_type, number(data_type, constant)?));
+        let range = with_both_zeros(data_type, (one_zero(low)?, one_zero(high)?));
+        let ranges = if range.0 <= range.1 { std::slice::from_ref(&range) } else { &[] };
+        Selector::ranges(data_type, ranges, false)
+    }
+
+    /// `column IN (constants)`, or with `negate` `column NOT IN (constants)`, for integers, floats, dates and times. `None` for others.
+    pub fn among<'a>(
+        data_type: &DataType,
+        constants: impl IntoIterator<Item = &'a ScalarValue>,
+        negate: bool,
+    ) -> Option<Selector> {
+        Kind::of(data_type)?;
+        let mut ranges = Vec::new();
+        for constant in constants {
+            match constant.is_null() {
+                // Nothing is known to differ from NULL; equal to it is nothing.
+                true if negate => return Some(Selector { test: Test::Never }),
+                true => {}
+                false => ranges.push(number(data_type, constant).map(|value| (value, value))?),
+            }
+        }
+        Selector::ranges(data_type, &ranges, negate)
+    }
+
+    /// `column % divisor = remainder`, or with `negate` `<>`, for integers of 4 or 8 bytes with a sign. `None` for others, and where the
+    /// divisor is zero: that is an error, not a predicate.
+    pub fn remainder(data_type: &DataType, divisor: i64, remainder: i64, negate: bool) -> Option<Selector> {
+        if !matches!(data_type, DataType::Int32 | DataType::Int64) || divisor == 0 {
+            return None;
+        }
+        let divisor = divisor.unsigned_abs();
+        let value_max = if *data_type == DataType::Int32 { 1 << 31 } else { 1 << 63 };
+        let test = if remainder.unsigned_abs() >= divisor {
+            return Selector::ranges(data_type, &[], negate);
+        } else if divisor > value_max {
+            // No value is as large as the divisor: each is its own remainder.
+            return Selector::ranges(data_type, &[(remainder.into(), remainder.into())], negate);
+        } else if *data_type == DataType::Int32 {
+            Test::Residue32 { residue: u32::residue(divisor, remainder), negate }
+        } else {
+            Test::Residue64 { residue: u64::residue(divisor, remainder), negate }
         };
         Some(Selector { test })
+    }
+
+    /// True where either of two predicates over the same column is. `None` where that is no primitive.
+    pub(crate) fn or(self, other: Selector) -> Option<Selector> {
+        match (self.test, other.test) {
+            (Test::Never, test) | (test, Test::Never) => Some(Selector { test }),
+            (Test::Ranges { kind, mut ranges, negate: false }, Test::Ranges { ranges: others, negate: false, .. }) => {
+                ranges.extend(others);
+                Some(Selector { test: Test::Ranges { kind, ranges, negate: false } })
+            }
+            _ => None,
+        }
     }
 
     /// `column LIKE 'prefix%'`, or with `negate` `NOT LIKE`, for a column of strings, dictionary-coded or not. `None` for others.
@@ -205,9 +267,21 @@ impl Selector {
     pub fn refine(&self, level: Level, array: &dyn Array, first: usize, end: usize, mask: &mut [u64]) {
         assert!(end <= array.len() && end <= mask.len() * 64, "a mask and its column cover the rows");
         match &self.test {
-            Test::Range { kind, range: Some((low, high)), negate } => {
+            Test::Ranges { kind, ranges, negate } => {
                 assert_eq!(Kind::of(array.data_type()), Some(*kind), "a selector is for columns of one type");
-                refine_numbers(level, array, *kind, (*low, *high), *negate, (first, end), mask);
+                refine_numbers(level, array, *kind, (ranges, *negate), (first, end), mask);
+                clear_invalid(array, first, end, mask);
+            }
+            Test::Residue32 { residue, negate } => {
+                assert_eq!(array.data_type(), &DataType::Int32, "a selector is for columns of one type");
+                // SAFETY: the array has at least `end` integers of 32 bits.
+                unsafe { refine_residue(level, values_ptr(array).cast(), residue, *negate, (first, end), mask) };
+                clear_invalid(array, first, end, mask);
+            }
+            Test::Residue64 { residue, negate } => {
+                assert_eq!(array.data_type(), &DataType::Int64, "a selector is for columns of one type");
+                // SAFETY: the array has at least `end` integers of 64 bits.
+                unsafe { refine_residue(level, values_ptr(array).cast(), residue, *negate, (first, end), mask) };
                 clear_invalid(array, first, end, mask);
             }
             Test::Wide { low, high, negate } => {
@@ -229,26 +303,43 @@ impl Selector {
                 None if *is_null => refine_each(mask, first, end, |_| false),
                 None => {}
             },
-            Test::Range { range: None, .. } | Test::Never => refine_each(mask, first, end, |_| false),
+            Test::Never => refine_each(mask, first, end, |_| false),
         }
     }
+}
+
+/// Where a float that is zero with a sign stands among numbers; zero without it is 0.
+const NEGATIVE_ZERO: i128 = -1;
+
+/// A float's number, that of zero without its sign.
+fn with_one_zero(data_type: &DataType, number: i128) -> i128 {
+    if data_type.is_floating() && number == NEGATIVE_ZERO { 0 } else { number }
+}
+
+/// A range of floats that begins with zero begins with both of them, and one that ends before zero ends before both.
+fn with_both_zeros(data_type: &DataType, (low, high): (i128, i128)) -> (i128, i128) {
+    if !data_type.is_floating() {
+        return (low, high);
+    }
+    let low = if low == 0 { NEGATIVE_ZERO } else { low };
+    (low, if high == NEGATIVE_ZERO { NEGATIVE_ZERO - 1 } else { high })
 }
 
 fn refine_numbers(
     level: Level,
     array: &dyn Array,
     kind: Kind,
-    (low, high): (i128, i128),
-    negate: bool,
-    (first, end): (usize, usize),
+    (ranges, negate): (&[(i128, i128)], bool),
+    rows: (usize, usize),
     mask: &mut [u64],
 ) {
     let values = values_ptr(array);
     macro_rules! refine {
         ($type:ty, $float:literal) => {{
-            let range = Range { low: low as $type, span: (high - low) as $type, negate };
-            // SAFETY: the array has at least `end` values, of this width as their kind says.
-            unsafe { refine_range::<$type, $float>(level, values.cast(), range, first, end, mask) }
+            let range = |&(low, high): &(i128, i128)| Range { low: low as $type, span: (high - low) as $type };
+            let ranges: Vec<Range<$type>> = ranges.iter().map(range).collect();
+            // SAFETY: the array has at least as many values as there are rows, of this width as their kind says.
+            unsafe { refine_ranges::<$type, $float>(level, values.cast(), &ranges, negate, rows, mask) }
         }};
     }
     match kind {
@@ -298,14 +389,18 @@ fn is_known(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Decimal128(..))
 }
 
-/// The smallest and the largest of the numbers, which order as the values of `data_type` do, that are equal to a constant:
-/// the zeros of floats are. `None` where it is of another type.
-fn number(data_type: &DataType, constant: &ScalarValue) -> Option<(i128, i128)> {
+/// A constant of `data_type` as a number that orders as its values do: of a decimal, its digits. `None` where it is of another type, or NULL.
+pub(crate) fn number(data_type: &DataType, constant: &ScalarValue) -> Option<i128> {
     use ScalarValue::*;
-    if constant.data_type() != *data_type {
+    let is_same = match (data_type, constant) {
+        (DataType::Decimal128(_, scale), Decimal128(_, _, other)) => scale == other,
+        _ => constant.data_type() == *data_type,
+    };
+    if !is_same {
         return None;
     }
-    let number = match *constant {
+    Some(match *constant {
+        Decimal128(Some(value), ..) => value,
         Int8(Some(value)) => i128::from(value),
         Int16(Some(value)) => i128::from(value),
         Int32(Some(value)) | Date32(Some(value)) | Time32Second(Some(value)) | Time32Millisecond(Some(value)) => {
@@ -327,23 +422,10 @@ fn number(data_type: &DataType, constant: &ScalarValue) -> Option<(i128, i128)> 
         UInt16(Some(value)) => i128::from(value),
         UInt32(Some(value)) => i128::from(value),
         UInt64(Some(value)) => i128::from(value),
-        // In total order -0.0 is next to 0.0.
-        Float32(Some(0.0)) | Float64(Some(0.0)) => return Some((-1, 0)),
         Float32(Some(value)) => i128::from(ordered_f32(value)),
         Float64(Some(value)) => i128::from(ordered_f64(value)),
         _ => return None,
-    };
-    Some((number, number))
-}
-
-/// As [`number`], the digits of a decimal constant of `data_type`'s scale.
-fn decimal(data_type: &DataType, constant: &ScalarValue) -> Option<(i128, i128)> {
-    match (data_type, constant) {
-        (DataType::Decimal128(_, scale), ScalarValue::Decimal128(Some(value), _, other)) if scale == other => {
-            Some((*value, *value))
-        }
-        _ => None,
-    }
+    })
 }
 
 fn string(constant: &ScalarValue) -> Option<&[u8]> {

@@ -3,12 +3,11 @@
 use arrow::array::GenericByteViewArray;
 use arrow::datatypes::ByteViewType;
 
+use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
+
 use super::level::{Level, at_level};
 use super::mask::{clear_invalid, refine, refine_each};
 use super::selector::Comparison;
-
-/// Strings of at most this many bytes lie inside their view.
-const INLINE_LENGTH_MAX: usize = 12;
 
 /// What a string is tested for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub(super) fn refine_strings<T: ByteViewType>(
     match test {
         StringTest::Compare(comparison @ (Comparison::Equal | Comparison::NotEqual), constant) => {
             let wanted = *comparison == Comparison::Equal;
-            if constant.len() <= INLINE_LENGTH_MAX {
+            if constant.len() <= VIEW_INLINE_LENGTH_MAX as usize {
                 let view = inline_view(constant);
                 at_level!(level, refine_inline(views: &[u128], view: u128, wanted: bool, first: usize, end: usize, mask: &mut [u64]));
             } else {

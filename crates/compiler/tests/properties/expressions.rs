@@ -155,7 +155,11 @@ impl<'a> Expressions<'a> {
 
     fn integer(&self, choices: &mut Choices<'_>, depth: usize) -> Expr {
         let first = self.expression(choices, Kind::Integer, depth);
-        match choices.number(0..=10) {
+        match choices.number(0..=11) {
+            11 => {
+                let field = *choices.pick(&["hour", "minute", "second"]);
+                expr_fn::date_part(lit(field), self.expression(choices, Kind::Time, depth))
+            }
             10 => {
                 let divisor = self.leaf(choices, Kind::Integer);
                 let quotient = binary_expr(first, Operator::Divide, divisor.clone());
@@ -175,9 +179,7 @@ impl<'a> Expressions<'a> {
                 if self.may_fail { cast(value, to) } else { try_cast(value, to) }
             }
             8 => binary_expr(first, Operator::BitwiseAnd, self.leaf(choices, Kind::Integer)),
-            // DataFusion wraps the negative of a column, as we do, but fails for that of the smallest constant.
-            _ if self.may_fail && !first.column_refs().is_empty() => Expr::Negative(Box::new(first)),
-            _ => lit(0_i64) - first,
+            _ => Expr::Negative(Box::new(first)),
         }
     }
 

@@ -1,12 +1,15 @@
 //! What a query means, one row at a time, without any of the engine's machinery.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, FieldRef, Schema, i256};
 use datafusion_common::ScalarValue;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_expr::expressions::{Column, Literal};
+use datafusion_physical_expr::expressions::{Column, Literal, NegativeExpr, binary, lit};
 use pelton_data::aggregate::Accumulate;
 use pelton_plan::pipeline::{Step, Target, Window, WindowAggregate, WindowColumn};
 
@@ -94,7 +97,7 @@ pub fn table_rows(batch: &RecordBatch) -> Vec<Row> {
 }
 
 /// The expression's value for one row, by DataFusion on a batch of that row alone.
-fn value(expression: &std::sync::Arc<dyn PhysicalExpr>, schema: &Schema, row: &Row) -> Option<ScalarValue> {
+fn value(expression: &Arc<dyn PhysicalExpr>, schema: &Schema, row: &Row) -> Option<ScalarValue> {
     if let Some(column) = expression.downcast_ref::<Column>() {
         return Some(plain(row[column.index()].clone()));
     }
@@ -102,9 +105,24 @@ fn value(expression: &std::sync::Arc<dyn PhysicalExpr>, schema: &Schema, row: &R
         return Some(plain(literal.value().clone()));
     }
     let columns: Vec<ArrayRef> = row.iter().map(|value| value.to_array().unwrap()).collect();
-    let batch = RecordBatch::try_new(std::sync::Arc::new(schema.clone()), columns).unwrap();
-    let array = expression.evaluate(&batch).ok()?.into_array(1).ok()?;
+    let batch = RecordBatch::try_new(Arc::new(schema.clone()), columns).unwrap();
+    let array = wrapping(expression, schema).evaluate(&batch).ok()?.into_array(1).ok()?;
     Some(plain(ScalarValue::try_from_array(&array, 0).unwrap()))
+}
+
+/// The expression with integers subtracted from zero where it has minus integers: they wrap, but DataFusion refuses minus the smallest
+/// constant.
+fn wrapping(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Arc<dyn PhysicalExpr> {
+    let subtracted = expression.clone().transform_up(|node| {
+        let Some(negative) = node.downcast_ref::<NegativeExpr>() else { return Ok(Transformed::no(node)) };
+        let data_type = negative.arg().data_type(schema)?;
+        if !data_type.is_integer() {
+            return Ok(Transformed::no(node));
+        }
+        let zero = lit(ScalarValue::new_zero(&data_type)?);
+        binary(zero, Operator::Minus, negative.arg().clone(), schema).map(Transformed::yes)
+    });
+    subtracted.unwrap().data
 }
 
 /// Strings as views, whether coded or not.

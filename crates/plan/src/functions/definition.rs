@@ -5,7 +5,10 @@ use std::hash::{Hash, Hasher};
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, plan_err};
-use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use regex::Regex;
 
 use super::{text, time};
 use crate::types::SqlType;
@@ -34,8 +37,59 @@ pub(super) struct Definition {
     pub required: usize,
     /// Its type, given those of its arguments as they are after the cast.
     pub returns: fn(&[DataType]) -> DataType,
-    /// Its values. All arguments have the same length.
-    pub evaluate: fn(&[ArrayRef]) -> Result<ArrayRef>,
+    /// How it is computed.
+    pub evaluate: Evaluate,
+}
+
+/// What computes the values of a function.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Evaluate {
+    /// Of arrays that all have the same length.
+    Arrays(fn(&[ArrayRef]) -> Result<ArrayRef>),
+    /// Of columns and constants.
+    Arguments(fn(&Arguments<'_>) -> Result<ArrayRef>),
+}
+
+/// The arguments of one call.
+#[derive(Debug)]
+pub(super) struct Arguments<'a> {
+    arguments: &'a [ColumnarValue],
+    /// Values to compute.
+    pub rows: usize,
+    /// The constant regular expression among the arguments, compiled.
+    pub regex: Option<&'a Regex>,
+}
+
+/// One argument.
+#[derive(Debug, Clone)]
+pub(super) struct Argument {
+    /// Its values: one that holds for all rows where it is constant.
+    pub values: ArrayRef,
+    /// Whether it is constant.
+    pub is_constant: bool,
+}
+
+impl Arguments<'_> {
+    /// The argument at `index`; `None` where it was not given.
+    pub fn get(&self, index: usize) -> Result<Option<Argument>> {
+        let argument = |value: &ColumnarValue| match value {
+            ColumnarValue::Array(values) => Ok(Argument { values: values.clone(), is_constant: false }),
+            ColumnarValue::Scalar(value) => Ok(Argument { values: value.to_array()?, is_constant: true }),
+        };
+        self.arguments.get(index).map(argument).transpose()
+    }
+
+    /// The argument at `index`, which must be given, with a value for each row.
+    pub fn column(&self, index: usize) -> Result<ArrayRef> {
+        self.arguments[index].to_array(self.rows)
+    }
+}
+
+impl Argument {
+    /// Where the value of a row is.
+    pub fn place(&self, row: usize) -> usize {
+        if self.is_constant { 0 } else { row }
+    }
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
@@ -53,8 +107,8 @@ pub(super) const DEFINITIONS: [Definition; 22] = {
         define("is_digit", &[Any], 1, boolean, text::is_digit),
         define("json_value", &[Text, Text], 2, string, text::json_value),
         define("locate", &[Text, Text, Integer], 2, integer, text::locate),
-        define("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
-        define("split_index", &[Text, Any, Integer], 3, string, text::split_index),
+        define_text("regexp_extract", &[Text, Text, Integer], 2, text::regexp_extract),
+        define_text("split_index", &[Text, Any, Integer], 3, text::split_index),
         define("substring_from", &[Text, Integer, Integer], 2, string, text::substring),
         define("timestamp_to_string", &[Time], 1, string, time::to_string),
         define("timestampadd", &[Text, Integer, Time], 3, third, time::add_days),
@@ -74,7 +128,17 @@ const fn define(
     returns: fn(&[DataType]) -> DataType,
     evaluate: fn(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> Definition {
-    Definition { name, parameters, required, returns, evaluate }
+    Definition { name, parameters, required, returns, evaluate: Evaluate::Arrays(evaluate) }
+}
+
+/// A string made of a string.
+const fn define_text(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    required: usize,
+    evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>,
+) -> Definition {
+    Definition { name, parameters, required, returns: string, evaluate: Evaluate::Arguments(evaluate) }
 }
 
 fn string(_: &[DataType]) -> DataType {
@@ -121,11 +185,13 @@ fn third_as_timestamp(types: &[DataType]) -> DataType {
 pub(super) struct Function {
     definition: &'static Definition,
     signature: Signature,
+    /// Compiled when the query is planned, where it is a constant.
+    regex: Option<Regex>,
 }
 
 impl Function {
     pub fn new(definition: &'static Definition) -> Function {
-        Function { definition, signature: Signature::user_defined(Volatility::Immutable) }
+        Function { definition, signature: Signature::user_defined(Volatility::Immutable), regex: None }
     }
 }
 
@@ -183,9 +249,31 @@ impl ScalarUDFImpl for Function {
         Ok((self.definition.returns)(types))
     }
 
+    fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let pattern = match arguments.get(1) {
+            Some(Expr::Literal(ScalarValue::Utf8View(Some(pattern)) | ScalarValue::Utf8(Some(pattern)), _))
+                if self.definition.name == "regexp_extract" && self.regex.is_none() =>
+            {
+                pattern
+            }
+            _ => return Ok(ExprSimplifyResult::Original(arguments)),
+        };
+        // What is wrong with it is said when there is a row to apply it to.
+        let Ok(regex) = Regex::new(pattern) else { return Ok(ExprSimplifyResult::Original(arguments)) };
+        let prepared = Function { regex: Some(regex), ..Function::new(self.definition) };
+        let function = ScalarFunction::new_udf(ScalarUDF::new_from_impl(prepared).into(), arguments);
+        Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(function)))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_constant = args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-        let values = (self.definition.evaluate)(&ColumnarValue::values_to_arrays(&args.args)?)?;
+        let values = match self.definition.evaluate {
+            Evaluate::Arrays(evaluate) => evaluate(&ColumnarValue::values_to_arrays(&args.args)?)?,
+            Evaluate::Arguments(evaluate) => {
+                let rows = if is_constant { 1 } else { args.number_rows };
+                evaluate(&Arguments { arguments: &args.args, rows, regex: self.regex.as_ref() })?
+            }
+        };
         if is_constant {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
         }

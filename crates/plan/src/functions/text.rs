@@ -1,5 +1,6 @@
 //! Functions over strings, and those that make strings of numbers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -8,9 +9,11 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion_common::{Result, exec_datafusion_err, exec_err};
-use regex::Regex;
+use pelton_data::column::Cuts;
+use regex::{CaptureLocations, Regex};
 use serde_json::Value;
 
+use super::definition::Arguments;
 use crate::types::SqlType;
 
 fn strings(array: &ArrayRef) -> &StringViewArray {
@@ -74,61 +77,138 @@ pub(super) fn locate(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 /// `SPLIT_INDEX(text, delimiter, index)`: the part at `index`, from 0; NULL out of range. A number as the delimiter is a code point.
-pub(super) fn split_index(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let delimiters: ArrayRef = if arguments[1].data_type() == &DataType::Utf8View {
-        arguments[1].clone()
-    } else {
-        let codes = cast(&arguments[1], &DataType::Int64)?;
-        collect(codes.len(), |row| {
+pub(super) fn split_index(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (Some(mut delimiters), Some(indices)) = (arguments.get(1)?, arguments.get(2)?) else {
+        return exec_err!("SPLIT_INDEX takes 3 arguments");
+    };
+    if delimiters.values.data_type() != &DataType::Utf8View {
+        let codes = cast(&delimiters.values, &DataType::Int64)?;
+        delimiters.values = collect(codes.len(), |row| {
             let code = integer_at(Some(&codes), row, 0)?;
             Some(char::from_u32(u32::try_from(code).ok()?)?.to_string())
-        })
-    };
-    let text = &arguments[0];
-    let mut parts = StringViewBuilder::with_capacity(text.len());
-    for row in 0..text.len() {
+        });
+    }
+    let text = arguments.column(0)?;
+    let mut parts = Cuts::of(strings(&text));
+    for row in 0..arguments.rows {
         let part = (|| {
-            let text = string_at(text, row)?;
-            let delimiter = string_at(&delimiters, row)?;
-            let index = usize::try_from(integer_at(arguments.get(2), row, 0)?).ok()?;
-            // Flink: an empty text has no parts, and an empty delimiter splits nothing.
-            match (text, delimiter) {
-                ("", _) => None,
-                (_, "") => (index == 0).then_some(text),
-                _ => text.split(delimiter).nth(index),
-            }
+            let text = string_at(&text, row)?;
+            let delimiter = string_at(&delimiters.values, delimiters.place(row))?;
+            let index = integer_at(Some(&indices.values), indices.place(row), 0)?;
+            part(text, delimiter, usize::try_from(index).ok()?)
         })();
-        parts.append_option(part);
+        match part {
+            Some(part) => parts.push(row, part),
+            None => parts.push_null(),
+        }
     }
     Ok(Arc::new(parts.finish()))
 }
 
+/// Where the part at `index` lies. As in Flink an empty text has no parts, and an empty delimiter splits nothing.
+fn part(text: &str, delimiter: &str, index: usize) -> Option<Range<usize>> {
+    match (text.as_bytes(), delimiter.as_bytes()) {
+        ([], _) => None,
+        (_, []) => (index == 0).then_some(0..text.len()),
+        (bytes, [delimiter]) => part_at_bytes(bytes, *delimiter, index),
+        _ => {
+            let mut starts = text.match_indices(delimiter).map(|(at, _)| at);
+            let start = if index == 0 { 0 } else { starts.nth(index - 1)? + delimiter.len() };
+            Some(start..starts.next().unwrap_or(text.len()))
+        }
+    }
+}
+
+fn part_at_bytes(text: &[u8], delimiter: u8, index: usize) -> Option<Range<usize>> {
+    let (mut start, mut before) = (0, index);
+    for (number, bytes) in text.chunks(64).enumerate() {
+        let mut found = places(bytes, delimiter);
+        while found != 0 {
+            let at = number * 64 + found.trailing_zeros() as usize;
+            if before == 0 {
+                return Some(start..at);
+            }
+            (start, before) = (at + 1, before - 1);
+            found &= found - 1;
+        }
+    }
+    (before == 0).then_some(start..text.len())
+}
+
+/// A bit for each of at most 64 bytes: whether it is `wanted`. All at once, because a search from one place to the next stumbles over the
+/// different lengths between them.
+fn places(bytes: &[u8], wanted: u8) -> u64 {
+    const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
+    let pattern = u64::from_ne_bytes([wanted; 8]);
+    let of_word = |word: [u8; 8]| {
+        let differing = u64::from_le_bytes(word) ^ pattern;
+        // The highest bit of each byte that differs nowhere; one multiplication moves that of byte `i` to bit `56 + i`.
+        let equal = !(((differing & LOW) + LOW) | differing | LOW);
+        (equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let found = words.iter().enumerate().fold(0, |found, (at, &word)| found | of_word(word) << (8 * at));
+    if rest.is_empty() {
+        return found;
+    }
+    let mut last = [!wanted; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    found | of_word(last) << (8 * words.len())
+}
+
 /// `REGEXP_EXTRACT(text, expression[, group])`: what the group matched, 0 being all of the match; NULL where nothing matched.
-pub(super) fn regexp_extract(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let text = &arguments[0];
-    let mut compiled: Option<(String, Regex)> = None;
-    let mut matches = StringViewBuilder::with_capacity(text.len());
-    for row in 0..text.len() {
+pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let text = arguments.column(0)?;
+    let Some(expressions) = arguments.get(1)? else { return exec_err!("REGEXP_EXTRACT takes 2 to 3 arguments") };
+    let groups = arguments.get(2)?;
+    // A clone shares what was compiled, but not the memory that searches need: workers do not wait for each other.
+    let mut known = arguments.regex.cloned().map(Extractor::new);
+    let is_known = known.is_some();
+    let mut matches = Cuts::of(strings(&text));
+    for row in 0..arguments.rows {
+        let group = groups.as_ref().map_or(Some(0), |groups| integer_at(Some(&groups.values), groups.place(row), 0));
         let (Some(text), Some(expression), Some(group)) =
-            (string_at(text, row), string_at(&arguments[1], row), integer_at(arguments.get(2), row, 0))
+            (string_at(&text, row), string_at(&expressions.values, expressions.place(row)), group)
         else {
-            matches.append_null();
+            matches.push_null();
             continue;
         };
-        let regex = match &compiled {
-            Some((source, regex)) if source == expression => regex,
-            _ => {
+        let extractor = match &mut known {
+            Some(extractor) if is_known || extractor.regex.as_str() == expression => extractor,
+            known => {
                 let regex = Regex::new(expression).map_err(|error| {
                     exec_datafusion_err!("REGEXP_EXTRACT: '{expression}' is no regular expression: {error}")
                 })?;
-                &compiled.insert((expression.to_string(), regex)).1
+                known.insert(Extractor::new(regex))
             }
         };
-        let group = usize::try_from(group).unwrap_or(usize::MAX);
-        let found = regex.captures(text).and_then(|captures| captures.get(group));
-        matches.append_option(found.map(|found| found.as_str()));
+        match extractor.find(text, usize::try_from(group).unwrap_or(usize::MAX)) {
+            Some((start, end)) => matches.push(row, start..end),
+            None => matches.push_null(),
+        }
     }
     Ok(Arc::new(matches.finish()))
+}
+
+/// A regular expression and room for what its groups match.
+struct Extractor {
+    regex: Regex,
+    groups: CaptureLocations,
+}
+
+impl Extractor {
+    fn new(regex: Regex) -> Extractor {
+        Extractor { groups: regex.capture_locations(), regex }
+    }
+
+    /// Where the group of the first match lies.
+    fn find(&mut self, text: &str, group: usize) -> Option<(usize, usize)> {
+        if group == 0 {
+            return self.regex.find(text).map(|found| (found.start(), found.end()));
+        }
+        self.regex.captures_read(&mut self.groups, text)?;
+        self.groups.get(group)
+    }
 }
 
 /// `JSON_VALUE(text, path)`: the scalar at a path such as `$.a.b[0]` or `$['a']`; NULL where there is none.

@@ -1,0 +1,278 @@
+//! Remainders: which integers leave a given remainder when a constant divides them.
+//!
+//! A number is a multiple of an odd divisor where its product with the divisor's inverse modulo two to the word size, which then is the
+//! quotient, is no larger than every quotient can be. A power of two in the divisor is rotated out first: what was not zero below it
+//! makes the quotient too large (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", section 9). Dividing
+//! this way takes one multiplication and no division, for several rows at once.
+
+use super::level::{Instructions, Level};
+use super::mask::refine;
+use super::range::{Bits, Range};
+
+/// The numbers that are `remainder` more than a multiple of a divisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Residue<T> {
+    /// Taken from a number first.
+    remainder: T,
+    /// Of the divisor's odd part.
+    inverse: T,
+    /// Factors of two in the divisor.
+    rotation: u32,
+    quotient_max: T,
+    /// Where numbers with this remainder lie: a remainder has the sign of the dividend.
+    within: Option<Range<T>>,
+}
+
+/// An integer of 32 or 64 bits, without its sign.
+pub(super) trait Word: Bits {
+    /// The residue of numbers whose remainder by `divisor` (not 0) is `remainder` (smaller than the divisor), either with a sign.
+    fn residue(divisor: u64, remainder: i64) -> Residue<Self>;
+
+    /// Whether the number belongs to the residue, its sign aside.
+    fn leaves(self, residue: &Residue<Self>) -> bool;
+
+    /// One bit for each of 64 values, signs aside.
+    ///
+    /// # Safety
+    /// `values` must point to 64 values, and the processor must have the level's instructions.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn residues_avx2(values: *const Self, residue: &Residue<Self>) -> u64;
+
+    /// As [`Word::residues_avx2`].
+    ///
+    /// # Safety
+    /// As there.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn residues_avx512(values: *const Self, residue: &Residue<Self>) -> u64;
+}
+
+macro_rules! word {
+    ($type:ty, $signed:ty, $avx2:ident, $avx512:ident) => {
+        impl Word for $type {
+            fn residue(divisor: u64, remainder: i64) -> Residue<$type> {
+                let divisor = <$type>::try_from(divisor).expect("larger divisors leave every value as it is");
+                let rotation = divisor.trailing_zeros();
+                let odd = divisor >> rotation;
+                // Newton's iteration doubles the number of right bits each time, beginning with three.
+                let step =
+                    |inverse: $type, _| inverse.wrapping_mul((2 as $type).wrapping_sub(odd.wrapping_mul(inverse)));
+                let inverse = (0..5).fold(odd, step);
+                let within = match remainder.signum() {
+                    0 => None,
+                    1 => Some(Range { low: 1, span: <$signed>::MAX as $type - 1 }),
+                    _ => Some(Range { low: <$signed>::MIN as $type, span: <$signed>::MAX as $type }),
+                };
+                Residue {
+                    remainder: remainder as $type,
+                    inverse,
+                    rotation,
+                    quotient_max: <$type>::MAX / divisor,
+                    within,
+                }
+            }
+
+            #[inline(always)]
+            fn leaves(self, residue: &Residue<$type>) -> bool {
+                let distance = (self.wrapping_sub(residue.remainder) as $signed).unsigned_abs();
+                distance.wrapping_mul(residue.inverse).rotate_right(residue.rotation) <= residue.quotient_max
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
+            #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+            unsafe fn residues_avx2(values: *const $type, residue: &Residue<$type>) -> u64 {
+                // SAFETY: the caller's promise, passed on.
+                unsafe { x86::$avx2(values, residue) }
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
+            unsafe fn residues_avx512(values: *const $type, residue: &Residue<$type>) -> u64 {
+                // SAFETY: the caller's promise, passed on.
+                unsafe { x86::$avx512(values, residue) }
+            }
+        }
+    };
+}
+
+word!(u32, i32, words_avx2, words_avx512);
+word!(u64, i64, doubles_avx2, doubles_avx512);
+
+/// Clears the bits of the rows `first..end` of `mask` whose value does not leave the remainder, or with `negate` does.
+///
+/// # Safety
+/// `values` must point to at least `end` values.
+pub(super) unsafe fn refine_residue<T: Word>(
+    level: Level,
+    values: *const T,
+    residue: &Residue<T>,
+    negate: bool,
+    (first, end): (usize, usize),
+    mask: &mut [u64],
+) {
+    let flip = if negate { u64::MAX } else { 0 };
+    let one = |row: usize| {
+        // SAFETY: only rows below `end` are asked for, which the caller promises.
+        let value = unsafe { values.add(row).read() };
+        let lies_there = residue.within.is_none_or(|range| T::within::<false>(value, range));
+        (lies_there && value.leaves(residue)) != negate
+    };
+    match level.instructions() {
+        Instructions::Portable => {
+            let full = |start: usize| (0..64).fold(0, |word, bit| word | u64::from(one(start + bit)) << bit);
+            refine(mask, first, end, full, one);
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level's instructions are there; values are as the caller promises.
+        Instructions::Avx2 => unsafe { refine_avx2(values, residue, flip, (first, end), mask, one) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Instructions::Avx512 => unsafe { refine_avx512(values, residue, flip, (first, end), mask, one) },
+    }
+}
+
+macro_rules! refine_by_vectors {
+    ($name:ident, $residues:ident, $word:ident, $features:literal) => {
+        /// # Safety
+        /// As for [`refine_residue`].
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<T: Word>(
+            values: *const T,
+            residue: &Residue<T>,
+            flip: u64,
+            (first, end): (usize, usize),
+            mask: &mut [u64],
+            one: impl Fn(usize) -> bool,
+        ) {
+            // SAFETY: a full word has 64 rows, all below `end`.
+            let leaves = |start: usize| unsafe { T::$residues(values.add(start), residue) };
+            match residue.within {
+                None => refine(mask, first, end, |start| leaves(start) ^ flip, one),
+                Some(range) => {
+                    // SAFETY: as above.
+                    let lies_there = |start: usize| unsafe { T::$word::<false>(values.add(start), range) };
+                    refine(mask, first, end, |start| (leaves(start) & lies_there(start)) ^ flip, one);
+                }
+            }
+        }
+    };
+}
+
+refine_by_vectors!(refine_avx2, residues_avx2, word_avx2, "avx2,bmi1,bmi2,popcnt,lzcnt");
+refine_by_vectors!(
+    refine_avx512,
+    residues_avx512,
+    word_avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt"
+);
+
+/// 64 values to a word. Each function's safety is that of [`Word::residues_avx2`].
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Residue;
+
+    macro_rules! avx512 {
+        ($name:ident, $type:ty, $lanes:literal, $set:ident($signed:ty), $subtract:ident, $absolute:ident, $multiply:ident, $rotate:ident, $compare:ident) => {
+            /// # Safety
+            /// See the module.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
+            pub(super) unsafe fn $name(values: *const $type, residue: &Residue<$type>) -> u64 {
+                let remainder = $set(residue.remainder as $signed);
+                let inverse = $set(residue.inverse as $signed);
+                let rotation = $set(residue.rotation as $signed);
+                let quotient_max = $set(residue.quotient_max as $signed);
+                let mut word = 0;
+                for vector in 0..64 / $lanes {
+                    // SAFETY: there are 64 values, by the caller's promise.
+                    let value = unsafe { _mm512_loadu_si512(values.add(vector * $lanes).cast()) };
+                    let quotient = $rotate($multiply($absolute($subtract(value, remainder)), inverse), rotation);
+                    word |= ($compare(quotient, quotient_max) as u64) << (vector * $lanes);
+                }
+                word
+            }
+        };
+    }
+
+    avx512!(
+        words_avx512,
+        u32,
+        16,
+        _mm512_set1_epi32(i32),
+        _mm512_sub_epi32,
+        _mm512_abs_epi32,
+        _mm512_mullo_epi32,
+        _mm512_rorv_epi32,
+        _mm512_cmple_epu32_mask
+    );
+    avx512!(
+        doubles_avx512,
+        u64,
+        8,
+        _mm512_set1_epi64(i64),
+        _mm512_sub_epi64,
+        _mm512_abs_epi64,
+        _mm512_mullo_epi64,
+        _mm512_rorv_epi64,
+        _mm512_cmple_epu64_mask
+    );
+
+    /// # Safety
+    /// See the module.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+    pub(super) unsafe fn words_avx2(values: *const u32, residue: &Residue<u32>) -> u64 {
+        let remainder = _mm256_set1_epi32(residue.remainder as i32);
+        let inverse = _mm256_set1_epi32(residue.inverse as i32);
+        let quotient_max = _mm256_set1_epi32(residue.quotient_max as i32);
+        let right = _mm_cvtsi32_si128(residue.rotation as i32);
+        let left = _mm_cvtsi32_si128(32 - residue.rotation as i32);
+        let mut word = 0;
+        for vector in 0..8 {
+            // SAFETY: there are 64 values, by the caller's promise.
+            let value = unsafe { _mm256_loadu_si256(values.add(vector * 8).cast()) };
+            let distance = _mm256_abs_epi32(_mm256_sub_epi32(value, remainder));
+            let product = _mm256_mullo_epi32(distance, inverse);
+            let quotient = _mm256_or_si256(_mm256_srl_epi32(product, right), _mm256_sll_epi32(product, left));
+            let leaves = _mm256_cmpeq_epi32(_mm256_min_epu32(quotient, quotient_max), quotient);
+            word |= (_mm256_movemask_ps(_mm256_castsi256_ps(leaves)) as u64) << (vector * 8);
+        }
+        word
+    }
+
+    /// # Safety
+    /// See the module.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+    pub(super) unsafe fn doubles_avx2(values: *const u64, residue: &Residue<u64>) -> u64 {
+        let remainder = _mm256_set1_epi64x(residue.remainder as i64);
+        let inverse = _mm256_set1_epi64x(residue.inverse as i64);
+        let inverse_high = _mm256_srli_epi64::<32>(inverse);
+        // There is no comparison without a sign: both sides move by half the range.
+        let half = _mm256_set1_epi64x(i64::MIN);
+        let quotient_max = _mm256_xor_si256(_mm256_set1_epi64x(residue.quotient_max as i64), half);
+        let right = _mm_cvtsi64_si128(i64::from(residue.rotation));
+        let left = _mm_cvtsi64_si128(64 - i64::from(residue.rotation));
+        let mut beyond = 0;
+        for vector in 0..16 {
+            // SAFETY: there are 64 values, by the caller's promise.
+            let value = unsafe { _mm256_loadu_si256(values.add(vector * 4).cast()) };
+            let distance = _mm256_sub_epi64(value, remainder);
+            let sign = _mm256_cmpgt_epi64(_mm256_setzero_si256(), distance);
+            let distance = _mm256_sub_epi64(_mm256_xor_si256(distance, sign), sign);
+            let crossed = _mm256_add_epi64(
+                _mm256_mul_epu32(_mm256_srli_epi64::<32>(distance), inverse),
+                _mm256_mul_epu32(distance, inverse_high),
+            );
+            let product = _mm256_add_epi64(_mm256_mul_epu32(distance, inverse), _mm256_slli_epi64::<32>(crossed));
+            let quotient = _mm256_or_si256(_mm256_srl_epi64(product, right), _mm256_sll_epi64(product, left));
+            let larger = _mm256_cmpgt_epi64(_mm256_xor_si256(quotient, half), quotient_max);
+            beyond |= (_mm256_movemask_pd(_mm256_castsi256_pd(larger)) as u64) << (vector * 4);
+        }
+        !beyond
+    }
+}
