@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use pelton_connectors::{TableRequest, declared_schema, open_source};
 use pelton_data::BLOCK_ROWS_DEFAULT;
-use pelton_runtime::source::{Read, Rows};
+use pelton_runtime::source::Read;
 
 /// Connector, options and wanted columns, separated by blanks; no columns means all.
 const CASES: &[(&str, &str, &str)] = &[
@@ -70,14 +71,12 @@ fn nanoseconds_per_row(request: &TableRequest) -> f64 {
     let mut started = on_processor_ns();
     let mut rows = 0;
     while let Read::Chunk(chunk) = source.read(0).expect("generators do not fail") {
-        let Rows::Batch(batch) = chunk().expect("generators do not fail").rows else {
-            panic!("generators make batches")
-        };
+        let batches = chunk().expect("generators do not fail").rows.into_batches();
         if std::mem::take(&mut first) {
             // The first chunk makes the words and pools that all others share.
             started = on_processor_ns();
         } else {
-            rows += batch.num_rows();
+            rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         }
     }
     (on_processor_ns() - started) as f64 / rows as f64

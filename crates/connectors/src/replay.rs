@@ -245,16 +245,14 @@ impl Loaded {
             let decoded = chunk()?;
             self.rejected.extend(decoded.rejected);
             self.rejected_count += decoded.rejected_count;
-            let batch = match decoded.rows {
-                Rows::Batch(batch) => batch,
-                Rows::Block(block) => block.to_record_batch(),
-            };
-            self.bytes += batch.get_array_memory_size() as u64;
-            if self.bytes > self.bytes_max {
-                let problem = format!("takes more than the {} bytes of 'replay.memory-max'", self.bytes_max);
-                return Err(SourceError::Input { place: "replay".into(), problem });
+            for batch in decoded.rows.into_batches() {
+                self.bytes += batch.get_array_memory_size() as u64;
+                if self.bytes > self.bytes_max {
+                    let problem = format!("takes more than the {} bytes of 'replay.memory-max'", self.bytes_max);
+                    return Err(SourceError::Input { place: "replay".into(), problem });
+                }
+                batches.push(batch);
             }
-            batches.push(batch);
         }
         self.partitions.push(batches);
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use pelton_data::TimeColumn;
-use pelton_runtime::source::{Read, Rows, Source};
+use pelton_runtime::source::{Read, Source};
 
 use crate::{ConnectorError, TableRequest, declared_schema, open_source, physical_schema};
 
@@ -40,10 +40,7 @@ pub(crate) fn batches(mut source: Box<dyn Source>) -> Vec<RecordBatch> {
     for partition in 0..source.partitions() {
         loop {
             match source.read(partition).unwrap() {
-                Read::Chunk(chunk) => batches.push(match chunk().unwrap().rows {
-                    Rows::Batch(batch) => batch,
-                    Rows::Block(block) => block.to_record_batch(),
-                }),
+                Read::Chunk(chunk) => batches.extend(chunk().unwrap().rows.into_batches()),
                 Read::Wait(_) => panic!("a source that runs flat out does not wait"),
                 Read::End => break,
             }

@@ -157,13 +157,12 @@ fn append_time(
     table: &str,
 ) -> Result<Decoded, SourceError> {
     let failed = |problem: String| SourceError::Input { place: table.to_owned(), problem };
-    let batch = match decoded.rows {
-        Rows::Batch(batch) => batch,
-        Rows::Block(block) => block.to_record_batch(),
+    let with_time = |batch: RecordBatch| {
+        let time = expression.evaluate(&batch).and_then(|value| value.into_array(batch.num_rows()));
+        let time: ArrayRef = time.map_err(|error| failed(format!("event time: {}", error.strip_backtrace())))?;
+        let columns = batch.columns().iter().cloned().chain([time]).collect();
+        RecordBatch::try_new(schema.clone(), columns).map_err(|error| failed(error.to_string()))
     };
-    let time = expression.evaluate(&batch).and_then(|value| value.into_array(batch.num_rows()));
-    let time: ArrayRef = time.map_err(|error| failed(format!("event time: {}", error.strip_backtrace())))?;
-    let columns = batch.columns().iter().cloned().chain([time]).collect();
-    let batch = RecordBatch::try_new(schema, columns).map_err(|error| failed(error.to_string()))?;
-    Ok(Decoded { rows: Rows::Batch(batch), ..decoded })
+    let batches = decoded.rows.into_batches().into_iter().map(with_time).collect::<Result<_, _>>()?;
+    Ok(Decoded { rows: Rows::Batches(batches), ..decoded })
 }

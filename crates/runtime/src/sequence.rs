@@ -107,7 +107,7 @@ impl<Error> Sequencer<Error> {
 }
 
 /// Cuts a decoded batch into blocks of at most `block_rows` rows. Columns are shared, not copied.
-pub(crate) fn cut(batch: &RecordBatch, block_rows: usize) -> impl Iterator<Item = RecordBatch> + '_ {
+pub(crate) fn cut(batch: RecordBatch, block_rows: usize) -> impl Iterator<Item = RecordBatch> {
     let starts = (0..batch.num_rows()).step_by(block_rows);
     starts.map(move |start| batch.slice(start, block_rows.min(batch.num_rows() - start)))
 }

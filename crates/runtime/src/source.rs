@@ -48,18 +48,28 @@ pub struct Decoded {
 impl Decoded {
     /// Rows without rejects.
     pub fn batch(batch: RecordBatch) -> Decoded {
-        Decoded { rows: Rows::Batch(batch), rejected: Vec::new(), rejected_count: 0 }
+        Decoded { rows: Rows::Batches(vec![batch]), rejected: Vec::new(), rejected_count: 0 }
     }
 }
 
 /// The form in which a source has its rows.
 #[derive(Debug)]
 pub enum Rows {
-    /// Any number of rows; the runtime cuts them into blocks.
-    Batch(RecordBatch),
+    /// Any number of rows, in order; the runtime cuts them into blocks.
+    Batches(Vec<RecordBatch>),
     /// A block kept from an earlier pass over the same input, shifted in time ([`Block::shifted`]): nothing is left to
     /// compute. It must have no more rows than the engine's blocks.
     Block(Block),
+}
+
+impl Rows {
+    /// The rows as batches, in order.
+    pub fn into_batches(self) -> Vec<RecordBatch> {
+        match self {
+            Rows::Batches(batches) => batches,
+            Rows::Block(block) => vec![block.to_record_batch()],
+        }
+    }
 }
 
 /// An input row that could not be decoded.

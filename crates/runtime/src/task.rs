@@ -101,9 +101,12 @@ impl Worker<'_> {
         };
         let blocks = match decoded.rows {
             Rows::Block(kept) if node.time != SourceTime::Processing => vec![kept],
-            Rows::Block(kept) => vec![block(stamped(kept.to_record_batch()))?],
-            Rows::Batch(batch) => {
-                cut(&stamped(batch), self.shared.options.block_rows).map(block).collect::<Result<_, _>>()?
+            rows => {
+                let batches = rows.into_batches().into_iter().map(stamped);
+                batches
+                    .flat_map(|batch| cut(batch, self.shared.options.block_rows))
+                    .map(block)
+                    .collect::<Result<_, _>>()?
             }
         };
         let (rejected, rejected_count) = (decoded.rejected, decoded.rejected_count);

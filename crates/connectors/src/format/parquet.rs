@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{CastOptions, cast_with_options, concat_batches, filter_record_batch};
+use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::util::display::array_value_to_string;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_data::column::sql_name;
 use pelton_runtime::source::{Decoded, RejectedRow, Rows, SourceError};
 
@@ -170,7 +174,19 @@ impl ParquetDecoder {
     /// # Errors
     /// [`SourceError`] where the file cannot be read, or for the first row with a value that the table does not hold.
     pub(crate) fn decode(&self, group: usize) -> Result<Decoded, SourceError> {
-        let batch = self.read(group).map_err(|problem| SourceError::Input { place: self.place.clone(), problem })?;
+        let mut decoded = Decoded { rows: Rows::Batches(Vec::new()), rejected: Vec::new(), rejected_count: 0 };
+        let mut batches = Vec::new();
+        let mut first_row = self.first_rows[group];
+        for batch in self.reader(group).map_err(|error| self.input(error))? {
+            let batch = batch.map_err(|error| self.input(error))?;
+            batches.push(self.convert(&batch, first_row, &mut decoded)?);
+            first_row += batch.num_rows() as u64;
+        }
+        Ok(Decoded { rows: Rows::Batches(batches), ..decoded })
+    }
+
+    /// The rows of a batch as the table has them; `decoded` gets those that are rejected.
+    fn convert(&self, batch: &RecordBatch, first_row: u64, decoded: &mut Decoded) -> Result<RecordBatch, SourceError> {
         let mut wrong = Vec::new();
         let mut columns = Vec::new();
         for (index, column) in self.columns.iter().enumerate() {
@@ -185,31 +201,24 @@ impl ParquetDecoder {
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let decoded = RecordBatch::try_new_with_options(Arc::new(super::all_nullable(&self.schema)), columns, &options);
-        let decoded = decoded.map_err(|error| self.input(error))?;
-        self.without(decoded, &batch, wrong, self.first_rows[group])
+        let rows = RecordBatch::try_new_with_options(Arc::new(super::all_nullable(&self.schema)), columns, &options);
+        let rows = rows.map_err(|error| self.input(error))?;
+        self.without(rows, batch, wrong, first_row, decoded)
     }
 
-    fn read(&self, group: usize) -> Result<RecordBatch, String> {
-        let file = File::open(&self.path).map_err(|error| error.to_string())?;
+    fn reader(&self, group: usize) -> Result<ParquetRecordBatchReader, ParquetError> {
+        let file = File::open(&self.path)?;
         let roots = self.columns.iter().filter_map(|column| match column {
             Column::File(index) => Some(*index),
             Column::Constant(_) => None,
         });
         let parquet_schema = self.metadata.metadata().file_metadata().schema_descr();
-        let rows = self.metadata.metadata().row_group(group).num_rows() as usize;
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_projection(ProjectionMask::roots(parquet_schema, roots))
             .with_row_groups(vec![group])
-            .with_batch_size(rows.max(1))
+            // Small enough that the memory of earlier batches can be used again.
+            .with_batch_size(BLOCK_ROWS_DEFAULT)
             .build()
-            .map_err(|error| error.to_string())?;
-        let schema = arrow::array::RecordBatchReader::schema(&reader);
-        let mut batches = reader.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-        match batches.len() {
-            1 => Ok(batches.remove(0)),
-            _ => concat_batches(&schema, &batches).map_err(|error| error.to_string()),
-        }
     }
 
     /// The column with the type of `field`; `wrong` gets the row, column and problem of values that it cannot hold.
@@ -234,18 +243,18 @@ impl ParquetDecoder {
         Ok(cast)
     }
 
-    /// The decoded rows without those that are `wrong`. `read` has them as they are in the file.
+    /// The rows without those that are `wrong`, which `decoded` gets. `read` has them as they are in the file.
     fn without(
         &self,
-        mut decoded: RecordBatch,
+        mut rows: RecordBatch,
         read: &RecordBatch,
         mut wrong: Vec<(usize, usize, String)>,
         first_row: u64,
-    ) -> Result<Decoded, SourceError> {
+        decoded: &mut Decoded,
+    ) -> Result<RecordBatch, SourceError> {
         wrong.sort_by_key(|&(row, column, _)| (row, column));
         wrong.dedup_by_key(|&mut (row, ..)| row);
-        let mut rejected = Vec::new();
-        let mut kept = vec![true; if wrong.is_empty() { 0 } else { decoded.num_rows() }];
+        let mut kept = vec![true; if wrong.is_empty() { 0 } else { rows.num_rows() }];
         let text = |column: &ArrayRef, row| array_value_to_string(column, row).unwrap_or_default();
         for (row, index, problem) in &wrong {
             kept[*row] = false;
@@ -257,18 +266,18 @@ impl ParquetDecoder {
             if self.on_error == OnError::Fail {
                 return Err(error);
             }
-            if rejected.len() < REJECTED_ROWS_MAX {
+            if decoded.rejected.len() < REJECTED_ROWS_MAX {
                 let values: Vec<String> = read.columns().iter().map(|column| text(column, *row)).collect();
-                rejected.push(RejectedRow { error, row: values.join(", ") });
+                decoded.rejected.push(RejectedRow { error, row: values.join(", ") });
             }
         }
         if !wrong.is_empty() {
-            decoded = filter_record_batch(&decoded, &BooleanArray::from(kept)).map_err(|error| self.input(error))?;
+            rows = filter_record_batch(&rows, &BooleanArray::from(kept)).map_err(|error| self.input(error))?;
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), decoded.columns().to_vec(), &options);
-        let batch = batch.map_err(|error| self.input(error))?;
-        Ok(Decoded { rows: Rows::Batch(batch), rejected, rejected_count: wrong.len() as u64 })
+        decoded.rejected_count += wrong.len() as u64;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), rows.columns().to_vec(), &options);
+        rows.map_err(|error| self.input(error))
     }
 
     fn input(&self, error: impl ToString) -> SourceError {

@@ -296,7 +296,11 @@ impl RowDecoder {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = batch.columns().to_vec();
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(input)?;
-        Ok(Decoded { rows: Rows::Batch(batch), rejected: progress.rejected, rejected_count: progress.rejected_count })
+        Ok(Decoded {
+            rows: Rows::Batches(vec![batch]),
+            rejected: progress.rejected,
+            rejected_count: progress.rejected_count,
+        })
     }
 }
 

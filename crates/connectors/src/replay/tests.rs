@@ -19,7 +19,7 @@ fn blocks(source: &mut dyn Source) -> Vec<Block> {
     while let Read::Chunk(chunk) = source.read(0).unwrap() {
         match chunk().unwrap().rows {
             Rows::Block(block) => blocks.push(block),
-            Rows::Batch(_) => panic!("a replay hands out blocks"),
+            Rows::Batches(_) => panic!("a replay hands out blocks"),
         }
     }
     blocks
@@ -74,7 +74,7 @@ fn a_duration_ends_a_replay_and_a_rate_holds_it_back() {
         match source.read(0).unwrap() {
             Read::Chunk(chunk) => match chunk().unwrap().rows {
                 Rows::Block(block) => rows += block.rows(),
-                Rows::Batch(_) => panic!("a replay hands out blocks"),
+                Rows::Batches(_) => panic!("a replay hands out blocks"),
             },
             Read::Wait(wait) => {
                 waited = true;

@@ -11,7 +11,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_connectors::{TableRequest, open_source};
-use pelton_runtime::source::{Read, RejectedRow, Rows};
+use pelton_runtime::source::{Read, RejectedRow};
 
 /// A directory that is removed with the test.
 pub struct Directory(PathBuf);
@@ -121,10 +121,11 @@ pub fn read(request: &TableRequest) -> Result<Table, String> {
             match source.read(partition).map_err(|error| error.to_string())? {
                 Read::Chunk(chunk) => {
                     let decoded = chunk().map_err(|error| error.to_string())?;
-                    let Rows::Batch(batch) = decoded.rows else { panic!("files are not replayed") };
-                    assert_eq!(batch.schema(), schema);
-                    count += batch.num_rows();
-                    batches.push(batch);
+                    for batch in decoded.rows.into_batches() {
+                        assert_eq!(batch.schema(), schema);
+                        count += batch.num_rows();
+                        batches.push(batch);
+                    }
                     table.rejected.extend(decoded.rejected);
                     table.rejected_count += decoded.rejected_count;
                 }

@@ -97,10 +97,13 @@ fn blocks(mut source: Box<dyn Source>, event_time: Option<TimeColumn>) -> Result
                 }
                 Read::End => break,
             };
-            blocks.push(match rows {
-                Rows::Block(block) => block,
-                Rows::Batch(batch) => Block::new(batch, event_time).map_err(|error| failed(error.to_string()))?,
-            });
+            let block = |batch| Block::new(batch, event_time).map_err(|error| failed(error.to_string()));
+            match rows {
+                Rows::Block(block) => blocks.push(block),
+                Rows::Batches(batches) => {
+                    blocks.extend(batches.into_iter().map(block).collect::<Result<Vec<_>, _>>()?);
+                }
+            }
         }
     }
     Ok(blocks)
