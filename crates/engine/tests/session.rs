@@ -61,6 +61,29 @@ fn an_error_comes_after_the_rows_before_it() {
     assert!(error.to_string().contains("division by zero"), "{error}");
 }
 
+#[test]
+fn an_error_waits_for_a_slow_reader() {
+    let session = Session::new();
+    session.set("pelton.block-rows", "1").unwrap();
+    let mut query = session
+        .sql(
+            "CREATE TABLE n (i BIGINT NOT NULL) WITH ('connector' = 'datagen',
+                'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '200');
+             SELECT 10 / (i - 70) AS q FROM n",
+        )
+        .unwrap();
+    // More rows than the reader's channel holds, so that some still wait when the error comes.
+    let control = query.control();
+    while control.progress().pipelines[0].rows < 70 {
+        std::thread::yield_now();
+    }
+    let mut count = 0;
+    while let Ok(Some(batch)) = query.next_batch() {
+        count += batch.num_rows();
+    }
+    assert_eq!(count, 69, "all rows before the one that cannot be computed");
+}
+
 fn pushed(session: &Session) -> (pelton::PushSource, Query) {
     let source = session
         .push_table(

@@ -213,10 +213,16 @@ impl State {
 
     /// Nothing is left to do.
     pub fn has_ended(&self) -> bool {
-        self.tasks_running == 0 && self.must_stop()
+        self.tasks_running == 0 && self.must_stop() && !self.must_write()
     }
 
-    /// Whether no task is of any use: the outputs have ended, though inputs may not have.
+    /// Whether the run has failed, and results of the input before the error still wait for their sinks.
+    pub fn must_write(&self) -> bool {
+        let waits = |node: &SinkState| !node.ended && (!node.queue.is_empty() || node.unflushed);
+        self.failure.is_some() && self.stop != Stop::Abort && self.sinks.iter().any(waits)
+    }
+
+    /// Whether no task but writing is of any use: the outputs have ended, though inputs may not have.
     pub fn must_stop(&self) -> bool {
         self.failure.is_some() || self.stop == Stop::Abort || self.sinks.iter().all(|sink| sink.ended)
     }

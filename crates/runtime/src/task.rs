@@ -255,6 +255,8 @@ impl Worker<'_> {
         let mut state = shared.state();
         state.sinks[sink].writing = false;
         if let Err(error) = result {
+            state.sinks[sink].close();
+            state.sinks[sink].ended = true;
             state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
         }
         changed
