@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use pelton_runtime::source::{RejectedRow, Rows, SourceError};
+use pelton_runtime::source::{RejectedRow, SourceError};
 
 use super::files::{self, InputFile};
 use super::text_source::OpenFile;
@@ -159,8 +159,7 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
     if let Some(mut file) = OpenFile::start(reader, &file, format, &shape, chunk_bytes)? {
         while let Some(chunk) = file.next_rows(chunk_bytes)? {
             let decoded = file.decoder.decode(chunk)?;
-            let Rows::Batch(batch) = decoded.rows else { unreachable!("files are not replayed") };
-            batches.push(batch);
+            batches.extend(decoded.rows.into_batches());
             rejected.0 += decoded.rejected_count;
             rejected.1.extend(decoded.rejected);
         }
