@@ -11,7 +11,7 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 
 use super::BenchError;
 use super::file::Case;
-use crate::reference::{integers, nexmark, sums, ysb};
+use crate::reference::{hop, integers, nexmark, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
@@ -187,6 +187,19 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
                     Box::new(move |blocks| drop(black_box(sums::by_integer(blocks, key, value, groups, MINUTE))))
                 }
                 _ => Box::new(move |blocks| drop(black_box(sums::by_string(blocks, key, value, groups, MINUTE)))),
+            }
+        }
+        "hop-sums" | "hop-averages" | "hop-sums-by-key" => {
+            let slide = parameter("slide_ms")? as Micros * 1_000;
+            let lengths = hop::Lengths { slide, slides: parameter("windows")? };
+            let value = column("v");
+            match name {
+                "hop-sums" => Box::new(move |blocks| drop(black_box(hop::sums(blocks, value, lengths)))),
+                "hop-averages" => Box::new(move |blocks| drop(black_box(hop::averages(blocks, value, lengths)))),
+                _ => {
+                    let key = column("k");
+                    Box::new(move |blocks| drop(black_box(hop::sums_by_key(blocks, key, value, lengths))))
+                }
             }
         }
         other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
