@@ -46,6 +46,10 @@ def google_cluster_task_events(raw: pathlib.Path, data: pathlib.Path) -> None:
     shutil.copy(raw / "google-cluster-data.txt", data / "task_events.txt")
 
 
+def debs2014_smart_grid(raw: pathlib.Path, data: pathlib.Path) -> None:
+    shutil.copy(raw / "smartgrid-data.txt", data / "smart_grid.txt")
+
+
 def apache_access_log(raw: pathlib.Path, data: pathlib.Path) -> None:
     shutil.copy(raw / "apache_logs.gz", data / "access.log.gz")
 
@@ -54,7 +58,7 @@ def nyc_taxi_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
     shutil.copy(raw / "debs2015_first_10k.csv", data / "trips.csv")
 
 
-LAYOUTS = [equity_ticks_2013, google_cluster_task_events, apache_access_log, nyc_taxi_2013]
+LAYOUTS = [equity_ticks_2013, google_cluster_task_events, debs2014_smart_grid, apache_access_log, nyc_taxi_2013]
 
 
 def prepare(example: pathlib.Path, raw: pathlib.Path) -> None:
