@@ -141,6 +141,9 @@ impl Writer<'_> {
             Accumulate::Count if update.argument.is_some() => format!("count += {argument} is not null"),
             Accumulate::Count => "count += 1".to_owned(),
             Accumulate::SumInteger | Accumulate::SumWide | Accumulate::SumFloat => format!("sum += {argument}"),
+            Accumulate::SumFloatWide | Accumulate::SumSquares => {
+                unreachable!("wide sums are updated a column at a time")
+            }
             Accumulate::Minimum => format!("minimum = min(minimum, {argument})"),
             Accumulate::Maximum => format!("maximum = max(maximum, {argument})"),
         }

@@ -15,6 +15,7 @@ use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulate, KeyColumn};
 use pelton_data::column::{logical_type, sql_name};
 use pelton_data::time::micros_per_tick;
+use pelton_data::wide_float::variance;
 use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
@@ -111,6 +112,14 @@ impl Groups<'_> {
                 })
             }
             WindowColumn::Mean { sum, count } => self.mean(*sum, *count, data_type),
+            WindowColumn::Variance { sum, squares, count, is_sample, is_root } => {
+                let variances = self.variances(*sum, *squares, *count, *is_sample);
+                Ok(Arc::new(
+                    variances
+                        .map(|value| if *is_root { value.map(f64::sqrt) } else { value })
+                        .collect::<Float64Array>(),
+                ))
+            }
         }
     }
 
@@ -126,6 +135,20 @@ impl Groups<'_> {
         let counts = self.table.accumulator_array(count, self.entries).as_primitive::<Int64Type>().clone();
         let any = BooleanBuffer::collect_bool(counts.len(), |group| counts.value(group) != 0);
         (counts, any.into())
+    }
+
+    fn variances(
+        &self,
+        sum: usize,
+        squares: usize,
+        count: usize,
+        is_sample: bool,
+    ) -> impl Iterator<Item = Option<f64>> {
+        let sums = self.table.wide_floats(sum, self.entries).into_iter();
+        let squares = self.table.wide_floats(squares, self.entries);
+        let (counts, _) = self.counted(count);
+        let groups = sums.zip(squares).zip(counts.values().to_vec());
+        groups.map(move |((sum, squares), count)| variance(sum, squares, count, is_sample))
     }
 
     /// AVG with DataFusion's types: decimals keep a scale of four digits more and are cut there, all else is DOUBLE.

@@ -14,6 +14,10 @@ pub enum Accumulate {
     SumWide,
     /// Sums floating-point values. State: `f64`.
     SumFloat,
+    /// Sums floating-point values in about 106 bits. State: [`crate::wide_float::WideFloat`].
+    SumFloatWide,
+    /// Sums the squares of floating-point values in about 106 bits. State: [`crate::wide_float::WideFloat`].
+    SumSquares,
     /// The smallest value. State: the value's type. Floating-point values are in total order: NaN is the largest.
     Minimum,
     /// The largest value. State: the value's type. Floating-point values are in total order: NaN is the largest.

@@ -5,8 +5,8 @@
 //! that later touches the row, interpreted or compiled, sees it through this crate.
 //!
 //! In reading order: [`time`] (the one unit of event time), [`column`] (which Arrow arrays a block may hold),
-//! [`block`], [`aggregate`] (keys and accumulators), [`window`] (windows and their slices), [`arrangement`] (which rows leave, in
-//! which order), [`abi`] (the structs that machine code reads and writes).
+//! [`block`], [`aggregate`] (keys and accumulators), [`window`] (windows and their slices), [`wide_float`], [`arrangement`] (which rows
+//! leave, in which order), [`abi`] (the structs that machine code reads and writes).
 
 pub mod time;
 
@@ -17,6 +17,8 @@ pub mod block;
 pub mod aggregate;
 
 pub mod window;
+
+pub mod wide_float;
 
 pub mod arrangement;
 

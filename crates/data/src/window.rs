@@ -183,7 +183,11 @@ impl Accumulate {
     pub fn is_invertible(self) -> bool {
         match self {
             Accumulate::Count | Accumulate::SumInteger | Accumulate::SumWide => true,
-            Accumulate::SumFloat | Accumulate::Minimum | Accumulate::Maximum => false,
+            Accumulate::SumFloat
+            | Accumulate::SumFloatWide
+            | Accumulate::SumSquares
+            | Accumulate::Minimum
+            | Accumulate::Maximum => false,
         }
     }
 }

@@ -248,6 +248,11 @@ fn window_column(column: &WindowColumn) -> String {
         WindowColumn::Value { accumulator, count: Some(count) } => {
             format!("accumulator {accumulator}, NULL where accumulator {count} is 0")
         }
+        WindowColumn::Variance { sum, squares, count, is_sample, is_root } => {
+            let what = if *is_root { "standard deviation" } else { "variance" };
+            let of = if *is_sample { "sample" } else { "population" };
+            format!("{what} of the {of} from accumulators {sum}, {squares} and {count}")
+        }
         WindowColumn::Mean { sum, count } => format!("accumulator {sum} / accumulator {count}"),
     }
 }
@@ -258,6 +263,8 @@ fn accumulation(accumulator: &Accumulator, argument: Option<&Arc<dyn PhysicalExp
         Accumulate::SumInteger => "sum",
         Accumulate::SumWide => "sum in 128 bits",
         Accumulate::SumFloat => "sum of floats",
+        Accumulate::SumFloatWide => "sum of floats in 106 bits",
+        Accumulate::SumSquares => "sum of squares in 106 bits",
         Accumulate::Minimum => "minimum",
         Accumulate::Maximum => "maximum",
     };

@@ -190,6 +190,19 @@ pub enum WindowColumn {
         /// Index of the accumulator that counts the argument's values, where it may be NULL.
         count: Option<usize>,
     },
+    /// A variance or standard deviation, NULL where there are too few values.
+    Variance {
+        /// Index of the accumulator that sums the values.
+        sum: usize,
+        /// Index of the accumulator that sums their squares.
+        squares: usize,
+        /// Index of the accumulator that counts them.
+        count: usize,
+        /// Whether the values are a sample, and not the whole population.
+        is_sample: bool,
+        /// Whether it is the standard deviation.
+        is_root: bool,
+    },
     /// A sum divided by a count, NULL where the count is zero.
     Mean {
         /// Index of the accumulator that sums.

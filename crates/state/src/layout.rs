@@ -234,7 +234,7 @@ fn value_width(data_type: &DataType) -> usize {
 fn state_width(accumulator: &Accumulator) -> usize {
     match accumulator.accumulate {
         Accumulate::Count | Accumulate::SumInteger | Accumulate::SumFloat => 8,
-        Accumulate::SumWide => 16,
+        Accumulate::SumWide | Accumulate::SumFloatWide | Accumulate::SumSquares => 16,
         Accumulate::Minimum | Accumulate::Maximum => value_width(extreme_type(accumulator)),
     }
 }
@@ -248,7 +248,12 @@ pub(crate) fn extreme_type(accumulator: &Accumulator) -> &DataType {
 /// smallest, so that the first value replaces it or equals it. Strings have no largest: theirs says that it is none.
 fn initial_state(accumulator: &Accumulator) -> [u8; 16] {
     match accumulator.accumulate {
-        Accumulate::Count | Accumulate::SumInteger | Accumulate::SumWide | Accumulate::SumFloat => [0; 16],
+        Accumulate::Count
+        | Accumulate::SumInteger
+        | Accumulate::SumWide
+        | Accumulate::SumFloat
+        | Accumulate::SumFloatWide
+        | Accumulate::SumSquares => [0; 16],
         Accumulate::Minimum => bound(extreme_type(accumulator), true),
         Accumulate::Maximum => bound(extreme_type(accumulator), false),
     }

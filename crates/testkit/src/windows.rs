@@ -128,6 +128,18 @@ fn sum(rows: &[&Row]) -> Option<f64> {
     rows.iter().filter_map(|row| row.float).reduce(|sum, value| sum + value)
 }
 
+/// In two passes; `lacking` is 1 of a sample, and 0 of a population.
+fn variance(rows: &[&Row], lacking: usize) -> Option<f64> {
+    let values: Vec<f64> = rows.iter().filter_map(|row| row.integer).map(|integer| (integer % 100) as f64).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    if values.len() <= lacking { None } else { Some(squares / (values.len() - lacking) as f64) }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
 fn mean(sum: f64, count: usize) -> Option<f64> {
     if count == 0 { None } else { Some(sum / count as f64) }
 }
@@ -147,6 +159,13 @@ pub const AGGREGATES: &[Aggregate] = &[
             written(mean(values.iter().sum::<i64>() as f64, values.len()))
         },
     },
+    Aggregate {
+        sql: "SUM(i) FILTER (WHERE f > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+            written(passing.filter_map(|row| row.integer).reduce(|sum, value| sum + value))
+        },
+    },
     Aggregate { sql: "COUNT(s)", value: |rows| rows.iter().filter(|row| row.text.is_some()).count().to_string() },
     Aggregate { sql: "MIN(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).min()) },
     Aggregate { sql: "MAX(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).max()) },
@@ -157,6 +176,11 @@ pub const AGGREGATES: &[Aggregate] = &[
             let count = rows.iter().filter(|row| row.float.is_some()).count();
             written(sum(rows).and_then(|sum| mean(sum, count)))
         },
+    },
+    Aggregate { sql: "ROUND(VAR_POP(MOD(i, 100)), 6)", value: |rows| written(variance(rows, 0).map(rounded)) },
+    Aggregate {
+        sql: "ROUND(STDDEV_SAMP(MOD(i, 100)), 6)",
+        value: |rows| written(variance(rows, 1).map(|variance| rounded(variance.sqrt()))),
     },
     Aggregate { sql: "MIN(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).min()) },
     Aggregate { sql: "MAX(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).max()) },

@@ -165,6 +165,9 @@ fn add_argument(
             ("SUM", |data_type| data_type.is_integer() || matches!(data_type, DataType::Decimal128(..)))
         }
         Accumulate::SumFloat => ("SUM", |data_type| matches!(data_type, DataType::Float32 | DataType::Float64)),
+        Accumulate::SumFloatWide | Accumulate::SumSquares => {
+            ("VAR", |data_type| matches!(data_type, DataType::Float64))
+        }
         Accumulate::Minimum => ("MIN", has_extremes),
         Accumulate::Maximum => ("MAX", has_extremes),
     };

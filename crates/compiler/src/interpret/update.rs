@@ -7,6 +7,7 @@ use arrow::datatypes::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use pelton_data::aggregate::Accumulate;
+use pelton_data::wide_float::WideFloat;
 use pelton_state::layout::AccumulatorSlot;
 use pelton_state::table::Table;
 
@@ -96,6 +97,12 @@ impl<'a> Slots<'a> {
                 DataType::Float32 => self.sum::<Float32Type, f64>(values, |sum, value| sum + f64::from(value)),
                 _ => self.sum::<Float64Type, f64>(values, |sum, value| sum + value),
             },
+            Accumulate::SumFloatWide => {
+                self.sum::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::new(value)))
+            }
+            Accumulate::SumSquares => {
+                self.sum::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::square(value)));
+            }
             Accumulate::Minimum => self.extreme(values, false),
             Accumulate::Maximum => self.extreme(values, true),
         }

@@ -67,6 +67,9 @@ impl Update {
                 let value = if is_double { argument.value } else { builder.ins().fpromote(types::F64, argument.value) };
                 builder.ins().fadd(old, value)
             }
+            Accumulate::SumFloatWide | Accumulate::SumSquares => {
+                unreachable!("wide sums are updated a column at a time")
+            }
             Accumulate::Minimum | Accumulate::Maximum => {
                 let (new, held) = match self.state {
                     Machine::Float32 | Machine::Float64 => {

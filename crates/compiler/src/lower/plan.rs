@@ -374,6 +374,7 @@ impl Planner {
             Accumulate::Count | Accumulate::SumInteger => Some(long),
             Accumulate::SumWide => Some(Machine::Wide),
             Accumulate::SumFloat => Some(Machine::Float64),
+            Accumulate::SumFloatWide | Accumulate::SumSquares => None,
             Accumulate::Minimum | Accumulate::Maximum => match expression.data_type() {
                 DataType::Decimal128(..) => Some(Machine::Wide),
                 data_type => Machine::of(data_type).filter(|machine| *machine != Machine::View),

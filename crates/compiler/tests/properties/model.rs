@@ -180,6 +180,7 @@ fn output(window: &WindowAggregate, key: &Row, values: &[Vec<ScalarValue>], boun
             Some(accumulated(accumulate, &values[*accumulator], field.data_type()))
         }
         WindowColumn::Mean { sum, .. } => mean(&values[*sum], field.data_type()),
+        WindowColumn::Variance { .. } => panic!("the generator has no variances"),
     });
     row.collect()
 }
@@ -199,6 +200,7 @@ fn accumulated(accumulate: Accumulate, values: &[ScalarValue], data_type: &DataT
         Accumulate::SumFloat => {
             ScalarValue::Float64(Some(values.iter().map(float).fold(0.0, |sum, value| sum + value)))
         }
+        Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("the generator has no variances"),
         Accumulate::Minimum => values.iter().min_by(|left, right| order(left, right)).unwrap().clone(),
         Accumulate::Maximum => values.iter().max_by(|left, right| order(left, right)).unwrap().clone(),
     }

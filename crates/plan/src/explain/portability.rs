@@ -108,6 +108,10 @@ fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<S
             ("DOUBLE".to_string(), sql_type.to_string())
         }
         ("sum", DataType::Int8 | DataType::Int16 | DataType::Int32) => ("BIGINT".to_string(), sql_type.to_string()),
+        (
+            "var" | "var_pop" | "stddev" | "stddev_pop",
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Float32,
+        ) => ("DOUBLE".to_string(), sql_type.to_string()),
         ("sum" | "avg", DataType::Float32) => ("DOUBLE".to_string(), sql_type.to_string()),
         ("sum", DataType::Decimal128(precision, scale)) => {
             (format!("DECIMAL({}, {scale})", (precision + 10).min(38)), format!("DECIMAL(38, {scale})"))

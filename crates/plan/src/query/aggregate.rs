@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::Result;
 use datafusion_expr::logical_plan::Aggregate;
-use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, lit, when};
 use pelton_data::aggregate::{Accumulate, Accumulator};
 
 use super::context::external;
@@ -209,6 +209,13 @@ impl Lowering<'_> {
         Ok(bounds)
     }
 
+    fn refused_distinct(&self, function: &str) -> datafusion_common::DataFusionError {
+        let others = "aggregates other than SUM, MIN, MAX and those of the same distinct values";
+        let construct = format!("{}(DISTINCT …) beside {others}", function.to_uppercase());
+        let hint = "aggregate the distinct values in a query of its own";
+        external(PlanError::unsupported(self.landmarks.distinct, construct, hint))
+    }
+
     fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
         let construct = format!("grouping by a value of type {}", sql_name(data_type));
         external(PlanError::unsupported(self.landmarks.grouping, construct, "cast it to STRING or a number"))
@@ -292,6 +299,30 @@ impl Lowering<'_> {
         window.schema = Arc::new(Schema::new(fields));
     }
 
+    /// The aggregate that all branches call, and the argument of each: none where rows are counted.
+    fn calls(&self, collector: &Collector, expressions: Vec<Expr>) -> Result<(String, Vec<Option<Expr>>)> {
+        let mut function = String::new();
+        let mut arguments = Vec::new();
+        for (branch, expression) in collector.branches.iter().zip(expressions) {
+            let Expr::AggregateFunction(call) = expression else { unreachable!("an aggregate is a function") };
+            function = call.func.name().to_string();
+            if call.params.distinct {
+                return Err(self.refused_distinct(&function));
+            }
+            let argument = call.params.args.into_iter().next();
+            arguments.push(match call.params.filter {
+                Some(filter) => {
+                    // Counting values that are never NULL is counting rows.
+                    let is_counted = |argument: &Expr| argument.nullable(branch.scope.as_ref()).unwrap_or(true);
+                    let argument = argument.filter(|argument| function != "count" || is_counted(argument));
+                    Some(filtered(argument, *filter)?)
+                }
+                None => argument,
+            });
+        }
+        Ok((function, arguments))
+    }
+
     /// The accumulators of one aggregate, and the column, its type and whether it may be NULL, that they give.
     fn window_value(
         &self,
@@ -299,13 +330,7 @@ impl Lowering<'_> {
         expressions: Vec<Expr>,
         field: &Field,
     ) -> Result<(WindowColumn, DataType, bool)> {
-        let mut function = String::new();
-        let mut arguments = Vec::new();
-        for expression in expressions {
-            let Expr::AggregateFunction(call) = expression else { unreachable!("an aggregate is a function") };
-            function = call.func.name().to_string();
-            arguments.push(call.params.args.into_iter().next());
-        }
+        let (function, arguments) = self.calls(collector, expressions)?;
         let arguments = collector.arguments_of(arguments, matches!(function.as_str(), "sum" | "avg"))?;
         let refused = |data_type: &DataType| {
             let shown = sql_name(data_type);
@@ -329,6 +354,15 @@ impl Lowering<'_> {
                 let sum = collector.add(sum, arguments)?;
                 Ok((WindowColumn::Mean { sum, count }, field.data_type().clone(), nullable))
             }
+            "var" | "var_pop" | "stddev" | "stddev_pop" => {
+                let count = collector.count_of(&arguments)?;
+                let sum = collector.add(Accumulate::SumFloatWide, arguments.clone())?;
+                let squares = collector.add(Accumulate::SumSquares, arguments)?;
+                let is_sample = matches!(function.as_str(), "var" | "stddev");
+                let is_root = function.starts_with("stddev");
+                let column = WindowColumn::Variance { sum, squares, count, is_sample, is_root };
+                Ok((column, DataType::Float64, nullable || is_sample))
+            }
             name => {
                 let accumulate = match name {
                     "sum" => sum_of(&data_type, false).ok_or_else(|| refused(&data_type))?,
@@ -346,6 +380,17 @@ impl Lowering<'_> {
                 Ok((WindowColumn::Value { accumulator, count }, data_type, nullable))
             }
         }
+    }
+}
+
+/// An aggregate's argument where `filter` is true, and NULL elsewhere; rows are counted by a 1. A cast stays outermost: it says what is
+/// accumulated.
+fn filtered(argument: Option<Expr>, filter: Expr) -> Result<Expr> {
+    match argument {
+        Some(Expr::Cast(Cast { expr, field })) => {
+            Ok(Expr::Cast(Cast { expr: Box::new(filtered(Some(*expr), filter)?), field }))
+        }
+        argument => when(filter, argument.unwrap_or_else(|| lit(1_i64))).end(),
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Landmarks {
     pub join: Option<Place>,
     /// Its first window function.
     pub window: Option<Place>,
+    /// Its first aggregate of distinct values.
+    pub distinct: Option<Place>,
     /// Calls of functions: name in lower case, and place, where the call is written as text.
     pub functions: Vec<(String, Option<Place>)>,
     /// Whether the query was put together by calls: there is no text then, and advice is to call something.
@@ -324,7 +326,7 @@ fn is_group_window(function: &Function) -> bool {
 }
 
 /// Aggregate functions that Flink or DataFusion have and windows do not compute yet.
-const AGGREGATES_MISSING: [&str; 34] = [
+const AGGREGATES_MISSING: [&str; 29] = [
     "approx_count_distinct",
     "approx_distinct",
     "approx_median",
@@ -352,12 +354,7 @@ const AGGREGATES_MISSING: [&str; 34] = [
     "percentile",
     "percentile_cont",
     "stddev",
-    "stddev_pop",
-    "stddev_samp",
     "string_agg",
-    "var_pop",
-    "var_samp",
-    "variance",
     "regr_slope",
 ];
 
@@ -382,17 +379,12 @@ impl Walk<'_, '_> {
         if function.over.is_some() {
             return refuse(place, &format!("{shown} … OVER"), "aggregate within TUMBLE windows");
         }
-        if function.filter.is_some() {
-            let instead = "aggregate a CASE, as in SUM(CASE WHEN condition THEN value END)";
-            return refuse(place, &format!("FILTER behind {shown}"), instead);
-        }
         if !function.within_group.is_empty() {
             return refuse(place, "WITHIN GROUP", "use COUNT, SUM, AVG, MIN or MAX");
         }
         if let FunctionArguments::List(arguments) = &function.args {
             if arguments.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-                let instead = "group by the value in one window and aggregate its groups in another";
-                return refuse(place, &format!("{shown}(DISTINCT …)"), instead);
+                self.landmarks.distinct = self.landmarks.distinct.or(place);
             }
             if arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_))) {
                 return refuse(place, &format!("ORDER BY inside {shown}"), "use COUNT, SUM, AVG, MIN or MAX");

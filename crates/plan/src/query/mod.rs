@@ -133,7 +133,7 @@ fn lower_plan(
 ) -> Result<LogicalPlan, PlanError> {
     let mut lowering = Lowering { draft: std::mem::take(draft), landmarks };
     let result = (|| {
-        let prepared = optimize::prepare_joins(optimize::coerce(plan)?)?;
+        let prepared = optimize::prepare(optimize::coerce(plan)?)?;
         let arranged = lowering.arranged(&prepared)?;
         match destination {
             Some(destination) => lowering.insert(arranged, &prepared, destination)?,

@@ -53,6 +53,7 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
         match column {
             WindowColumn::Value { accumulator, count } => kept.extend([*accumulator].into_iter().chain(*count)),
             WindowColumn::Mean { sum, count } => kept.extend([*sum, *count]),
+            WindowColumn::Variance { sum, squares, count, .. } => kept.extend([*sum, *squares, *count]),
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
         }
     }
@@ -65,6 +66,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
                 *count = count.map(place);
             }
             WindowColumn::Mean { sum, count } => (*sum, *count) = (place(*sum), place(*count)),
+            WindowColumn::Variance { sum, squares, count, .. } => {
+                (*sum, *squares, *count) = (place(*sum), place(*squares), place(*count));
+            }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
         }
     }

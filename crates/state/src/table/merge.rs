@@ -2,6 +2,7 @@
 
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type};
 use pelton_data::aggregate::Accumulate;
+use pelton_data::wide_float::WideFloat;
 
 use super::{Groups, Table};
 use crate::layout::{AccumulatorSlot, KeyLayout, PACKED_HEADER, extreme_type, is_string};
@@ -153,6 +154,9 @@ impl Table {
             (Accumulate::SumWide, Change::Add) => self.update::<i128>(other, slots, from, to, i128::wrapping_add),
             (Accumulate::SumWide, Change::Subtract) => self.update::<i128>(other, slots, from, to, i128::wrapping_sub),
             (Accumulate::SumFloat, _) => self.update::<f64>(other, slots, from, to, |left, right| left + right),
+            (Accumulate::SumFloatWide | Accumulate::SumSquares, _) => {
+                self.update::<WideFloat>(other, slots, from, to, WideFloat::plus);
+            }
             (Accumulate::Minimum | Accumulate::Maximum, _) if is_string(extreme_type(accumulator)) => {
                 for (&from, &to) in from.iter().zip(to) {
                     if let Some(value) = other.extreme(index, from) {

@@ -6,6 +6,7 @@ use arrow::array::{ArrayData, ArrayRef, BinaryViewArray, BooleanArray, StringVie
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use pelton_data::aggregate::Accumulate;
+use pelton_data::wide_float::WideFloat;
 
 use super::{Groups, Table};
 use crate::layout::{KeyLayout, NULL_BIT, PACKED_HEADER, PackedColumn, extreme_type, is_string};
@@ -84,7 +85,7 @@ impl Table {
     }
 
     /// The values of an accumulator: counts and sums of integers as `Int64`, wide sums as `Decimal128(38, 0)`, sums of floats as
-    /// `Float64`, extremes in their type. An extreme of strings is NULL where no value was seen; others are what
+    /// `Float64` (wide ones are read by [`Table::wide_floats`]), extremes in their type. An extreme of strings is NULL where no value was seen; others are what
     /// they were before any value.
     ///
     /// # Panics
@@ -95,12 +96,29 @@ impl Table {
             Accumulate::Count | Accumulate::SumInteger => &DataType::Int64,
             Accumulate::SumWide => &DataType::Decimal128(38, 0),
             Accumulate::SumFloat => &DataType::Float64,
+            Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("wide sums are read by wide_floats"),
             Accumulate::Minimum | Accumulate::Maximum => extreme_type(&place.accumulator),
         };
         if is_string(data_type) {
             return string_array(data_type, entries.iter().map(|&entry| self.extreme(slot, entry)));
         }
         self.value_array(data_type, place.width, place.offset, entries, None)
+    }
+
+    /// The values of an accumulator that sums in about 106 bits.
+    ///
+    /// # Panics
+    /// Where the accumulator is none, or an entry is not in use.
+    pub fn wide_floats(&self, slot: usize, entries: &[u32]) -> Vec<WideFloat> {
+        let place = &self.layout.accumulators()[slot];
+        let accumulate = place.accumulator.accumulate;
+        assert!(
+            matches!(accumulate, Accumulate::SumFloatWide | Accumulate::SumSquares),
+            "{accumulate:?} is no wide sum"
+        );
+        let states = self.gather(entries, place.offset, place.width);
+        let half = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().expect("half of a state"));
+        states.chunks_exact(16).map(|state| WideFloat { high: half(&state[..8]), low: half(&state[8..]) }).collect()
     }
 
     fn value_array(
