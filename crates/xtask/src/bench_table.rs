@@ -39,8 +39,9 @@ fn table(lines: &str) -> Result<String, String> {
     let lines: Vec<&str> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut tables = Vec::new();
     for (key, head, row) in FORMS {
-        let rows: Vec<String> =
-            lines.iter().filter(|line| field(line, key).is_some()).map(|line| row(line)).collect::<Result<_, _>>()?;
+        let of_form: Vec<&str> = lines.iter().copied().filter(|line| field(line, key).is_some()).collect();
+        let rows: Vec<Option<String>> = of_form.iter().map(|line| row(line, &of_form)).collect::<Result<_, _>>()?;
+        let rows: Vec<String> = rows.into_iter().flatten().collect();
         if !rows.is_empty() {
             tables.push(format!("{head}\n{}\n", rows.join("\n")));
         }
@@ -48,13 +49,14 @@ fn table(lines: &str) -> Result<String, String> {
     Ok(tables.join("\n"))
 }
 
-type Row = fn(&str) -> Result<String, String>;
+/// The row of a line, which may look at the other lines; none where another line's row tells of it.
+type Row = fn(&str, &[&str]) -> Result<Option<String>, String>;
 
 /// The field by which a form is known, the head of its table, and how a line becomes a row.
 const FORMS: [(&str, &str, Row); 3] = [
     (
         "records_per_s",
-        "| workload | case | engine | workers | million records/s | GB/s | measured against | ratio |\n|---|---|---|--:|--:|--:|---|--:|",
+        "| workload | case | workers | million records/s | GB/s | measured against | ratio | interpreted | columns only read |\n|---|---|--:|--:|--:|---|--:|--:|--:|",
         rate,
     ),
     (
@@ -69,24 +71,36 @@ const FORMS: [(&str, &str, Row); 3] = [
     ),
 ];
 
-fn rate(line: &str) -> Result<String, String> {
+/// Code that runs by itself, or that the engine chose; the interpreter and the plain scan of the same case stand beside it.
+fn rate(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
+    if matches!(value(line, "engine")?, "interpreted" | "scan") {
+        return Ok(None);
+    }
+    let beside = |engine: &str| -> Result<String, String> {
+        let found = lines.iter().find(|other| {
+            field(other, "engine") == Some(engine)
+                && ["bench", "case", "workers"].iter().all(|key| field(other, key) == field(line, key))
+        });
+        found.map_or(Ok("–".to_string()), |found| Ok(format!("{:.1}", number(found, "records_per_s")? / 1e6)))
+    };
     let (reference, ratio) = match value(line, "reference")? {
         "null" => ("–", "–".to_string()),
         reference => (reference, format!("{:.2}", number(line, "ratio")?)),
     };
-    Ok(format!(
-        "| {} | {} | {} | {} | {:.1} | {:.2} | {reference} | {ratio} |",
+    Ok(Some(format!(
+        "| {} | {} | {} | {:.1} | {:.2} | {reference} | {ratio} | {} | {} |",
         value(line, "bench")?,
         value(line, "case")?,
-        value(line, "engine")?,
         value(line, "workers")?,
         number(line, "records_per_s")? / 1e6,
         number(line, "bytes_per_s")? / 1e9,
-    ))
+        beside("interpreted")?,
+        beside("scan")?,
+    )))
 }
 
-fn wait(line: &str) -> Result<String, String> {
-    Ok(format!(
+fn wait(line: &str, _: &[&str]) -> Result<Option<String>, String> {
+    Ok(Some(format!(
         "| {} | {} | {} | {} | {:.2} | {:.2}–{:.2} |",
         value(line, "bench")?,
         value(line, "case")?,
@@ -95,18 +109,18 @@ fn wait(line: &str) -> Result<String, String> {
         number(line, "milliseconds")?,
         number(line, "milliseconds_min")?,
         number(line, "milliseconds_max")?,
-    ))
+    )))
 }
 
-fn resident(line: &str) -> Result<String, String> {
-    Ok(format!(
+fn resident(line: &str, _: &[&str]) -> Result<Option<String>, String> {
+    Ok(Some(format!(
         "| {} | {} | {} | {:.0} | {:.2} |",
         value(line, "bench")?,
         value(line, "case")?,
         value(line, "workers")?,
         number(line, "bytes_peak")? / 1e6,
         number(line, "growth")?,
-    ))
+    )))
 }
 
 fn value<'a>(line: &'a str, key: &str) -> Result<&'a str, String> {
@@ -135,6 +149,8 @@ mod tests {
     fn figures_replace_what_was_there() {
         let measured = "{\"bench\":\"ysb\",\"case\":\"cache\",\"engine\":\"compiled\",\"workers\":1,\"records_per_s\":2.0e9,\
             \"bytes_per_s\":34000000000,\"reference\":\"select, then count\",\"reference_records_per_s\":2.1e9,\"ratio\":0.952}\n\
+            {\"bench\":\"ysb\",\"case\":\"cache\",\"engine\":\"interpreted\",\"workers\":1,\"records_per_s\":3.0e8,\
+            \"bytes_per_s\":1,\"reference\":null,\"reference_records_per_s\":null,\"ratio\":null}\n\
             {\"bench\":\"csv\",\"case\":\"file\",\"engine\":\"compiled\",\"workers\":2,\"records_per_s\":1e6,\
             \"bytes_per_s\":1e8,\"reference\":null,\"reference_records_per_s\":null,\"ratio\":null}\n";
         let others = "{\"bench\":\"start\",\"case\":\"ten\",\"waited_for\":\"process\",\"workers\":1,\
@@ -147,7 +163,7 @@ mod tests {
         assert!(all.contains("| start | ten | process | 1 | 9.12 | 8.00–12.00 |\n"));
         assert!(all.ends_with("| resident | long | 1 | 150 | 1.00 |\n"));
         assert!(table.ends_with(
-            "| ysb | cache | compiled | 1 | 2000.0 | 34.00 | select, then count | 0.95 |\n| csv | file | compiled | 2 | 1.0 | 0.10 | – | – |\n"
+            "| ysb | cache | 1 | 2000.0 | 34.00 | select, then count | 0.95 | 300.0 | – |\n| csv | file | 2 | 1.0 | 0.10 | – | – | – | – |\n"
         ));
         let readme = format!("a\n{BEGIN}\nold\n{END}\nb\n");
         assert_eq!(replaced(&readme, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
