@@ -24,7 +24,10 @@ pub(crate) struct DecodedChunk {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Partition {
     pub watermark: Micros,
+    /// Nothing more can be read.
     pub ended: bool,
+    /// Chunks that were read and are not sequenced yet.
+    chunks_outstanding: u64,
     /// Not to be read before this instant of the engine's clock.
     pub not_before_ns: u64,
     /// … unless there was another event outside than when it was asked.
@@ -39,9 +42,17 @@ pub(crate) struct Sequencer<Error> {
     next_sequence: u64,
 }
 
+impl Partition {
+    /// How far time has come: it no longer holds the others back when all of it has been sequenced.
+    fn held_time(&self) -> Micros {
+        if self.ended && self.chunks_outstanding == 0 { WATERMARK_MAX } else { self.watermark }
+    }
+}
+
 impl<Error> Sequencer<Error> {
     pub fn new(time: SourceTime, partitions: usize) -> Sequencer<Error> {
-        let partition = Partition { watermark: WATERMARK_MIN, ended: false, not_before_ns: 0, asked_at: 0 };
+        let partition =
+            Partition { watermark: WATERMARK_MIN, ended: false, chunks_outstanding: 0, not_before_ns: 0, asked_at: 0 };
         Sequencer { time, partitions: vec![partition; partitions], chunks: Reorder::default(), next_sequence: 0 }
     }
 
@@ -69,7 +80,13 @@ impl<Error> Sequencer<Error> {
 
     /// The watermark over all partitions.
     pub fn watermark(&self) -> Micros {
-        self.partitions.iter().map(|p| if p.ended { WATERMARK_MAX } else { p.watermark }).min().unwrap_or(WATERMARK_MAX)
+        self.partitions.iter().map(Partition::held_time).min().unwrap_or(WATERMARK_MAX)
+    }
+
+    /// The position of a chunk that was read from a partition, for [`Sequencer::chunks`] and [`Sequencer::stamp`].
+    pub fn hand_out(&mut self, partition: usize) -> u64 {
+        self.partitions[partition].chunks_outstanding += 1;
+        self.chunks.hand_out()
     }
 
     /// Stamps the blocks of the next chunk in order.
@@ -85,8 +102,7 @@ impl<Error> Sequencer<Error> {
             };
             let partition = &mut self.partitions[chunk.partition];
             partition.watermark = before.max(reached);
-            // A partition that has ended is read to its end before its last chunks are sequenced: until then it holds time back.
-            let watermark = self.partitions.iter().map(|p| p.watermark).min().unwrap_or(WATERMARK_MIN);
+            let watermark = self.watermark();
             block.stamp = Stamp {
                 sequence: self.next_sequence,
                 watermark_before: before,
@@ -96,6 +112,8 @@ impl<Error> Sequencer<Error> {
             };
             self.next_sequence += 1;
         }
+        // Only now: until its last block is stamped, a partition that has ended holds time back.
+        self.partitions[chunk.partition].chunks_outstanding -= 1;
     }
 
     /// A stamp for a block without rows that says how far time has come.
@@ -110,4 +128,45 @@ impl<Error> Sequencer<Error> {
 pub(crate) fn cut(batch: RecordBatch, block_rows: usize) -> impl Iterator<Item = RecordBatch> {
     let starts = (0..batch.num_rows()).step_by(block_rows);
     starts.map(move |start| batch.slice(start, block_rows.min(batch.num_rows() - start)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, TimestampMicrosecondArray};
+    use pelton_data::TimeColumn;
+
+    use super::*;
+
+    fn chunk(partition: usize, times: &[i64]) -> DecodedChunk {
+        let block = |&time: &i64| {
+            let times: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![time]));
+            let time_column = TimeColumn::new(0, times.data_type());
+            let batch = RecordBatch::try_from_iter(vec![("ts", times)]).unwrap();
+            Block::new(batch, time_column).unwrap()
+        };
+        let blocks = times.iter().map(block).collect();
+        DecodedChunk { partition, blocks, ingested_ns: 0, ingested_micros: 0, rejected: Vec::new(), rejected_count: 0 }
+    }
+
+    #[test]
+    fn a_partition_that_has_ended_holds_time_back_until_its_last_chunk() {
+        let column = chunk(0, &[0]).blocks[0].time_column().unwrap();
+        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2);
+        let watermarks = |sequencer: &mut Sequencer<()>, partition: usize, times: &[i64]| {
+            let mut chunk = chunk(partition, times);
+            sequencer.stamp(&mut chunk);
+            chunk.blocks.iter().map(|block| block.stamp.watermark).collect::<Vec<_>>()
+        };
+        for partition in [0, 1, 0, 1, 1] {
+            sequencer.hand_out(partition);
+        }
+        assert_eq!(watermarks(&mut sequencer, 0, &[10]), [WATERMARK_MIN]);
+        sequencer.partitions[0].ended = true;
+        assert_eq!(watermarks(&mut sequencer, 1, &[30, 40]), [10, 10]);
+        assert_eq!(watermarks(&mut sequencer, 0, &[20, 25]), [20, 25]);
+        assert_eq!(watermarks(&mut sequencer, 1, &[50]), [50]);
+        assert_eq!(watermarks(&mut sequencer, 1, &[60, 55]), [60, 60]);
+    }
 }

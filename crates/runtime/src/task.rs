@@ -63,13 +63,13 @@ impl Worker<'_> {
                 return true;
             }
             Err(error) => {
-                let position = sequencer.chunks.hand_out();
+                let position = sequencer.hand_out(partition);
                 let error = RunError::Source { table: node.name.clone(), error: Box::new(error) };
                 state.chunk_decoded(source, position, Err(error));
                 return true;
             }
         };
-        let position = sequencer.chunks.hand_out();
+        let position = sequencer.hand_out(partition);
         drop(state);
         shared.waker.progressed();
         let decoded = self.decode(source, chunk, ingested_micros);
