@@ -11,9 +11,6 @@ use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 /// Set in the byte at [`PackedColumn::null_offset`] where the key is NULL.
 pub const NULL_BIT: u8 = 0x80;
 
-/// Strings of at most this many bytes lie inside their sixteen-byte view.
-pub const INLINE_LENGTH_MAX: usize = 12;
-
 /// Bytes before the key of a packed entry: its hash, which is never zero in an entry that is in use.
 pub(crate) const PACKED_HEADER: usize = 8;
 

@@ -9,9 +9,9 @@ use arrow::datatypes::{
     StringViewType, UInt8Type, UInt16Type, UInt32Type,
 };
 
-use pelton_data::column::values_ptr;
+use pelton_data::column::{VIEW_INLINE_LENGTH_MAX, values_ptr};
 
-use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, KeyLayout, NULL_BIT, PackedColumn, is_integer};
+use crate::layout::{EntryLayout, KeyLayout, NULL_BIT, PackedColumn, is_integer};
 
 /// Replaces `packed` by the keys that `columns` (one for each key column, dictionary-coded or not) hold in `rows`.
 ///
@@ -49,8 +49,8 @@ pub(super) fn keys_in_place<'a>(layout: &EntryLayout, columns: &'a [ArrayRef], r
     rows.check(column.len());
     let longest = |views: &[u128]| views[range.clone()].iter().fold(0, |length: u32, &view| length.max(view as u32));
     let is_in_place = match column.data_type() {
-        DataType::Utf8View => longest(column.as_string_view().views()) <= INLINE_LENGTH_MAX as u32,
-        DataType::BinaryView => longest(column.as_binary_view().views()) <= INLINE_LENGTH_MAX as u32,
+        DataType::Utf8View => longest(column.as_string_view().views()) <= VIEW_INLINE_LENGTH_MAX,
+        DataType::BinaryView => longest(column.as_binary_view().views()) <= VIEW_INLINE_LENGTH_MAX,
         other => other.primitive_width() == Some(*width),
     };
     // SAFETY: the column has a value of `width` bytes for each of its rows, and keeps them for as long as it is borrowed.
@@ -232,7 +232,7 @@ fn pack_views<T: ByteViewType>(
     let (start, width) = (keys.bytes.as_mut_ptr(), keys.width);
     rows.for_each(|at, row| {
         let view = views[row];
-        if view as u32 as usize > INLINE_LENGTH_MAX && column.is_valid(row) {
+        if view as u32 > VIEW_INLINE_LENGTH_MAX && column.is_valid(row) {
             let buffer = &column.data_buffers()[(view >> 64) as u32 as usize];
             // SAFETY: a long view's buffer and offset are those of its bytes: arrays are checked when they are made. The key
             // is one of those that `bytes` has room for.
@@ -285,7 +285,7 @@ fn pack_values(values: &ArrayRef, keys: &mut Keys<'_>) {
     for (at, key) in keys.bytes.chunks_exact_mut(16).enumerate() {
         let bytes = strings.value(at).as_bytes();
         key[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-        if bytes.len() <= INLINE_LENGTH_MAX {
+        if bytes.len() <= VIEW_INLINE_LENGTH_MAX as usize {
             key[4..4 + bytes.len()].copy_from_slice(bytes);
         } else {
             key[4..8].copy_from_slice(&bytes[..4]);

@@ -3,11 +3,13 @@
 //! An entry is the key's hash, the key, the accumulators. Hashes are compared before keys, and growing needs no key at all.
 //! Long strings live in the arena; a key that is looked for points to the bytes of its column.
 
+use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
+
 use super::arena::Arena;
 use super::hash::{hash_bytes, hash_pair};
 use super::region::{Region, prefetch};
 use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
-use crate::layout::{EntryLayout, INLINE_LENGTH_MAX, PACKED_HEADER, PackedColumn, is_string};
+use crate::layout::{EntryLayout, PACKED_HEADER, PackedColumn, is_string};
 
 /// Set in every hash: the hash of an entry in use is not zero. Places come from the low bits.
 const IN_USE: u64 = 1 << 63;
@@ -432,7 +434,7 @@ pub(super) unsafe fn long_string<'a>(string: *const u8) -> Option<&'a [u8]> {
     // SAFETY: the caller's promise.
     unsafe {
         let length = string.cast::<i32>().read_unaligned();
-        if length <= INLINE_LENGTH_MAX as i32 {
+        if length <= VIEW_INLINE_LENGTH_MAX as i32 {
             return None;
         }
         let bytes = string.add(8).cast::<*const u8>().read_unaligned();
