@@ -46,20 +46,22 @@ pub(crate) enum Next {
 
 /// Chooses the next task for one of `workers` workers and marks it as taken. `seen` is the count of events so far.
 pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, now_ns: u64, now: Micros) -> Next {
-    if state.must_stop() {
-        let task = if state.must_write() { write(state, seen) } else { None };
-        state.tasks_running += usize::from(task.is_some());
-        return match task {
-            Some(task) => Next::Task(task),
-            None if state.has_ended() => Next::Finished,
-            None => Next::Wait(None),
-        };
-    }
     let room = workers * QUEUED_PER_WORKER_MAX;
-    let task = write(state, seen).or_else(|| close(state, room)).or_else(|| compute(state, room, workers));
-    if let Some(task) = task.or_else(|| read(state, room, workers, seen, now_ns)) {
+    let must_stop = state.must_stop();
+    let task = match must_stop {
+        true if state.must_write() => write(state, seen),
+        true => None,
+        false => write(state, seen)
+            .or_else(|| close(state, room))
+            .or_else(|| compute(state, room, workers))
+            .or_else(|| read(state, room, workers, seen, now_ns)),
+    };
+    if let Some(task) = task {
         state.tasks_running += 1;
         return Next::Task(task);
+    }
+    if must_stop {
+        return if state.has_ended() { Next::Finished } else { Next::Wait(None) };
     }
     if tick(state, now_ns, now) {
         return next(state, workers, seen, now_ns, now);
