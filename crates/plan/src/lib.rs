@@ -1,18 +1,13 @@
 //! SQL text to logical plan to pipelines.
 //!
 //! A query's life begins here as text. [`parse`](mod@parse) turns a script into statements, each of which knows its place;
-//! DDL statements become entries of the [`catalog`], whose columns have the [`types`] declared. [`functions`] have Flink's
-//! names. [`query`] plans queries and inserts against the catalogue: what comes out are [`pipeline`]s.
+//! DDL statements become entries of the [`catalog`], whose columns have the [`types`] declared. [`query`] plans queries and inserts against the catalogue: what comes out are [`pipeline`]s.
 
 pub mod error;
 
 pub mod parse;
 
 pub mod types;
-
-mod time_unit;
-
-pub mod functions;
 
 pub mod catalog;
 

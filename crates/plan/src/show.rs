@@ -8,8 +8,7 @@ use datafusion_expr::planner::ContextProvider;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
-use crate::functions;
-use crate::parse::{ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition};
+use crate::parse::{ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names};
 use crate::query::Context;
 use crate::types::SqlType;
 
@@ -53,9 +52,9 @@ fn function_names(catalog: &Catalog) -> Vec<String> {
     let planned = context.udf_names().into_iter().chain(context.udaf_names());
     let own = catalog.functions().map(|function| function.name().to_string());
     let syntax = ["CAST", "CEIL", "EXTRACT", "FLOOR", "OVERLAY", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST"];
-    let syntax = syntax.into_iter().chain(functions::respelt_names()).map(str::to_string);
+    let syntax = syntax.into_iter().chain(respelt_names()).map(str::to_string);
     let all: BTreeSet<String> = planned.chain(own).chain(syntax).map(|name| name.to_uppercase()).collect();
-    all.into_iter().filter(|name| functions::is_written(name)).collect()
+    all.into_iter().filter(|name| is_written(name)).collect()
 }
 
 /// One row for each column: name, type, whether it may be NULL, whether it is in the key, where it comes from, watermark.

@@ -9,8 +9,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use super::interval;
+use super::respell::{respell, similar_to};
 use crate::error::PlanError;
-use crate::functions::{respell, similar_to};
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
 /// `Expr::Prefixed { prefix: TABLE, value: name }`.

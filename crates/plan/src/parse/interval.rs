@@ -3,13 +3,13 @@
 //! The syntax tree keeps them in one form, which DataFusion reads too: a number of one unit.
 
 use pelton_data::Micros;
-use sqlparser::ast::{Expr, Interval, Spanned, UnaryOperator, Value};
+use pelton_functions::time_unit::{Length, Unit};
+use sqlparser::ast::{DateTimeField, Expr, Interval, Spanned, UnaryOperator, Value};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use crate::error::{Place, PlanError};
-use crate::time_unit::{Length, Unit};
 
 const MICROS_PER_SECOND: i128 = 1_000_000;
 
@@ -37,7 +37,7 @@ pub(super) fn parse_literal(parser: &mut Parser) -> Result<Expr, ParserError> {
     let value = Value::SingleQuotedString(number).with_span(literal.span);
     Ok(Expr::Interval(Interval {
         value: Box::new(Expr::Value(value)),
-        leading_field: Some(unit.field()),
+        leading_field: Some(field_of(unit)),
         leading_precision: None,
         last_field: None,
         fractional_seconds_precision: None,
@@ -67,10 +67,10 @@ fn parse_unit(parser: &mut Parser) -> Result<Unit, ParserError> {
 /// What the text of a literal must look like.
 fn form_of(first: Unit, last: Option<Unit>) -> String {
     match last {
-        None => format!("a number of {}s, such as '10'", first.field()),
+        None => format!("a number of {}s, such as '10'", first.name()),
         Some(last) => match format_between(first, last) {
-            Some(form) => format!("the form '{form}' for {} TO {}", first.field(), last.field()),
-            None => format!("a finer unit after TO than {}, not {}", first.field(), last.field()),
+            Some(form) => format!("the form '{form}' for {} TO {}", first.name(), last.name()),
+            None => format!("a finer unit after TO than {}, not {}", first.name(), last.name()),
         },
     }
 }
@@ -134,6 +134,22 @@ fn decimal(text: &str, micros_per_unit: i128) -> Option<i128> {
     let scaled = whole(fraction)? * micros_per_unit;
     let scale = 10_i128.pow(fraction.len() as u32);
     (scaled % scale == 0).then_some(integer * micros_per_unit + scaled / scale)
+}
+
+/// As the syntax tree has it.
+fn field_of(unit: Unit) -> DateTimeField {
+    match unit {
+        Unit::Year => DateTimeField::Year,
+        Unit::Quarter => DateTimeField::Quarter,
+        Unit::Month => DateTimeField::Month,
+        Unit::Week => DateTimeField::Week(None),
+        Unit::Day => DateTimeField::Day,
+        Unit::Hour => DateTimeField::Hour,
+        Unit::Minute => DateTimeField::Minute,
+        Unit::Second => DateTimeField::Second,
+        Unit::Millisecond => DateTimeField::Millisecond,
+        Unit::Microsecond => DateTimeField::Microsecond,
+    }
 }
 
 /// The coarsest unit of which the length is a whole number.

@@ -10,6 +10,8 @@ mod script;
 
 mod dialect;
 
+mod respell;
+
 mod refuse;
 
 mod reader;
@@ -22,6 +24,7 @@ mod interval;
 
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
 pub use interval::interval_micros;
+pub(crate) use respell::{is_written, respelt_names};
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, Insert, Named, Parsed, Statement, TableDefinition, ViewDefinition,
     WatermarkDefinition,

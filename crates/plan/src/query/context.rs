@@ -17,6 +17,7 @@ use datafusion_expr::{
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
+use pelton_functions::scalar_functions;
 use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
 use super::diagnose::diagnose;
@@ -24,7 +25,6 @@ use super::landmarks::{survey_expression, survey_view};
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
-use crate::functions::scalar_functions;
 use crate::parse::{ColumnKind, Named, ViewDefinition};
 
 /// Views inside views: deeper nesting is taken for a view that reads itself.

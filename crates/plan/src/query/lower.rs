@@ -15,6 +15,7 @@ use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast, cast, lit
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use pelton_data::Micros;
 use pelton_data::window::Window;
+use pelton_functions::timestamp_to_string;
 
 use super::context::{CONFIGURATION, TableScanSource, external};
 use super::draft::{Branch, Cut, Draft, Relation, StepDraft, WINDOW};
@@ -22,7 +23,6 @@ use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
 use super::window::{WINDOW_COLUMNS, WindowNode};
 use crate::error::PlanError;
-use crate::functions::timestamp_to_string;
 
 /// Lowers plans into one program.
 pub(super) struct Lowering<'a> {

@@ -39,6 +39,9 @@ mod diagnose;
 
 pub mod builder;
 
+#[cfg(test)]
+mod tests;
+
 use datafusion_expr::LogicalPlan;
 
 use crate::catalog::Catalog;

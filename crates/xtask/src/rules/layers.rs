@@ -14,21 +14,22 @@ const PLANNER: &str = "datafusion";
 const CODE_GENERATOR: &str = "cranelift";
 const ASYNC: &str = "tokio";
 
-const LAYERS: [Layer; 10] = [
+const LAYERS: [Layer; 11] = [
     Layer { folder: "data", uses: &[], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
-    Layer { folder: "plan", uses: &["data"], never: &[CODE_GENERATOR, ASYNC] },
+    Layer { folder: "functions", uses: &["data"], never: &[SQL, CODE_GENERATOR, ASYNC] },
+    Layer { folder: "plan", uses: &["data", "functions"], never: &[CODE_GENERATOR, ASYNC] },
     Layer { folder: "state", uses: &["data"], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
     Layer { folder: "compiler", uses: &["data", "plan", "state"], never: &[SQL, ASYNC] },
     Layer { folder: "runtime", uses: &["data", "state"], never: &[SQL, PLANNER, CODE_GENERATOR] },
     Layer { folder: "connectors", uses: &["data", "runtime"], never: &[SQL, PLANNER, CODE_GENERATOR] },
     Layer {
         folder: "engine",
-        uses: &["data", "plan", "state", "compiler", "runtime", "connectors"],
+        uses: &["data", "functions", "plan", "state", "compiler", "runtime", "connectors"],
         never: &[CODE_GENERATOR],
     },
     Layer {
         folder: "testkit",
-        uses: &["data", "plan", "state", "compiler", "runtime", "connectors", "engine"],
+        uses: &["data", "functions", "plan", "state", "compiler", "runtime", "connectors", "engine"],
         never: &[CODE_GENERATOR],
     },
     Layer { folder: "server", uses: &["engine", "testkit"], never: &[SQL, PLANNER, CODE_GENERATOR] },

@@ -8,10 +8,10 @@ use datafusion_common::{Result, ScalarValue, plan_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use pelton_data::column::sql_name;
 use regex::Regex;
 
-use super::{text, time};
-use crate::types::SqlType;
+use crate::{text, time};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,15 +231,13 @@ impl ScalarUDFImpl for Function {
         let cast = |(at, (parameter, given)): (usize, (&Parameter, &DataType))| match accepted(*parameter, given) {
             Some(data_type) => Ok(data_type),
             None => {
-                let given =
-                    SqlType::from_arrow(given).map_or_else(|| given.to_string(), |sql_type| sql_type.to_string());
                 let wanted = match parameter {
                     Parameter::Text => "a string",
                     Parameter::Integer => "a whole number",
                     Parameter::Time => "a DATE or TIMESTAMP",
                     Parameter::Any => "a value",
                 };
-                plan_err!("argument {} of {name} is {given}; it must be {wanted}: use CAST", at + 1)
+                plan_err!("argument {} of {name} is {}; it must be {wanted}: use CAST", at + 1, sql_name(given))
             }
         };
         parameters.iter().zip(types).enumerate().map(cast).collect()

@@ -1,63 +1,74 @@
 //! Units of time, as INTERVAL literals and time functions name them.
 
-use sqlparser::ast::DateTimeField;
-
 const MICROS_PER_SECOND: i128 = 1_000_000;
 
 /// A unit of time, coarse before fine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// 12 months.
     Year,
+    /// 3 months.
     Quarter,
+    /// As long as the calendar says.
     Month,
+    /// 7 days.
     Week,
+    /// 24 hours.
     Day,
+    /// 60 minutes.
     Hour,
+    /// 60 seconds.
     Minute,
+    /// The SI unit.
     Second,
+    /// A thousandth of a second.
     Millisecond,
+    /// A millionth of a second.
     Microsecond,
 }
 
+const UNITS: [Unit; 10] = [
+    Unit::Year,
+    Unit::Quarter,
+    Unit::Month,
+    Unit::Week,
+    Unit::Day,
+    Unit::Hour,
+    Unit::Minute,
+    Unit::Second,
+    Unit::Millisecond,
+    Unit::Microsecond,
+];
+
 /// A length of time: months vary in length, so they cannot be counted in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Length {
+pub enum Length {
+    /// This many months.
     Months(i128),
+    /// This many microseconds.
     Micros(i128),
 }
 
 impl Unit {
-    /// The unit of this name, in singular or plural.
+    /// The unit of this name, in singular or plural, in any case.
     pub fn named(name: &str) -> Option<Unit> {
-        let name = name.to_ascii_uppercase();
-        Some(match name.strip_suffix('S').unwrap_or(&name) {
-            "YEAR" => Unit::Year,
-            "QUARTER" => Unit::Quarter,
-            "MONTH" => Unit::Month,
-            "WEEK" => Unit::Week,
-            "DAY" => Unit::Day,
-            "HOUR" => Unit::Hour,
-            "MINUTE" => Unit::Minute,
-            "SECOND" => Unit::Second,
-            "MILLISECOND" => Unit::Millisecond,
-            "MICROSECOND" => Unit::Microsecond,
-            _ => return None,
-        })
+        let singular = name.strip_suffix(['s', 'S']).unwrap_or(name);
+        UNITS.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(singular))
     }
 
-    /// As the syntax tree has it.
-    pub fn field(self) -> DateTimeField {
+    /// As SQL writes it, in singular and upper case.
+    pub fn name(self) -> &'static str {
         match self {
-            Unit::Year => DateTimeField::Year,
-            Unit::Quarter => DateTimeField::Quarter,
-            Unit::Month => DateTimeField::Month,
-            Unit::Week => DateTimeField::Week(None),
-            Unit::Day => DateTimeField::Day,
-            Unit::Hour => DateTimeField::Hour,
-            Unit::Minute => DateTimeField::Minute,
-            Unit::Second => DateTimeField::Second,
-            Unit::Millisecond => DateTimeField::Millisecond,
-            Unit::Microsecond => DateTimeField::Microsecond,
+            Unit::Year => "YEAR",
+            Unit::Quarter => "QUARTER",
+            Unit::Month => "MONTH",
+            Unit::Week => "WEEK",
+            Unit::Day => "DAY",
+            Unit::Hour => "HOUR",
+            Unit::Minute => "MINUTE",
+            Unit::Second => "SECOND",
+            Unit::Millisecond => "MILLISECOND",
+            Unit::Microsecond => "MICROSECOND",
         }
     }
 

@@ -1,5 +1,9 @@
 //! Flink's spellings of what DataFusion has, respelt in the syntax tree.
+//!
+//! What is respelt is optimised and compiled like what it stands for. Functions that DataFusion does not have, or
+//! gives another meaning, are those of `pelton_functions`.
 
+use pelton_functions::time_unit::Unit;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax,
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
@@ -8,11 +12,10 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use crate::error::{Place, PlanError};
-use crate::time_unit::Unit;
 use crate::types::TIMESTAMP_PRECISION_DEFAULT;
 
 /// Names of functions that `respell` knows, in upper case.
-pub(super) const RESPELT: &[&str] = &[
+const RESPELT: &[&str] = &[
     "CEILING",
     "CONCAT",
     "DAYOFMONTH",
@@ -40,6 +43,18 @@ pub(super) const RESPELT: &[&str] = &[
     "WEEK",
     "YEAR",
 ];
+
+/// Names of functions that are respelt, in upper case.
+pub(crate) fn respelt_names() -> impl Iterator<Item = &'static str> {
+    RESPELT.iter().copied()
+}
+
+/// Whether a function's name, in upper case, is one to be written in a query: others stand in for a spelling, or are refused.
+pub(crate) fn is_written(name: &str) -> bool {
+    let stands_in =
+        matches!(name, "CEIL_TO" | "FLOOR_TO" | "SUBSTRING_FROM" | "TIMESTAMPADD_TIME" | "TIMESTAMP_TO_STRING");
+    !stands_in && refused(name).is_none()
+}
 
 /// The expression in DataFusion's spelling, or `None` where it stays as it is. Its arguments have been respelt before.
 pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> {
@@ -74,7 +89,7 @@ pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> 
 fn round_to(name: &str, unit: &DateTimeField, time: &mut Box<Expr>) -> Result<Expr, PlanError> {
     let span = time.span();
     let unit = unit_named(&unit.to_string(), span)?;
-    Ok(call(name, vec![text_literal(&unit.field().to_string(), span), take(time)], span))
+    Ok(call(name, vec![text_literal(unit.name(), span), take(time)], span))
 }
 
 /// The name of a plain function, in upper case.
@@ -163,11 +178,11 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("TIMESTAMPADD", 3) => {
             let unit = unit_argument(&next())?;
             let name = if unit <= Unit::Day { "timestampadd" } else { "timestampadd_time" };
-            call(name, vec![text_literal(&unit.field().to_string(), span), next(), next()], span)
+            call(name, vec![text_literal(unit.name(), span), next(), next()], span)
         }
         ("TIMESTAMPDIFF", 3) => {
             let unit = unit_argument(&next())?;
-            call("timestampdiff", vec![text_literal(&unit.field().to_string(), span), next(), next()], span)
+            call("timestampdiff", vec![text_literal(unit.name(), span), next(), next()], span)
         }
         ("TO_TIMESTAMP_LTZ", 1) => instant(next(), 3),
         ("TO_TIMESTAMP_LTZ", 2) => instant_of_precision(next(), &next(), span)?,
@@ -209,7 +224,7 @@ fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> 
 }
 
 /// What to write instead of a function whose values would depend on when or how often it is computed, or of one that is left out.
-pub(super) fn refused(name: &str) -> Option<&'static str> {
+fn refused(name: &str) -> Option<&'static str> {
     Some(match name {
         "CURRENT_TIMESTAMP"
         | "CURRENT_DATE"

@@ -9,12 +9,11 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion_common::{Result, exec_datafusion_err, exec_err};
-use pelton_data::column::Cuts;
+use pelton_data::column::{Cuts, sql_name};
 use regex::{CaptureLocations, Regex};
 use serde_json::Value;
 
-use super::definition::Arguments;
-use crate::types::SqlType;
+use crate::definition::Arguments;
 
 fn strings(array: &ArrayRef) -> &StringViewArray {
     array.as_string_view()
@@ -308,8 +307,7 @@ pub(super) fn hex(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// `TYPEOF(value)`: its SQL type.
 pub(super) fn type_of(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let data_type = arguments[0].data_type();
-    let name = SqlType::from_arrow(data_type).map_or_else(|| data_type.to_string(), |sql_type| sql_type.to_string());
+    let name = sql_name(arguments[0].data_type());
     Ok(collect(arguments[0].len(), |_| Some(name.clone())))
 }
 

@@ -9,7 +9,7 @@ use arrow::util::display::FormatOptions;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use datafusion_common::{Result, exec_datafusion_err};
 
-use super::pattern::{Pattern, parse_plain};
+use crate::pattern::{Pattern, parse_plain};
 use crate::time_unit::{Length, Unit};
 
 /// Times of any type, one by one.

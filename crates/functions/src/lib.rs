@@ -1,0 +1,41 @@
+//! Scalar functions with the meaning that Flink gives them, where DataFusion has none or another one under that name.
+//!
+//! A record meets them in a kernel, as an expression that is computed for a whole block: what stands here runs for every row.
+//! Each is a definition (`definition.rs`) that a plan names; they take the place of DataFusion's functions of the same name. What
+//! is only another spelling of something DataFusion has is respelt when a query is parsed, and is not here.
+//!
+//! Where we differ from Flink: the session's time zone is UTC; `UNIX_TIMESTAMP` of a text that is no time is NULL;
+//! `TIMESTAMPDIFF` is BIGINT; `MD5` and the SHA family are left out.
+
+mod definition;
+
+mod text;
+
+mod time;
+
+pub mod time_unit;
+
+mod pattern;
+
+mod extreme;
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion_expr::{Expr, ScalarUDF};
+
+/// Flink's functions that are no respelling of DataFusion's. They take precedence over DataFusion's of the same name.
+pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
+    let own = definition::DEFINITIONS
+        .iter()
+        .map(|definition| ScalarUDF::new_from_impl(definition::Function::new(definition)));
+    own.chain(extreme::functions()).map(Arc::new).collect()
+}
+
+/// A timestamp as a string, as Flink writes it.
+pub fn timestamp_to_string(timestamp: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let named = definition::DEFINITIONS.iter().find(|definition| definition.name == "timestamp_to_string");
+        Arc::new(ScalarUDF::new_from_impl(definition::Function::new(named.expect("it is defined"))))
+    });
+    FUNCTION.call(vec![timestamp])
+}
