@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Pelton: SQL over streams, inside one process, at the speed of the machine.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

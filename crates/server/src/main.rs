@@ -4,6 +4,8 @@ mod arguments;
 
 mod run;
 
+mod output;
+
 mod print;
 
 mod stop;
@@ -23,6 +25,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Ended by Ctrl-C, as shells count it: 128 and the number of the signal.
 const EXIT_INTERRUPTED: u8 = 130;
 
+/// Ended because nobody reads the output any more, as shells count it.
+const EXIT_READER_GONE: u8 = 141;
+
 /// What went wrong, as one line for people.
 type Failure = Box<dyn std::error::Error>;
 
@@ -36,6 +41,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) if stop::was_asked() => ExitCode::from(EXIT_INTERRUPTED),
         Ok(()) => ExitCode::SUCCESS,
+        Err(_) if output::reader_has_gone() => ExitCode::from(EXIT_READER_GONE),
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -46,5 +52,5 @@ fn main() -> ExitCode {
 fn bench(arguments: BenchArguments) -> Result<(), Failure> {
     let BenchArguments { names, workers, seconds, repeat, json, folder } = arguments;
     let arguments = pelton_testkit::bench::Arguments { names, workers, seconds, repeat, json };
-    Ok(pelton_testkit::bench::run(&arguments, &folder, &mut std::io::stdout().lock())?)
+    Ok(pelton_testkit::bench::run(&arguments, &folder, &mut output::output())?)
 }

@@ -9,6 +9,7 @@ use pelton::{Outcome, Query, Session, Summary};
 
 use crate::Failure;
 use crate::arguments::{Format, RunArguments, ScriptArguments};
+use crate::output::output;
 use crate::print::{Printer, count, short};
 use crate::stop;
 
@@ -28,7 +29,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
             Outcome::Done => {}
             Outcome::Rows(rows) => {
                 let mut printer = Printer::new(arguments.format, rows.schema());
-                printer.print(&rows, &mut io::stdout().lock())?;
+                printer.print(&rows, &mut output())?;
             }
             Outcome::Running(query) => finish(query, arguments.format)?,
         }
@@ -45,7 +46,7 @@ pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
     let script = script(arguments)?;
     for statement in session.prepare(&script)? {
         if let Some(text) = session.explain(&statement)? {
-            println!("-- line {}\n{}\n", statement.line(), text.trim_end());
+            writeln!(output(), "-- line {}\n{}\n", statement.line(), text.trim_end())?;
         }
     }
     Ok(())
@@ -75,7 +76,7 @@ fn finish(mut query: Query, format: Format) -> Result<(), Failure> {
         summary
     } else {
         let mut printer = Printer::new(format, query.schema().clone());
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = BufWriter::new(output());
         while let Some(rows) = query.next_batch()? {
             printer.print(&rows, &mut out)?;
         }

@@ -46,6 +46,19 @@ fn a_mistake_is_named_on_standard_error() {
 }
 
 #[test]
+fn a_reader_that_goes_away_ends_the_run_quietly() {
+    let endless = "CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen'); SELECT n FROM ticks";
+    for command in [vec!["run", "--format", "csv", "-e", endless], vec!["demo", "--rate", "50000"]] {
+        let mut child = pelton(&command).spawn().expect("the program starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        stdout.read_line(&mut String::new()).expect("a line");
+        drop(stdout);
+        let output = child.wait_with_output().expect("the program ends");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(141), ""), "{command:?}");
+    }
+}
+
+#[test]
 fn ctrl_c_drains_what_was_read_and_flushes_sinks() {
     let path = std::env::temp_dir().join(format!("pelton-ctrl-c-{}.csv", std::process::id()));
     let script = format!(

@@ -2,7 +2,7 @@
 
 mod view;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use pelton::arrow::array::{AsArray, RecordBatch};
@@ -14,6 +14,7 @@ use pelton::{Query, Session};
 
 use crate::Failure;
 use crate::arguments::DemoArguments;
+use crate::output::output;
 use crate::print::{count, short};
 use crate::stop;
 
@@ -68,14 +69,14 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let now = Instant::now();
     let mut demo = Demo { query, control, newest: None, started: now, counted: (now, 0), rows_in_per_s: 0.0 };
     let until = arguments.seconds.map(|seconds| now + Duration::from_secs(seconds));
-    if std::io::stdout().is_terminal() {
+    if io::stdout().is_terminal() {
         view::show(&mut demo, until)?
     } else {
         print_lines(&mut demo, until)?
     }
     demo.control.drain();
     let summary = demo.query.wait()?;
-    print_summary(&summary);
+    print_summary(&summary)?;
     Ok(())
 }
 
@@ -140,7 +141,8 @@ fn print_lines(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
             format!("hottest auction of the last window {auction} with {} bids", count(*bids as u64))
         });
         let pipeline = &frame.progress.pipelines[0];
-        println!(
+        writeln!(
+            output(),
             "{:.1} s: {} events/s in, {} rows/s out, latency {}, {} at {:.2} ns a record; {hottest}",
             frame.progress.elapsed.as_secs_f64(),
             short(frame.rows_in_per_s),
@@ -148,7 +150,7 @@ fn print_lines(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
             latency(&frame.progress),
             pipeline.tier,
             pipeline.nanos_per_row(),
-        );
+        )?;
     }
     Ok(())
 }
@@ -162,19 +164,22 @@ pub(crate) fn latency(progress: &Progress) -> String {
     format!("p50 {:.0} µs, p99 {:.0} µs", micros(0.5), micros(0.99))
 }
 
-fn print_summary(summary: &Progress) {
+fn print_summary(summary: &Progress) -> io::Result<()> {
+    let mut out = output();
     let rows: u64 = summary.sources.iter().map(|source| source.rows).sum();
     let seconds = summary.elapsed.as_secs_f64();
-    println!(
+    writeln!(
+        out,
         "{} events in {seconds:.1} s ({} a second), latency {}",
         count(rows),
         short(rows as f64 / seconds),
         latency(summary)
-    );
+    )?;
     for pipeline in &summary.pipelines {
-        println!("{}: {}, {:.2} ns a record", pipeline.name, pipeline.tier, pipeline.nanos_per_row());
+        writeln!(out, "{}: {}, {:.2} ns a record", pipeline.name, pipeline.tier, pipeline.nanos_per_row())?;
     }
     for window in &summary.windows {
-        println!("{}: {} rows, {} late input rows", window.name, count(window.rows), count(window.late_rows));
+        writeln!(out, "{}: {} rows, {} late input rows", window.name, count(window.rows), count(window.late_rows))?;
     }
+    Ok(())
 }

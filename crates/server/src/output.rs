@@ -1,0 +1,37 @@
+//! Standard output, and what becomes of it when its reader goes away (`pelton run … | head`).
+
+use std::io::{self, ErrorKind, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static READER_GONE: AtomicBool = AtomicBool::new(false);
+
+/// Standard output; all that is printed there goes through this.
+pub struct Output(Stdout);
+
+/// Standard output.
+pub fn output() -> Output {
+    Output(io::stdout())
+}
+
+/// Whether nobody reads any more what is printed: no failure, but the end.
+pub fn reader_has_gone() -> bool {
+    READER_GONE.load(Ordering::Relaxed)
+}
+
+/// Passes a result on, and remembers whether the reader has gone.
+fn noticed<T>(result: io::Result<T>) -> io::Result<T> {
+    if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        READER_GONE.store(true, Ordering::Relaxed);
+    }
+    result
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        noticed(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        noticed(self.0.flush())
+    }
+}
