@@ -139,12 +139,27 @@ impl QueryBuilder {
     /// [`Error::Plan`] where the rows have no such time attribute, or the window no such length.
     ///
     /// ```
+    /// use std::sync::Arc;
     /// use std::time::Duration;
-    /// use pelton::builder::TimeWindow;
-    /// let session = pelton::Session::new();
-    /// let clicks = session.push_table("clicks", "page STRING, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at")?;
-    /// let minutes = TimeWindow::tumble("at", Duration::from_mins(1)).offset(Duration::from_secs(15));
-    /// let windowed = session.table("clicks")?.window(minutes)?;
+    /// use pelton::arrow::array::{RecordBatch, StringViewArray, TimestampMillisecondArray};
+    /// use pelton::builder::{TimeWindow, count_all};
+    /// let (ten_seconds, minute) = (Duration::from_secs(10), Duration::from_mins(1));
+    /// // Each minute that begins at its second 15; the last minute, every ten seconds; the minute so far, every ten seconds.
+    /// let minutes = TimeWindow::tumble("at", minute).offset(Duration::from_secs(15));
+    /// let last_minute = TimeWindow::hop("at", ten_seconds, minute);
+    /// let minute_so_far = TimeWindow::cumulate("at", ten_seconds, minute);
+    /// // A click at 00:00:25 is in those of the cumulative windows that end at 30, 40, 50 and 60 seconds.
+    /// for (window, windows_of_the_click) in [(minutes, 1), (last_minute, 6), (minute_so_far, 4)] {
+    ///     let session = pelton::Session::new();
+    ///     let clicks = session.push_table("clicks", "page STRING, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at")?;
+    ///     let query = session.table("clicks")?.window(window)?.aggregate([count_all().alias("hits")])?.run()?;
+    ///     let pages = Arc::new(StringViewArray::from(vec!["home"]));
+    ///     let times = Arc::new(TimestampMillisecondArray::from(vec![25_000]));
+    ///     clicks.push_blocking(RecordBatch::try_new(clicks.schema().clone(), vec![pages, times]).unwrap())?;
+    ///     drop(clicks);
+    ///     let rows: usize = query.collect()?.iter().map(|hits| hits.num_rows()).sum();
+    ///     assert_eq!(rows, windows_of_the_click);
+    /// }
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn window(self, window: TimeWindow) -> Result<QueryBuilder, Error> {

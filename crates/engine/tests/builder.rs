@@ -139,6 +139,48 @@ fn windows_and_aggregations_are_those_of_sql() -> Result<(), Error> {
 }
 
 #[test]
+fn overlapping_windows_are_those_of_sql() -> Result<(), Error> {
+    let session = session();
+    let hits = |window: TimeWindow| {
+        session.table("bid")?.window(window)?.group_by([col("channel")]).aggregate([count_all().alias("hits")])
+    };
+    let sql = |function: &str| {
+        format!(
+            "SELECT window_start, window_end, channel, COUNT(*) AS hits FROM {function}
+             GROUP BY window_start, window_end, channel"
+        )
+    };
+    let [half, one, two, five] = [500, 1_000, 2_000, 5_000].map(Duration::from_millis);
+    for (window, function) in [
+        (
+            TimeWindow::hop("dateTime", one, five),
+            "HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND, INTERVAL '5' SECOND)",
+        ),
+        (
+            TimeWindow::hop("dateTime", two, five).offset(half),
+            "HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '5' SECOND, INTERVAL '0.5' SECOND)",
+        ),
+        (
+            TimeWindow::hop("dateTime", five, one),
+            "HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '5' SECOND, INTERVAL '1' SECOND)",
+        ),
+        (TimeWindow::hop("dateTime", two, two), "TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND)"),
+        (
+            TimeWindow::cumulate("dateTime", one, five),
+            "CUMULATE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND, INTERVAL '5' SECOND)",
+        ),
+        (
+            TimeWindow::cumulate("dateTime", half, two).offset(one),
+            "CUMULATE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '0.5' SECOND, INTERVAL '2' SECOND, INTERVAL '1' SECOND)",
+        ),
+        (TimeWindow::cumulate("dateTime", two, two), "TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND)"),
+    ] {
+        check(&session, &hits(window)?, &sql(function));
+    }
+    Ok(())
+}
+
+#[test]
 fn windows_over_windows_are_those_of_sql() -> Result<(), Error> {
     let session = session();
     let built = session
@@ -269,18 +311,6 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
             "SUM(DISTINCT …) is not supported yet; group by the value in one window and aggregate its groups in another",
         ),
         (
-            endless().window(seconds(1)),
-            "there is no column dateTime to cut windows by; declare WATERMARK FOR column AS column - INTERVAL '5' SECOND, or a column AS PROCTIME(), in CREATE TABLE",
-        ),
-        (
-            bid().window(TimeWindow::tumble("price", Duration::from_secs(1))),
-            "price is not a time attribute, and windows are cut by time attributes only; the time attribute is dateTime",
-        ),
-        (
-            bid().window(TimeWindow::tumble("dateTime", Duration::from_micros(1))),
-            "the size of a window must be a positive number of milliseconds, not 1 us",
-        ),
-        (
             bid().group_by([col("channel")]).aggregate([count_all().alias("n")])?.select([col("price")]),
             "there is no column price; there are channel, n",
         ),
@@ -307,6 +337,46 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
     let other = Session::new();
     let _words = other.push_table("words", "word STRING")?;
     assert!(matches!(bid().union_all(other.table("words")?), Err(Error::Usage(_))));
+    Ok(())
+}
+
+#[test]
+fn refusals_of_windows_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
+    let session = session();
+    let endless = session.table("endless")?;
+    let bid = || session.table("bid").unwrap();
+    for (query, expected) in [
+        (
+            endless.window(seconds(1)),
+            "there is no column dateTime to cut windows by; declare WATERMARK FOR column AS column - INTERVAL '5' SECOND, or a column AS PROCTIME(), in CREATE TABLE",
+        ),
+        (
+            bid().window(TimeWindow::tumble("price", Duration::from_secs(1))),
+            "price is not a time attribute, and windows are cut by time attributes only; the time attribute is dateTime",
+        ),
+        (
+            bid().window(TimeWindow::tumble("dateTime", Duration::from_micros(1))),
+            "the size of a window must be a positive number of milliseconds, not 1 us",
+        ),
+        (
+            bid().window(TimeWindow::hop("dateTime", Duration::ZERO, Duration::from_secs(1))),
+            "the slide of a window must be a positive number of milliseconds, not 0 s",
+        ),
+        (
+            bid().window(TimeWindow::cumulate("dateTime", Duration::from_micros(500), Duration::from_secs(1))),
+            "the step of a window must be a positive number of milliseconds, not 500 us",
+        ),
+        (
+            bid().window(TimeWindow::cumulate("dateTime", Duration::from_secs(2), Duration::from_secs(5))),
+            "the size of a cumulative window must be a multiple of its step 2 s, not 5 s",
+        ),
+        (
+            bid().window(seconds(1).offset(Duration::from_secs(1))),
+            "the offset of a window must be whole milliseconds and shorter than its size 1 s, not 1 s",
+        ),
+    ] {
+        assert_eq!(refusal(query), expected);
+    }
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
 use super::landmarks::Landmarks;
 use super::sink::Destination;
-use super::window::{WindowNode, check_length, check_offset, time_column};
+use super::window::{WindowNode, check_length, check_offset, cumulative, hopping, time_column};
 use super::{Planned, finish, lower_plan, optimize};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
@@ -41,8 +41,17 @@ pub struct RelationBuilder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeWindow {
     time: String,
+    kind: WindowKind,
     size: Duration,
     offset: Duration,
+}
+
+/// How windows follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WindowKind {
+    Tumbling,
+    Hopping { slide: Duration },
+    Cumulative { step: Duration },
 }
 
 /// Which rows a join keeps.
@@ -59,12 +68,38 @@ pub enum JoinKind {
 impl TimeWindow {
     /// `TUMBLE`: windows of length `size`, one after the other, by the time attribute `time`.
     pub fn tumble(time: impl Into<String>, size: Duration) -> TimeWindow {
-        TimeWindow { time: time.into(), size, offset: Duration::ZERO }
+        TimeWindow { time: time.into(), kind: WindowKind::Tumbling, size, offset: Duration::ZERO }
     }
 
-    /// Lets the windows begin so much later than at multiples of their size.
+    /// `HOP`: windows of length `size`, one every `slide`, by the time attribute `time`. A row is in all windows that hold
+    /// its time, and in none where the slide is longer than the size and leaves it out.
+    pub fn hop(time: impl Into<String>, slide: Duration, size: Duration) -> TimeWindow {
+        TimeWindow { kind: WindowKind::Hopping { slide }, ..TimeWindow::tumble(time, size) }
+    }
+
+    /// `CUMULATE`: windows that begin together, one `step` longer than the other up to a length of `size`, and begin anew then,
+    /// by the time attribute `time`.
+    pub fn cumulate(time: impl Into<String>, step: Duration, size: Duration) -> TimeWindow {
+        TimeWindow { kind: WindowKind::Cumulative { step }, ..TimeWindow::tumble(time, size) }
+    }
+
+    /// Lets the windows begin so much later than at multiples of their size, or of their slide where they hop.
     pub fn offset(self, offset: Duration) -> TimeWindow {
         TimeWindow { offset, ..self }
+    }
+
+    fn window(&self) -> Result<Window, PlanError> {
+        let length = |what: &str, length: Duration| {
+            let length = micros(length);
+            check_length(what, length, None).map(|()| length)
+        };
+        let (size, offset) = (length("size", self.size)?, micros(self.offset));
+        check_offset(offset, size, None)?;
+        match self.kind {
+            WindowKind::Tumbling => Ok(Window::Tumbling { size, offset }),
+            WindowKind::Hopping { slide } => Ok(hopping(size, length("slide", slide)?, offset)),
+            WindowKind::Cumulative { step } => cumulative(size, length("step", step)?, offset, None),
+        }
     }
 }
 
@@ -140,12 +175,10 @@ impl RelationBuilder {
     /// # Errors
     /// [`PlanError`] where the rows have no such time attribute, or the window no such length.
     pub fn window(self, window: &TimeWindow) -> Result<RelationBuilder, PlanError> {
-        let (size, offset) = (micros(window.size), micros(window.offset));
-        check_length("size", size, None)?;
-        check_offset(offset, size, None)?;
+        let cut = window.window()?;
         let input = step(&[], || self.selected())?;
         let time = time_column(&input, &window.time, None)?;
-        let plan = step(&[], || Ok(WindowNode::new(input, time, Window::Tumbling { size, offset })?.into_plan()))?;
+        let plan = step(&[], || Ok(WindowNode::new(input, time, cut)?.into_plan()))?;
         let added = plan.schema().fields().len() - super::window::WINDOW_COLUMNS.len();
         let bounds = [added, added + 1].map(|index| Column::from(plan.schema().qualified_field(index)));
         Ok(RelationBuilder { plan, aggregated: None, bounds: Some(bounds) })

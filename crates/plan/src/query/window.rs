@@ -247,32 +247,41 @@ impl WindowFunction {
         }
     }
 
-    /// The windows that the arguments ask for. Windows that do not overlap tumble.
+    /// The windows that the arguments ask for.
     fn window(self, lengths: &Lengths<'_>) -> Result<Window, PlanError> {
         let size = lengths.positive("SIZE", "size")?;
         let offset = lengths.offset(size)?;
-        let tumbling = Window::Tumbling { size, offset };
-        Ok(match self {
-            WindowFunction::Tumble => tumbling,
-            WindowFunction::Hop => match lengths.positive("SLIDE", "slide")? {
-                slide if slide == size => tumbling,
-                slide => Window::Hopping { size, slide, offset },
-            },
+        match self {
+            WindowFunction::Tumble => Ok(Window::Tumbling { size, offset }),
+            WindowFunction::Hop => Ok(hopping(size, lengths.positive("SLIDE", "slide")?, offset)),
             WindowFunction::Cumulate => {
-                let step = lengths.positive("STEP", "step")?;
-                if size % step != 0 {
-                    let place = lengths.place("SIZE");
-                    let message = format!(
-                        "the size of a cumulative window must be a multiple of its step {}, not {}",
-                        Length(step),
-                        Length(size)
-                    );
-                    return Err(PlanError::invalid(place, message));
-                }
-                if step == size { tumbling } else { Window::Cumulative { size, step, offset } }
+                cumulative(size, lengths.positive("STEP", "step")?, offset, lengths.place("SIZE"))
             }
-        })
+        }
     }
+}
+
+/// `HOP`. Windows that do not overlap tumble.
+pub(super) fn hopping(size: Micros, slide: Micros, offset: Micros) -> Window {
+    if slide == size { Window::Tumbling { size, offset } } else { Window::Hopping { size, slide, offset } }
+}
+
+/// `CUMULATE`, with the place of its size. Windows that do not overlap tumble.
+pub(super) fn cumulative(
+    size: Micros,
+    step: Micros,
+    offset: Micros,
+    place: Option<Place>,
+) -> Result<Window, PlanError> {
+    if size % step != 0 {
+        let (step, size) = (Length(step), Length(size));
+        let message = format!("the size of a cumulative window must be a multiple of its step {step}, not {size}");
+        return Err(PlanError::invalid(place, message));
+    }
+    if step == size {
+        return Ok(Window::Tumbling { size, offset });
+    }
+    Ok(Window::Cumulative { size, step, offset })
 }
 
 /// The arguments that are lengths of time.
