@@ -37,6 +37,10 @@ const OPTIONS: [&str; 5] = ["replay", "replay.passes", "replay.duration", "repla
 
 const MEMORY_BYTES_MAX_DEFAULT: u64 = 16 << 30;
 
+/// Blocks handed out at once where so many are due. They are there already, so that none waits for another, and what handing out costs is
+/// shared.
+const BLOCKS_PER_CHUNK_MAX: usize = 8;
+
 /// What is asked of a replay.
 #[derive(Debug, Clone)]
 pub(crate) struct Replay {
@@ -139,11 +143,29 @@ impl ReplaySource {
         })
     }
 
-    fn has_ended(&mut self) -> bool {
+    /// Whether the time is over, if there is one.
+    fn is_over(&mut self) -> bool {
         let started = *self.started.get_or_insert_with(Instant::now);
-        self.blocks.is_empty()
-            || self.passes.is_some_and(|passes| self.pass >= passes)
-            || self.duration.is_some_and(|duration| started.elapsed() >= duration)
+        self.duration.is_some_and(|duration| started.elapsed() >= duration)
+    }
+
+    /// Hands out a block, or as many of its rows as are due.
+    fn next(&mut self) -> Result<Next, SourceError> {
+        if self.blocks.is_empty() || self.passes.is_some_and(|passes| self.pass >= passes) {
+            return Ok(Next::End);
+        }
+        let block = self.blocks[self.next.0].clone();
+        let first = self.next.1;
+        let mut rows = block.rows() - first;
+        if let Some(pacer) = &mut self.pacer {
+            match pacer.release(self.rows, rows as u64) {
+                Ok(due) => rows = due as usize,
+                Err(wait) => return Ok(Next::Wait(wait)),
+            }
+        }
+        let shift = self.shift_of_pass(&block)?;
+        self.advance(rows);
+        Ok(Next::Rows(Part { block, first, rows, shift }))
     }
 
     /// How much later than at first this pass is.
@@ -175,32 +197,53 @@ impl Source for ReplaySource {
     }
 
     fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
-        if self.has_ended() {
+        if self.is_over() {
             return Ok(Read::End);
         }
-        let block = self.blocks[self.next.0].clone();
-        let (first, left) = (self.next.1, block.rows() - self.next.1);
-        let mut rows = left;
-        if let Some(pacer) = &mut self.pacer {
-            match pacer.release(self.rows, left as u64) {
-                Ok(due) => rows = due as usize,
-                Err(wait) => return Ok(Read::Wait(wait)),
+        let mut parts = Vec::with_capacity(BLOCKS_PER_CHUNK_MAX);
+        while parts.len() < BLOCKS_PER_CHUNK_MAX {
+            match self.next() {
+                Ok(Next::Rows(part)) => parts.push(part),
+                // What stands behind the rows taken so far is found again next time.
+                _ if !parts.is_empty() => break,
+                Ok(Next::Wait(wait)) => return Ok(Read::Wait(wait)),
+                Ok(Next::End) => return Ok(Read::End),
+                Err(error) => return Err(error),
             }
         }
-        let shift = self.shift_of_pass(&block)?;
-        self.advance(rows);
         let (rejected, rejected_count) = std::mem::take(&mut self.rejected);
         Ok(Read::Chunk(Box::new(move || {
-            let block = if rows == block.rows() { block } else { cut(&block, first, rows) };
-            Ok(Decoded { rows: Rows::Block(block.shifted(shift)), rejected, rejected_count })
+            let blocks = parts.into_iter().map(Part::into_block).collect();
+            Ok(Decoded { rows: Rows::Blocks(blocks), rejected, rejected_count })
         })))
     }
 }
 
-/// Some of a block's rows: only a paced replay needs fewer than all.
-fn cut(block: &Block, first: usize, rows: usize) -> Block {
-    Block::new(block.to_record_batch().slice(first, rows), block.time_column())
-        .expect("rows of a block are fit for a block")
+/// What a replay hands out next.
+enum Next {
+    Rows(Part),
+    Wait(Duration),
+    End,
+}
+
+/// Some rows of a block, and how much later they are than in it.
+struct Part {
+    block: Block,
+    first: usize,
+    rows: usize,
+    shift: Micros,
+}
+
+impl Part {
+    /// Only a paced replay needs fewer rows than all.
+    fn into_block(self) -> Block {
+        let Part { block, first, rows, shift } = self;
+        if rows == block.rows() {
+            return block.shifted(shift);
+        }
+        let rows = Block::new(block.to_record_batch().slice(first, rows), block.time_column());
+        rows.expect("rows of a block are fit for a block").shifted(shift)
+    }
 }
 
 /// How much later each pass is than the one before, in microseconds.

@@ -66,6 +66,7 @@ pub struct Block {
     schema: SchemaRef,
     columns: Arc<[ArrayRef]>,
     rows: usize,
+    row_bytes: usize,
     time_column: Option<TimeColumn>,
     time_range: Option<TimeRange>,
     time_shift_ticks: i64,
@@ -81,8 +82,11 @@ impl Block {
     /// not fit 64 bits of microseconds.
     pub fn new(batch: RecordBatch, time_column: Option<TimeColumn>) -> Result<Block, ArrowError> {
         let (schema, columns, rows) = batch.into_parts();
+        let mut row_bytes = 0;
         for (field, column) in schema.fields().iter().zip(&columns) {
-            if Layout::of(column.data_type()).is_none() {
+            if let Some(layout) = Layout::of(column.data_type()) {
+                row_bytes += layout.width();
+            } else {
                 return Err(ArrowError::NotYetImplemented(format!(
                     "column '{}' has type {}, which blocks do not hold",
                     field.name(),
@@ -95,13 +99,31 @@ impl Block {
             Some(time) if rows > 0 => Some(time_range(&columns[time.index], time)?),
             _ => None,
         };
-        Ok(Block { schema, columns, rows, time_column, time_range, time_shift_ticks: 0, stamp: Stamp::default() })
+        Ok(Block {
+            schema,
+            columns,
+            rows,
+            row_bytes,
+            time_column,
+            time_range,
+            time_shift_ticks: 0,
+            stamp: Stamp::default(),
+        })
     }
 
     /// A block without rows, which carries only its stamp: time has passed.
     pub fn punctuation(schema: SchemaRef, stamp: Stamp) -> Block {
         let columns = schema.fields().iter().map(|field| arrow::array::new_empty_array(field.data_type())).collect();
-        Block { schema, columns, rows: 0, time_column: None, time_range: None, time_shift_ticks: 0, stamp }
+        Block {
+            schema,
+            columns,
+            rows: 0,
+            row_bytes: 0,
+            time_column: None,
+            time_range: None,
+            time_shift_ticks: 0,
+            stamp,
+        }
     }
 
     /// The names and types of the columns.
@@ -163,7 +185,7 @@ impl Block {
 
     /// Bytes of the rows' fixed-width parts (a view counts 16), for rates.
     pub fn bytes(&self) -> usize {
-        self.columns.iter().map(|column| Layout::of(column.data_type()).map_or(0, Layout::width) * self.rows).sum()
+        self.row_bytes * self.rows
     }
 }
 

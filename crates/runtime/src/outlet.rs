@@ -75,7 +75,9 @@ impl Outlet {
         let rest = rows.num_rows() - skipped;
         let count = self.rows_left.map_or(rest, |left| left.min(rest));
         self.rows_left = self.rows_left.map(|left| left - count);
-        if count > 0 {
+        if count == rows.num_rows() && count > 0 {
+            self.sink.write(rows)?;
+        } else if count > 0 {
             self.sink.write(&rows.slice(skipped, count))?;
         }
         Ok(count)

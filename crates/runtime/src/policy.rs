@@ -6,6 +6,7 @@
 
 use pelton_data::{Block, Micros};
 
+use crate::clock::Clock;
 use crate::graph::{SourceTime, StreamRef};
 use crate::state::{State, Stop, TargetState};
 use crate::wake::Seen;
@@ -45,7 +46,8 @@ pub(crate) enum Next {
 }
 
 /// Chooses the next task for one of `workers` workers and marks it as taken. `seen` is the count of events so far.
-pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, now_ns: u64, now: Micros) -> Next {
+pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, clock: &Clock) -> Next {
+    let now_ns = clock.nanos();
     let room = workers * QUEUED_PER_WORKER_MAX;
     let must_stop = state.must_stop();
     let task = match must_stop {
@@ -63,8 +65,8 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, now_ns: u64, n
     if must_stop {
         return if state.has_ended() { Next::Finished } else { Next::Wait(None) };
     }
-    if tick(state, now_ns, now) {
-        return next(state, workers, seen, now_ns, now);
+    if tick(state, now_ns, clock.micros()) {
+        return next(state, workers, seen, clock);
     }
     Next::Wait(wait_ns(state, now_ns))
 }

@@ -221,20 +221,22 @@ impl RunHandle {
 
 fn work(shared: &Shared, index: usize) {
     let mut worker = Worker { shared, index, scratch: Scratch::default() };
+    let mut tasks_done = 0;
     loop {
         let seen = shared.waker.seen();
-        let found =
-            next(&mut shared.state(), shared.options.workers, seen, shared.clock.nanos(), shared.clock.micros());
+        let mut state = shared.state();
+        // Under the lock that is needed anyway: whether the run has ended is for whoever looks for work to find out.
+        state.tasks_running -= std::mem::take(&mut tasks_done);
+        let found = next(&mut state, shared.options.workers, seen, &shared.clock);
+        drop(state);
         match found {
             Next::Task(task) => {
                 let result = catch_unwind(AssertUnwindSafe(|| worker.run(task)));
-                let mut state = shared.state();
-                state.tasks_running -= 1;
+                tasks_done = 1;
                 let changed = result.unwrap_or_else(|panic| {
-                    state.fail(RunError::Internal(panic_message(panic.as_ref())));
+                    shared.state().fail(RunError::Internal(panic_message(panic.as_ref())));
                     true
                 });
-                drop(state);
                 if changed {
                     shared.waker.progressed();
                 }

@@ -57,9 +57,9 @@ impl Decoded {
 pub enum Rows {
     /// Any number of rows, in order; the runtime cuts them into blocks.
     Batches(Vec<RecordBatch>),
-    /// A block kept from an earlier pass over the same input, shifted in time ([`Block::shifted`]): nothing is left to
-    /// compute. It must have no more rows than the engine's blocks.
-    Block(Block),
+    /// Blocks kept from an earlier pass over the same input, shifted in time ([`Block::shifted`]), in order: nothing is
+    /// left to compute. None may have more rows than the engine's blocks.
+    Blocks(Vec<Block>),
 }
 
 impl Rows {
@@ -67,7 +67,7 @@ impl Rows {
     pub fn into_batches(self) -> Vec<RecordBatch> {
         match self {
             Rows::Batches(batches) => batches,
-            Rows::Block(block) => vec![block.to_record_batch()],
+            Rows::Blocks(blocks) => blocks.iter().map(Block::to_record_batch).collect(),
         }
     }
 }

@@ -238,11 +238,11 @@ impl State {
                     node.rejected_count += chunk.rejected_count;
                     let room = REJECTED_ROWS_KEPT.saturating_sub(node.rejected.len());
                     node.rejected.extend(chunk.rejected.into_iter().take(room));
-                    for block in chunk.blocks {
-                        self.sources[source].rows += block.rows() as u64;
-                        self.sources[source].bytes += block.bytes() as u64;
-                        self.deliver(StreamRef::Source(source), block);
+                    for block in &chunk.blocks {
+                        node.rows += block.rows() as u64;
+                        node.bytes += block.bytes() as u64;
                     }
+                    self.deliver(StreamRef::Source(source), chunk.blocks);
                 }
                 Err(error) => return self.fail(error),
             }
@@ -269,7 +269,7 @@ impl State {
         let node = &mut self.sources[source];
         let stamp = node.sequencer.punctuation(watermark, now_ns);
         let block = Block::punctuation(node.schema.clone(), stamp);
-        self.deliver(StreamRef::Source(source), block);
+        self.deliver(StreamRef::Source(source), vec![block]);
     }
 
     /// Keeps a block's result, and passes on all results whose turn it is.
@@ -335,7 +335,7 @@ impl State {
         if !self.windows[window].consumers.pipelines.is_empty() {
             let stamp = Stamp { watermark: until, ingested_ns, ..self.next_window_stamp(window) };
             let schema = Arc::new(arrow::datatypes::Schema::empty());
-            self.deliver(stream, Block::punctuation(schema, stamp));
+            self.deliver(stream, vec![Block::punctuation(schema, stamp)]);
         }
         self.end_window_if_done(window);
     }
@@ -357,36 +357,40 @@ impl State {
     }
 
     fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
-        if self.consumers(stream).pipelines.is_empty() {
-            return self.deliver_to_sinks(stream, &batch, stamp.ingested_ns);
+        let consumers = self.consumers(stream).clone();
+        if consumers.pipelines.is_empty() {
+            return self.deliver_to_sinks(&consumers, batch, stamp.ingested_ns);
         }
         match Block::new(batch, time) {
             Ok(mut block) => {
                 block.stamp = stamp;
-                self.deliver(stream, block);
+                self.deliver(stream, vec![block]);
             }
             Err(error) => self.fail(RunError::Internal(format!("a result does not fit a block: {error}"))),
         }
     }
 
-    fn deliver(&mut self, stream: StreamRef, block: Block) {
+    fn deliver(&mut self, stream: StreamRef, blocks: Vec<Block>) {
         let consumers = self.consumers(stream).clone();
-        if block.rows() > 0 && !consumers.sinks.is_empty() {
-            self.deliver_to_sinks(stream, &block.to_record_batch(), block.stamp.ingested_ns);
+        if !consumers.sinks.is_empty() {
+            for block in blocks.iter().filter(|block| block.rows() > 0) {
+                self.deliver_to_sinks(&consumers, block.to_record_batch(), block.stamp.ingested_ns);
+            }
         }
-        for &pipeline in &consumers.pipelines {
+        hand_to_each(&consumers.pipelines, blocks, |pipeline, blocks| {
             let node = &mut self.pipelines[pipeline];
-            let position = node.order.hand_out();
-            node.queue.push_back((position, block.clone()));
-        }
+            node.queue.extend(blocks.into_iter().map(|block| (node.order.hand_out(), block)));
+        });
     }
 
-    fn deliver_to_sinks(&mut self, stream: StreamRef, batch: &RecordBatch, ingested_ns: u64) {
-        let consumers = self.consumers(stream).clone();
-        for &sink in &consumers.sinks {
-            if batch.num_rows() > 0 && !self.sinks[sink].closed {
-                self.sinks[sink].queue.push_back((batch.clone(), ingested_ns));
-            }
+    fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
+        if batch.num_rows() > 0 {
+            hand_to_each(&consumers.sinks, batch, |sink, batch| {
+                let node = &mut self.sinks[sink];
+                if !node.closed {
+                    node.queue.push_back((batch, ingested_ns));
+                }
+            });
         }
     }
 
@@ -413,6 +417,13 @@ impl State {
     pub fn fail(&mut self, error: RunError) {
         self.failure.get_or_insert(error);
     }
+}
+
+/// Hands a value to each consumer; only where there are several is it cloned.
+fn hand_to_each<T: Clone>(consumers: &[usize], value: T, mut hand: impl FnMut(usize, T)) {
+    let Some((&last, others)) = consumers.split_last() else { return };
+    others.iter().for_each(|&consumer| hand(consumer, value.clone()));
+    hand(last, value);
 }
 
 impl SourceState {

@@ -1,5 +1,6 @@
 //! How a worker does each kind of task.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::PoisonError;
 
@@ -9,14 +10,19 @@ use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 
 use crate::assign::assign;
 use crate::graph::SourceTime;
+use crate::outlet::Outlet;
 use crate::policy::Task;
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
+use crate::sink::SinkError;
 use crate::source::{Chunk, Read, Rows};
 use crate::state::{Finished, Stop, TargetState};
 
 /// A task that has closed windows of so many rows leaves the others to the next: those that wait for the rows may be full.
 const CLOSED_ROWS_MAX: usize = 1 << 16;
+
+/// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
+const BATCHES_AT_ONCE_MAX: usize = 8;
 
 /// One worker of a run.
 pub(crate) struct Worker<'a> {
@@ -100,7 +106,7 @@ impl Worker<'_> {
             _ => batch,
         };
         let blocks = match decoded.rows {
-            Rows::Block(kept) if node.time != SourceTime::Processing => vec![kept],
+            Rows::Blocks(kept) if node.time != SourceTime::Processing => kept,
             rows => {
                 let batches = rows.into_batches().into_iter().map(stamped);
                 batches
@@ -236,20 +242,21 @@ impl Worker<'_> {
                 node.ended = true;
                 break written.map(|rows| node.rows += rows as u64);
             }
-            let (batch, ingested_ns) = node.queue.pop_front().expect("the queue is not empty");
+            let count = node.queue.len().min(BATCHES_AT_ONCE_MAX);
+            let mut batches: VecDeque<_> = node.queue.drain(..count).collect();
             node.unflushed = true;
             drop(state);
             changed = true;
-            let written = match output.write(&batch) {
-                Ok(written) => written as u64,
-                Err(error) => break Err(error),
-            };
-            let latency_ns = shared.clock.nanos().saturating_sub(ingested_ns);
+            let (written, latencies_ns, result) = self.write_batches(output, &mut batches);
             let node = &mut shared.state().sinks[sink];
             node.rows += written;
-            node.latency_ns.saturating_record(latency_ns);
+            latencies_ns.into_iter().for_each(|latency_ns| node.latency_ns.saturating_record(latency_ns));
+            batches.into_iter().rev().for_each(|batch| node.queue.push_front(batch));
             if output.is_satisfied() {
                 node.close();
+            }
+            if result.is_err() {
+                break result;
             }
         };
         let mut state = shared.state();
@@ -260,6 +267,25 @@ impl Worker<'_> {
             state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
         }
         changed
+    }
+
+    /// Writes batches, which are taken from the front, as long as the outlet is ready and wants rows. Returns the rows that went on
+    /// to its sink, and how long after their reading each batch was written.
+    fn write_batches(
+        &self,
+        outlet: &mut Outlet,
+        batches: &mut VecDeque<(RecordBatch, u64)>,
+    ) -> (u64, Vec<u64>, Result<(), SinkError>) {
+        let (mut rows, mut latencies_ns) = (0, Vec::with_capacity(batches.len()));
+        while outlet.is_ready() && !outlet.is_satisfied() {
+            let Some((batch, ingested_ns)) = batches.pop_front() else { break };
+            match outlet.write(&batch) {
+                Ok(written) => rows += written as u64,
+                Err(error) => return (rows, latencies_ns, Err(error)),
+            }
+            latencies_ns.push(self.shared.clock.nanos().saturating_sub(ingested_ns));
+        }
+        (rows, latencies_ns, Ok(()))
     }
 }
 

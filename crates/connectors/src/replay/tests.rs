@@ -18,7 +18,7 @@ fn blocks(source: &mut dyn Source) -> Vec<Block> {
     let mut blocks = Vec::new();
     while let Read::Chunk(chunk) = source.read(0).unwrap() {
         match chunk().unwrap().rows {
-            Rows::Block(block) => blocks.push(block),
+            Rows::Blocks(kept) => blocks.extend(kept),
             Rows::Batches(_) => panic!("a replay hands out blocks"),
         }
     }
@@ -73,7 +73,7 @@ fn a_duration_ends_a_replay_and_a_rate_holds_it_back() {
     loop {
         match source.read(0).unwrap() {
             Read::Chunk(chunk) => match chunk().unwrap().rows {
-                Rows::Block(block) => rows += block.rows(),
+                Rows::Blocks(blocks) => rows += blocks.iter().map(Block::rows).sum::<usize>(),
                 Rows::Batches(_) => panic!("a replay hands out blocks"),
             },
             Read::Wait(wait) => {

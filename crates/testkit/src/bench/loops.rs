@@ -99,7 +99,7 @@ fn blocks(mut source: Box<dyn Source>, event_time: Option<TimeColumn>) -> Result
             };
             let block = |batch| Block::new(batch, event_time).map_err(|error| failed(error.to_string()));
             match rows {
-                Rows::Block(block) => blocks.push(block),
+                Rows::Blocks(kept) => blocks.extend(kept),
                 Rows::Batches(batches) => {
                     blocks.extend(batches.into_iter().map(block).collect::<Result<Vec<_>, _>>()?);
                 }
