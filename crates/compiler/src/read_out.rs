@@ -1,6 +1,5 @@
 //! A closed window becomes rows: groups and accumulators to output columns.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -19,8 +18,7 @@ use pelton_data::wide_float::variance;
 use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
-use pelton_state::table::Table;
-use pelton_state::window::ClosedWindow;
+use pelton_state::window::{ClosedGroups, ClosedWindow};
 
 /// What one group of a window aggregation keeps, for whichever code updates it.
 pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
@@ -31,39 +29,24 @@ pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
     EntryLayout::new(&keys.collect::<Vec<_>>(), &window.accumulators)
 }
 
-/// The rows of a window that has ended, at most `rows_max` a batch.
+/// The rows of windows that have ended, one for each group.
 ///
 /// A window without groups has no rows; the one window of a whole input that is not grouped has one all the same, as
 /// SQL wants: it counts zero rows, and all else is NULL.
 ///
 /// # Errors
 /// Where an average does not fit its decimal type.
-pub fn read_out(
-    window: &WindowAggregate,
-    closed: &ClosedWindow<'_>,
-    rows_max: usize,
-) -> Result<Vec<RecordBatch>, KernelError> {
-    let ClosedWindow { start, end, table, entries } = closed;
-    // Results of windows that overlap are grouped by windows that do not.
-    let start = if window.bounds == window.window { *start } else { window.bounds.start(*end) };
-    let bounds = start..*end;
-    if entries.is_empty() && window.window == Window::Global && window.keys.is_empty() {
-        return Ok(vec![to_batch(
-            window,
-            1,
-            window
-                .columns
-                .iter()
-                .enumerate()
-                .map(|(index, column)| Ok(without_rows(window, column, window.schema.field(index).data_type()))),
-        )?]);
+pub fn read_out(window: &WindowAggregate, closed: ClosedGroups<'_>) -> Result<Option<RecordBatch>, KernelError> {
+    let columns = window.columns.iter().zip(window.schema.fields());
+    if !closed.entries.is_empty() {
+        let groups = Groups { window, closed };
+        let columns = columns.map(|(column, field)| groups.column(column, field.data_type()));
+        return to_batch(window, closed.entries.len(), columns).map(Some);
     }
-    let batches = entries.chunks(rows_max.max(1)).map(|entries| {
-        let groups = Groups { window, table, entries, bounds: bounds.clone() };
-        let columns = window.columns.iter().zip(window.schema.fields());
-        to_batch(window, entries.len(), columns.map(|(column, field)| groups.column(column, field.data_type())))
-    });
-    batches.collect()
+    if window.window != Window::Global || !window.keys.is_empty() {
+        return Ok(None);
+    }
+    to_batch(window, 1, columns.map(|(column, field)| Ok(without_rows(window, column, field.data_type())))).map(Some)
 }
 
 fn to_batch(
@@ -89,23 +72,22 @@ fn without_rows(window: &WindowAggregate, column: &WindowColumn, data_type: &Dat
     }
 }
 
-/// Some groups of a window.
+/// Groups of windows of an aggregation.
 struct Groups<'a> {
     window: &'a WindowAggregate,
-    table: &'a Table,
-    entries: &'a [u32],
-    bounds: Range<Micros>,
+    closed: ClosedGroups<'a>,
 }
 
 impl Groups<'_> {
     fn column(&self, column: &WindowColumn, data_type: &DataType) -> Result<ArrayRef, KernelError> {
         match column {
-            WindowColumn::Start => Ok(self.instant(self.bounds.start, data_type)),
-            WindowColumn::End => Ok(self.instant(self.bounds.end, data_type)),
-            WindowColumn::Time => Ok(self.instant(self.bounds.end.saturating_sub(1_000), data_type)),
-            WindowColumn::Key(key) => Ok(self.table.key_array(*key, self.entries)),
+            WindowColumn::Start => Ok(self.instants(data_type, |closed| self.start(closed))),
+            WindowColumn::End => Ok(self.instants(data_type, |closed| closed.end)),
+            WindowColumn::Time => Ok(self.instants(data_type, |closed| closed.end.saturating_sub(1_000))),
+            WindowColumn::Key(key) => Ok(self.closed.table.key_array(*key, self.closed.entries)),
             WindowColumn::Value { accumulator, count } => {
-                let values = converted(self.table.accumulator_array(*accumulator, self.entries), data_type);
+                let values =
+                    converted(self.closed.table.accumulator_array(*accumulator, self.closed.entries), data_type);
                 Ok(match count {
                     Some(count) => with_nulls(values, self.counted(*count).1),
                     None => values,
@@ -123,16 +105,26 @@ impl Groups<'_> {
         }
     }
 
-    /// One instant for all groups, in the column's unit.
-    fn instant(&self, micros: Micros, data_type: &DataType) -> ArrayRef {
+    /// Results of windows that overlap are grouped by windows that do not.
+    fn start(&self, closed: &ClosedWindow) -> Micros {
+        let WindowAggregate { window, bounds, .. } = self.window;
+        if bounds == window { closed.start } else { bounds.start(closed.end) }
+    }
+
+    /// An instant for all groups of each window, in the column's unit.
+    fn instants(&self, data_type: &DataType, of: impl Fn(&ClosedWindow) -> Micros) -> ArrayRef {
         let unit = micros_per_tick(data_type).expect("window bounds are timestamps");
-        let ticks = Int64Array::from(vec![micros.div_euclid(unit); self.entries.len()]);
-        retyped(&ticks, data_type)
+        let mut ticks = Vec::with_capacity(self.closed.entries.len());
+        for window in self.closed.windows {
+            ticks.resize(ticks.len() + window.groups, of(window).div_euclid(unit));
+        }
+        retyped(&Int64Array::from(ticks), data_type)
     }
 
     /// How many values each group has, and which groups have any.
     fn counted(&self, count: usize) -> (Int64Array, NullBuffer) {
-        let counts = self.table.accumulator_array(count, self.entries).as_primitive::<Int64Type>().clone();
+        let counts =
+            self.closed.table.accumulator_array(count, self.closed.entries).as_primitive::<Int64Type>().clone();
         let any = BooleanBuffer::collect_bool(counts.len(), |group| counts.value(group) != 0);
         (counts, any.into())
     }
@@ -144,8 +136,8 @@ impl Groups<'_> {
         count: usize,
         is_sample: bool,
     ) -> impl Iterator<Item = Option<f64>> {
-        let sums = self.table.wide_floats(sum, self.entries).into_iter();
-        let squares = self.table.wide_floats(squares, self.entries);
+        let sums = self.closed.table.wide_floats(sum, self.closed.entries).into_iter();
+        let squares = self.closed.table.wide_floats(squares, self.closed.entries);
         let (counts, _) = self.counted(count);
         let groups = sums.zip(squares).zip(counts.values().to_vec());
         groups.map(move |((sum, squares), count)| variance(sum, squares, count, is_sample))
@@ -153,7 +145,7 @@ impl Groups<'_> {
 
     /// AVG with DataFusion's types: decimals keep a scale of four digits more and are cut there, all else is DOUBLE.
     fn mean(&self, sum: usize, count: usize, data_type: &DataType) -> Result<ArrayRef, KernelError> {
-        let sums = self.table.accumulator_array(sum, self.entries);
+        let sums = self.closed.table.accumulator_array(sum, self.closed.entries);
         let (counts, any) = self.counted(count);
         let scale = match self.window.accumulators[sum].argument_type {
             Some(DataType::Decimal128(_, scale)) => scale,

@@ -13,7 +13,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
-use pelton_state::window::ClosedWindow;
+use pelton_state::window::{ClosedGroups, ClosedWindow};
 
 /// The sum, the count and what `columns` make of them for `values`, in a window that ends at second 20.
 fn summed(
@@ -21,7 +21,7 @@ fn summed(
     sum: Accumulate,
     window: Window,
     columns: Vec<(WindowColumn, DataType)>,
-) -> Result<Vec<RecordBatch>, KernelError> {
+) -> Result<Option<RecordBatch>, KernelError> {
     let field = Field::new("v", values.data_type().clone(), true);
     let schema = Arc::new(Schema::new(vec![field]));
     let argument = col("v", &schema).unwrap();
@@ -57,8 +57,9 @@ fn summed(
     let block = Block::new(RecordBatch::try_new(schema, vec![values]).unwrap(), None).unwrap();
     let kernel = interpret(&program, 0, &[]).unwrap();
     kernel.aggregate(KernelInput::all(&block), &mut table, &mut Scratch::default()).unwrap();
-    let closed = ClosedWindow { start: 10_000_000, end: 20_000_000, table: &table, entries: table.entry_offsets() };
-    read_out(&program.windows[0], &closed, 100)
+    let entries = table.entry_offsets();
+    let window = ClosedWindow { start: 10_000_000, end: 20_000_000, groups: entries.len() };
+    read_out(&program.windows[0], ClosedGroups { table: &table, entries: &entries, windows: &[window] })
 }
 
 const TUMBLING: Window = Window::Tumbling { size: 10_000_000, offset: 0 };
@@ -75,9 +76,9 @@ fn decimals(unscaled: &[i128], precision: u8, scale: i8) -> ArrayRef {
 fn an_average_of_decimals_has_four_more_places_and_is_cut_there() {
     let mean = |values: &[i128]| {
         let columns = vec![(MEAN, DataType::Decimal128(9, 6)), (SUM, DataType::Decimal128(15, 2))];
-        let rows = summed(decimals(values, 5, 2), Accumulate::SumWide, TUMBLING, columns).unwrap();
-        assert_eq!(rows[0].column(1).as_primitive::<Decimal128Type>().value(0), values.iter().sum::<i128>());
-        rows[0].column(0).as_primitive::<Decimal128Type>().value_as_string(0)
+        let rows = summed(decimals(values, 5, 2), Accumulate::SumWide, TUMBLING, columns).unwrap().unwrap();
+        assert_eq!(rows.column(1).as_primitive::<Decimal128Type>().value(0), values.iter().sum::<i128>());
+        rows.column(0).as_primitive::<Decimal128Type>().value_as_string(0)
     };
     assert_eq!(mean(&[100, 1, 1]), "0.340000");
     assert_eq!(mean(&[100, 0, 0]), "0.333333");
@@ -95,8 +96,8 @@ fn an_average_that_does_not_fit_its_type_is_an_error() {
 #[test]
 fn unsigned_sums_keep_all_their_bits() {
     let values: ArrayRef = Arc::new(UInt64Array::from(vec![Some(u64::MAX - 1), None, Some(1)]));
-    let rows = summed(values, Accumulate::SumInteger, TUMBLING, vec![(SUM, DataType::UInt64)]).unwrap();
-    assert_eq!(rows[0].column(0).as_primitive::<UInt64Type>().values(), &[u64::MAX]);
+    let rows = summed(values, Accumulate::SumInteger, TUMBLING, vec![(SUM, DataType::UInt64)]).unwrap().unwrap();
+    assert_eq!(rows.column(0).as_primitive::<UInt64Type>().values(), &[u64::MAX]);
 }
 
 #[test]
@@ -104,8 +105,8 @@ fn a_window_is_told_by_its_bounds_and_its_last_millisecond() {
     let bound = DataType::Timestamp(TimeUnit::Millisecond, None);
     let zoned = DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()));
     let columns = vec![(WindowColumn::Start, bound.clone()), (WindowColumn::End, bound), (WindowColumn::Time, zoned)];
-    let rows = summed(decimals(&[1], 5, 2), Accumulate::SumWide, TUMBLING, columns).unwrap();
-    let instants = rows[0].columns().iter().map(|column| column.as_primitive::<TimestampMillisecondType>().value(0));
+    let rows = summed(decimals(&[1], 5, 2), Accumulate::SumWide, TUMBLING, columns).unwrap().unwrap();
+    let instants = rows.columns().iter().map(|column| column.as_primitive::<TimestampMillisecondType>().value(0));
     assert_eq!(instants.collect::<Vec<_>>(), [10_000, 20_000, 19_999]);
 }
 
@@ -114,18 +115,18 @@ fn without_rows_only_the_window_of_a_whole_input_has_a_result() {
     let none = || decimals(&[], 5, 2);
     let columns =
         || vec![(SUM, DataType::Decimal128(15, 2)), (MEAN, DataType::Decimal128(9, 6)), (COUNT, DataType::Int64)];
-    assert!(summed(none(), Accumulate::SumWide, TUMBLING, columns()).unwrap().is_empty());
-    let rows = summed(none(), Accumulate::SumWide, Window::Global, columns()).unwrap();
-    assert_eq!(rows[0].num_rows(), 1);
-    assert!(rows[0].column(0).is_null(0) && rows[0].column(1).is_null(0));
-    assert_eq!(rows[0].column(2).as_primitive::<Int64Type>().values(), &[0]);
+    assert!(summed(none(), Accumulate::SumWide, TUMBLING, columns()).unwrap().is_none());
+    let rows = summed(none(), Accumulate::SumWide, Window::Global, columns()).unwrap().unwrap();
+    assert_eq!(rows.num_rows(), 1);
+    assert!(rows.column(0).is_null(0) && rows.column(1).is_null(0));
+    assert_eq!(rows.column(2).as_primitive::<Int64Type>().values(), &[0]);
 }
 
 #[test]
 fn an_average_of_nothing_but_nulls_is_null() {
     let nulls: ArrayRef = arrow::array::new_null_array(&DataType::Int64, 3);
     let columns = vec![(MEAN, DataType::Float64), (SUM, DataType::Int64), (COUNT, DataType::Int64)];
-    let rows = summed(nulls, Accumulate::SumInteger, TUMBLING, columns).unwrap();
-    assert!(rows[0].column(0).as_primitive::<Float64Type>().is_null(0) && rows[0].column(1).is_null(0));
-    assert_eq!(rows[0].column(2).as_primitive::<Int64Type>().values(), &[0]);
+    let rows = summed(nulls, Accumulate::SumInteger, TUMBLING, columns).unwrap().unwrap();
+    assert!(rows.column(0).as_primitive::<Float64Type>().is_null(0) && rows.column(1).is_null(0));
+    assert_eq!(rows.column(2).as_primitive::<Int64Type>().values(), &[0]);
 }

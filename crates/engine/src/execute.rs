@@ -20,7 +20,7 @@ use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
 use pelton_state::join_index::JoinIndex;
-use pelton_state::window::ClosedWindow;
+use pelton_state::window::ClosedGroups;
 
 use crate::error::Error;
 use crate::push::PushTable;
@@ -105,7 +105,7 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
 fn window_node((index, window): (usize, &WindowAggregate)) -> WindowNode {
     let read_out = {
         let window = window.clone();
-        move |closed: &ClosedWindow<'_>, rows_max: usize| pelton_compiler::read_out(&window, closed, rows_max)
+        move |closed: ClosedGroups<'_>| pelton_compiler::read_out(&window, closed)
     };
     WindowNode {
         name: format!("window {index}"),

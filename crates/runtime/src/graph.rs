@@ -10,7 +10,7 @@ use pelton_data::window::{Combination, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::layout::EntryLayout;
-use pelton_state::window::ClosedWindow;
+use pelton_state::window::ClosedGroups;
 
 use crate::sink::Sink;
 use crate::source::Source;
@@ -137,7 +137,7 @@ pub struct WindowNode {
     pub combination: Combination,
     /// What an entry of its tables holds.
     pub layout: Arc<EntryLayout>,
-    /// Reads a closed window out, at most so many rows a batch.
+    /// Reads groups of closed windows out.
     pub read_out: ReadOut,
     /// Schema of what is read out.
     pub schema: SchemaRef,
@@ -145,8 +145,8 @@ pub struct WindowNode {
     pub time_column: Option<TimeColumn>,
 }
 
-/// Turns the groups of a closed window into rows.
-pub type ReadOut = Box<dyn Fn(&ClosedWindow<'_>, usize) -> Result<Vec<RecordBatch>, KernelError> + Send + Sync>;
+/// Turns the groups of closed windows into rows, where there are any.
+pub type ReadOut = Box<dyn Fn(ClosedGroups<'_>) -> Result<Option<RecordBatch>, KernelError> + Send + Sync>;
 
 /// An output, fed by one or more streams.
 pub struct SinkNode {

@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
+use pelton_state::window::{CloseLimits, ClosedGroups};
 
 use crate::assign::assign;
 use crate::graph::SourceTime;
@@ -191,18 +192,17 @@ impl Worker<'_> {
                 spare.extend(open.seal(slice, table));
             }
         }
+        let limits = CloseLimits {
+            until: watermark,
+            groups_at_once: self.shared.options.block_rows,
+            groups_max: CLOSED_ROWS_MAX,
+        };
         let mut batches = Vec::new();
-        let (mut rows, mut until) = (0, watermark);
-        while let Some(closed) = open.close_next(watermark) {
-            let first = batches.len();
-            batches.extend((node.read_out)(&closed, self.shared.options.block_rows)?);
-            rows += batches[first..].iter().map(RecordBatch::num_rows).sum::<usize>();
-            if rows >= CLOSED_ROWS_MAX {
-                until = closed.end;
-                break;
-            }
-        }
-        spare.extend(open.take_spare());
+        let mut read_out = |closed: ClosedGroups<'_>| {
+            batches.extend((node.read_out)(closed)?);
+            Ok(())
+        };
+        let until = open.close(limits, &mut spare, &mut read_out)?;
         drop(open);
         for (index, table) in spare.into_iter().enumerate() {
             self.shared.store(window, index % workers).recycle(table);

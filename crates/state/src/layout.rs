@@ -126,6 +126,15 @@ impl EntryLayout {
         self.stride - 8
     }
 
+    /// Whether an accumulator points to a string.
+    pub(crate) fn has_string_extremes(&self) -> bool {
+        self.accumulators.iter().any(|slot| {
+            let accumulator = &slot.accumulator;
+            matches!(accumulator.accumulate, Accumulate::Minimum | Accumulate::Maximum)
+                && is_string(extreme_type(accumulator))
+        })
+    }
+
     /// What the accumulators of a new entry hold, from the end of the key to the end of the entry.
     pub(crate) fn initial(&self) -> &[u8] {
         &self.initial

@@ -1,6 +1,7 @@
 //! Windows that are open, and how they close.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::Micros;
@@ -11,36 +12,70 @@ use crate::layout::EntryLayout;
 use crate::slice::SliceId;
 use crate::table::Table;
 
+/// A window that has more groups than this part of those read out at a time is read out by itself.
+const LARGE_WINDOWS_PER_READ_OUT: usize = 4;
+
 /// The open windows of one aggregation, over the slices that the watermark has passed.
 #[derive(Debug)]
 pub struct OpenWindows {
     window: Window,
-    /// Slices, over all workers, that no window needed so far.
-    sealed: BTreeMap<SliceId, Table>,
+    /// Slices, over all workers, that no window needed so far, ascending.
+    sealed: VecDeque<(SliceId, Table)>,
     /// Slices that windows which are still open share with windows that have closed.
     gag: Gag,
     /// End of the window that closed last.
     closed_until: Micros,
+    /// Groups of small windows that wait for others to leave with them; empty between calls.
+    waiting: Waiting,
 }
 
 /// A window that has ended.
-#[derive(Debug)]
-pub struct ClosedWindow<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClosedWindow {
     /// First instant.
     pub start: Micros,
     /// First instant after it.
     pub end: Micros,
-    /// Holds its groups.
+    /// Groups of it, which follow those of the window before.
+    pub groups: usize,
+}
+
+/// Groups of windows that have ended, in the order of the windows' ends.
+#[derive(Debug, Clone, Copy)]
+pub struct ClosedGroups<'a> {
+    /// Holds the groups.
     pub table: &'a Table,
-    /// Which entries of the table are its groups.
-    pub entries: Vec<u32>,
+    /// Which of its entries they are. There is none only for the one window of a whole input.
+    pub entries: &'a [u32],
+    /// Which windows' groups these are.
+    pub windows: &'a [ClosedWindow],
+}
+
+/// Limits of one call of [`OpenWindows::close`].
+#[derive(Debug, Clone, Copy)]
+pub struct CloseLimits {
+    /// Windows that end after this stay open.
+    pub until: Micros,
+    /// Groups read out at a time.
+    pub groups_at_once: usize,
+    /// Once so many groups have been read out, windows that have ended wait for the next call.
+    pub groups_max: usize,
+}
+
+/// Copies of groups of windows, in their order.
+#[derive(Debug)]
+struct Waiting {
+    groups: Table,
+    entries: Vec<u32>,
+    windows: Vec<ClosedWindow>,
 }
 
 impl OpenWindows {
     /// No window is open. Tables will have this layout.
     pub fn new(window: Window, combination: Combination, layout: &Arc<EntryLayout>) -> OpenWindows {
         let gag = Gag::new(combination, layout);
-        OpenWindows { window, sealed: BTreeMap::new(), gag, closed_until: Micros::MIN }
+        let waiting = Waiting { groups: Table::list(gag.layout().clone()), entries: Vec::new(), windows: Vec::new() };
+        OpenWindows { window, sealed: VecDeque::new(), gag, closed_until: Micros::MIN, waiting }
     }
 
     /// Takes one worker's table of a slice which that worker adds no more rows to. Returns a table that is no longer needed, where
@@ -50,43 +85,71 @@ impl OpenWindows {
     /// Where a window that the slice counts in has closed.
     pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
         assert!(id.first_end > self.closed_until, "a slice is sealed before its windows close");
-        match self.sealed.get_mut(&id) {
-            Some(merged) => Some(merged.merge(table)),
-            None => {
-                self.sealed.insert(id, table);
+        if self.sealed.back().is_none_or(|last| last.0 < id) {
+            self.sealed.push_back((id, table));
+            return None;
+        }
+        match self.sealed.binary_search_by_key(&id, |slice| slice.0) {
+            Ok(index) => Some(self.sealed[index].1.merge(table)),
+            Err(index) => {
+                self.sealed.insert(index, (id, table));
                 None
             }
         }
     }
 
-    /// Closes the next window that has rows and ends at or before `until`, up to which all slices must have been sealed. Windows close
-    /// in the order of their ends. The one window of a whole input closes also without rows, as SQL wants.
-    pub fn close_next(&mut self, until: Micros) -> Option<ClosedWindow<'_>> {
-        self.gag.evict(self.closed_until);
-        let first_sealed = self.sealed.first_key_value().map(|(id, _)| id.first_end);
-        let end = if !self.gag.is_empty() {
-            self.window.next_end(self.closed_until)
-        } else if self.window == Window::Global && self.closed_until < Micros::MAX {
-            Micros::MAX
-        } else {
-            first_sealed?
-        };
-        if end > until {
-            return None;
+    /// Closes windows that have rows and ended, up to which all slices must have been sealed, in the order of their ends, and hands
+    /// their groups to `read_out`. The one window of a whole input closes also without rows, as SQL wants. Tables that are no longer needed are added to `spare`.
+    /// Returns up to which end windows have been closed.
+    ///
+    /// # Errors
+    /// What `read_out` returns.
+    pub fn close<E>(
+        &mut self,
+        limits: CloseLimits,
+        spare: &mut Vec<Table>,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<Micros, E> {
+        let mut groups = 0;
+        while let Some(end) = self.next_end().filter(|&end| end <= limits.until) {
+            self.advance(end, spare);
+            let start = self.window.start(end);
+            if let Some((table, entries)) = self.gag.window() {
+                groups += entries.len();
+                self.waiting.take(start..end, (table, entries), limits.groups_at_once.max(1), read_out)?;
+            } else if self.window == Window::Global {
+                self.waiting.windows.push(ClosedWindow { start, end, groups: 0 });
+                self.waiting.leave(read_out)?;
+            }
+            spare.extend(self.gag.evict(end));
+            if groups >= limits.groups_max {
+                self.waiting.leave(read_out)?;
+                return Ok(end);
+            }
         }
-        while let Some(first) = self.sealed.first_entry().filter(|first| first.key().first_end <= end) {
-            let (id, table) = first.remove_entry();
-            let covered = self.window.slice(id.start).covered.expect("a slice with rows belongs to a window");
-            self.gag.insert(table, covered.last_end);
-        }
-        self.closed_until = end;
-        let (table, entries) = self.gag.window();
-        Some(ClosedWindow { start: self.window.start(end), end, table, entries })
+        self.waiting.leave(read_out)?;
+        Ok(limits.until)
     }
 
-    /// Tables that are no longer needed, for later slices.
-    pub fn take_spare(&mut self) -> Vec<Table> {
-        self.gag.take_spare()
+    /// End of the next window that has rows.
+    fn next_end(&self) -> Option<Micros> {
+        if !self.gag.is_empty() {
+            Some(self.window.next_end(self.closed_until))
+        } else if self.window == Window::Global {
+            Some(Micros::MAX).filter(|_| self.closed_until < Micros::MAX)
+        } else {
+            self.sealed.front().map(|(id, _)| id.first_end)
+        }
+    }
+
+    /// Adds the slices to the graph that the window needs which ends at `end`.
+    fn advance(&mut self, end: Micros, spare: &mut Vec<Table>) {
+        while self.sealed.front().is_some_and(|(id, _)| id.first_end <= end) {
+            let (id, table) = self.sealed.pop_front().expect("there is a first slice");
+            let covered = self.window.slice(id.start).covered.expect("a slice with rows belongs to a window");
+            spare.extend(self.gag.insert(table, covered.last_end));
+        }
+        self.closed_until = end;
     }
 
     /// Slices that no window needed so far.
@@ -96,6 +159,50 @@ impl OpenWindows {
 
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
-        self.sealed.values().map(Table::bytes).sum::<usize>() + self.gag.bytes()
+        let sealed: usize = self.sealed.iter().map(|(_, table)| table.bytes()).sum();
+        sealed + self.gag.bytes() + self.waiting.groups.bytes()
+    }
+}
+
+impl Waiting {
+    /// Takes a window's groups, or hands them on where they are many.
+    fn take<E>(
+        &mut self,
+        bounds: Range<Micros>,
+        (table, entries): (&Table, &[u32]),
+        groups_at_once: usize,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.entries.len() + entries.len() > groups_at_once {
+            self.leave(read_out)?;
+        }
+        let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: entries.len() };
+        // A copy costs less than a batch of its own, unless the batch is large.
+        if entries.len() > groups_at_once / LARGE_WINDOWS_PER_READ_OUT {
+            self.leave(read_out)?;
+            return entries.chunks(groups_at_once).try_for_each(|entries| {
+                let window = ClosedWindow { groups: entries.len(), ..window };
+                read_out(ClosedGroups { table, entries, windows: &[window] })
+            });
+        }
+        if !entries.is_empty() {
+            self.groups.append(table, entries);
+            let first = self.entries.len();
+            self.entries.extend((first..first + entries.len()).map(|group| self.groups.listed_entry(group)));
+            self.windows.push(window);
+        }
+        Ok(())
+    }
+
+    /// Hands on what waits.
+    fn leave<E>(&mut self, read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.windows.is_empty() {
+            return Ok(());
+        }
+        let result = read_out(ClosedGroups { table: &self.groups, entries: &self.entries, windows: &self.windows });
+        self.groups.clear();
+        self.entries.clear();
+        self.windows.clear();
+        result
     }
 }

@@ -8,7 +8,7 @@ use pelton_compiler::{entry_layout, read_out};
 use pelton_data::{Block, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
-use pelton_state::window::ClosedWindow;
+use pelton_state::window::{ClosedGroups, ClosedWindow};
 
 use crate::choices::{Choices, Noise};
 use crate::model::{Row, table_rows};
@@ -87,8 +87,13 @@ impl Run {
         }
         let [mut merged, other] = tables;
         merged.merge(other);
-        let closed = ClosedWindow { start: BOUNDS.0, end: BOUNDS.1, table: &merged, entries: merged.entry_offsets() };
-        let batches = read_out(window, &closed, self.rows_max)?;
+        let window_of = |groups| ClosedWindow { start: BOUNDS.0, end: BOUNDS.1, groups };
+        let read = |entries: &[u32]| {
+            read_out(window, ClosedGroups { table: &merged, entries, windows: &[window_of(entries.len())] })
+        };
+        let entries = merged.entry_offsets();
+        let batches = entries.chunks(self.rows_max).chain(entries.is_empty().then_some(&entries[..])).map(read);
+        let batches: Vec<RecordBatch> = batches.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         assert!(batches.iter().all(|batch| (1..=self.rows_max).contains(&batch.num_rows())));
         Ok(batches)
     }

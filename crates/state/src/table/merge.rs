@@ -1,4 +1,6 @@
-//! Adding one worker's groups to another's.
+//! Adding the groups of one table to another's.
+
+use std::sync::Arc;
 
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type};
 use pelton_data::aggregate::Accumulate;
@@ -17,6 +19,14 @@ enum Change {
     Subtract,
 }
 
+/// Keys on their way from one table to another: buffers that are reused.
+#[derive(Debug, Default)]
+pub(super) struct KeyScratch {
+    integers: Vec<i64>,
+    packed: Vec<u8>,
+    hashes: Vec<u64>,
+}
+
 impl Table {
     /// Adds the groups of another table of the same slice, in whatever way either finds its entries. Returns one of the two tables,
     /// which is no longer needed.
@@ -33,91 +43,111 @@ impl Table {
         other
     }
 
-    /// Adds the groups of another table. Where this one has one accumulator more, it counts the tables that had the group.
+    /// Adds the accumulators of some entries of another table to entries of this one, one for each. Where this one has one accumulator more,
+    /// it counts the tables that had the group.
     ///
     /// # Panics
-    /// Where the layouts differ otherwise.
-    pub fn add(&mut self, other: &Table) {
-        self.change(other, other.entry_offsets(), Change::Add);
+    /// Where the layouts differ otherwise, or an entry is out of range.
+    pub fn add_at(&mut self, other: &Table, from: &[u32], to: &[u32]) {
+        self.combine(other, from, to, Change::Add);
     }
 
-    /// Adds some groups of another table of the same layout.
+    /// Takes back what [`Table::add_at`] did with these entries.
     ///
     /// # Panics
-    /// Where the layouts differ, or an entry is not in use.
-    pub fn add_entries(&mut self, other: &Table, entries: Vec<u32>) {
-        assert!(self.layout == other.layout, "a table is copied to one of its layout");
-        self.change(other, entries, Change::Add);
+    /// Where an accumulator is not invertible, or as there.
+    pub fn subtract_at(&mut self, other: &Table, from: &[u32], to: &[u32]) {
+        self.combine(other, from, to, Change::Subtract);
     }
 
-    /// Takes back what [`Table::add`] did with that table. Groups stay, also where nothing is left in them.
-    ///
-    /// # Panics
-    /// Where an accumulator is not invertible, or the layouts differ otherwise than there.
-    pub fn subtract(&mut self, other: &Table) {
-        self.change(other, other.entry_offsets(), Change::Subtract);
-    }
-
-    fn change(&mut self, other: &Table, from: Vec<u32>, change: Change) {
-        assert!(self.layout.keys() == other.layout.keys(), "tables that are combined have the same keys");
-        match self.layout.keys() {
-            KeyLayout::None => {
-                if !from.is_empty() {
-                    let to = self.single_entry();
-                    self.combine(other, &from, &[to], change);
-                }
-            }
-            KeyLayout::Integer { .. } => self.change_integers(other, from, change),
-            KeyLayout::Packed { .. } => self.change_packed(other, &from, change),
+    /// Adds the groups of another table.
+    fn add(&mut self, other: &Table) {
+        let (from, mut to, mut scratch) = (other.entry_offsets(), Vec::new(), KeyScratch::default());
+        if let Some((minimum, maximum)) = other.prepared_integers() {
+            self.prepare_integers(minimum, maximum, from.len());
         }
-    }
-
-    fn change_integers(&mut self, other: &Table, mut from: Vec<u32>, change: Change) {
-        let Groups::Integer(groups) = &other.groups else { unreachable!("tables of one layout have keys of one kind") };
-        let layout = other.layout.clone();
-        if from.last().is_some_and(|&last| groups.is_null(&layout, last)) {
-            let null = from.pop().expect("there is a last entry");
-            let to = self.null_entry();
-            self.combine(other, &[null], &[to], change);
-        }
-        let keys: Vec<i64> = from.iter().map(|&entry| groups.key(&layout, entry)).collect();
-        let (Some(&minimum), Some(&maximum)) = (keys.iter().min(), keys.iter().max()) else { return };
-        self.prepare_integers(minimum, maximum, keys.len());
-        let (mut entries, mut hashes) = (Vec::new(), Vec::new());
-        for (keys, from) in keys.chunks(MERGE_BATCH).zip(from.chunks(MERGE_BATCH)) {
-            self.find_or_insert_integers(keys, &mut entries, &mut hashes);
-            self.combine(other, from, &entries, change);
-        }
-    }
-
-    fn change_packed(&mut self, other: &Table, from: &[u32], change: Change) {
-        let KeyLayout::Packed { width, .. } = *self.layout.keys() else { unreachable!("the keys are packed") };
-        let (mut keys, mut entries, mut hashes) = (Vec::<u8>::new(), Vec::new(), Vec::new());
         for from in from.chunks(MERGE_BATCH) {
-            keys.clear();
-            keys.reserve(from.len() * width);
-            for (at, &entry) in from.iter().enumerate() {
-                // SAFETY: an entry in use has a key of `width` bytes after its header, and room for as many keys was reserved.
-                unsafe {
-                    let key = other.start().add(entry as usize * 8 + PACKED_HEADER);
-                    keys.as_mut_ptr().add(at * width).copy_from_nonoverlapping(key, width);
-                }
+            self.entries_of(other, from, &mut to, &mut scratch);
+            self.add_at(other, from, &to);
+        }
+    }
+
+    /// Replaces `to` by the entries of the keys that some entries of another table have; new keys become groups.
+    ///
+    /// # Panics
+    /// Where the keys differ in their layout, or an entry is out of range.
+    pub(super) fn entries_of(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
+        match self.layout.keys() {
+            _ if from.is_empty() => to.clear(),
+            KeyLayout::None => {
+                to.clear();
+                to.resize(from.len(), self.single_entry());
             }
-            // SAFETY: the keys were just written.
-            unsafe { keys.set_len(from.len() * width) };
-            // SAFETY: the keys are those of a table with the same layout of keys, which is there until after the call.
-            unsafe { self.find_or_insert_packed(&keys, from.len(), &mut entries, &mut hashes) };
-            self.combine(other, from, &entries, change);
+            KeyLayout::Integer { .. } => self.entries_of_integers(other, from, to, scratch),
+            KeyLayout::Packed { .. } => self.entries_of_packed(other, from, to, scratch),
+        }
+    }
+
+    fn entries_of_integers(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
+        let KeyScratch { integers, hashes, .. } = scratch;
+        integers.clear();
+        integers.extend(from.iter().filter_map(|&entry| other.integer_key(entry)));
+        to.clear();
+        if let (Some(&minimum), Some(&maximum)) = (integers.iter().min(), integers.iter().max()) {
+            self.prepare_integers(minimum, maximum, integers.len());
+            self.find_or_insert_integers(integers, to, hashes);
+        }
+        if integers.len() < from.len() {
+            // Entries of one table have different keys, so that one at most is NULL.
+            let at = from.iter().position(|&entry| other.integer_key(entry).is_none());
+            to.insert(at.expect("a key is missing"), self.null_entry());
+        }
+    }
+
+    fn entries_of_packed(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
+        let KeyLayout::Packed { width, .. } = *self.layout.keys() else { unreachable!("the keys are packed") };
+        let KeyScratch { packed, hashes, .. } = scratch;
+        let bytes = other.entries_bytes();
+        packed.clear();
+        packed.reserve(from.len() * width);
+        for (at, &entry) in from.iter().enumerate() {
+            assert!(entry as usize * 8 + PACKED_HEADER + width <= bytes, "an entry lies within its table");
+            // SAFETY: the key lies within the table, as just checked, and room for as many keys was reserved.
+            unsafe {
+                let key = other.start().add(entry as usize * 8 + PACKED_HEADER);
+                packed.as_mut_ptr().add(at * width).copy_from_nonoverlapping(key, width);
+            }
+        }
+        // SAFETY: the keys were just written.
+        unsafe { packed.set_len(from.len() * width) };
+        // SAFETY: the keys are those of a table with the same layout of keys, which is there until after the call.
+        unsafe { self.find_or_insert_packed(packed, from.len(), to, hashes) };
+    }
+
+    /// The integer key of an entry; `None` where it is NULL.
+    ///
+    /// # Panics
+    /// Where keys are not integer, or the entry is not in use.
+    pub(super) fn integer_key(&self, entry: u32) -> Option<i64> {
+        match &self.groups {
+            Groups::Integer(groups) if groups.is_null(&self.layout, entry) => None,
+            Groups::Integer(groups) => Some(groups.key(&self.layout, entry)),
+            Groups::Listed(groups) => groups.integer_key(entry),
+            _ => panic!("the table's keys are not integers"),
         }
     }
 
     /// Adds the accumulators of `other`'s entries `from` to this table's entries `to`, or subtracts them.
     fn combine(&mut self, other: &Table, from: &[u32], to: &[u32], change: Change) {
-        let layout = self.layout.clone();
-        let (slots, others) = (layout.accumulators(), other.layout.accumulators());
+        assert_eq!(from.len(), to.len(), "entries are combined in pairs");
+        let (layout, other_layout) = (self.layout.clone(), other.layout.clone());
+        let (slots, others) = (layout.accumulators(), other_layout.accumulators());
         let same = slots.len().min(others.len());
         let is_same = |(mine, theirs): (&AccumulatorSlot, &AccumulatorSlot)| mine.accumulator == theirs.accumulator;
-        assert!(others.len() == same && slots.iter().zip(others).all(is_same), "tables accumulate the same");
+        assert!(
+            Arc::ptr_eq(&layout, &other_layout) || others.len() == same && slots.iter().zip(others).all(is_same),
+            "tables accumulate the same"
+        );
         for (index, pair) in slots.iter().zip(others).enumerate() {
             self.combine_slot(other, (index, pair), from, to, change);
         }
@@ -226,11 +256,19 @@ impl Table {
         combine: impl Fn(T, T) -> T,
     ) {
         assert!(mine.width == size_of::<T>() && theirs.width == mine.width);
+        let (source, source_bytes) = (other.start(), other.entries_bytes());
+        let (target, target_bytes) = (self.start(), self.entries_bytes());
         for (&from, &to) in from.iter().zip(to) {
-            let source = other.accumulator_address(theirs, from).cast::<T>();
-            let target = self.accumulator_address(mine, to).cast::<T>();
-            // SAFETY: both are addresses of accumulators of this type, in different tables.
-            unsafe { target.write_unaligned(combine(target.read_unaligned(), source.read_unaligned())) };
+            let (from, to) = (from as usize * 8 + theirs.offset, to as usize * 8 + mine.offset);
+            assert!(
+                from + theirs.width <= source_bytes && to + mine.width <= target_bytes,
+                "entries lie in their tables"
+            );
+            // SAFETY: both are addresses of accumulators of this type, in different tables, within them as just checked.
+            unsafe {
+                let (source, target) = (source.add(from).cast::<T>(), target.add(to).cast::<T>());
+                target.write_unaligned(combine(target.read_unaligned(), source.read_unaligned()));
+            }
         }
     }
 

@@ -5,7 +5,8 @@
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`merge`], [`read_out`]; `hash`, `region` and `arena` are what they stand on.
+//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`list`] (groups in a row, not found by key), [`merge`], [`numbering`] (groups of several tables by number),
+//! [`read_out`]; `hash`, `region` and `arena` are what they stand on.
 
 mod integer;
 
@@ -17,7 +18,11 @@ mod extremes;
 
 mod lookup_entries;
 
+mod list;
+
 mod merge;
+
+mod numbering;
 
 mod read_out;
 
@@ -34,6 +39,7 @@ use arrow::datatypes::DataType;
 
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::lookup_entries::{LookupKeys, Numbering};
+pub use self::numbering::GroupNumbers;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
 
 use self::pack::keys_in_place;
@@ -41,6 +47,7 @@ pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
 
 use self::arena::Arena;
 use self::integer::IntegerGroups;
+use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
 use self::region::Region;
@@ -110,6 +117,7 @@ enum Groups {
     Single { entry: Region, present: bool },
     Integer(IntegerGroups),
     Packed(PackedGroups),
+    Listed(ListedGroups),
 }
 
 /// What one slice's table teaches about the next one's.
@@ -157,6 +165,7 @@ impl Table {
             Groups::Single { present, .. } => usize::from(*present),
             Groups::Integer(groups) => groups.groups(),
             Groups::Packed(groups) => groups.groups(),
+            Groups::Listed(groups) => groups.groups(),
         }
     }
 
@@ -166,6 +175,7 @@ impl Table {
             Groups::Single { entry, .. } => entry.bytes(),
             Groups::Integer(groups) => groups.bytes(),
             Groups::Packed(groups) => groups.bytes(),
+            Groups::Listed(groups) => groups.bytes(),
         };
         let lookups: usize = self.lookups.iter().map(LookupEntries::bytes).sum();
         entries + self.extremes.bytes() + lookups
@@ -316,6 +326,7 @@ impl Table {
             Groups::Single { entry, .. } => entry.as_ptr(),
             Groups::Integer(groups) => groups.base(),
             Groups::Packed(groups) => groups.base(),
+            Groups::Listed(groups) => groups.base(),
         }
     }
 
@@ -327,12 +338,18 @@ impl Table {
     /// The entries in use, as numbers.
     pub fn entry_offsets(&self) -> Vec<u32> {
         let mut entries = Vec::new();
+        self.push_entries(&mut entries);
+        entries
+    }
+
+    /// Appends the entries in use, as numbers.
+    pub fn push_entries(&self, entries: &mut Vec<u32>) {
         match &self.groups {
             Groups::Single { present, .. } => entries.extend(present.then_some(0)),
-            Groups::Integer(groups) => groups.push_entries(&self.layout, &mut entries),
-            Groups::Packed(groups) => groups.push_entries(&self.layout, &mut entries),
+            Groups::Integer(groups) => groups.push_entries(&self.layout, entries),
+            Groups::Packed(groups) => groups.push_entries(&self.layout, entries),
+            Groups::Listed(groups) => groups.push_entries(&self.layout, entries),
         }
-        entries
     }
 
     /// Forgets all groups and keeps the memory, as far as it was used.
@@ -346,6 +363,7 @@ impl Table {
             }
             Groups::Integer(groups) => groups.clear(&self.layout),
             Groups::Packed(groups) => groups.clear(&self.layout),
+            Groups::Listed(groups) => groups.clear(),
         }
         self.extremes.clear();
         self.lookups.iter_mut().for_each(LookupEntries::clear);
@@ -354,7 +372,7 @@ impl Table {
     /// How often entries have moved.
     fn moves(&self) -> u64 {
         match &self.groups {
-            Groups::Single { .. } => 0,
+            Groups::Single { .. } | Groups::Listed(_) => 0,
             Groups::Integer(groups) => groups.moves(),
             Groups::Packed(groups) => groups.moves(),
         }

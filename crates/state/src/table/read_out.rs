@@ -31,22 +31,25 @@ impl Table {
     }
 
     fn integer_keys(&self, data_type: &DataType, entries: &[u32]) -> ArrayRef {
-        let Groups::Integer(groups) = &self.groups else { unreachable!("integer keys have integer groups") };
-        let keys = entries
+        let mut has_null = false;
+        let keys: Vec<i64> = entries
             .iter()
-            .map(|&entry| if groups.is_null(&self.layout, entry) { 0 } else { groups.key(&self.layout, entry) });
-        let valid = BooleanBuffer::collect_bool(entries.len(), |at| !groups.is_null(&self.layout, entries[at]));
-        let nulls = Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0);
+            .map(|&entry| {
+                let key = self.integer_key(entry);
+                has_null |= key.is_none();
+                key.unwrap_or(0)
+            })
+            .collect();
+        let valid = |at: usize| self.integer_key(entries[at]).is_some();
+        let nulls = has_null.then(|| NullBuffer::new(BooleanBuffer::collect_bool(entries.len(), valid)));
         // Keys are wide: a narrower type is their low bytes.
         let values: Vec<u8> = match data_type.primitive_width() {
-            Some(1) => keys.map(|key| key as u8).collect(),
-            Some(2) => keys.flat_map(|key| (key as u16).to_le_bytes()).collect(),
-            Some(4) => keys.flat_map(|key| (key as u32).to_le_bytes()).collect(),
-            Some(8) => {
-                return fixed_array(data_type, entries.len(), Buffer::from_vec(keys.collect::<Vec<i64>>()), nulls);
-            }
+            Some(1) => keys.iter().map(|&key| key as u8).collect(),
+            Some(2) => keys.iter().flat_map(|&key| (key as u16).to_le_bytes()).collect(),
+            Some(4) => keys.iter().flat_map(|&key| (key as u32).to_le_bytes()).collect(),
+            Some(8) => return fixed_array(data_type, entries.len(), Buffer::from_vec(keys), nulls),
             _ => {
-                let values = keys.map(|key| key != 0).collect::<Vec<bool>>();
+                let values = keys.iter().map(|&key| key != 0).collect::<Vec<bool>>();
                 return Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls));
             }
         };
@@ -157,6 +160,7 @@ impl Table {
             Groups::Single { entry, .. } => entry.bytes(),
             Groups::Integer(groups) => groups.entries_bytes(),
             Groups::Packed(groups) => groups.entries_bytes(),
+            Groups::Listed(groups) => groups.entries_bytes(),
         }
     }
 }
