@@ -114,12 +114,15 @@ impl OpenWindows {
         while let Some(end) = self.next_end().filter(|&end| end <= limits.until) {
             self.advance(end, spare);
             let start = self.window.start(end);
-            if let Some((table, entries)) = self.gag.window() {
-                groups += entries.len();
-                self.waiting.take(start..end, (table, entries), limits.groups_at_once.max(1), read_out)?;
-            } else if self.window == Window::Global {
-                self.waiting.windows.push(ClosedWindow { start, end, groups: 0 });
-                self.waiting.leave(read_out)?;
+            match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
+                Some((table, entries)) => {
+                    groups += entries.len();
+                    self.waiting.take(start..end, (table, entries), limits.groups_at_once.max(1), read_out)?;
+                }
+                None if self.window == Window::Global => {
+                    self.waiting.windows.push(ClosedWindow { start, end, groups: 0 });
+                }
+                None => {}
             }
             spare.extend(self.gag.evict(end));
             if groups >= limits.groups_max {
@@ -185,12 +188,10 @@ impl Waiting {
                 read_out(ClosedGroups { table, entries, windows: &[window] })
             });
         }
-        if !entries.is_empty() {
-            self.groups.append(table, entries);
-            let first = self.entries.len();
-            self.entries.extend((first..first + entries.len()).map(|group| self.groups.listed_entry(group)));
-            self.windows.push(window);
-        }
+        self.groups.append(table, entries);
+        let first = self.entries.len();
+        self.entries.extend((first..first + entries.len()).map(|group| self.groups.listed_entry(group)));
+        self.windows.push(window);
         Ok(())
     }
 
