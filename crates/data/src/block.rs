@@ -69,6 +69,7 @@ pub struct Block {
     row_bytes: usize,
     time_column: Option<TimeColumn>,
     time_range: Option<TimeRange>,
+    in_time_order: bool,
     time_shift_ticks: i64,
     /// Where the block stands in its stream.
     pub stamp: Stamp,
@@ -95,9 +96,12 @@ impl Block {
             }
         }
         let columns: Arc<[ArrayRef]> = columns.into_iter().map(align_bits).collect();
-        let time_range = match time_column {
-            Some(time) if rows > 0 => Some(time_range(&columns[time.index], time)?),
-            _ => None,
+        let (time_range, in_time_order) = match time_column {
+            Some(time) if rows > 0 => {
+                let (range, in_order) = time_range(&columns[time.index], time)?;
+                (Some(range), in_order)
+            }
+            _ => (None, false),
         };
         Ok(Block {
             schema,
@@ -106,6 +110,7 @@ impl Block {
             row_bytes,
             time_column,
             time_range,
+            in_time_order,
             time_shift_ticks: 0,
             stamp: Stamp::default(),
         })
@@ -121,6 +126,7 @@ impl Block {
             row_bytes: 0,
             time_column: None,
             time_range: None,
+            in_time_order: false,
             time_shift_ticks: 0,
             stamp,
         }
@@ -144,6 +150,11 @@ impl Block {
     /// The smallest and largest event time of the rows, shift included; `None` without rows or event time.
     pub fn time_range(&self) -> Option<TimeRange> {
         self.time_range
+    }
+
+    /// Whether the rows are known to be in the order of their event times.
+    pub fn in_time_order(&self) -> bool {
+        self.in_time_order
     }
 
     /// What must be added to each value of the event-time column to have the row's event time, in ticks of that column.
@@ -189,20 +200,25 @@ impl Block {
     }
 }
 
-fn time_range(column: &ArrayRef, time: TimeColumn) -> Result<TimeRange, ArrowError> {
+/// The smallest and largest event time, and whether the rows are in the order of their event times. There is at least one row.
+fn time_range(column: &ArrayRef, time: TimeColumn) -> Result<(TimeRange, bool), ArrowError> {
     if column.null_count() > 0 {
         let row = (0..column.len()).find(|&row| column.is_null(row)).unwrap_or(0);
         return Err(ArrowError::InvalidArgumentError(format!("the event time is NULL in row {row}")));
     }
     let ticks = ticks(column);
-    let bounds = aggregate::min(&ticks).zip(aggregate::max(&ticks));
+    let in_order = ticks.values().is_sorted();
+    let bounds = match ticks.values().as_ref() {
+        [first, .., last] if in_order => Some((*first, *last)),
+        _ => aggregate::min(&ticks).zip(aggregate::max(&ticks)),
+    };
     let (min, max) = bounds.ok_or_else(|| ArrowError::InvalidArgumentError("no rows".into()))?;
     let micros = |ticks: i64| {
         ticks.checked_mul(time.micros_per_tick).ok_or_else(|| {
             ArrowError::InvalidArgumentError(format!("event time {ticks} does not fit 64 bits of microseconds"))
         })
     };
-    Ok(TimeRange { min: micros(min)?, max: micros(max)? })
+    Ok((TimeRange { min: micros(min)?, max: micros(max)? }, in_order))
 }
 
 /// The values of a timestamp column as plain 64-bit ticks, without a copy.
@@ -227,6 +243,10 @@ mod tests {
     use arrow::datatypes::{Field, Schema, TimeUnit};
 
     fn block() -> Block {
+        block_of(vec![30, 10, 20])
+    }
+
+    fn block_of(times: Vec<i64>) -> Block {
         let schema = Schema::new(vec![
             Field::new("v", DataType::Int64, false),
             Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), false),
@@ -234,8 +254,8 @@ mod tests {
         let batch = RecordBatch::try_new(
             Arc::new(schema),
             vec![
-                Arc::new(Int64Array::from(vec![1, 2, 3])),
-                Arc::new(TimestampMillisecondArray::from(vec![30, 10, 20])),
+                Arc::new(Int64Array::from_iter_values(0..times.len() as i64)),
+                Arc::new(TimestampMillisecondArray::from(times)),
             ],
         )
         .unwrap();
@@ -252,6 +272,22 @@ mod tests {
         assert!(Arc::ptr_eq(&first.columns, &later.columns));
         let times = later.column(1);
         assert_eq!(times.as_primitive::<arrow::datatypes::TimestampMillisecondType>().values(), &[35, 15, 25]);
+    }
+
+    #[test]
+    fn a_block_knows_whether_its_rows_are_in_the_order_of_their_times() {
+        let range = |block: &Block| block.time_range().map(|range| (range.min, range.max));
+        for (times, bounds, in_order) in [
+            (vec![30, 10, 20], (10_000, 30_000), false),
+            (vec![10, 10, 20], (10_000, 20_000), true),
+            (vec![-5], (-5_000, -5_000), true),
+            (vec![1, 2, 1], (1_000, 2_000), false),
+        ] {
+            let block = block_of(times);
+            assert_eq!((range(&block), block.in_time_order()), (Some(bounds), in_order));
+            assert_eq!(block.shifted(1_000).in_time_order(), in_order);
+        }
+        assert!(!Block::punctuation(block().schema().clone(), Stamp::default()).in_time_order());
     }
 
     #[test]

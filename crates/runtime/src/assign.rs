@@ -81,13 +81,13 @@ const RUNS_PER_SLICE_MIN: usize = 2;
 /// searched for, and no row is looked at. `None` where a row may be out of order or late.
 fn runs_in_order(block: &Block, window: &Window) -> Option<Runs> {
     let time = block.time_column()?;
-    let ticks = ticks(&block.raw_columns()[time.index]);
-    let ticks = ticks.values();
     let stamp = &block.stamp;
     // With a delay below zero a row is behind the watermark that it makes itself.
-    if stamp.watermark_delay < 0 || !ticks.is_sorted() {
+    if stamp.watermark_delay < 0 || !block.in_time_order() {
         return None;
     }
+    let ticks = ticks(&block.raw_columns()[time.index]);
+    let ticks = ticks.values();
     let micros = |tick: i64| (tick + block.time_shift_ticks()) * time.micros_per_tick;
     let mut runs = Vec::new();
     let mut row = 0;
