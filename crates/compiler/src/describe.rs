@@ -15,7 +15,6 @@ use crate::kernel::aggregate::Grouping;
 use crate::kernel::call::Loop;
 use crate::kernel::project::{Projected, Projection};
 use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget};
-use crate::lower::accumulate::Update;
 use crate::lower::function::Effect;
 use crate::lower::graph::{Arithmetic, Conversion, Graph, Literal, Machine, NodeId, Operation};
 use crate::lower::plan::plan_kernel;
@@ -101,6 +100,13 @@ impl Writer<'_> {
     }
 
     fn aggregation(&mut self, aggregation: &crate::kernel::aggregate::Aggregation) {
+        for fold in &aggregation.folds {
+            let argument = fold.column.map(|column| self.names[column].clone());
+            self.line(0, &format!("column at a time: {}", change(fold.accumulate, argument.as_deref())));
+        }
+        if aggregation.only_folds() {
+            return;
+        }
         let found = match &aggregation.grouping {
             Grouping::Single => "entry = the only one, in registers".to_owned(),
             Grouping::Integer { keys, dense } => {
@@ -125,27 +131,12 @@ impl Writer<'_> {
         }
         let Effect::Accumulate { updates, .. } = &aggregation.update.effect else { return };
         for update in updates {
-            let line = self.update(update);
-            self.line(1, &line);
+            let argument = update.argument.map(|argument| self.root(argument));
+            self.line(1, &change(update.accumulate, argument.as_deref()));
         }
         for (_, projection) in &aggregation.others {
             let argument = self.projection(projection).join(", ");
             self.line(1, &format!("column at a time: {argument}"));
-        }
-    }
-
-    fn update(&mut self, update: &Update) -> String {
-        let argument = update.argument.map(|argument| self.root(argument));
-        let argument = argument.as_deref().unwrap_or("1");
-        match update.accumulate {
-            Accumulate::Count if update.argument.is_some() => format!("count += {argument} is not null"),
-            Accumulate::Count => "count += 1".to_owned(),
-            Accumulate::SumInteger | Accumulate::SumWide | Accumulate::SumFloat => format!("sum += {argument}"),
-            Accumulate::SumFloatWide | Accumulate::SumSquares => {
-                unreachable!("wide sums are updated a column at a time")
-            }
-            Accumulate::Minimum => format!("minimum = min(minimum, {argument})"),
-            Accumulate::Maximum => format!("maximum = max(maximum, {argument})"),
         }
     }
 
@@ -277,6 +268,23 @@ impl Writer<'_> {
                 format!("'{}'", String::from_utf8_lossy(text))
             }
         }
+    }
+}
+
+/// What an argument does to an accumulator; none where rows are counted.
+fn change(accumulate: Accumulate, argument: Option<&str>) -> String {
+    match (accumulate, argument) {
+        (_, None) => "count += 1".to_owned(),
+        (Accumulate::Count, Some(argument)) => format!("count += {argument} is not null"),
+        (
+            Accumulate::SumInteger | Accumulate::SumWide | Accumulate::SumFloat | Accumulate::SumFloatWide,
+            Some(argument),
+        ) => {
+            format!("sum += {argument}")
+        }
+        (Accumulate::SumSquares, Some(argument)) => format!("sum += {argument} * {argument}"),
+        (Accumulate::Minimum, Some(argument)) => format!("minimum = min(minimum, {argument})"),
+        (Accumulate::Maximum, Some(argument)) => format!("maximum = max(maximum, {argument})"),
     }
 }
 

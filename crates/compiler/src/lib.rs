@@ -5,12 +5,14 @@
 //! compiler takes a millisecond more: each step becomes a loop of machine code. Both change the same tables in the same
 //! way, so that one can take over from the other between two blocks.
 //!
-//! In reading order: [`interpret`](mod@interpret); [`lower`] (expressions and loops as machine code), `code_memory`,
+//! In reading order: [`select`] and `fold` (precompiled primitives); [`interpret`](mod@interpret); [`lower`] (expressions and loops as machine code), `code_memory`,
 //! `kernel` (what calls the loops), [`describe`](mod@describe) (a kernel in words); [`read_out`](mod@read_out) (closed windows to rows).
 
 pub mod error;
 
 pub mod select;
+
+mod fold;
 
 pub mod interpret;
 

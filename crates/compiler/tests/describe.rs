@@ -90,6 +90,24 @@ for each row
 }
 
 #[test]
+fn sums_of_columns_without_a_key_need_no_loop_of_their_own() {
+    let columns =
+        vec![(Accumulate::Count, None), (Accumulate::SumInteger, Some("price")), (Accumulate::Maximum, Some("key"))];
+    let (window, target) = window(&[], columns);
+    let positive = operator(column("key"), Operator::Gt, lit(0_i64));
+    let description = described(vec![positive], target, vec![window]);
+    assert_eq!(
+        description.text,
+        "\
+select with SIMD where key > 0
+column at a time: count += 1
+column at a time: sum += price
+column at a time: maximum = max(maximum, key)
+"
+    );
+}
+
+#[test]
 fn what_machine_code_cannot_compute_is_said_to_be_interpreted() {
     let starts = like(false, false, column("name"), lit(ScalarValue::Utf8View(Some("%x%".into()))), &schema()).unwrap();
     let sum = operator(column("price"), Operator::Plus, column("key"));

@@ -28,6 +28,7 @@ use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::table::Table;
 
 use crate::error::CompileError;
+use crate::fold::Kept;
 use expression::Expression;
 use rows::{Origin, Rows};
 
@@ -242,8 +243,9 @@ impl Kernel for Interpreter {
         let keys = evaluate_all(keys, &mut rows)?;
         let arguments = evaluate_all(arguments, &mut rows)?;
         let entries = aggregate::find_entries(table, &keys, scratch);
+        let kept = Kept::Range(0, rows.len());
         for (slot, argument) in accumulators.iter().enumerate() {
-            update::update(table, slot, entries, argument.map(|argument| &arguments[argument]), rows.len());
+            update::update(table, slot, entries, argument.map(|argument| &arguments[argument]), kept);
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::KernelInput;
 
 use super::expression::constant_truth;
+use crate::select::bits_in_range;
 
 /// Where a column of a pipeline comes from.
 #[derive(Debug, Clone, Copy)]
@@ -173,27 +174,19 @@ fn true_rows(predicate: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-/// The bits of word `word` of a mask that stand for rows `first..end`.
-fn word_in_range(mask: &[u64], word: usize, first: usize, end: usize) -> u64 {
-    let low = first.saturating_sub(word * 64);
-    let high = end - word * 64;
-    let below_end = if high < 64 { (1 << high) - 1 } else { u64::MAX };
-    mask[word] & below_end & (u64::MAX << low)
-}
-
 fn words(first: usize, end: usize) -> std::ops::Range<usize> {
     if first < end { first / 64..end.div_ceil(64) } else { 0..0 }
 }
 
 fn all_set(mask: &[u64], first: usize, end: usize) -> bool {
-    let set: u32 = words(first, end).map(|word| word_in_range(mask, word, first, end).count_ones()).sum();
+    let set: u32 = words(first, end).map(|word| (mask[word] & bits_in_range(word, first, end)).count_ones()).sum();
     set as usize == end - first
 }
 
 fn masked_rows(mask: &[u64], first: usize, end: usize) -> UInt32Array {
     let mut rows = Vec::new();
     for word in words(first, end) {
-        let mut bits = word_in_range(mask, word, first, end);
+        let mut bits = mask[word] & bits_in_range(word, first, end);
         while bits != 0 {
             rows.push((word * 64) as u32 + bits.trailing_zeros());
             bits &= bits - 1;

@@ -1,7 +1,11 @@
 //! Accumulators, one column of arguments at a time.
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, downcast_primitive_array};
-use arrow::buffer::NullBuffer;
+use std::borrow::Cow;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt8Array, downcast_primitive_array,
+};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowNativeTypeOp, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
@@ -10,6 +14,9 @@ use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 use pelton_state::layout::AccumulatorSlot;
 use pelton_state::table::Table;
+
+use crate::fold::{Kept, fold};
+use crate::select::{Level, append_rows, ordered_f32, ordered_f64};
 
 /// Which entry of a table each row belongs to, in units of eight bytes from entry 0.
 #[derive(Debug, Clone, Copy)]
@@ -20,40 +27,51 @@ pub(crate) enum Entries<'a> {
     Each(&'a [u32]),
 }
 
-/// Adds one argument of each row to accumulator `slot` of the row's entry; `values` is `None` where rows are counted.
+/// Adds one argument of each row that counts to accumulator `slot` of the row's entry; `values` is `None` where rows are counted. Where
+/// each row has an entry, rows are listed or a range.
 ///
 /// `entries` are what `table` gave for these rows since it last moved.
-pub(crate) fn update(table: &mut Table, slot: usize, entries: Entries<'_>, values: Option<&ArrayRef>, rows: usize) {
-    if let (Some(values), Entries::Each(entries)) = (values, entries) {
-        assert_eq!(values.len(), entries.len(), "one argument for each row");
-    }
+///
+/// # Panics
+/// Where there are not as many entries as rows, or a row is out of range.
+pub(crate) fn update(table: &mut Table, slot: usize, entries: Entries<'_>, values: Option<&ArrayRef>, kept: Kept<'_>) {
     let is_extreme =
         |slot: &AccumulatorSlot| matches!(slot.accumulator.accumulate, Accumulate::Minimum | Accumulate::Maximum);
     match values {
         Some(values) if is_view(values) && is_extreme(&table.layout().accumulators()[slot]) => {
-            let single;
-            let entries = match entries {
-                Entries::Each(entries) => entries,
-                Entries::Single(entry) => {
-                    single = vec![entry; rows];
-                    &single
-                }
-            };
-            match values.as_string_view_opt() {
-                Some(strings) => table.update_string_extreme(slot, entries, strings, None),
-                None => table.update_string_extreme(slot, entries, values.as_binary_view(), None),
-            }
+            update_string_extreme(table, slot, entries, values, kept);
         }
         _ => {
             let layout = table.layout().clone();
             let AccumulatorSlot { accumulator, offset, width } = &layout.accumulators()[slot];
             // SAFETY: `entries` came from this table, whose layout has this slot; nothing else touches the table.
-            let slots = unsafe { Slots::new(table.base().add(*offset), *width, entries) };
+            let slots = unsafe { Slots::new(table.base().add(*offset), *width, entries, kept) };
             match values {
-                None => slots.count(rows, None),
+                None => slots.count(None),
                 Some(values) => slots.accumulate(accumulator.accumulate, values),
             }
         }
+    }
+}
+
+fn update_string_extreme(table: &mut Table, slot: usize, entries: Entries<'_>, values: &ArrayRef, kept: Kept<'_>) {
+    let (values, rows) = match kept {
+        Kept::Range(first, end) => (values.slice(first, end - first), None),
+        Kept::Listed(rows) => (values.clone(), Some(Cow::Borrowed(rows))),
+        Kept::Masked(first, end, mask) => {
+            let mut rows = Vec::new();
+            append_rows(Level::best(), mask, first, end, &mut rows);
+            (values.clone(), Some(Cow::Owned(rows)))
+        }
+    };
+    let rows = rows.as_deref();
+    let entries = match entries {
+        Entries::Each(entries) => Cow::Borrowed(entries),
+        Entries::Single(entry) => Cow::Owned(vec![entry; rows.map_or(values.len(), <[u32]>::len)]),
+    };
+    match values.as_string_view_opt() {
+        Some(strings) => table.update_string_extreme(slot, &entries, strings, rows),
+        None => table.update_string_extreme(slot, &entries, values.as_binary_view(), rows),
     }
 }
 
@@ -67,41 +85,49 @@ struct Slots<'a> {
     base: *mut u8,
     width: usize,
     entries: Entries<'a>,
+    kept: Kept<'a>,
 }
 
 impl<'a> Slots<'a> {
     /// # Safety
     /// For each of `entries`, `width` bytes from `base + 8 * entry` on must be readable and writable for `'a`, through
     /// no other reference, and hold a state of any type they are accessed as.
-    unsafe fn new(base: *mut u8, width: usize, entries: Entries<'a>) -> Slots<'a> {
-        Slots { base, width, entries }
+    unsafe fn new(base: *mut u8, width: usize, entries: Entries<'a>, kept: Kept<'a>) -> Slots<'a> {
+        if let Entries::Each(entries) = entries {
+            assert_eq!(kept.count(None), entries.len(), "one entry for each row");
+        }
+        Slots { base, width, entries, kept }
     }
 
-    fn count(&self, rows: usize, nulls: Option<NullBuffer>) {
-        let counted = nulls.as_ref().map_or(rows, |nulls| rows - nulls.null_count());
+    fn count(&self, nulls: Option<&NullBuffer>) {
         match self.entries {
-            Entries::Single(_) => self.fold(&[counted as u64], None, |count: u64, more| count.wrapping_add(more)),
+            Entries::Single(entry) => {
+                let counted = self.kept.count(nulls) as u64;
+                self.change(entry, |count: u64| count.wrapping_add(counted));
+            }
             Entries::Each(entries) => {
-                // The values are not looked at; one for each row is there for the loop's length.
-                self.fold(entries, nulls.as_ref(), |count: u64, _| count.wrapping_add(1));
+                self.each(entries, nulls, |entry, _| self.change(entry, |count: u64| count.wrapping_add(1)));
             }
         }
     }
 
     fn accumulate(&self, accumulate: Accumulate, values: &ArrayRef) {
         match accumulate {
-            Accumulate::Count => self.count(values.len(), values.logical_nulls()),
+            Accumulate::Count => {
+                let nulls = values.logical_nulls();
+                self.count(nulls.as_ref().filter(|nulls| nulls.null_count() > 0));
+            }
             Accumulate::SumInteger => self.sum_integer(values),
             Accumulate::SumWide => self.sum_wide(values),
             Accumulate::SumFloat => match values.data_type() {
-                DataType::Float32 => self.sum::<Float32Type, f64>(values, |sum, value| sum + f64::from(value)),
-                _ => self.sum::<Float64Type, f64>(values, |sum, value| sum + value),
+                DataType::Float32 => self.sum_in_order::<Float32Type, f64>(values, |sum, value| sum + f64::from(value)),
+                _ => self.sum_in_order::<Float64Type, f64>(values, |sum, value| sum + value),
             },
             Accumulate::SumFloatWide => {
-                self.sum::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::new(value)))
+                self.sum_in_order::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::new(value)))
             }
             Accumulate::SumSquares => {
-                self.sum::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::square(value)));
+                self.sum_in_order::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::square(value)));
             }
             Accumulate::Minimum => self.extreme(values, false),
             Accumulate::Maximum => self.extreme(values, true),
@@ -124,75 +150,154 @@ impl<'a> Slots<'a> {
 
     fn sum_wide(&self, values: &ArrayRef) {
         match values.data_type() {
-            DataType::Int8 => self.sum::<Int8Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::Int16 => self.sum::<Int16Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::Int32 => self.sum::<Int32Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::Int64 => self.sum::<Int64Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::UInt8 => self.sum::<UInt8Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::UInt16 => self.sum::<UInt16Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::UInt32 => self.sum::<UInt32Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::UInt64 => self.sum::<UInt64Type, i128>(values, |sum, value| sum.wrapping_add(value.into())),
+            DataType::Int8 => self.sum_wide_integers::<Int8Type>(values),
+            DataType::Int16 => self.sum_wide_integers::<Int16Type>(values),
+            DataType::Int32 => self.sum_wide_integers::<Int32Type>(values),
+            DataType::Int64 => self.sum_wide_integers::<Int64Type>(values),
+            DataType::UInt8 => self.sum_wide_integers::<UInt8Type>(values),
+            DataType::UInt16 => self.sum_wide_integers::<UInt16Type>(values),
+            DataType::UInt32 => self.sum_wide_integers::<UInt32Type>(values),
+            DataType::UInt64 => self.sum_wide_integers::<UInt64Type>(values),
             DataType::Decimal128(..) => self.sum::<Decimal128Type, i128>(values, |sum, value| sum.wrapping_add(value)),
             other => unreachable!("the sum of {other} has no 128 bits: checked when the kernel was made"),
         }
     }
 
-    fn sum<T: ArrowPrimitiveType, S: Copy>(&self, values: &ArrayRef, add: impl Fn(S, T::Native) -> S) {
+    /// Sums integers in 128 bits.
+    fn sum_wide_integers<T: ArrowPrimitiveType<Native: Into<i128>>>(&self, values: &ArrayRef) {
+        let Entries::Single(entry) = self.entries else {
+            return self.sum::<T, i128>(values, |sum, value| sum.wrapping_add(value.into()));
+        };
+        // The lower and the upper halves apart: no block has so many rows that their sums do not fit, and vectors add 64 bits.
         let values = values.as_primitive::<T>();
-        self.fold(values.values(), values.nulls(), add);
+        let low = self.folded(values, Some(T::Native::ZERO), 0, |sum: u64, value| sum + u64::from(value.into() as u32));
+        let high = |sum: i64, value: T::Native| sum.wrapping_add((value.into() >> 32) as i64);
+        let high = self.folded(values, Some(T::Native::ZERO), 0, high);
+        self.change(entry, |sum: i128| sum.wrapping_add((i128::from(high) << 32) + i128::from(low)));
+    }
+
+    /// Adds values in any order.
+    fn sum<T: ArrowPrimitiveType, S: Copy>(&self, values: &ArrayRef, add: impl Fn(S, T::Native) -> S) {
+        self.fold(values.as_primitive::<T>(), Some(T::Native::ZERO), add);
+    }
+
+    /// Adds values in the order of their rows.
+    fn sum_in_order<T: ArrowPrimitiveType, S: Copy>(&self, values: &ArrayRef, add: impl Fn(S, T::Native) -> S) {
+        self.fold(values.as_primitive::<T>(), None, add);
     }
 
     /// Smallest or largest value, floating-point values in total order.
     fn extreme(&self, values: &ArrayRef, largest: bool) {
-        fn of<T: ArrowPrimitiveType>(slots: &Slots<'_>, values: &PrimitiveArray<T>, largest: bool) {
-            let (values, nulls) = (values.values(), values.nulls());
-            if largest {
-                slots.fold(values, nulls, |best: T::Native, value| if value.is_gt(best) { value } else { best });
-            } else {
-                slots.fold(values, nulls, |best: T::Native, value| if value.is_lt(best) { value } else { best });
-            }
-        }
         if let Some(booleans) = values.as_boolean_opt() {
-            let bytes: Vec<u8> = booleans.values().iter().map(u8::from).collect();
-            let pick = if largest { u8::max } else { u8::min };
-            return self.fold(&bytes, booleans.nulls(), pick);
+            let bytes: ScalarBuffer<u8> = booleans.values().iter().map(u8::from).collect();
+            return self.extreme_of(&UInt8Array::new(bytes, booleans.nulls().cloned()), largest);
         }
-        downcast_primitive_array!(
-            values => of(self, values, largest),
-            other => unreachable!("{other} has no extremes: checked when the kernel was made")
-        );
+        match values.data_type() {
+            DataType::Float64 => {
+                let float = |ordered: i64| f64::from_bits(ordered_f64(f64::from_bits(ordered as u64)) as u64);
+                self.extreme_of_floats::<Float64Type, i64>(values, largest, ordered_f64, float);
+            }
+            DataType::Float32 => {
+                let float = |ordered: i32| f32::from_bits(ordered_f32(f32::from_bits(ordered as u32)) as u32);
+                self.extreme_of_floats::<Float32Type, i32>(values, largest, ordered_f32, float);
+            }
+            _ => downcast_primitive_array!(
+                values => self.extreme_of(values, largest),
+                other => unreachable!("{other} has no extremes: checked when the kernel was made")
+            ),
+        }
     }
 
-    /// `state = step(state, value)` for each value that is not NULL, in order.
-    fn fold<S: Copy, V: Copy>(&self, values: &[V], nulls: Option<&NullBuffer>, step: impl Fn(S, V) -> S) {
+    fn extreme_of<T: ArrowPrimitiveType>(&self, values: &PrimitiveArray<T>, largest: bool) {
+        if largest {
+            let larger = |best: T::Native, value: T::Native| if value.is_gt(best) { value } else { best };
+            self.fold(values, Some(T::Native::MIN_TOTAL_ORDER), larger);
+        } else {
+            let smaller = |best: T::Native, value: T::Native| if value.is_lt(best) { value } else { best };
+            self.fold(values, Some(T::Native::MAX_TOTAL_ORDER), smaller);
+        }
+    }
+
+    /// As [`Slots::extreme_of`]. Vectors compare the integers that order as floating-point values do in total order; `float` is the
+    /// inverse of `ordered`.
+    fn extreme_of_floats<T: ArrowPrimitiveType, K: Ord + Copy>(
+        &self,
+        values: &ArrayRef,
+        largest: bool,
+        ordered: impl Fn(T::Native) -> K,
+        float: impl Fn(K) -> T::Native,
+    ) {
+        let values = values.as_primitive::<T>();
+        let Entries::Single(entry) = self.entries else { return self.extreme_of(values, largest) };
+        self.change(entry, |held: T::Native| {
+            let best = if largest {
+                let neutral = Some(T::Native::MIN_TOTAL_ORDER);
+                self.folded(values, neutral, ordered(held), |best: K, value| best.max(ordered(value)))
+            } else {
+                let neutral = Some(T::Native::MAX_TOTAL_ORDER);
+                self.folded(values, neutral, ordered(held), |best: K, value| best.min(ordered(value)))
+            };
+            float(best)
+        });
+    }
+
+    /// `state = step(state, value)` for each value that counts and is not NULL; in the order of rows where no value is `neutral`, which
+    /// means that it changes no state.
+    fn fold<T: ArrowPrimitiveType, S: Copy>(
+        &self,
+        values: &PrimitiveArray<T>,
+        neutral: Option<T::Native>,
+        step: impl Fn(S, T::Native) -> S,
+    ) {
+        match (self.entries, self.kept) {
+            (Entries::Single(entry), _) => self.change(entry, |state| self.folded(values, neutral, state, step)),
+            (Entries::Each(entries), Kept::Range(first, end)) if values.null_count() == 0 => {
+                let values = values.values()[first..end].iter();
+                entries.iter().zip(values).for_each(|(&entry, &value)| self.change(entry, |state| step(state, value)));
+            }
+            (Entries::Each(entries), _) => {
+                let numbers = values.values();
+                self.each(entries, nulls(values), |entry, row| self.change(entry, |state| step(state, numbers[row])));
+            }
+        }
+    }
+
+    /// What [`Slots::fold`] makes of a state where all rows belong to one entry.
+    fn folded<T: ArrowPrimitiveType, S: Copy>(
+        &self,
+        values: &PrimitiveArray<T>,
+        neutral: Option<T::Native>,
+        state: S,
+        step: impl Fn(S, T::Native) -> S,
+    ) -> S {
+        fold(Level::best(), values.values(), nulls(values), self.kept, neutral, state, step)
+    }
+
+    /// Visits the entry of each row that counts and is not NULL, and the row.
+    fn each(&self, entries: &[u32], nulls: Option<&NullBuffer>, visit: impl Fn(u32, usize)) {
+        let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
+        let visit = |(&entry, row)| {
+            if is_valid(row) {
+                visit(entry, row)
+            }
+        };
+        match self.kept {
+            Kept::Range(first, end) => entries.iter().zip(first..end).for_each(visit),
+            Kept::Listed(rows) => entries.iter().zip(rows.iter().map(|&row| row as usize)).for_each(visit),
+            Kept::Masked(..) => unreachable!("rows with entries of their own are listed or a range"),
+        }
+    }
+
+    /// Replaces the state of an entry.
+    fn change<S: Copy>(&self, entry: u32, step: impl FnOnce(S) -> S) {
         assert!(size_of::<S>() <= self.width, "the state fits its slot");
-        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-        match self.entries {
-            Entries::Single(entry) => {
-                // SAFETY: `Slots::new` was promised that the entry's slot can be read.
-                let mut state = unsafe { self.state::<S>(entry).read_unaligned() };
-                match nulls {
-                    None => values.iter().for_each(|&value| state = step(state, value)),
-                    Some(nulls) => nulls.valid_indices().for_each(|row| state = step(state, values[row])),
-                }
-                // SAFETY: as above, and written.
-                unsafe { self.state::<S>(entry).write_unaligned(state) };
-            }
-            Entries::Each(entries) => {
-                let change = |entry: u32, value: V| {
-                    let state = self.state::<S>(entry);
-                    // SAFETY: `Slots::new` was promised that each entry's slot can be read and written.
-                    unsafe { state.write_unaligned(step(state.read_unaligned(), value)) };
-                };
-                match nulls {
-                    None => entries.iter().zip(values).for_each(|(&entry, &value)| change(entry, value)),
-                    Some(nulls) => nulls.valid_indices().for_each(|row| change(entries[row], values[row])),
-                }
-            }
-        }
+        let state = self.base.wrapping_add(entry as usize * 8).cast::<S>();
+        // SAFETY: `Slots::new` was promised that each entry's slot can be read and written.
+        unsafe { state.write_unaligned(step(state.read_unaligned())) };
     }
+}
 
-    fn state<S>(&self, entry: u32) -> *mut S {
-        self.base.wrapping_add(entry as usize * 8).cast()
-    }
+/// The NULLs of an array that has some.
+fn nulls(values: &dyn Array) -> Option<&NullBuffer> {
+    values.nulls().filter(|nulls| nulls.null_count() > 0)
 }

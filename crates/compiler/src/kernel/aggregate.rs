@@ -1,13 +1,16 @@
 //! Rows that are alive to the entries of a table.
 
 use arrow::array::ArrayRef;
+use pelton_data::Block;
 use pelton_data::abi::Status;
+use pelton_data::aggregate::Accumulate;
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::table::{IntegerMode, KeyRows, Table};
 
 use super::by_lookup::ByLookup;
 use super::call::{Bound, Call, Loop, outputs};
 use super::project::{Projected, Projection};
+use crate::fold::Kept;
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::update::{Entries, update};
 
@@ -20,10 +23,22 @@ pub(crate) struct Aggregation {
     pub(crate) grouping: Grouping,
     /// Changes accumulators at listed entries, or at the only one.
     pub(crate) update: Loop,
+    /// What precompiled primitives do for the only entry.
+    pub(crate) folds: Vec<Fold>,
     /// Accumulators that machine code does not know, with their arguments.
     pub(crate) others: Vec<(usize, Projection)>,
     /// What is done instead, once it is worthwhile, where all keys are columns of one looked-up table.
     pub(crate) by_lookup: Option<ByLookup>,
+}
+
+/// An accumulator that takes the values of a column as they lie in the block, or counts rows.
+pub(crate) struct Fold {
+    /// Which accumulator.
+    pub(crate) slot: usize,
+    /// What it does.
+    pub(crate) accumulate: Accumulate,
+    /// The column; `None` counts rows.
+    pub(crate) column: Option<usize>,
 }
 
 /// How entries are found.
@@ -55,18 +70,7 @@ impl Aggregation {
         }
         let others = self.other_arguments(call)?;
         match &self.grouping {
-            Grouping::Single => {
-                let bound = call.bind(&self.update)?;
-                let entry = table.single_entry();
-                self.update_others(table, Entries::Single(entry), &others, 0, call.count);
-                let mut frame = call.frame(&bound, 0, call.count);
-                // SAFETY: the only entry of a table with the layout that the updates were planned for.
-                unsafe {
-                    frame.table = table.base().add(entry as usize * 8);
-                    call.run(&self.update, &bound, &mut frame)?;
-                }
-                Ok(())
-            }
+            Grouping::Single => self.run_single(call, table, &others),
             Grouping::Integer { keys, dense } => {
                 let mut position = 0;
                 if let (Some(dense), true) = (dense, others.is_empty()) {
@@ -89,6 +93,41 @@ impl Aggregation {
         }
     }
 
+    /// Whether primitives over columns of the block do all there is to do, and rows need not be listed.
+    pub(crate) fn only_folds(&self) -> bool {
+        matches!(self.grouping, Grouping::Single) && self.others.is_empty() && self.update.effect.is_nothing()
+    }
+
+    /// Lets primitives change the only entry by the rows of a block that count. There is at least one.
+    pub(crate) fn fold(&self, block: &Block, table: &mut Table, kept: Kept<'_>) {
+        let entry = Entries::Single(table.single_entry());
+        for Fold { slot, column, .. } in &self.folds {
+            let column = column.map(|column| block.column(column));
+            update(table, *slot, entry, column.as_ref(), kept);
+        }
+    }
+
+    fn run_single(&self, call: &Call<'_>, table: &mut Table, others: &[ArrayRef]) -> Result<(), KernelError> {
+        let kept = match &call.selection {
+            Some(rows) => Kept::Listed(rows),
+            None => Kept::Range(call.first, call.first + call.count),
+        };
+        self.fold(call.block, table, kept);
+        let entry = table.single_entry();
+        self.update_others(table, Entries::Single(entry), others, 0, call.count);
+        if self.update.effect.is_nothing() {
+            return Ok(());
+        }
+        let bound = call.bind(&self.update)?;
+        let mut frame = call.frame(&bound, 0, call.count);
+        // SAFETY: the only entry of a table with the layout that the updates were planned for.
+        unsafe {
+            frame.table = table.base().add(entry as usize * 8);
+            call.run(&self.update, &bound, &mut frame)?;
+        }
+        Ok(())
+    }
+
     fn other_arguments(&self, call: &Call<'_>) -> Result<Vec<ArrayRef>, KernelError> {
         let evaluate = |(_, projection): &(usize, Projection)| Ok(projection.evaluate(call)?.swap_remove(0));
         self.others.iter().map(evaluate).collect()
@@ -103,8 +142,7 @@ impl Aggregation {
         rows: usize,
     ) {
         for ((slot, _), argument) in self.others.iter().zip(arguments) {
-            let argument = argument.slice(start, rows);
-            update(table, *slot, entries, Some(&argument), rows);
+            update(table, *slot, entries, Some(argument), Kept::Range(start, start + rows));
         }
     }
 
@@ -117,6 +155,9 @@ impl Aggregation {
         entries: &[u32],
         start: usize,
     ) -> Result<(), KernelError> {
+        if self.update.effect.is_nothing() {
+            return Ok(());
+        }
         let mut frame = call.frame(bound, start, start + entries.len());
         frame.entries = entries.as_ptr().wrapping_sub(start);
         frame.table = table.base();

@@ -24,6 +24,7 @@ use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::table::Table;
 
+use crate::fold::Kept;
 use crate::interpret::expression::Expression;
 use crate::select::{Level, Selector, set_range};
 use aggregate::Aggregation;
@@ -103,6 +104,23 @@ impl CompiledKernel {
         }
     }
 
+    /// Adds the rows that pass the selects, which are not listed.
+    fn fold(&self, aggregation: &Aggregation, input: KernelInput<'_>, table: &mut Table, scratch_mask: &mut Vec<u64>) {
+        let KernelInput { block, first, end, mask } = input;
+        let mask = if self.selects.is_empty() {
+            mask
+        } else {
+            self.select(input, scratch_mask);
+            Some(scratch_mask.as_slice())
+        };
+        let kept = mask.map_or(Kept::Range(first, end), |mask| Kept::Masked(first, end, mask));
+        match kept.count(None) {
+            0 => {}
+            rows if rows == end - first => aggregation.fold(block, table, Kept::Range(first, end)),
+            _ => aggregation.fold(block, table, kept),
+        }
+    }
+
     /// The rows that pass the selects and `steps`.
     fn surviving<'a>(
         &'a self,
@@ -150,6 +168,10 @@ impl Kernel for CompiledKernel {
 
     fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
         let CompiledTarget::Window(aggregation) = &self.target else { panic!("this pipeline ends in a stream") };
+        if self.steps.is_empty() && aggregation.only_folds() {
+            self.fold(aggregation, input, table, &mut scratch.mask);
+            return Ok(());
+        }
         let by_lookup = aggregation.by_lookup.as_ref();
         let by_lookup = by_lookup.filter(|by| table.keeps_lookup_entries(&by.keys, input.end - input.first));
         let is_left_out = by_lookup.is_some_and(|by| by.probe_keys.is_some());

@@ -139,6 +139,11 @@ pub(crate) struct Recipe<'a> {
 }
 
 impl Effect {
+    /// Whether rows have no effect.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Effect::Accumulate { updates, .. } if updates.is_empty())
+    }
+
     /// The expressions whose values it uses.
     pub(crate) fn roots(&self) -> Vec<NodeId> {
         match self {

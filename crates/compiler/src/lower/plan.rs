@@ -25,7 +25,7 @@ use crate::error::CompileError;
 use crate::interpret::expression::{Expression, can_fail};
 use crate::interpret::key_expression;
 use crate::interpret::rows::Origin;
-use crate::kernel::aggregate::{Aggregation, Grouping, is_block_column};
+use crate::kernel::aggregate::{Aggregation, Fold, Grouping, is_block_column};
 use crate::kernel::by_lookup::ByLookup;
 use crate::kernel::call::{Loop, Shared};
 use crate::kernel::project::{Projected, Projection};
@@ -121,7 +121,10 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
                 let selected = !kernel.selects.is_empty() || steps > 0;
                 by_lookup.update.compile_for(&kernel.shared, Variant { selected, ..variant })?;
             }
-            aggregation.update.compile_for(&kernel.shared, variant)
+            match aggregation.update.effect.is_nothing() {
+                true => Ok(()),
+                false => aggregation.update.compile_for(&kernel.shared, variant),
+            }
         }
     }
 }
@@ -268,7 +271,14 @@ impl Planner {
     ) -> Result<Aggregation, CompileError> {
         let layout = entry_layout(window);
         let (mut updates, mut others, mut planned) = (Vec::new(), Vec::new(), Vec::new());
+        let mut folds = Vec::new();
         for (index, (slot, argument)) in layout.accumulators().iter().zip(arguments).enumerate() {
+            if keys.is_empty()
+                && let Some(column) = self.folded_column(&slot.accumulator, argument.as_ref())
+            {
+                folds.push(Fold { slot: index, accumulate: slot.accumulator.accumulate, column });
+                continue;
+            }
             match self.update(&slot.accumulator, argument.as_ref(), slot.offset, &mut planned)? {
                 Some(update) => updates.push(update),
                 None => {
@@ -291,7 +301,17 @@ impl Planner {
             KeyLayout::Packed { .. } => self.packed_grouping(window, keys)?,
         };
         let update = Loop::new(&self.translator.graph, Effect::Accumulate { place, updates }, planned);
-        Ok(Aggregation { grouping, update, others, by_lookup: None })
+        Ok(Aggregation { grouping, update, folds, others, by_lookup: None })
+    }
+
+    /// The column of the block whose values the accumulator takes as they lie there, none where it counts rows; `None` where it takes
+    /// other values. Event times that replay shifts are for machine code.
+    fn folded_column(&self, accumulator: &Accumulator, argument: Option<&Planned>) -> Option<Option<usize>> {
+        let Some(argument) = argument else { return Some(None) };
+        let column = argument.downcast_ref::<Column>()?.index();
+        let own = self.translator.schema.field(column).data_type();
+        let is_typed = argument_type(accumulator).is_none_or(|wanted| wanted == own);
+        (is_typed && column < self.block_columns && !self.columns[column].shifted).then_some(Some(column))
     }
 
     /// How rows are added by what a lookup found, where all keys are columns of one looked-up table.

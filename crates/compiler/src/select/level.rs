@@ -85,15 +85,15 @@ macro_rules! at_level {
             $function $(::<$($generic),*>)? ($($argument),*)
         }
         match $level.instructions() {
-            $crate::select::level::Instructions::Portable => $function $(::<$($generic),*>)? ($($argument),*),
+            $crate::select::Instructions::Portable => $function $(::<$($generic),*>)? ($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a level is only made where the processor has its instructions.
-            $crate::select::level::Instructions::Avx2 => unsafe { avx2 $(::<$($generic),*>)? ($($argument),*) },
+            $crate::select::Instructions::Avx2 => unsafe { avx2 $(::<$($generic),*>)? ($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            $crate::select::level::Instructions::Avx512 => unsafe { avx512 $(::<$($generic),*>)? ($($argument),*) },
+            $crate::select::Instructions::Avx512 => unsafe { avx512 $(::<$($generic),*>)? ($($argument),*) },
         }
     }};
 }
 
-pub(super) use at_level;
+pub(crate) use at_level;

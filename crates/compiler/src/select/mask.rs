@@ -31,8 +31,17 @@ pub(super) fn refine_by_bits(mask: &mut [u64], first: usize, end: usize, bits: &
     for_words(first, end, |word, range| mask[word] &= (bits_of_word(bits, word) ^ flip) | !range);
 }
 
+/// The bits of word `word` that stand for rows of `first..end`, some of which it has.
+#[inline(always)]
+pub(crate) fn bits_in_range(word: usize, first: usize, end: usize) -> u64 {
+    let (skipped, left) = (first.saturating_sub(word * 64), end - word * 64);
+    let before_end = if left < 64 { (1 << left) - 1 } else { u64::MAX };
+    before_end & (u64::MAX << skipped)
+}
+
 /// The bits of rows `64 * word..64 * word + 64`, zero beyond the end.
-fn bits_of_word(bits: &BooleanBuffer, word: usize) -> u64 {
+#[inline]
+pub(crate) fn bits_of_word(bits: &BooleanBuffer, word: usize) -> u64 {
     let bytes = bits.inner().as_slice();
     let start = bits.offset() + word * 64;
     let (byte, shift) = (start / 8, start % 8);

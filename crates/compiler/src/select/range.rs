@@ -43,12 +43,14 @@ macro_rules! ordered_float {
 }
 
 /// Places a 64-bit float in total order among signed integers.
-pub(super) fn ordered_f64(value: f64) -> i64 {
+#[inline(always)]
+pub(crate) fn ordered_f64(value: f64) -> i64 {
     ordered_float!(value.to_bits(), i64, u64) as i64
 }
 
 /// Places a 32-bit float in total order among signed integers.
-pub(super) fn ordered_f32(value: f32) -> i32 {
+#[inline(always)]
+pub(crate) fn ordered_f32(value: f32) -> i32 {
     ordered_float!(value.to_bits(), i32, u32) as i32
 }
 
