@@ -23,15 +23,15 @@ fn integers(array: &ArrayRef) -> &Int64Array {
     array.as_primitive::<Int64Type>()
 }
 
-fn integer_at(array: Option<&ArrayRef>, row: usize, default: i64) -> Option<i64> {
+fn integer_at(array: Option<&Int64Array>, row: usize, default: i64) -> Option<i64> {
     match array {
         None => Some(default),
-        Some(array) => array.is_valid(row).then(|| integers(array).value(row)),
+        Some(array) => array.is_valid(row).then(|| array.value(row)),
     }
 }
 
-fn string_at(array: &ArrayRef, row: usize) -> Option<&str> {
-    array.is_valid(row).then(|| strings(array).value(row))
+fn string_at(array: &StringViewArray, row: usize) -> Option<&str> {
+    array.is_valid(row).then(|| array.value(row))
 }
 
 fn collect(rows: usize, value: impl FnMut(usize) -> Option<String>) -> ArrayRef {
@@ -40,11 +40,12 @@ fn collect(rows: usize, value: impl FnMut(usize) -> Option<String>) -> ArrayRef 
 
 /// `SUBSTRING(text, from[, length])`: `from` counts from 1, or from the end where it is negative; 0 means 1.
 pub(super) fn substring(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let text = &arguments[0];
+    let text = strings(&arguments[0]);
+    let (starts, lengths) = (arguments.get(1).map(integers), arguments.get(2).map(integers));
     Ok(collect(text.len(), |row| {
         let text = string_at(text, row)?;
-        let from = integer_at(arguments.get(1), row, 1)?;
-        let length = integer_at(arguments.get(2), row, i64::MAX)?;
+        let from = integer_at(starts, row, 1)?;
+        let length = integer_at(lengths, row, i64::MAX)?;
         let count = text.chars().count() as i64;
         let start = match from {
             1.. => from - 1,
@@ -60,11 +61,12 @@ pub(super) fn substring(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// `LOCATE(part, text[, from])`: the place of `part` in `text`, from 1; 0 where there is none.
 pub(super) fn locate(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let rows = arguments[0].len();
-    let places = (0..rows).map(|row| {
-        let part = string_at(&arguments[0], row)?;
-        let text = string_at(&arguments[1], row)?;
-        let from = integer_at(arguments.get(2), row, 1)?;
+    let (parts, texts) = (strings(&arguments[0]), strings(&arguments[1]));
+    let starts = arguments.get(2).map(integers);
+    let places = (0..parts.len()).map(|row| {
+        let part = string_at(parts, row)?;
+        let text = string_at(texts, row)?;
+        let from = integer_at(starts, row, 1)?;
         let Some(skipped) = usize::try_from(from - 1).ok() else { return Some(0) };
         let Some(start) = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped) else {
             return Some(0);
@@ -83,17 +85,18 @@ pub(super) fn split_index(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     if delimiters.values.data_type() != &DataType::Utf8View {
         let codes = cast(&delimiters.values, &DataType::Int64)?;
         delimiters.values = collect(codes.len(), |row| {
-            let code = integer_at(Some(&codes), row, 0)?;
+            let code = integer_at(Some(integers(&codes)), row, 0)?;
             Some(char::from_u32(u32::try_from(code).ok()?)?.to_string())
         });
     }
     let text = arguments.column(0)?;
-    let mut parts = Cuts::of(strings(&text));
+    let (text, all_delimiters, all_indices) = (strings(&text), strings(&delimiters.values), integers(&indices.values));
+    let mut parts = Cuts::of(text);
     for row in 0..arguments.rows {
         let part = (|| {
-            let text = string_at(&text, row)?;
-            let delimiter = string_at(&delimiters.values, delimiters.place(row))?;
-            let index = integer_at(Some(&indices.values), indices.place(row), 0)?;
+            let text = string_at(text, row)?;
+            let delimiter = string_at(all_delimiters, delimiters.place(row))?;
+            let index = integer_at(Some(all_indices), indices.place(row), 0)?;
             part(text, delimiter, usize::try_from(index).ok()?)
         })();
         match part {
@@ -163,11 +166,13 @@ pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     // A clone shares what was compiled, but not the memory that searches need: workers do not wait for each other.
     let mut known = arguments.regex.cloned().map(Extractor::new);
     let is_known = known.is_some();
-    let mut matches = Cuts::of(strings(&text));
+    let (text, all_expressions) = (strings(&text), strings(&expressions.values));
+    let all_groups = groups.as_ref().map(|groups| (groups, integers(&groups.values)));
+    let mut matches = Cuts::of(text);
     for row in 0..arguments.rows {
-        let group = groups.as_ref().map_or(Some(0), |groups| integer_at(Some(&groups.values), groups.place(row), 0));
+        let group = all_groups.map_or(Some(0), |(groups, values)| integer_at(Some(values), groups.place(row), 0));
         let (Some(text), Some(expression), Some(group)) =
-            (string_at(&text, row), string_at(&expressions.values, expressions.place(row)), group)
+            (string_at(text, row), string_at(all_expressions, expressions.place(row)), group)
         else {
             matches.push_null();
             continue;
@@ -212,11 +217,11 @@ impl Extractor {
 
 /// `JSON_VALUE(text, path)`: the scalar at a path such as `$.a.b[0]` or `$['a']`; NULL where there is none.
 pub(super) fn json_value(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let text = &arguments[0];
+    let (text, paths) = (strings(&arguments[0]), strings(&arguments[1]));
     let mut parsed: Option<(String, Vec<JsonStep>)> = None;
     let mut values = StringViewBuilder::with_capacity(text.len());
     for row in 0..text.len() {
-        let (Some(text), Some(path)) = (string_at(text, row), string_at(&arguments[1], row)) else {
+        let (Some(text), Some(path)) = (string_at(text, row), string_at(paths, row)) else {
             values.append_null();
             continue;
         };
@@ -282,7 +287,7 @@ fn json_path(path: &str) -> Option<Vec<JsonStep>> {
 
 /// `BIN(number)`: in binary, two's complement.
 pub(super) fn bin(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let numbers = &arguments[0];
+    let numbers = integers(&arguments[0]);
     Ok(collect(numbers.len(), |row| integer_at(Some(numbers), row, 0).map(|number| format!("{number:b}"))))
 }
 
@@ -292,7 +297,7 @@ pub(super) fn hex(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     if values.data_type().is_integer() {
         let numbers = cast(values, &DataType::Int64)?;
         return Ok(collect(numbers.len(), |row| {
-            integer_at(Some(&numbers), row, 0).map(|number| format!("{number:X}"))
+            integer_at(Some(integers(&numbers)), row, 0).map(|number| format!("{number:X}"))
         }));
     }
     if !values.data_type().is_string() && !matches!(values.data_type(), DataType::Binary | DataType::BinaryView) {
