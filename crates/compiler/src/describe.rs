@@ -100,7 +100,8 @@ impl Writer<'_> {
     }
 
     fn aggregation(&mut self, aggregation: &crate::kernel::aggregate::Aggregation) {
-        for fold in &aggregation.folds {
+        let of_only_entry = aggregation.folds.iter().filter(|_| matches!(aggregation.grouping, Grouping::Single));
+        for fold in of_only_entry {
             let argument = fold.column.map(|column| self.names[column].clone());
             self.line(0, &format!("column at a time: {}", change(fold.accumulate, argument.as_deref())));
         }
@@ -109,7 +110,7 @@ impl Writer<'_> {
         }
         let found = match &aggregation.grouping {
             Grouping::Single => "entry = the only one, in registers".to_owned(),
-            Grouping::Integer { keys, dense } => {
+            Grouping::Integer { keys, dense, .. } => {
                 let key = self.root(keys.effect.roots()[0]);
                 match dense {
                     Some(_) => format!("entry = table[{key} - base], or by hash where keys are far apart"),

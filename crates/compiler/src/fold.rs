@@ -65,6 +65,14 @@ pub(crate) fn fold<S: Copy, V: Copy, F: Fn(S, V) -> S>(
     ) -> S)
 }
 
+/// The smallest and the largest of some integers, of which there is at least one.
+pub(crate) fn extent(integers: &[i64]) -> (i64, i64) {
+    let (level, all) = (Level::best(), Kept::Range(0, integers.len()));
+    let minimum = fold(level, integers, None, all, Some(i64::MAX), i64::MAX, |least: i64, integer| least.min(integer));
+    let maximum = fold(level, integers, None, all, Some(i64::MIN), i64::MIN, |most: i64, integer| most.max(integer));
+    (minimum, maximum)
+}
+
 #[inline(always)]
 fn fold_here<S: Copy, V: Copy, F: Fn(S, V) -> S>(
     values: &[V],
@@ -149,6 +157,13 @@ mod tests {
             assert_eq!(fold(Some(i64::MIN), -9, i64::max), expected(values, rows, nulls, -9, i64::max), "{level}");
             assert_eq!(fold(None, 1, in_order), expected(values, rows, nulls, 1, in_order), "{level}");
         }
+    }
+
+    #[test]
+    fn an_extent_holds_all_integers() {
+        assert_eq!(extent(&[5]), (5, 5));
+        assert_eq!(extent(&[3, i64::MIN, 0, i64::MAX, -1]), (i64::MIN, i64::MAX));
+        assert_eq!(extent(&(-70..=90).rev().collect::<Vec<_>>()), (-70, 90));
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use pelton_state::layout::KeyLayout;
 use pelton_state::table::{KeyRows, Table, widen_keys};
 
 use super::update::Entries;
+use crate::fold::extent;
 
 /// Finds or makes the entry of each row (there is at least one) by its `keys`.
 pub(crate) fn find_entries<'a>(table: &mut Table, keys: &[ArrayRef], scratch: &'a mut Scratch) -> Entries<'a> {
@@ -39,8 +40,7 @@ fn find_integers(table: &mut Table, key: &ArrayRef, scratch: &mut Scratch) {
 
 /// Leaves the entry of each key in `scratch.entries`. There is at least one.
 fn find_valid_integers(table: &mut Table, keys: &[i64], scratch: &mut Scratch) {
-    let (minimum, maximum) =
-        keys.iter().fold((i64::MAX, i64::MIN), |(minimum, maximum), &key| (minimum.min(key), maximum.max(key)));
+    let (minimum, maximum) = extent(keys);
     table.prepare_integers(minimum, maximum, keys.len());
     table.find_or_insert_integers(keys, &mut scratch.entries, &mut scratch.hashes);
 }

@@ -1,6 +1,9 @@
 //! Rows that are alive to the entries of a table.
 
-use arrow::array::ArrayRef;
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::Int64Type;
 use pelton_data::Block;
 use pelton_data::abi::Status;
 use pelton_data::aggregate::Accumulate;
@@ -10,7 +13,7 @@ use pelton_state::table::{IntegerMode, KeyRows, Table};
 use super::by_lookup::ByLookup;
 use super::call::{Bound, Call, Loop, outputs};
 use super::project::{Projected, Projection};
-use crate::fold::Kept;
+use crate::fold::{Kept, extent};
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::update::{Entries, update};
 
@@ -23,7 +26,7 @@ pub(crate) struct Aggregation {
     pub(crate) grouping: Grouping,
     /// Changes accumulators at listed entries, or at the only one.
     pub(crate) update: Loop,
-    /// What precompiled primitives do for the only entry.
+    /// What precompiled primitives do instead: for the only entry beside `update`, for listed ones all of it or nothing.
     pub(crate) folds: Vec<Fold>,
     /// Accumulators that machine code does not know, with their arguments.
     pub(crate) others: Vec<(usize, Projection)>,
@@ -50,6 +53,8 @@ pub(crate) enum Grouping {
     Integer {
         /// Lists the keys.
         keys: Loop,
+        /// The column of 64-bit integers of the block that the key is.
+        column: Option<usize>,
         /// Finds entries and changes accumulators at once, in dense tables; keys are not NULL.
         dense: Option<Loop>,
     },
@@ -71,24 +76,25 @@ impl Aggregation {
         let others = self.other_arguments(call)?;
         match &self.grouping {
             Grouping::Single => self.run_single(call, table, &others),
-            Grouping::Integer { keys, dense } => {
+            Grouping::Integer { keys, column, dense } => {
+                let keys = IntegerKeys::new(call, keys, *column);
                 let mut position = 0;
                 if let (Some(dense), true) = (dense, others.is_empty()) {
-                    position = self.run_dense(call, table, scratch, keys, dense)?;
+                    position = run_dense(call, table, scratch, &keys, dense)?;
                 }
                 if position < call.count {
-                    self.run_listed(call, table, scratch, keys, position, &others)?;
+                    self.run_listed(call, table, scratch, &keys, position, &others)?;
                 }
                 Ok(())
             }
             Grouping::Columns(columns) => self.run_columns(call, table, scratch, columns, &others),
             Grouping::Computed(projection) => {
                 let keys = projection.evaluate(call)?;
-                let bound = call.bind(&self.update)?;
+                let bound = self.bind_listed(call)?;
                 let entries = find_entries(table, &keys, scratch);
                 self.update_others(table, entries, &others, 0, call.count);
                 let Entries::Each(entries) = entries else { unreachable!("the table has keys") };
-                self.update_listed(call, &bound, table, entries, 0)
+                self.update_listed(call, bound.as_ref(), table, entries, 0)
             }
         }
     }
@@ -98,24 +104,30 @@ impl Aggregation {
         matches!(self.grouping, Grouping::Single) && self.others.is_empty() && self.update.effect.is_nothing()
     }
 
+    /// Whether a loop of machine code changes accumulators at listed entries, or at the only one.
+    pub(crate) fn has_loop(&self) -> bool {
+        let is_single = matches!(self.grouping, Grouping::Single);
+        !self.update.effect.is_nothing() && (is_single || self.folds.is_empty())
+    }
+
     /// Lets primitives change the only entry by the rows of a block that count. There is at least one.
     pub(crate) fn fold(&self, block: &Block, table: &mut Table, kept: Kept<'_>) {
         let entry = Entries::Single(table.single_entry());
+        self.fold_into(block, table, entry, kept);
+    }
+
+    fn fold_into(&self, block: &Block, table: &mut Table, entries: Entries<'_>, kept: Kept<'_>) {
         for Fold { slot, column, .. } in &self.folds {
             let column = column.map(|column| block.column(column));
-            update(table, *slot, entry, column.as_ref(), kept);
+            update(table, *slot, entries, column.as_ref(), kept);
         }
     }
 
     fn run_single(&self, call: &Call<'_>, table: &mut Table, others: &[ArrayRef]) -> Result<(), KernelError> {
-        let kept = match &call.selection {
-            Some(rows) => Kept::Listed(rows),
-            None => Kept::Range(call.first, call.first + call.count),
-        };
-        self.fold(call.block, table, kept);
+        self.fold(call.block, table, kept(call, 0, call.count));
         let entry = table.single_entry();
         self.update_others(table, Entries::Single(entry), others, 0, call.count);
-        if self.update.effect.is_nothing() {
+        if !self.has_loop() {
             return Ok(());
         }
         let bound = call.bind(&self.update)?;
@@ -146,65 +158,31 @@ impl Aggregation {
         }
     }
 
-    /// Changes accumulators of the entries listed for the positions from `start` on.
+    /// What the loop over listed entries reads, where there is one.
+    fn bind_listed(&self, call: &Call<'_>) -> Result<Option<Bound>, KernelError> {
+        self.has_loop().then(|| call.bind(&self.update)).transpose()
+    }
+
+    /// Changes accumulators of the entries listed for the positions from `start` on, by the loop where there is one.
     fn update_listed(
         &self,
         call: &Call<'_>,
-        bound: &Bound,
+        bound: Option<&Bound>,
         table: &mut Table,
         entries: &[u32],
         start: usize,
     ) -> Result<(), KernelError> {
-        if self.update.effect.is_nothing() {
+        let end = start + entries.len();
+        let Some(bound) = bound else {
+            self.fold_into(call.block, table, Entries::Each(entries), kept(call, start, end));
             return Ok(());
-        }
-        let mut frame = call.frame(bound, start, start + entries.len());
+        };
+        let mut frame = call.frame(bound, start, end);
         frame.entries = entries.as_ptr().wrapping_sub(start);
         frame.table = table.base();
         // SAFETY: `entries` has one entry of the table for each position from `start` on; nothing has moved them since.
         unsafe { call.run(&self.update, bound, &mut frame)? };
         Ok(())
-    }
-
-    /// Runs the fused loop as far as the table is dense, and says how far that was.
-    fn run_dense(
-        &self,
-        call: &Call<'_>,
-        table: &mut Table,
-        scratch: &mut Scratch,
-        keys: &Loop,
-        dense: &Loop,
-    ) -> Result<usize, KernelError> {
-        let bound = call.bind(dense)?;
-        if !bound.variant.all_valid {
-            return Ok(0);
-        }
-        let mut position = 0;
-        loop {
-            let extent = table.prepared_integers();
-            match (table.integer_mode(), extent) {
-                (Some(IntegerMode::Hash), _) => return Ok(position),
-                (Some(IntegerMode::Dense { base, .. }), Some((first, last))) => {
-                    let mut frame = call.frame(&bound, position, call.count);
-                    // The table has room for more keys than it was prepared for, and must be told before they are used.
-                    let skipped = first.wrapping_sub(base) as usize;
-                    let stride = table.layout().dense_stride();
-                    frame.table = table.base().wrapping_add(skipped * stride);
-                    frame.dense_base = first;
-                    frame.dense_length = last.wrapping_sub(first) as u64 + 1;
-                    frame.dense_present = table.dense_present().wrapping_add(skipped);
-                    // SAFETY: the table is dense, with an entry and a flag for each key from `first` to `last`, and stays
-                    // so during the call.
-                    let status = unsafe { call.run(dense, &bound, &mut frame)? };
-                    position = frame.position as usize;
-                    if status == Status::Done {
-                        return Ok(call.count);
-                    }
-                }
-                _ => {}
-            }
-            prepare(call, table, scratch, keys, position)?;
-        }
     }
 
     /// Lists keys, finds their entries, and changes accumulators there, batch by batch.
@@ -213,20 +191,17 @@ impl Aggregation {
         call: &Call<'_>,
         table: &mut Table,
         scratch: &mut Scratch,
-        keys: &Loop,
+        keys: &IntegerKeys<'_>,
         first: usize,
         others: &[ArrayRef],
     ) -> Result<(), KernelError> {
-        let bound_keys = call.bind(keys)?;
-        let bound = call.bind(&self.update)?;
+        let (bound_keys, bound) = (keys.bind(call)?, self.bind_listed(call)?);
         for start in (first..call.count).step_by(BATCH) {
             let end = (start + BATCH).min(call.count);
-            list_keys(call, keys, &bound_keys, scratch, start, end)?;
-            let Scratch { integers, entries, hashes, spare, .. } = scratch;
-            let validity = spare.first().map_or(&[][..], Vec::as_slice);
-            find_integers(table, integers, validity, entries, hashes);
+            keys.find(call, bound_keys.as_ref(), table, scratch, start..end)?;
+            let entries = &scratch.entries;
             self.update_others(table, Entries::Each(entries), others, start, end - start);
-            self.update_listed(call, &bound, table, entries, start)?;
+            self.update_listed(call, bound.as_ref(), table, entries, start)?;
         }
         Ok(())
     }
@@ -239,7 +214,7 @@ impl Aggregation {
         columns: &[usize],
         others: &[ArrayRef],
     ) -> Result<(), KernelError> {
-        let bound = call.bind(&self.update)?;
+        let bound = self.bind_listed(call)?;
         let keys: Vec<ArrayRef> = columns.iter().map(|&column| call.block.column(column)).collect();
         let Scratch { entries, keys: packed, hashes, .. } = scratch;
         let rows = match &call.selection {
@@ -250,7 +225,7 @@ impl Aggregation {
             let end = (start + BATCH).min(call.count);
             table.find_or_insert_columns(&keys, rows.part(start..end), entries, packed, hashes);
             self.update_others(table, Entries::Each(entries), others, start, end - start);
-            self.update_listed(call, &bound, table, entries, start)?;
+            self.update_listed(call, bound.as_ref(), table, entries, start)?;
         }
         Ok(())
     }
@@ -264,23 +239,124 @@ pub(crate) fn is_block_column(projected: &Projected, block_columns: usize) -> Op
     }
 }
 
-/// Makes room for the keys of all positions from `position` on.
-fn prepare(
+/// The rows of the block at the positions `start..end`.
+fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> Kept<'a> {
+    match &call.selection {
+        Some(rows) => Kept::Listed(&rows[start..end]),
+        None => Kept::Range(call.first + start, call.first + end),
+    }
+}
+
+/// Runs the fused loop as far as the table is dense and stays in the cache, and says how far that was. The entries of a larger one are
+/// found, and their lines fetched, before they are changed.
+fn run_dense(
     call: &Call<'_>,
     table: &mut Table,
     scratch: &mut Scratch,
-    keys: &Loop,
-    position: usize,
-) -> Result<(), KernelError> {
-    let bound = call.bind(keys)?;
-    list_keys(call, keys, &bound, scratch, position, call.count)?;
-    prepare_for(table, &scratch.integers);
-    Ok(())
+    keys: &IntegerKeys<'_>,
+    dense: &Loop,
+) -> Result<usize, KernelError> {
+    let bound = call.bind(dense)?;
+    if !bound.variant.all_valid {
+        return Ok(0);
+    }
+    let mut position = 0;
+    loop {
+        if table.call_rows() < call.count - position {
+            return Ok(position);
+        }
+        let extent = table.prepared_integers();
+        match (table.integer_mode(), extent) {
+            (Some(IntegerMode::Hash), _) => return Ok(position),
+            (Some(IntegerMode::Dense { base, .. }), Some((first, last))) => {
+                let mut frame = call.frame(&bound, position, call.count);
+                // The table has room for more keys than it was prepared for, and must be told before they are used.
+                let skipped = first.wrapping_sub(base) as usize;
+                let stride = table.layout().dense_stride();
+                frame.table = table.base().wrapping_add(skipped * stride);
+                frame.dense_base = first;
+                frame.dense_length = last.wrapping_sub(first) as u64 + 1;
+                frame.dense_present = table.dense_present().wrapping_add(skipped);
+                // SAFETY: the table is dense, with an entry and a flag for each key from `first` to `last`, and stays
+                // so during the call.
+                let status = unsafe { call.run(dense, &bound, &mut frame)? };
+                position = frame.position as usize;
+                if status == Status::Done {
+                    return Ok(call.count);
+                }
+            }
+            _ => {}
+        }
+        keys.prepare(call, table, scratch, position)?;
+    }
 }
 
+/// The integer keys of a call.
+struct IntegerKeys<'a> {
+    /// Lists them.
+    code: &'a Loop,
+    /// All of them, where they lie side by side in the block.
+    plain: Option<&'a [i64]>,
+}
+
+impl<'a> IntegerKeys<'a> {
+    fn new(call: &Call<'a>, code: &'a Loop, column: Option<usize>) -> IntegerKeys<'a> {
+        let block = call.block;
+        let column = column.map(|column| block.raw_columns()[column].as_primitive::<Int64Type>());
+        let column = column.filter(|column| column.null_count() == 0 && call.selection.is_none());
+        IntegerKeys { code, plain: column.map(|column| &column.values()[call.first..call.first + call.count]) }
+    }
+
+    /// Makes room for the keys of all positions from `position` on.
+    fn prepare(
+        &self,
+        call: &Call<'_>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+        position: usize,
+    ) -> Result<(), KernelError> {
+        match self.plain {
+            Some(keys) => prepare_for(table, &keys[position..]),
+            None => {
+                let bound = call.bind(self.code)?;
+                list_keys(call, self.code, &bound, scratch, position, call.count)?;
+                prepare_for(table, &scratch.integers);
+            }
+        }
+        Ok(())
+    }
+
+    /// What listing them reads, where they must be listed.
+    fn bind(&self, call: &Call<'_>) -> Result<Option<Bound>, KernelError> {
+        self.plain.is_none().then(|| call.bind(self.code)).transpose()
+    }
+
+    /// Leaves in `scratch.entries` the entries of the keys of some positions.
+    fn find(
+        &self,
+        call: &Call<'_>,
+        bound: Option<&Bound>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+        positions: Range<usize>,
+    ) -> Result<(), KernelError> {
+        let Some(bound) = bound else {
+            let keys = &self.plain.expect("other keys are computed")[positions];
+            prepare_for(table, keys);
+            table.find_or_insert_integers(keys, &mut scratch.entries, &mut scratch.hashes);
+            return Ok(());
+        };
+        list_keys(call, self.code, bound, scratch, positions.start, positions.end)?;
+        let Scratch { integers, entries, hashes, spare, .. } = scratch;
+        let validity = spare.first().map_or(&[][..], Vec::as_slice);
+        find_integers(table, integers, validity, entries, hashes);
+        Ok(())
+    }
+}
+
+/// Makes room for some keys, of which there is at least one.
 fn prepare_for(table: &mut Table, keys: &[i64]) {
-    let minimum = keys.iter().copied().min().unwrap_or(0);
-    let maximum = keys.iter().copied().max().unwrap_or(0);
+    let (minimum, maximum) = extent(keys);
     table.prepare_integers(minimum, maximum, keys.len());
 }
 

@@ -34,6 +34,10 @@ use crate::read_out::entry_layout;
 
 type Planned = Arc<dyn PhysicalExpr>;
 
+/// So many accumulators are changed one after the other at listed entries: a loop would not have lines twice in the cache, but
+/// spends more on finding its way.
+const LISTED_FOLDS_MAX: usize = 2;
+
 /// Plans the loops of a pipeline, none of them compiled yet.
 pub(crate) fn plan_kernel(
     program: &Program,
@@ -108,7 +112,7 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
         CompiledTarget::Window(aggregation) => {
             match &aggregation.grouping {
                 Grouping::Single | Grouping::Columns(_) => {}
-                Grouping::Integer { keys, dense } => {
+                Grouping::Integer { keys, dense, .. } => {
                     keys.compile_for(&kernel.shared, variant)?;
                     if let Some(dense) = dense {
                         dense.compile_for(&kernel.shared, variant)?;
@@ -121,9 +125,9 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
                 let selected = !kernel.selects.is_empty() || steps > 0;
                 by_lookup.update.compile_for(&kernel.shared, Variant { selected, ..variant })?;
             }
-            match aggregation.update.effect.is_nothing() {
-                true => Ok(()),
-                false => aggregation.update.compile_for(&kernel.shared, variant),
+            match aggregation.has_loop() {
+                true => aggregation.update.compile_for(&kernel.shared, variant),
+                false => Ok(()),
             }
         }
     }
@@ -273,14 +277,20 @@ impl Planner {
         let (mut updates, mut others, mut planned) = (Vec::new(), Vec::new(), Vec::new());
         let mut folds = Vec::new();
         for (index, (slot, argument)) in layout.accumulators().iter().zip(arguments).enumerate() {
-            if keys.is_empty()
-                && let Some(column) = self.folded_column(&slot.accumulator, argument.as_ref())
-            {
-                folds.push(Fold { slot: index, accumulate: slot.accumulator.accumulate, column });
+            let fold = self.folded_column(&slot.accumulator, argument.as_ref()).map(|column| Fold {
+                slot: index,
+                accumulate: slot.accumulator.accumulate,
+                column,
+            });
+            if keys.is_empty() && fold.is_some() {
+                folds.extend(fold);
                 continue;
             }
             match self.update(&slot.accumulator, argument.as_ref(), slot.offset, &mut planned)? {
-                Some(update) => updates.push(update),
+                Some(update) => {
+                    updates.push(update);
+                    folds.extend(fold);
+                }
                 None => {
                     let mut projection = Projector::default();
                     let argument = argument.as_ref().expect("rows are counted by machine code");
@@ -290,6 +300,9 @@ impl Planner {
                     others.push((index, projection.finish(self)));
                 }
             }
+        }
+        if !keys.is_empty() && (folds.len() < updates.len() || folds.len() > LISTED_FOLDS_MAX) {
+            folds.clear();
         }
         let place = if keys.is_empty() { Place::Single } else { Place::Listed };
         let grouping = match layout.keys() {
@@ -439,7 +452,12 @@ impl Planner {
             let planned = std::iter::once(expression).chain(planned.iter().cloned()).collect();
             Loop::new(graph, Effect::Accumulate { place, updates: updates.to_vec() }, planned)
         });
-        Ok(Grouping::Integer { keys, dense })
+        let column = match graph.node(node).operation {
+            Operation::Column(column) if column < self.block_columns && !self.columns[column].shifted => Some(column),
+            _ => None,
+        };
+        let column = column.filter(|&column| *self.translator.schema.field(column).data_type() == DataType::Int64);
+        Ok(Grouping::Integer { keys, column, dense })
     }
 
     fn packed_grouping(&mut self, window: &WindowAggregate, keys: &[Planned]) -> Result<Grouping, CompileError> {

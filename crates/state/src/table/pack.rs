@@ -47,16 +47,21 @@ pub(super) fn keys_in_place<'a>(layout: &EntryLayout, columns: &'a [ArrayRef], r
         return None;
     }
     rows.check(column.len());
-    let longest = |views: &[u128]| views[range.clone()].iter().fold(0, |length: u32, &view| length.max(view as u32));
     let is_in_place = match column.data_type() {
-        DataType::Utf8View => longest(column.as_string_view().views()) <= VIEW_INLINE_LENGTH_MAX,
-        DataType::BinaryView => longest(column.as_binary_view().views()) <= VIEW_INLINE_LENGTH_MAX,
+        DataType::Utf8View => are_inside_views(column.as_string_view(), range),
+        DataType::BinaryView => are_inside_views(column.as_binary_view(), range),
         other => other.primitive_width() == Some(*width),
     };
     // SAFETY: the column has a value of `width` bytes for each of its rows, and keeps them for as long as it is borrowed.
     is_in_place.then(|| unsafe {
         std::slice::from_raw_parts(values_ptr(column.as_ref()).add(range.start * width), range.len() * width)
     })
+}
+
+/// Whether no string of the rows is longer than what its view holds. None is where there are no bytes outside of views.
+fn are_inside_views<T: ByteViewType>(column: &GenericByteViewArray<T>, rows: &Range<usize>) -> bool {
+    let longest = |views: &[u128]| views.iter().fold(0, |length: u32, &view| length.max(view as u32));
+    column.data_buffers().is_empty() || longest(&column.views()[rows.clone()]) <= VIEW_INLINE_LENGTH_MAX
 }
 
 /// Replaces `keys` by the values that `column` holds in `rows`, or in all rows, widened to 64 bits (unsigned ones by their bits). NULLs

@@ -4,8 +4,8 @@ mod dense;
 
 mod hashed;
 
-use super::region::Region;
-use super::{ABSENT, capacity_for};
+use super::region::{Region, prefetch};
+use super::{ABSENT, CACHED_BYTES, capacity_for};
 use crate::layout::EntryLayout;
 
 /// Keys that lie within this many integers of each other may have entries side by side.
@@ -232,15 +232,19 @@ impl IntegerGroups {
         }
         match self.mode {
             Mode::Dense { base, length, .. } => {
-                let present = self.present();
-                let units = layout.dense_stride() / 8;
+                let (start, present) = (self.base(), self.present());
+                let is_cached = self.entries.bytes() <= CACHED_BYTES;
+                let stride = layout.dense_stride();
                 entries.clear();
                 entries.extend(keys.iter().map(|&key| {
                     let entry = key.wrapping_sub(base) as u64 as usize;
                     assert!(entry < length, "a dense table must be prepared for its keys");
+                    if !is_cached {
+                        prefetch(start.wrapping_add(entry * stride + 8));
+                    }
                     // SAFETY: there is one byte for each of `length` entries.
                     unsafe { present.add(entry).write(1) };
-                    (entry * units) as u32
+                    (entry * stride / 8) as u32
                 }));
             }
             _ => self.find_or_insert_hashed(layout, keys, entries, hashes),

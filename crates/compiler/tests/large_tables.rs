@@ -1,0 +1,120 @@
+//! Groups that leave the second-level cache: other loops find and change them than those of small tables, in both tiers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use datafusion_physical_expr::expressions::col;
+use pelton_compiler::{compile, entry_layout, interpret};
+use pelton_data::Block;
+use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window, WindowAggregate};
+use pelton_state::kernel::{Kernel, KernelInput, Scratch};
+use pelton_state::table::{IntegerMode, Table};
+
+const BLOCKS: i64 = 4;
+const BLOCK_ROWS: i64 = 30_000;
+const KEYS: i64 = 100_000;
+
+/// A key, spread over all of them, and a value of row `row`.
+fn row(row: i64) -> (i64, i64) {
+    (row * 7_919 % KEYS, row % 1_001 - 500)
+}
+
+/// Columns key and value; with `nulls` some of the keys are NULL.
+fn blocks(nulls: bool) -> Vec<Block> {
+    let schema = schema(nulls);
+    let block = |block: i64| {
+        let rows = || (block * BLOCK_ROWS..(block + 1) * BLOCK_ROWS).map(row);
+        let keys: Int64Array = rows().map(|(key, _)| Some(key).filter(|key| !nulls || key % 10 > 0)).collect();
+        let values = Int64Array::from_iter_values(rows().map(|(_, value)| value));
+        let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(values)];
+        Block::new(RecordBatch::try_new(schema.clone(), columns).unwrap(), None).unwrap()
+    };
+    (0..BLOCKS).map(block).collect()
+}
+
+fn schema(nulls: bool) -> Arc<Schema> {
+    Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, nulls), Field::new("v", DataType::Int64, false)]))
+}
+
+/// So many of a count, a sum, a minimum and a maximum by key.
+fn program(accumulators: usize, nulls: bool) -> Program {
+    let schema = schema(nulls);
+    let all = [Accumulate::Count, Accumulate::SumInteger, Accumulate::Minimum, Accumulate::Maximum];
+    let argument = |accumulate| (accumulate != Accumulate::Count).then(|| col("v", &schema).unwrap());
+    let used = &all[..accumulators];
+    let accumulator = |&accumulate| Accumulator {
+        accumulate,
+        argument_type: argument(accumulate).map(|_| DataType::Int64),
+        argument_nullable: false,
+    };
+    let window = WindowAggregate {
+        window: Window::Global,
+        bounds: Window::Global,
+        keys: vec![Arc::new(schema.field(0).clone())],
+        accumulators: used.iter().map(accumulator).collect(),
+        columns: Vec::new(),
+        schema: Arc::new(Schema::empty()),
+        time_column: None,
+    };
+    let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();
+    let target = Target::Window { window: 0, keys: vec![col("k", &schema).unwrap()], arguments };
+    let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema, steps: Vec::new(), target };
+    Program {
+        sources: Vec::new(),
+        lookups: Vec::new(),
+        pipelines: vec![pipeline],
+        windows: vec![window],
+        outputs: Vec::new(),
+    }
+}
+
+type Groups = BTreeMap<Option<i64>, Vec<i64>>;
+
+/// The groups after all blocks, each cut in two calls: the accumulators by key.
+fn groups(kernel: &Arc<dyn Kernel>, program: &Program, nulls: bool) -> Groups {
+    let mut table = Table::new(entry_layout(&program.windows[0]));
+    let mut scratch = Scratch::default();
+    for block in &blocks(nulls) {
+        for (first, end) in [(0, 1_000), (1_000, block.rows())] {
+            let input = KernelInput { first, end, ..KernelInput::all(block) };
+            kernel.aggregate(input, &mut table, &mut scratch).unwrap();
+        }
+    }
+    assert!(matches!(table.integer_mode(), Some(IntegerMode::Dense { .. })) && table.call_rows() < usize::MAX);
+    let entries = table.entry_offsets();
+    let keys = table.key_array(0, &entries);
+    let keys = keys.as_primitive::<Int64Type>();
+    let slots: Vec<ArrayRef> =
+        (0..program.windows[0].accumulators.len()).map(|slot| table.accumulator_array(slot, &entries)).collect();
+    let values = |at: usize| slots.iter().map(|slot| slot.as_primitive::<Int64Type>().value(at)).collect();
+    (0..entries.len()).map(|at| (keys.is_valid(at).then(|| keys.value(at)), values(at))).collect()
+}
+
+fn expected(accumulators: usize, nulls: bool) -> Groups {
+    let mut groups = Groups::new();
+    for (key, value) in (0..BLOCKS * BLOCK_ROWS).map(row) {
+        let group = groups.entry(Some(key).filter(|key| !nulls || key % 10 > 0));
+        let group = group.or_insert_with(|| vec![0, 0, i64::MAX, i64::MIN]);
+        *group = vec![group[0] + 1, group[1] + value, group[2].min(value), group[3].max(value)];
+    }
+    groups.values_mut().for_each(|group| group.truncate(accumulators));
+    groups
+}
+
+#[test]
+fn groups_of_large_tables_are_those_of_the_rows() {
+    for (accumulators, nulls) in [(1, false), (2, false), (4, false), (2, true), (4, true)] {
+        let program = program(accumulators, nulls);
+        let expected = expected(accumulators, nulls);
+        let compiled = compile(&program, 0, &[]).unwrap().kernel;
+        assert!(
+            groups(&compiled, &program, nulls) == expected,
+            "compiled, {accumulators} accumulators, NULLs: {nulls}"
+        );
+        let interpreted = interpret(&program, 0, &[]).unwrap();
+        assert!(groups(&interpreted, &program, nulls) == expected, "interpreted, {accumulators} accumulators");
+    }
+}
