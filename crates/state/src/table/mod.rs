@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
 //! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`list`] (groups in a row, not found by key), [`merge`], [`numbering`] (groups of several tables by number),
-//! [`read_out`]; `hash`, `region` and `arena` are what they stand on.
+//! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
 
@@ -29,6 +29,8 @@ mod read_out;
 pub(crate) mod hash;
 
 mod region;
+
+mod spread;
 
 mod arena;
 
@@ -56,7 +58,7 @@ use self::region::Region;
 const BATCH: usize = 512;
 
 /// How many keys ahead of the one that is looked for the line of an entry is fetched: memory answers several requests at a time.
-const AHEAD: usize = 24;
+const AHEAD: usize = 64;
 
 /// Rows for whose entries lines are fetched before anyone touches their accumulators, in tables that leave the second-level cache.
 const CALL_ROWS: usize = 2048;

@@ -8,6 +8,7 @@ use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
 use super::arena::Arena;
 use super::hash::{hash_bytes, hash_pair};
 use super::region::{Region, prefetch};
+use super::spread::spread;
 use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
 use crate::layout::{EntryLayout, PACKED_HEADER, PackedColumn, is_string};
 
@@ -287,33 +288,25 @@ impl PackedGroups {
     fn make(&mut self, layout: &EntryLayout, capacity: usize) {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed(capacity * layout.stride());
-        assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
+        self.assert_size();
         self.mask = capacity - 1;
         self.moves += 1;
     }
 
-    /// Makes room for `capacity` slots. Entries are read and written in the order of their places.
+    /// Makes room for `capacity` slots, at least twice as many as there are, in the memory that there is and as much more.
     fn grow(&mut self, layout: &EntryLayout, capacity: usize) {
-        let old = std::mem::replace(&mut self.entries, Region::empty());
-        self.make(layout, capacity);
-        let stride = layout.stride();
-        let (from, to) = (old.as_ptr(), self.entries.as_ptr());
-        for slot in 0..old.bytes() / stride {
-            // SAFETY: slots lie within their regions, which are different allocations; the search for a free slot ends, as
-            // there are more slots than groups.
-            unsafe {
-                let entry = from.add(slot * stride);
-                let hash = entry.cast::<u64>().read();
-                if hash == 0 {
-                    continue;
-                }
-                let mut target = hash as usize & self.mask;
-                while to.add(target * stride).cast::<u64>().read() != 0 {
-                    target = (target + 1) & self.mask;
-                }
-                to.add(target * stride).copy_from_nonoverlapping(entry, stride);
-            }
-        }
+        let (old_capacity, stride) = (self.mask + 1, layout.stride());
+        assert!(old_capacity * stride <= self.entries.bytes() && capacity >= 2 * old_capacity);
+        self.entries.grow(capacity * stride);
+        self.assert_size();
+        // SAFETY: the slots lie within the region, before and now, and the new ones are zero, as all new memory is.
+        unsafe { spread(self.entries.as_ptr(), stride, old_capacity, capacity, |hash| hash) };
+        self.mask = capacity - 1;
+        self.moves += 1;
+    }
+
+    fn assert_size(&self) {
+        assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
     }
 
     /// Appends the entries in use.

@@ -36,6 +36,21 @@ impl Region {
         Region { start, bytes }
     }
 
+    /// Becomes as long as `bytes`, which must not be less than it has: zeros follow what it holds. Only these need fresh memory where the
+    /// region is large. Its memory may move.
+    pub(super) fn grow(&mut self, bytes: usize) {
+        assert!(bytes >= self.bytes);
+        if is_mapped(self.bytes) {
+            self.start = remap(self.start, self.bytes, bytes);
+            self.bytes = bytes;
+            return;
+        }
+        let longer = Region::zeroed(bytes);
+        // SAFETY: both regions are at least this long, and different allocations.
+        unsafe { longer.as_ptr().copy_from_nonoverlapping(self.as_ptr(), self.bytes) };
+        *self = longer;
+    }
+
     pub(super) fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -115,6 +130,25 @@ fn map(bytes: usize) -> NonNull<u8> {
     }
 }
 
+/// Moves a mapping of `bytes` bytes to the front of a longer one: its pages go along, and none is copied.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn remap(start: NonNull<u8>, bytes: usize, longer: usize) -> NonNull<u8> {
+    let length = bytes.next_multiple_of(HUGE_PAGE);
+    if longer <= length {
+        return start;
+    }
+    let target = map(longer);
+    // SAFETY: `map` made both mappings, so that they are at least this long and apart. What is replaced in the target nobody has seen yet.
+    let moved = unsafe {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        libc::mremap(start.as_ptr().cast(), length, length, flags, target.as_ptr())
+    };
+    if moved == libc::MAP_FAILED {
+        handle_alloc_error(allocation_layout(longer));
+    }
+    target
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: `map` made this mapping with this length, and its owner is being dropped.
@@ -124,6 +158,11 @@ fn unmap(start: NonNull<u8>, bytes: usize) {
 #[cfg(not(all(target_os = "linux", not(miri))))]
 fn map(bytes: usize) -> NonNull<u8> {
     allocate(bytes)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn remap(_start: NonNull<u8>, _bytes: usize, _longer: usize) -> NonNull<u8> {
+    unreachable!("no region is mapped here");
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
@@ -141,4 +180,29 @@ pub(super) fn prefetch(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_keeps_its_bytes_when_it_grows_and_zeros_follow() {
+        let mut region = Region::zeroed(1000);
+        let mut length = 1000;
+        for longer in [5_000, HUGE_PAGE + 8, 2 * HUGE_PAGE - 8, 2 * HUGE_PAGE, 5 * HUGE_PAGE + 64] {
+            let held = |region: &Region, at: usize| {
+                assert!(at < region.bytes());
+                // SAFETY: the byte lies in the region, as just checked.
+                unsafe { region.as_ptr().add(at).read() }
+            };
+            // SAFETY: the region is as long as that.
+            unsafe { region.as_ptr().write_bytes(7, length) };
+            region.grow(longer);
+            assert_eq!(region.bytes(), longer);
+            let places = (0..longer).step_by(61).chain([length - 1, length, longer - 1]);
+            assert!(places.into_iter().all(|at| held(&region, at) == if at < length { 7 } else { 0 }), "{longer}");
+            length = longer;
+        }
+    }
 }

@@ -4,6 +4,7 @@ use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
 use crate::table::hash::hash_word;
 use crate::table::region::{Region, prefetch};
+use crate::table::spread::spread;
 use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
 
 /// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.
@@ -32,7 +33,7 @@ impl IntegerGroups {
     pub(super) fn make_hash(&mut self, layout: &EntryLayout, capacity: usize) {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed((capacity + 2) * layout.stride());
-        assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
+        self.assert_size();
         self.mode = Mode::Hash { mask: capacity - 1, groups: 0, sentinel_present: false };
         self.moves += 1;
         self.initialise_side_entries(layout, capacity);
@@ -109,35 +110,27 @@ impl IntegerGroups {
         }
     }
 
-    /// Makes room for `capacity` slots. Entries are read and written in the order of their places.
+    /// Makes room for `capacity` slots, at least twice as many as there are, in the memory that there is and as much more.
     pub(super) fn grow(&mut self, layout: &EntryLayout, capacity: usize) {
-        let old = std::mem::replace(&mut self.entries, Region::empty());
-        let Mode::Hash { mask: old_mask, groups, sentinel_present } = self.mode else {
-            unreachable!("not in hash mode")
-        };
-        self.make_hash(layout, capacity);
-        self.mode = Mode::Hash { mask: capacity - 1, groups, sentinel_present };
-        let stride = layout.stride();
-        let (from, to, mask) = (old.as_ptr(), self.entries.as_ptr(), capacity - 1);
-        assert!((old_mask + 3) * stride <= old.bytes() && capacity > old_mask);
-        // SAFETY: entries `0..=mask + 2` lie within their regions, old and new, and these are different allocations. The
-        // search for a free slot ends: there are more slots than groups. Side entries follow the slots in both.
+        let Mode::Hash { mask, groups, sentinel_present } = self.mode else { unreachable!("not in hash mode") };
+        let (old_capacity, stride) = (mask + 1, layout.stride());
+        assert!((old_capacity + 2) * stride <= self.entries.bytes() && capacity >= 2 * old_capacity);
+        self.entries.grow((capacity + 2) * stride);
+        self.assert_size();
+        let start = self.entries.as_ptr();
+        // SAFETY: the slots and the two entries after them lie within the region, before and now. Where these two were are now slots, which
+        // are free: nothing is ever written to the place of their keys. The slots after them are zero, as all new memory is.
         unsafe {
-            for slot in 0..=old_mask {
-                let entry = from.add(slot * stride);
-                let stored = entry.cast::<u64>().read();
-                if stored == 0 {
-                    continue;
-                }
-                let mut target = hash_word(stored) as usize & mask;
-                while to.add(target * stride).cast::<u64>().read() != 0 {
-                    target = (target + 1) & mask;
-                }
-                to.add(target * stride).copy_from_nonoverlapping(entry, stride);
-            }
-            let side = from.add((old_mask + 1) * stride);
-            to.add(capacity * stride).copy_from_nonoverlapping(side, 2 * stride);
+            let side = start.add(old_capacity * stride);
+            start.add(capacity * stride).copy_from_nonoverlapping(side, 2 * stride);
+            spread(start, stride, old_capacity, capacity, hash_word);
         }
+        self.mode = Mode::Hash { mask: capacity - 1, groups, sentinel_present };
+        self.moves += 1;
+    }
+
+    fn assert_size(&self) {
+        assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
     }
 
     /// Forgets all groups; of memory that was hardly used, only as much as was is kept.
