@@ -288,6 +288,34 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_are_those_of_the_bits_however_many(seed in 1u64.., rows in 0usize..20_000) {
+        let mut random = Random(seed);
+        // Stretches of all densities, empty and full ones among them.
+        let mut mask = vec![0_u64; rows.div_ceil(64)];
+        for stretch in mask.chunks_mut(40) {
+            let density = random.below(9);
+            let word = |random: &mut Random| match density {
+                0 => 0,
+                8 => u64::MAX,
+                density => (0..density).fold(u64::MAX, |bits, _| bits & random.next()),
+            };
+            stretch.iter_mut().for_each(|bits| *bits = word(&mut random));
+        }
+        let (first, end) = (random.below(rows + 1), random.below(rows + 1));
+        let (first, end) = (first.min(end), first.max(end));
+        for level in Level::available() {
+            let mut found = vec![7];
+            append_rows(level, &mask, first, end, &mut found);
+            let expected = (first..end).filter(|&row| mask[row / 64] >> (row % 64) & 1 == 1).map(|row| row as u32);
+            prop_assert_eq!(&found, &std::iter::once(7).chain(expected).collect::<Vec<_>>(), "{}", level);
+        }
+    }
+}
+
 #[test]
 fn a_comparison_with_null_is_never_true() {
     let array: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));

@@ -191,30 +191,94 @@ mod x86 {
         unsafe { rows.set_len(length) }
     }
 
+    /// Words looked at together: few of them having a bit, only these are visited.
+    const SEGMENT_WORDS: usize = 64;
+
     /// # Safety
     /// As for [`append_rows_avx2`].
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
     pub(super) unsafe fn append_rows_avx512(mask: &[u64], first: usize, end: usize, rows: &mut Vec<u32>) {
         let start = rows.as_mut_ptr();
         let mut length = rows.len();
-        let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        for_words(first, end, |word, range| {
-            let bits = mask[word] & range;
-            if bits == 0 {
-                return;
-            }
-            for quarter in 0..4 {
-                let bits = (bits >> (16 * quarter)) as u16;
-                let found = _mm512_add_epi32(places, _mm512_set1_epi32((word * 64 + 16 * quarter) as i32));
-                // SAFETY: by the caller's promise there is room for a vector after the rows so far.
-                unsafe {
-                    let packed = _mm512_maskz_compress_epi32(bits, found);
-                    _mm512_storeu_si512(start.add(length).cast(), packed);
+        // Whole words; the bits before them, and those behind.
+        let whole = (end / 64).min(first.div_ceil(64))..end / 64;
+        let before = first..end.min(whole.start * 64).max(first);
+        let behind = before.end.max(whole.end * 64)..end;
+        for_words(before.start, before.end, |word, range| {
+            // SAFETY: by the caller's promise there is room for a vector after the rows of this word and those before it.
+            length = unsafe { append_word(start, length, word, mask[word] & range) };
+        });
+        for (segment, words) in mask[whole.clone()].chunks(SEGMENT_WORDS).enumerate() {
+            let first_word = whole.start + segment * SEGMENT_WORDS;
+            let mut held = [0; SEGMENT_WORDS + 8];
+            let count = words_with_bits(words, &mut held);
+            if count * 2 > words.len() {
+                for (at, &bits) in words.iter().enumerate() {
+                    // SAFETY: as above.
+                    length = unsafe { append_word(start, length, first_word + at, bits) };
                 }
-                length += bits.count_ones() as usize;
+                continue;
             }
+            // Where few words have a bit most of these have one, and which do is hard to predict.
+            for &word in &held[..count] {
+                let mut bits = words[word as usize];
+                while bits != 0 {
+                    // SAFETY: as above.
+                    unsafe { start.add(length).write((first_word as u32 + word) * 64 + bits.trailing_zeros()) };
+                    length += 1;
+                    bits &= bits - 1;
+                }
+            }
+        }
+        for_words(behind.start, behind.end, |word, range| {
+            // SAFETY: as above.
+            length = unsafe { append_word(start, length, word, mask[word] & range) };
         });
         // SAFETY: as many rows were written, one for each bit.
         unsafe { rows.set_len(length) }
+    }
+
+    /// Writes the rows of a word's bits from `length` on, and says where they end.
+    ///
+    /// # Safety
+    /// There must be room for a number for each bit and for a vector more.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
+    unsafe fn append_word(start: *mut u32, mut length: usize, word: usize, bits: u64) -> usize {
+        if bits == 0 {
+            return length;
+        }
+        let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        for quarter in 0..4 {
+            let bits = (bits >> (16 * quarter)) as u16;
+            let found = _mm512_add_epi32(places, _mm512_set1_epi32((word * 64 + 16 * quarter) as i32));
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_storeu_si512(start.add(length).cast(), _mm512_maskz_compress_epi32(bits, found)) };
+            length += bits.count_ones() as usize;
+        }
+        length
+    }
+
+    /// Lists the words that have a bit, and says how many do.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
+    fn words_with_bits(words: &[u64], held: &mut [u32; SEGMENT_WORDS + 8]) -> usize {
+        assert!(words.len() <= SEGMENT_WORDS);
+        let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let mut count = 0;
+        for (vector, eight) in words.chunks(8).enumerate() {
+            // SAFETY: only as many words are loaded as there are; at most as many numbers are kept as there are words before these, and eight
+            // more are written.
+            unsafe {
+                let lanes = (0xff_u16 >> (8 - eight.len())) as u8;
+                let bits = _mm512_maskz_loadu_epi64(lanes, eight.as_ptr().cast());
+                let found = _mm512_test_epi64_mask(bits, bits);
+                let numbers = _mm256_add_epi32(places, _mm256_set1_epi32(vector as i32 * 8));
+                let listed = _mm256_maskz_compress_epi32(found, numbers);
+                _mm256_storeu_si256(held.as_mut_ptr().add(count).cast(), listed);
+                count += found.count_ones() as usize;
+            }
+        }
+        count
     }
 }

@@ -1,9 +1,9 @@
 //! Remainders: which integers leave a given remainder when a constant divides them.
 //!
 //! A number is a multiple of an odd divisor where its product with the divisor's inverse modulo two to the word size, which then is the
-//! quotient, is no larger than every quotient can be. A power of two in the divisor is rotated out first: what was not zero below it
-//! makes the quotient too large (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", section 9). Dividing
-//! this way takes one multiplication and no division, for several rows at once.
+//! quotient, lies between the smallest and the largest quotient. A power of two in the divisor is rotated out: what was not zero below it
+//! makes the quotient too large (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", section 9). The remainder
+//! and the smallest quotient are both taken away after the multiplication, by one addition: a test takes no division, and no look at signs.
 
 use super::level::{Instructions, Level};
 use super::mask::refine;
@@ -12,12 +12,13 @@ use super::range::{Bits, Range};
 /// The numbers that are `remainder` more than a multiple of a divisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Residue<T> {
-    /// Taken from a number first.
-    remainder: T,
     /// Of the divisor's odd part.
     inverse: T,
+    /// Added to the product: the remainder's and the smallest quotient's, both negated.
+    offset: T,
     /// Factors of two in the divisor.
     rotation: u32,
+    /// The largest quotient, counted from the smallest.
     quotient_max: T,
     /// Where numbers with this remainder lie: a remainder has the sign of the dividend.
     within: Option<Range<T>>,
@@ -28,10 +29,10 @@ pub(super) trait Word: Bits {
     /// The residue of numbers whose remainder by `divisor` (not 0) is `remainder` (smaller than the divisor), either with a sign.
     fn residue(divisor: u64, remainder: i64) -> Residue<Self>;
 
-    /// Whether the number belongs to the residue, its sign aside.
+    /// Whether the number belongs to the residue, the range where it lies aside.
     fn leaves(self, residue: &Residue<Self>) -> bool;
 
-    /// One bit for each of 64 values, signs aside.
+    /// One bit for each of 64 values, the range where they lie aside.
     ///
     /// # Safety
     /// `values` must point to 64 values, and the processor must have the level's instructions.
@@ -62,19 +63,21 @@ macro_rules! word {
                     1 => Some(Range { low: 1, span: <$signed>::MAX as $type - 1 }),
                     _ => Some(Range { low: <$signed>::MIN as $type, span: <$signed>::MAX as $type }),
                 };
+                let quotients_below_zero = (<$signed>::MIN as $type) / divisor;
+                let quotients_above_zero = (<$signed>::MAX as $type) / divisor;
                 Residue {
-                    remainder: remainder as $type,
                     inverse,
+                    offset: (quotients_below_zero << rotation).wrapping_sub((remainder as $type).wrapping_mul(inverse)),
                     rotation,
-                    quotient_max: <$type>::MAX / divisor,
+                    quotient_max: quotients_below_zero + quotients_above_zero,
                     within,
                 }
             }
 
             #[inline(always)]
             fn leaves(self, residue: &Residue<$type>) -> bool {
-                let distance = (self.wrapping_sub(residue.remainder) as $signed).unsigned_abs();
-                distance.wrapping_mul(residue.inverse).rotate_right(residue.rotation) <= residue.quotient_max
+                let product = self.wrapping_mul(residue.inverse).wrapping_add(residue.offset);
+                product.rotate_right(residue.rotation) <= residue.quotient_max
             }
 
             #[cfg(target_arch = "x86_64")]
@@ -176,21 +179,21 @@ mod x86 {
     use super::Residue;
 
     macro_rules! avx512 {
-        ($name:ident, $type:ty, $lanes:literal, $set:ident($signed:ty), $subtract:ident, $absolute:ident, $multiply:ident, $rotate:ident, $compare:ident) => {
+        ($name:ident, $type:ty, $lanes:literal, $set:ident($signed:ty), $multiply:ident, $add:ident, $rotate:ident, $compare:ident) => {
             /// # Safety
             /// See the module.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
             pub(super) unsafe fn $name(values: *const $type, residue: &Residue<$type>) -> u64 {
-                let remainder = $set(residue.remainder as $signed);
                 let inverse = $set(residue.inverse as $signed);
+                let offset = $set(residue.offset as $signed);
                 let rotation = $set(residue.rotation as $signed);
                 let quotient_max = $set(residue.quotient_max as $signed);
                 let mut word = 0;
                 for vector in 0..64 / $lanes {
                     // SAFETY: there are 64 values, by the caller's promise.
                     let value = unsafe { _mm512_loadu_si512(values.add(vector * $lanes).cast()) };
-                    let quotient = $rotate($multiply($absolute($subtract(value, remainder)), inverse), rotation);
+                    let quotient = $rotate($add($multiply(value, inverse), offset), rotation);
                     word |= ($compare(quotient, quotient_max) as u64) << (vector * $lanes);
                 }
                 word
@@ -203,9 +206,8 @@ mod x86 {
         u32,
         16,
         _mm512_set1_epi32(i32),
-        _mm512_sub_epi32,
-        _mm512_abs_epi32,
         _mm512_mullo_epi32,
+        _mm512_add_epi32,
         _mm512_rorv_epi32,
         _mm512_cmple_epu32_mask
     );
@@ -214,9 +216,8 @@ mod x86 {
         u64,
         8,
         _mm512_set1_epi64(i64),
-        _mm512_sub_epi64,
-        _mm512_abs_epi64,
         _mm512_mullo_epi64,
+        _mm512_add_epi64,
         _mm512_rorv_epi64,
         _mm512_cmple_epu64_mask
     );
@@ -226,8 +227,8 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
     pub(super) unsafe fn words_avx2(values: *const u32, residue: &Residue<u32>) -> u64 {
-        let remainder = _mm256_set1_epi32(residue.remainder as i32);
         let inverse = _mm256_set1_epi32(residue.inverse as i32);
+        let offset = _mm256_set1_epi32(residue.offset as i32);
         let quotient_max = _mm256_set1_epi32(residue.quotient_max as i32);
         let right = _mm_cvtsi32_si128(residue.rotation as i32);
         let left = _mm_cvtsi32_si128(32 - residue.rotation as i32);
@@ -235,8 +236,7 @@ mod x86 {
         for vector in 0..8 {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 8).cast()) };
-            let distance = _mm256_abs_epi32(_mm256_sub_epi32(value, remainder));
-            let product = _mm256_mullo_epi32(distance, inverse);
+            let product = _mm256_add_epi32(_mm256_mullo_epi32(value, inverse), offset);
             let quotient = _mm256_or_si256(_mm256_srl_epi32(product, right), _mm256_sll_epi32(product, left));
             let leaves = _mm256_cmpeq_epi32(_mm256_min_epu32(quotient, quotient_max), quotient);
             word |= (_mm256_movemask_ps(_mm256_castsi256_ps(leaves)) as u64) << (vector * 8);
@@ -249,8 +249,8 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
     pub(super) unsafe fn doubles_avx2(values: *const u64, residue: &Residue<u64>) -> u64 {
-        let remainder = _mm256_set1_epi64x(residue.remainder as i64);
         let inverse = _mm256_set1_epi64x(residue.inverse as i64);
+        let offset = _mm256_set1_epi64x(residue.offset as i64);
         let inverse_high = _mm256_srli_epi64::<32>(inverse);
         // There is no comparison without a sign: both sides move by half the range.
         let half = _mm256_set1_epi64x(i64::MIN);
@@ -261,14 +261,12 @@ mod x86 {
         for vector in 0..16 {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 4).cast()) };
-            let distance = _mm256_sub_epi64(value, remainder);
-            let sign = _mm256_cmpgt_epi64(_mm256_setzero_si256(), distance);
-            let distance = _mm256_sub_epi64(_mm256_xor_si256(distance, sign), sign);
             let crossed = _mm256_add_epi64(
-                _mm256_mul_epu32(_mm256_srli_epi64::<32>(distance), inverse),
-                _mm256_mul_epu32(distance, inverse_high),
+                _mm256_mul_epu32(_mm256_srli_epi64::<32>(value), inverse),
+                _mm256_mul_epu32(value, inverse_high),
             );
-            let product = _mm256_add_epi64(_mm256_mul_epu32(distance, inverse), _mm256_slli_epi64::<32>(crossed));
+            let low = _mm256_add_epi64(_mm256_mul_epu32(value, inverse), offset);
+            let product = _mm256_add_epi64(low, _mm256_slli_epi64::<32>(crossed));
             let quotient = _mm256_or_si256(_mm256_srl_epi64(product, right), _mm256_sll_epi64(product, left));
             let larger = _mm256_cmpgt_epi64(_mm256_xor_si256(quotient, half), quotient_max);
             beyond |= (_mm256_movemask_pd(_mm256_castsi256_pd(larger)) as u64) << (vector * 4);
