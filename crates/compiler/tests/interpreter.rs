@@ -57,7 +57,7 @@ fn emitted(
     let block = Block::new(input(), None).unwrap();
     let mut output = Vec::new();
     let call = KernelInput { mask, ..KernelInput::all(&block) };
-    interpret(&program, 0, &[]).unwrap().emit(call, &mut output, &mut Scratch::default())?;
+    interpret(&program, 0, &[]).unwrap().emit(&[call], &mut output, &mut Scratch::default())?;
     Ok(output)
 }
 

@@ -184,7 +184,7 @@ fn ysb() {
 fn emit_all(kernel: &Arc<dyn Kernel>, blocks: &[Block], scratch: &mut Scratch) {
     for block in blocks {
         let mut output = Vec::new();
-        kernel.emit(KernelInput::all(block), &mut output, scratch).unwrap();
+        kernel.emit(&[KernelInput::all(block)], &mut output, scratch).unwrap();
         black_box(output);
     }
 }
@@ -218,7 +218,7 @@ fn q1() {
     };
     compare("q1", kernel, hand);
     let mut output = Vec::new();
-    compiled.kernel.emit(KernelInput::all(&blocks[0]), &mut output, &mut Scratch::default()).unwrap();
+    compiled.kernel.emit(&[KernelInput::all(&blocks[0])], &mut output, &mut Scratch::default()).unwrap();
     let price = blocks[0].raw_columns()[2].as_primitive::<Int64Type>().value(5);
     assert_eq!(output[0].column(1).as_primitive::<Decimal128Type>().value(5), i128::from(price) * 908);
 }

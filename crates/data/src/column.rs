@@ -5,7 +5,10 @@
 
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, NullBufferBuilder, StringViewArray, make_array, make_view};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, NullBufferBuilder, StringViewArray, downcast_primitive_array, make_array,
+    make_view,
+};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
@@ -154,12 +157,10 @@ pub fn values_ptr(array: &dyn Array) -> *const u8 {
             DataType::UInt32 => codes::<UInt32Type>(array),
             ref other => panic!("no kernel reads dictionary codes of type {other}"),
         },
-        other => {
-            let width = other.primitive_width().unwrap_or_else(|| panic!("no kernel reads columns of type {other}"));
-            let data = array.to_data();
-            // SAFETY: the offset is that of row 0 within the array's own value buffer.
-            unsafe { data.buffers()[0].as_ptr().add(data.offset() * width) }
-        }
+        _ => downcast_primitive_array!(
+            array => array.values().as_ptr().cast(),
+            other => panic!("no kernel reads columns of type {other}"),
+        ),
     }
 }
 

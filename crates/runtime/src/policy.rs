@@ -96,7 +96,7 @@ fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
         let node = &state.pipelines[index];
         !node.queue.is_empty()
             && match node.target {
-                TargetState::Stream => has_room(state, StreamRef::Pipeline(index), room),
+                TargetState::Stream { .. } => has_room(state, StreamRef::Pipeline(index), room),
                 TargetState::Window { window, .. } => {
                     !state.windows[window].must_close() || has_room(state, StreamRef::Window(window), room)
                 }

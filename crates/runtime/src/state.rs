@@ -79,7 +79,10 @@ pub(crate) struct PipelineState {
 /// Where a pipeline's results go.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TargetState {
-    Stream,
+    Stream {
+        /// Whether only sinks read it: then a batch may hold rows of several blocks.
+        is_output: bool,
+    },
     Window {
         window: usize,
         /// Which of the window's inputs this pipeline is.
@@ -181,7 +184,10 @@ impl State {
         let mut feeding = vec![0; graph.windows.len()];
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
             let target = match node.target {
-                PipelineTarget::Stream { .. } => TargetState::Stream,
+                PipelineTarget::Stream { .. } => {
+                    let consumers = Consumers::of(graph, StreamRef::Pipeline(index));
+                    TargetState::Stream { is_output: consumers.pipelines.is_empty() }
+                }
                 PipelineTarget::Window(window) => {
                     feeding[window] += 1;
                     TargetState::Window { window, input: feeding[window] - 1 }
@@ -286,7 +292,7 @@ impl State {
 
     fn pass_on(&mut self, pipeline: usize, finished: Finished) {
         match self.pipelines[pipeline].target {
-            TargetState::Stream => {
+            TargetState::Stream { .. } => {
                 for batch in finished.output {
                     self.deliver_batch(StreamRef::Pipeline(pipeline), batch, None, finished.stamp);
                 }
@@ -311,7 +317,7 @@ impl State {
         }
         node.ended = true;
         match node.target {
-            TargetState::Stream => self.end_stream(StreamRef::Pipeline(pipeline)),
+            TargetState::Stream { .. } => self.end_stream(StreamRef::Pipeline(pipeline)),
             TargetState::Window { window, input } => {
                 self.windows[window].inputs[input].1 = true;
                 self.end_window_if_done(window);

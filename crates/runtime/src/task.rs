@@ -125,31 +125,52 @@ impl Worker<'_> {
         let node = &shared.graph.pipelines[pipeline];
         let kernel = node.kernel.load();
         let started_ns = shared.clock.nanos();
-        let (mut rows, count) = (0, blocks.len() as u64);
-        let mut results = Vec::with_capacity(blocks.len());
-        for (position, block) in blocks {
-            rows += block.rows() as u64;
-            let result = self.compute_block(pipeline, kernel.as_ref(), &block);
-            results.push((position, result.map_err(|error| RunError::Kernel { pipeline: node.name.clone(), error })));
-        }
+        let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
+        let results = match shared.targets[pipeline] {
+            TargetState::Stream { is_output: true } => self.emit_together(kernel.as_ref(), &blocks),
+            target => blocks.iter().map(|(_, block)| self.compute_block(target, kernel.as_ref(), block)).collect(),
+        };
         let busy_ns = shared.clock.nanos() - started_ns;
         let mut state = shared.state();
         let progress = &mut state.pipelines[pipeline];
         progress.rows += rows;
         progress.blocks += count;
         progress.busy_ns += busy_ns;
-        for (position, result) in results {
+        for ((position, _), result) in blocks.into_iter().zip(results) {
+            let result = result.map_err(|error| RunError::Kernel { pipeline: node.name.clone(), error });
             state.block_finished(pipeline, position, result);
         }
     }
 
-    fn compute_block(&mut self, pipeline: usize, kernel: &dyn Kernel, block: &Block) -> Result<Finished, KernelError> {
+    /// Computes the rows of several blocks, which count as the first one's: it is the one whose rows have waited longest. Where one fails, the
+    /// rows before it leave first, so the error is the last block's.
+    fn emit_together(&mut self, kernel: &dyn Kernel, blocks: &[(u64, Block)]) -> Vec<Result<Finished, KernelError>> {
+        let of = |(_, block): &(u64, Block)| Finished { stamp: block.stamp, output: Vec::new(), late_rows: 0 };
+        let mut finished: Vec<Finished> = blocks.iter().map(of).collect();
+        let with_rows = blocks.iter().filter(|(_, block)| block.rows() > 0);
+        let inputs: Vec<KernelInput<'_>> = with_rows.map(|(_, block)| KernelInput::all(block)).collect();
+        let emitted = kernel.emit(&inputs, &mut finished[0].output, &mut self.scratch);
+        let mut results: Vec<_> = finished.into_iter().map(Ok).collect();
+        if let Err(error) = emitted {
+            *results.last_mut().expect("a task has a block") = Err(error);
+        }
+        results
+    }
+
+    fn compute_block(
+        &mut self,
+        target: TargetState,
+        kernel: &dyn Kernel,
+        block: &Block,
+    ) -> Result<Finished, KernelError> {
         let mut finished = Finished { stamp: block.stamp, output: Vec::new(), late_rows: 0 };
         if block.rows() == 0 {
             return Ok(finished);
         }
-        match self.shared.targets[pipeline] {
-            TargetState::Stream => kernel.emit(KernelInput::all(block), &mut finished.output, &mut self.scratch)?,
+        match target {
+            TargetState::Stream { .. } => {
+                kernel.emit(&[KernelInput::all(block)], &mut finished.output, &mut self.scratch)?;
+            }
             TargetState::Window { window, .. } => finished.late_rows = self.aggregate(window, kernel, block)?,
         }
         Ok(finished)

@@ -75,13 +75,13 @@ pub trait Kernel: Send + Sync {
     /// [`KernelError`]; the table then holds some of the rows, and the query must stop.
     fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError>;
 
-    /// Computes the output rows of the input rows, in order. For pipelines that end in a stream.
+    /// Computes the output rows of the input rows, in order. A batch may hold rows of several inputs. For pipelines that end in a stream.
     ///
     /// # Errors
-    /// [`KernelError`]; `output` then holds some of the rows, and the query must stop.
+    /// [`KernelError`]; `output` then holds the rows of all inputs before the one that failed, and the query must stop.
     fn emit(
         &self,
-        input: KernelInput<'_>,
+        inputs: &[KernelInput<'_>],
         output: &mut Vec<RecordBatch>,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError>;

@@ -252,21 +252,23 @@ impl Kernel for Interpreter {
 
     fn emit(
         &self,
-        input: KernelInput<'_>,
+        inputs: &[KernelInput<'_>],
         output: &mut Vec<RecordBatch>,
         _scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
         let InterpretedTarget::Stream { columns, schema } = &self.target else {
             panic!("this pipeline ends in a window");
         };
-        let mut rows = self.surviving_rows(input)?;
-        if rows.len() == 0 {
-            return Ok(());
+        for &input in inputs {
+            let mut rows = self.surviving_rows(input)?;
+            if rows.len() == 0 {
+                continue;
+            }
+            let columns = evaluate_all(columns, &mut rows)?;
+            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+            let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+            output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
         }
-        let columns = evaluate_all(columns, &mut rows)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
-        output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
         Ok(())
     }
 }

@@ -4,13 +4,15 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`aggregate`] and [`by_lookup`] (tables).
+//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`aggregate`] and [`by_lookup`] (tables).
 
 pub(crate) mod call;
 
 mod multiply;
 
 pub(crate) mod project;
+
+mod few;
 
 pub(crate) mod aggregate;
 
@@ -29,6 +31,7 @@ use crate::interpret::expression::Expression;
 use crate::select::{Level, Selector, set_range};
 use aggregate::Aggregation;
 use call::{Call, Loop, Shared};
+use few::FewRows;
 use project::Projection;
 
 /// The compiled code of one pipeline.
@@ -187,21 +190,29 @@ impl Kernel for CompiledKernel {
 
     fn emit(
         &self,
-        input: KernelInput<'_>,
+        inputs: &[KernelInput<'_>],
         output: &mut Vec<RecordBatch>,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
         let CompiledTarget::Stream { projection, schema } = &self.target else {
             panic!("this pipeline ends in a window")
         };
-        let mut call = self.surviving(&self.steps, input, scratch)?;
-        if call.count > 0 {
-            let columns = projection.evaluate(&call)?;
-            let options = RecordBatchOptions::new().with_row_count(Some(call.count));
-            let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
-            output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
-        }
-        scratch.selection = call.selection.take().unwrap_or_default();
-        Ok(())
+        let mut few = FewRows::new(&self.shared.origins, projection, schema, inputs.len());
+        let mut emit = |input: KernelInput<'_>| {
+            let mut call = self.surviving(&self.steps, input, scratch)?;
+            if call.count > 0 && !few.take(&call) {
+                few.finish(output)?;
+                let columns = projection.evaluate(&call)?;
+                let options = RecordBatchOptions::new().with_row_count(Some(call.count));
+                let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+                output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
+            }
+            scratch.selection = call.selection.take().unwrap_or_default();
+            Ok(())
+        };
+        let emitted = inputs.iter().try_for_each(|&input| emit(input));
+        // Rows before one that fails leave all the same.
+        few.finish(output)?;
+        emitted
     }
 }

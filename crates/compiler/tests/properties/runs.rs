@@ -75,8 +75,9 @@ impl Run {
         let mut scratch = Scratch::default();
         let Some(window) = query.window() else {
             let mut output = Vec::new();
-            for call in &self.calls {
-                kernels[call.kernel].emit(self.input(call), &mut output, &mut scratch)?;
+            for calls in self.calls.chunk_by(|before, call| before.kernel == call.kernel) {
+                let inputs: Vec<KernelInput<'_>> = calls.iter().map(|call| self.input(call)).collect();
+                kernels[calls[0].kernel].emit(&inputs, &mut output, &mut scratch)?;
             }
             return Ok(output);
         };
