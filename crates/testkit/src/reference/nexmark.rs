@@ -12,9 +12,10 @@ pub fn q1(block: &Block, price: usize, euros: &mut Vec<i128>) {
 
 /// q2's divisor.
 const DIVISOR: u64 = 123;
-/// Its inverse modulo 2^64: a multiple of the divisor times this is the quotient, anything else is larger than every quotient.
+/// Its inverse modulo 2^64: a multiple of the divisor times this is the quotient, which anything else is too large or too small for.
 const INVERSE: u64 = inverse(DIVISOR);
-const QUOTIENT_MAX: u64 = u64::MAX / DIVISOR;
+/// Quotients lie from this below zero to this above it.
+const QUOTIENT_MAX: u64 = i64::MAX as u64 / DIVISOR;
 
 /// Newton's iteration; each step doubles the number of right bits.
 const fn inverse(odd: u64) -> u64 {
@@ -27,49 +28,92 @@ const fn inverse(odd: u64) -> u64 {
     inverse
 }
 
+/// Words of bits that are looked at together.
+const SEGMENT_WORDS: usize = 64;
+
 /// q2: auction and price of the bids whose auction is a multiple of 123.
+///
+/// First a bit for each row; then only words with a bit are visited, as whether the next one has a bit is hard to predict.
 pub fn q2(block: &Block, auction: usize, price: usize, auctions: &mut Vec<i64>, prices: &mut Vec<i64>) {
     let (auction_column, price_column) = (integers(block, auction), integers(block, price));
     auctions.clear();
     prices.clear();
-    for (keys, values) in auction_column.chunks(64).zip(price_column.chunks(64)) {
-        let mut mask = multiples(keys);
-        while mask != 0 {
-            let row = mask.trailing_zeros() as usize;
-            auctions.push(keys[row]);
-            prices.push(values[row]);
-            mask &= mask - 1;
+    let mut masks = [0; SEGMENT_WORDS];
+    let segments = auction_column.chunks(SEGMENT_WORDS * 64).zip(price_column.chunks(SEGMENT_WORDS * 64));
+    for (keys, values) in segments {
+        auctions.reserve(keys.len());
+        prices.reserve(keys.len());
+        let (held, count) = multiples(keys, &mut masks);
+        for &word in &held[..count] {
+            let mut mask = masks[word as usize];
+            while mask != 0 {
+                let row = word as usize * 64 + mask.trailing_zeros() as usize;
+                auctions.push(keys[row]);
+                prices.push(values[row]);
+                mask &= mask - 1;
+            }
         }
     }
 }
 
-/// One bit for each of at most 64 numbers: whether it is a multiple of the divisor.
-fn multiples(numbers: &[i64]) -> u64 {
+/// Sets one bit for each number that is a multiple of the divisor. Returns the words that have a bit, and how many these are.
+fn multiples(numbers: &[i64], masks: &mut [u64; SEGMENT_WORDS]) -> ([u32; SEGMENT_WORDS + 8], usize) {
     #[cfg(target_arch = "x86_64")]
-    if numbers.len() == 64 && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512f") {
+    if numbers.len() == SEGMENT_WORDS * 64
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+    {
         // SAFETY: the processor has the instructions.
-        return unsafe { multiples_avx512(numbers) };
+        return unsafe { multiples_avx512(numbers, masks) };
     }
-    let is_multiple = |number: &i64| number.unsigned_abs().wrapping_mul(INVERSE) <= QUOTIENT_MAX;
-    numbers.iter().enumerate().fold(0, |mask, (row, number)| mask | u64::from(is_multiple(number)) << row)
+    let is_multiple = |number: &i64| {
+        let quotient = (*number as u64).wrapping_mul(INVERSE);
+        quotient.wrapping_add(QUOTIENT_MAX) <= 2 * QUOTIENT_MAX
+    };
+    let (mut held, mut count) = ([0; SEGMENT_WORDS + 8], 0);
+    for (word, (numbers, mask)) in numbers.chunks(64).zip(masks).enumerate() {
+        let bits = numbers.iter().enumerate();
+        *mask = bits.fold(0, |mask, (row, number)| mask | u64::from(is_multiple(number)) << row);
+        held[count] = word as u32;
+        count += usize::from(*mask != 0);
+    }
+    (held, count)
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq")]
-fn multiples_avx512(numbers: &[i64]) -> u64 {
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,popcnt")]
+fn multiples_avx512(numbers: &[i64], masks: &mut [u64; SEGMENT_WORDS]) -> ([u32; SEGMENT_WORDS + 8], usize) {
     use std::arch::x86_64::{
-        _mm512_abs_epi64, _mm512_cmple_epu64_mask, _mm512_loadu_epi64, _mm512_mullo_epi64, _mm512_set1_epi64,
+        _mm256_add_epi32, _mm256_maskz_compress_epi32, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_storeu_si256,
+        _mm512_add_epi64, _mm512_cmple_epu64_mask, _mm512_loadu_epi64, _mm512_mullo_epi64, _mm512_set1_epi64,
+        _mm512_test_epi64_mask,
     };
     let inverse = _mm512_set1_epi64(INVERSE as i64);
-    let quotient_max = _mm512_set1_epi64(QUOTIENT_MAX as i64);
-    let mut mask = 0;
-    for (part, eight) in numbers.chunks_exact(8).enumerate() {
-        // SAFETY: the part is eight numbers long.
-        let eight = unsafe { _mm512_loadu_epi64(eight.as_ptr()) };
-        let quotients = _mm512_mullo_epi64(_mm512_abs_epi64(eight), inverse);
-        mask |= u64::from(_mm512_cmple_epu64_mask(quotients, quotient_max)) << (part * 8);
+    let below_zero = _mm512_set1_epi64(QUOTIENT_MAX as i64);
+    let quotients = _mm512_set1_epi64(2 * QUOTIENT_MAX as i64);
+    for (numbers, mask) in numbers.chunks_exact(64).zip(masks.iter_mut()) {
+        *mask = 0;
+        for (part, eight) in numbers.chunks_exact(8).enumerate() {
+            // SAFETY: the part is eight numbers long.
+            let eight = unsafe { _mm512_loadu_epi64(eight.as_ptr()) };
+            let quotient = _mm512_add_epi64(_mm512_mullo_epi64(eight, inverse), below_zero);
+            *mask |= u64::from(_mm512_cmple_epu64_mask(quotient, quotients)) << (part * 8);
+        }
     }
-    mask
+    let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    let (mut held, mut count) = ([0_u32; SEGMENT_WORDS + 8], 0);
+    for (vector, eight) in masks.chunks_exact(8).enumerate() {
+        // SAFETY: the part is eight words long; at most as many numbers are kept as there are words before these, and eight more are written.
+        unsafe {
+            let bits = _mm512_loadu_epi64(eight.as_ptr().cast());
+            let found = _mm512_test_epi64_mask(bits, bits);
+            let words = _mm256_add_epi32(places, _mm256_set1_epi32(vector as i32 * 8));
+            let listed = _mm256_maskz_compress_epi32(found, words);
+            _mm256_storeu_si256(held.as_mut_ptr().add(count).cast(), listed);
+            count += found.count_ones() as usize;
+        }
+    }
+    (held, count)
 }
 
 #[cfg(test)]
@@ -97,7 +141,7 @@ mod tests {
 
     #[test]
     fn q2_keeps_multiples() {
-        let mut numbers: Vec<i64> = (-300..1700).collect();
+        let mut numbers: Vec<i64> = (-300..9_700).collect();
         numbers.extend([i64::MIN, i64::MAX, i64::MAX / 123 * 123, i64::MIN / 123 * 123, i64::MIN + 1]);
         let expected: Vec<(i64, i64)> =
             numbers.iter().zip(0..).filter(|(n, _)| **n % 123 == 0).map(|(n, row)| (*n, row * 10)).collect();
