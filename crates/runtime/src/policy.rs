@@ -20,6 +20,9 @@ const CHUNKS_AHEAD_MAX: usize = 2;
 /// Blocks that one task takes at most: more would delay what is downstream, fewer cost more in scheduling.
 const BLOCKS_PER_TASK_MAX: usize = 8;
 
+/// Rows that a task's results should have at most: more would leave the cache before they are written.
+const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
+
 /// How often processing time is said to have passed while no input comes, in nanoseconds.
 const PROCESSING_TICK_NS: u64 = 5_000_000;
 
@@ -102,9 +105,10 @@ fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
                 }
             }
     })?;
-    let queue = &mut state.pipelines[pipeline].queue;
-    let count = queue.len().div_ceil(workers).min(BLOCKS_PER_TASK_MAX);
-    Some(Task::Compute { pipeline, blocks: queue.drain(..count).collect() })
+    let node = &mut state.pipelines[pipeline];
+    let blocks_max = (OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1)).clamp(1, BLOCKS_PER_TASK_MAX);
+    let count = node.queue.len().div_ceil(workers).min(blocks_max);
+    Some(Task::Compute { pipeline, blocks: node.queue.drain(..count).collect() })
 }
 
 fn read(state: &mut State, room: usize, workers: usize, seen: Seen, now_ns: u64) -> Option<Task> {

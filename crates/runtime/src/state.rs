@@ -71,6 +71,8 @@ pub(crate) struct PipelineState {
     pub ended: bool,
     pub target: TargetState,
     pub consumers: Arc<Consumers>,
+    /// Rows that each of the blocks computed last became, about.
+    pub output_rows_per_block: usize,
     pub rows: u64,
     pub blocks: u64,
     pub busy_ns: u64,
@@ -95,6 +97,13 @@ pub(crate) struct Finished {
     pub stamp: Stamp,
     pub output: Vec<RecordBatch>,
     pub late_rows: u64,
+}
+
+impl Finished {
+    /// Rows of the output.
+    pub fn output_rows(&self) -> usize {
+        self.output.iter().map(RecordBatch::num_rows).sum()
+    }
 }
 
 pub(crate) struct WindowState {
@@ -200,6 +209,7 @@ impl State {
                 ended: false,
                 target,
                 consumers: Consumers::of(graph, StreamRef::Pipeline(index)),
+                output_rows_per_block: 0,
                 rows: 0,
                 blocks: 0,
                 busy_ns: 0,

@@ -126,13 +126,15 @@ impl Worker<'_> {
         let kernel = node.kernel.load();
         let started_ns = shared.clock.nanos();
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
-        let results = match shared.targets[pipeline] {
+        let results: Vec<_> = match shared.targets[pipeline] {
             TargetState::Stream { is_output: true } => self.emit_together(kernel.as_ref(), &blocks),
             target => blocks.iter().map(|(_, block)| self.compute_block(target, kernel.as_ref(), block)).collect(),
         };
         let busy_ns = shared.clock.nanos() - started_ns;
+        let output_rows: usize = results.iter().flatten().map(Finished::output_rows).sum();
         let mut state = shared.state();
         let progress = &mut state.pipelines[pipeline];
+        progress.output_rows_per_block = output_rows / results.len().max(1);
         progress.rows += rows;
         progress.blocks += count;
         progress.busy_ns += busy_ns;
