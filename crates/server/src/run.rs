@@ -59,6 +59,9 @@ fn script(arguments: &ScriptArguments) -> Result<String, Failure> {
     match &arguments.script {
         Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into()),
         None => {
+            if io::stdin().is_terminal() {
+                eprintln!("type SQL statements and end them with Ctrl-D, or name a script: pelton run script.sql");
+            }
             let mut text = String::new();
             io::stdin().read_to_string(&mut text)?;
             Ok(text)

@@ -46,6 +46,26 @@ fn a_mistake_is_named_on_standard_error() {
 }
 
 #[test]
+fn a_benchmark_that_is_not_there_is_an_error_that_names_those_that_are() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench");
+    for (arguments, expected) in [
+        (vec!["bench", "--folder", folder, "strat"], "error: there is no benchmark 'strat'; there are decode-csv, "),
+        (
+            vec!["bench", "--folder", folder, "nexmark-q2/cash"],
+            "error: there is no benchmark 'nexmark-q2/cash'; there are nexmark-q2/cache, nexmark-q2/memory\n",
+        ),
+        (
+            vec!["bench", "--folder", "nowhere"],
+            "error: there is no folder 'nowhere': run it in a clone of the repository",
+        ),
+    ] {
+        let output = output(&arguments);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_the_run_quietly() {
     let endless = "CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen'); SELECT n FROM ticks";
     for command in [vec!["run", "--format", "csv", "-e", endless], vec!["demo", "--rate", "50000"]] {

@@ -51,6 +51,9 @@ pub enum BenchError {
         /// What happened.
         error: std::io::Error,
     },
+    /// There are no benchmarks where they were looked for.
+    #[error("there is no folder '{0}': run it in a clone of the repository, or say where the folder is with --folder")]
+    Folder(String),
     /// A benchmark's text.
     #[error("{place}, {error}")]
     Text {
@@ -59,7 +62,7 @@ pub enum BenchError {
         /// What is wrong.
         error: file::BenchmarkError,
     },
-    /// No benchmark has the name.
+    /// No benchmark, or no case of one, has the name.
     #[error("there is no benchmark '{name}'; there are {known}")]
     Unknown {
         /// The name.
@@ -84,15 +87,12 @@ pub enum BenchError {
 /// [`BenchError`]; what was measured before has been reported.
 pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Result<(), BenchError> {
     let benchmarks = read_all(folder)?;
-    let is_named = |benchmark: &Benchmark, name: &str| name.split('/').next() == Some(benchmark.name.as_str());
-    if let Some(name) = arguments.names.iter().find(|name| !benchmarks.iter().any(|bench| is_named(bench, name))) {
-        let known: Vec<&str> = benchmarks.iter().map(|benchmark| benchmark.name.as_str()).collect();
-        return Err(BenchError::Unknown { name: name.clone(), known: known.join(", ") });
+    for name in &arguments.names {
+        check_name(name, &benchmarks)?;
     }
     for benchmark in &benchmarks {
         for case in &benchmark.cases {
-            let full = format!("{}/{}", benchmark.name, case.name);
-            let wanted = |name: &String| *name == benchmark.name || *name == full;
+            let wanted = |name: &String| *name == benchmark.name || *name == full_name(benchmark, case);
             if arguments.names.is_empty() || arguments.names.iter().any(wanted) {
                 for figure in measure_case(benchmark, case, arguments)? {
                     let text = if arguments.json { figure.json() } else { figure.text() };
@@ -105,8 +105,30 @@ pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Resu
     Ok(())
 }
 
+/// How a case is named on the command line.
+fn full_name(benchmark: &Benchmark, case: &Case) -> String {
+    format!("{}/{}", benchmark.name, case.name)
+}
+
+/// Whether there is a benchmark, or a case of one, of this name.
+fn check_name(name: &str, benchmarks: &[Benchmark]) -> Result<(), BenchError> {
+    let benchmark = benchmarks.iter().find(|benchmark| name.split('/').next() == Some(benchmark.name.as_str()));
+    let known: Vec<String> = match benchmark {
+        None => benchmarks.iter().map(|benchmark| benchmark.name.clone()).collect(),
+        Some(benchmark) if name == benchmark.name => return Ok(()),
+        Some(benchmark) => benchmark.cases.iter().map(|case| full_name(benchmark, case)).collect(),
+    };
+    if known.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    Err(BenchError::Unknown { name: name.to_string(), known: known.join(", ") })
+}
+
 fn read_all(folder: &Path) -> Result<Vec<Benchmark>, BenchError> {
-    let failed = |error| BenchError::File { place: folder.display().to_string(), error };
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => BenchError::Folder(folder.display().to_string()),
+        _ => BenchError::File { place: folder.display().to_string(), error },
+    };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         paths.push(entry.map_err(failed)?.path());

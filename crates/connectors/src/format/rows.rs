@@ -265,12 +265,15 @@ impl RowDecoder {
     fn error(&self, progress: &Progress, failure: &Failure) -> SourceError {
         let lines_before = memchr::memchr_iter(b'\n', &progress.bytes[..failure.row.start as usize]).count();
         let value = String::from_utf8_lossy(&progress.bytes[failure.value.clone()]);
+        let row = progress.first_line + lines_before as u64;
+        let is_header = row == 1 && value.trim().eq_ignore_ascii_case(&failure.column);
+        let hint = if is_header { "; if the first row names the columns, add 'csv.header' = 'true'" } else { "" };
         SourceError::Row {
             place: self.place.clone(),
-            row: progress.first_line + lines_before as u64,
+            row,
             column: failure.column.clone(),
             value: value.chars().take(VALUE_CHARACTERS_MAX).collect(),
-            problem: failure.problem.clone(),
+            problem: format!("{}{hint}", failure.problem),
         }
     }
 
