@@ -15,6 +15,7 @@ use super::draft::{
 };
 use super::lower::{Lowering, materialize, simplify};
 use super::window::{WINDOW_COLUMNS, window_fields};
+use super::zeros::with_one_zero;
 use crate::error::PlanError;
 use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
 
@@ -143,7 +144,10 @@ impl Lowering<'_> {
     fn feed_window(&mut self, window: usize, collector: Collector, groups: &[Vec<Group>]) -> Result<()> {
         for (number, branch) in collector.branches.into_iter().enumerate() {
             let keys = groups[number].iter().filter_map(|group| match group {
-                Group::Key(key) => Some(without_dictionary_cast(key.clone(), &branch.scope)),
+                Group::Key(key) => Some(
+                    without_dictionary_cast(key.clone(), &branch.scope)
+                        .and_then(|key| with_one_zero(key, &branch.scope)),
+                ),
                 Group::Bound(_) | Group::Constant(_) => None,
             });
             let keys = keys.collect::<Result<_>>()?;

@@ -19,6 +19,7 @@ use datafusion_optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerContext, OptimizerRule};
 
 use super::context::CONFIGURATION;
+use super::zeros::equate;
 
 static ANALYZER: LazyLock<Analyzer> = LazyLock::new(|| Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]));
 
@@ -95,7 +96,8 @@ fn keep_float(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
 
 /// Brings joins and aggregates of distinct values into the form that lowering reads.
 pub(super) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
-    prepare_joins(plan)?.transform_up(group_by_distinct).map(|rewritten| rewritten.data)
+    let prepared = prepare_joins(plan)?.transform_up(group_by_distinct)?.data;
+    equate(prepared)
 }
 
 /// An aggregate of distinct values becomes one of groups: `COUNT(DISTINCT x)` counts the groups of x. Left alone where the other
