@@ -50,6 +50,10 @@ def debs2014_smart_grid(raw: pathlib.Path, data: pathlib.Path) -> None:
     shutil.copy(raw / "smartgrid-data.txt", data / "smart_grid.txt")
 
 
+def linear_road_lightsaber(raw: pathlib.Path, data: pathlib.Path) -> None:
+    shutil.copy(raw / "lrb-data-small-ht.txt", data / "reports.txt")
+
+
 def apache_access_log(raw: pathlib.Path, data: pathlib.Path) -> None:
     shutil.copy(raw / "apache_logs.gz", data / "access.log.gz")
 
@@ -58,7 +62,14 @@ def nyc_taxi_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
     shutil.copy(raw / "debs2015_first_10k.csv", data / "trips.csv")
 
 
-LAYOUTS = [equity_ticks_2013, google_cluster_task_events, debs2014_smart_grid, apache_access_log, nyc_taxi_2013]
+LAYOUTS = [
+    equity_ticks_2013,
+    google_cluster_task_events,
+    debs2014_smart_grid,
+    linear_road_lightsaber,
+    apache_access_log,
+    nyc_taxi_2013,
+]
 
 
 def prepare(example: pathlib.Path, raw: pathlib.Path) -> None:

@@ -153,6 +153,8 @@ pub enum Combination {
     TwoStacks,
     /// A running window that slices are added to, and that begins anew with each period.
     Prefix,
+    /// No slices: each window has its own table, and a row is added to all of its windows. To compare slices with.
+    Buckets,
 }
 
 /// Up to this many slices combining them anew is no more work than two stacks are: these combine four tables a slice.

@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use pelton_data::TimeColumn;
+use pelton_data::window::Combination;
 use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowAggregate,
 };
@@ -25,7 +26,7 @@ use pelton_state::window::ClosedGroups;
 use crate::error::Error;
 use crate::push::PushTable;
 use crate::query::{Query, result_channel};
-use crate::settings::Settings;
+use crate::settings::{Settings, WindowChoice};
 use crate::{table, tier};
 
 /// What a program is started against.
@@ -56,7 +57,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let sinks = program.outputs.iter().map(|output| sink_node(output, surroundings, &mut result_sink));
     let graph = Graph {
         pipelines: pipelines.collect(),
-        windows: program.windows.iter().enumerate().map(window_node).collect(),
+        windows: program.windows.iter().enumerate().map(|window| window_node(window, settings.windows)).collect(),
         sinks: sinks.collect::<Result<_, Error>>()?,
         sources: program
             .sources
@@ -102,7 +103,7 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
     Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time })
 }
 
-fn window_node((index, window): (usize, &WindowAggregate)) -> WindowNode {
+fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice) -> WindowNode {
     let read_out = {
         let window = window.clone();
         move |closed: ClosedGroups<'_>| pelton_compiler::read_out(&window, closed)
@@ -110,7 +111,10 @@ fn window_node((index, window): (usize, &WindowAggregate)) -> WindowNode {
     WindowNode {
         name: format!("window {index}"),
         window: window.window,
-        combination: window.combination(),
+        combination: match choice {
+            WindowChoice::Slices => window.combination(),
+            WindowChoice::Buckets => Combination::Buckets,
+        },
         layout: pelton_compiler::entry_layout(window),
         read_out: Box::new(read_out),
         schema: window.schema.clone(),

@@ -17,6 +17,16 @@ pub enum TierChoice {
     Compile,
 }
 
+/// What windows are made of: `SET 'pelton.windows' = …`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WindowChoice {
+    /// Slices of time, which windows share.
+    #[default]
+    Slices,
+    /// Each window by itself, to compare slices with.
+    Buckets,
+}
+
 /// A session's settings, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -24,6 +34,8 @@ pub struct Settings {
     pub tier: TierChoice,
     /// `pelton.workers`: threads that do the work; all the process may use unless set.
     pub workers: usize,
+    /// `pelton.windows`
+    pub windows: WindowChoice,
     /// `pelton.block-rows`
     pub block_rows: usize,
     /// `pelton.seed`: what generated data depends on.
@@ -34,6 +46,7 @@ pub struct Settings {
 pub const KEYS: &[(&str, &str)] = &[
     ("pelton.tier", "'auto', 'interpret' or 'compile'"),
     ("pelton.workers", "a number of threads from 1 to 1024"),
+    ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.seed", "a whole number"),
     ("table.local-time-zone", "'UTC': other time zones are not supported yet"),
@@ -43,7 +56,8 @@ impl Default for Settings {
     fn default() -> Self {
         // Respects the process's CPU affinity and its container's quota.
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Settings { tier: TierChoice::Auto, workers, block_rows: BLOCK_ROWS_DEFAULT, seed: 0 }
+        let (tier, windows) = (TierChoice::default(), WindowChoice::default());
+        Settings { tier, workers, windows, block_rows: BLOCK_ROWS_DEFAULT, seed: 0 }
     }
 }
 
@@ -78,6 +92,7 @@ impl Settings {
         let applied = match key {
             "pelton.tier" => tier(value).map(|tier| self.tier = tier),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
+            "pelton.windows" => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
             "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
             _ => (value == "UTC").then_some(()),
@@ -91,6 +106,14 @@ fn tier(value: &str) -> Option<TierChoice> {
         "auto" => Some(TierChoice::Auto),
         "interpret" => Some(TierChoice::Interpret),
         "compile" => Some(TierChoice::Compile),
+        _ => None,
+    }
+}
+
+fn windows(value: &str) -> Option<WindowChoice> {
+    match value {
+        "slices" => Some(WindowChoice::Slices),
+        "buckets" => Some(WindowChoice::Buckets),
         _ => None,
     }
 }

@@ -222,7 +222,7 @@ impl fmt::Display for WindowText<'_> {
 fn combination(window: &WindowAggregate) -> Option<String> {
     let slices = window.window.slices_max();
     Some(match window.combination() {
-        Combination::Single => return None,
+        Combination::Single | Combination::Buckets => return None,
         Combination::Recompute => format!("recomputing: O(n) tables a window of n = {slices} slices"),
         Combination::SubtractOnEvict => format!("subtracting on evict: O(1) tables a slice, {slices} slices kept"),
         Combination::TwoStacks => format!("two stacks: O(1) tables a slice, amortized, {slices} slices kept"),

@@ -9,18 +9,7 @@ use std::ops::Range;
 use pelton_data::block::ticks;
 use pelton_data::window::{Covered, Slice, Window};
 use pelton_data::{Block, Micros};
-use pelton_state::slice::SliceId;
-
-/// Rows of a block that go into one slice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SliceRows {
-    /// Which slice, and from which window on the rows count.
-    pub slice: SliceId,
-    /// The rows lie in here.
-    pub rows: Range<usize>,
-    /// Which of them, where not all: one bit for every row of the block.
-    pub mask: Option<Vec<u64>>,
-}
+use pelton_state::slice::{SliceId, SliceRows};
 
 /// How the rows of a block are spread over slices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,6 +23,19 @@ pub struct Assignment {
 impl Assignment {
     fn whole(block: &Block, slice: SliceId) -> Assignment {
         Assignment { slices: vec![SliceRows { slice, rows: 0..block.rows(), mask: None }], late_rows: 0 }
+    }
+
+    /// The same rows in each of their windows, as if each window were one slice.
+    pub fn into_buckets(self, window: &Window) -> Assignment {
+        let slices = self.slices.into_iter().flat_map(|rows| {
+            let covered = window.slice(rows.slice.start).covered.expect("a slice with rows belongs to a window");
+            let ends = std::iter::successors(Some(rows.slice.first_end), |&end| Some(window.next_end(end)));
+            ends.take_while(move |&end| end <= covered.last_end).map(move |end| SliceRows {
+                slice: SliceId { first_end: end, start: window.start(end) },
+                ..rows.clone()
+            })
+        });
+        Assignment { slices: slices.collect(), ..self }
     }
 }
 
@@ -225,6 +227,14 @@ mod tests {
         let expected = [(slice(0, 10), 0), (slice(20, 30), 1), (slice(0, 30), 2), (slice(40, 50), 3)];
         assert_eq!(rows_of(&assignment), expected);
         assert_eq!(assignment.late_rows, 1);
+    }
+
+    #[test]
+    fn buckets_are_the_windows_of_a_row() {
+        let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
+        let assignment = assign(&block(&[5, 21, 6], WATERMARK_MIN, 0), &hopping).into_buckets(&hopping);
+        let expected = [(-20, 10, 0), (-10, 20, 0), (0, 30, 0), (0, 30, 1), (10, 40, 1), (20, 50, 1), (0, 30, 2)];
+        assert_eq!(rows_of(&assignment), expected.map(|(start, end, row)| (slice(start, end), row)));
     }
 
     #[test]

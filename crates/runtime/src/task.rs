@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::window::{CloseLimits, ClosedGroups};
@@ -179,13 +180,13 @@ impl Worker<'_> {
     }
 
     fn aggregate(&mut self, window: usize, kernel: &dyn Kernel, block: &Block) -> Result<u64, KernelError> {
-        let assignment = assign(block, &self.shared.graph.windows[window].window);
-        let mut store = self.shared.store(window, self.index);
-        for slice in &assignment.slices {
-            let rows = slice.rows.clone();
-            let input = KernelInput { block, first: rows.start, end: rows.end, mask: slice.mask.as_deref() };
-            kernel.aggregate(input, store.table(slice.slice), &mut self.scratch)?;
+        let node = &self.shared.graph.windows[window];
+        let mut assignment = assign(block, &node.window);
+        if node.combination == Combination::Buckets && node.window != Window::Global {
+            assignment = assignment.into_buckets(&node.window);
         }
+        let mut store = self.shared.store(window, self.index);
+        kernel.aggregate_slices(block, &assignment.slices, &mut store, &mut self.scratch)?;
         Ok(assignment.late_rows)
     }
 

@@ -112,7 +112,7 @@ impl Gag {
     pub fn new(combination: Combination, layout: &Arc<EntryLayout>) -> Gag {
         let counted = with_slice_count(layout);
         let nodes = match combination {
-            Combination::Single => {
+            Combination::Single | Combination::Buckets => {
                 return Gag::Single(Box::new(Single { layout: layout.clone(), slice: None, entries: Vec::new() }));
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),

@@ -36,7 +36,7 @@ enum Places {
     /// The group of key `base + i`, or [`UNMATCHED`].
     Dense { base: i64, groups: Vec<u32> },
     /// The group of the key that has an entry.
-    Hashed { table: Table, groups: Vec<u32> },
+    Hashed { table: Box<Table>, groups: Vec<u32> },
 }
 
 /// From a group to its rows.
@@ -242,7 +242,7 @@ fn hashed_places(keys: &[ArrayRef], rows: &[u32]) -> (Places, Vec<u32>, usize) {
         }
         *entry = *group;
     }
-    (Places::Hashed { table, groups }, entries, count as usize)
+    (Places::Hashed { table: Box::new(table), groups }, entries, count as usize)
 }
 
 /// The rows of each group.

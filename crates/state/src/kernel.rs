@@ -5,6 +5,7 @@ use std::ops::Range;
 use arrow::array::RecordBatch;
 use pelton_data::Block;
 
+use crate::slice::{SliceRows, SliceStore};
 use crate::table::Table;
 
 /// Rows of one block, for one call of a kernel.
@@ -74,6 +75,20 @@ pub trait Kernel: Send + Sync {
     /// # Errors
     /// [`KernelError`]; the table then holds some of the rows, and the query must stop.
     fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError>;
+
+    /// Adds the rows of a block to the tables of their slices.
+    ///
+    /// # Errors
+    /// As [`Kernel::aggregate`].
+    fn aggregate_slices(
+        &self,
+        block: &Block,
+        slices: &[SliceRows],
+        store: &mut SliceStore,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        slices.iter().try_for_each(|slice| self.aggregate(slice.input(block), store.table(slice.slice), scratch))
+    }
 
     /// Computes the output rows of the input rows, in order. A batch may hold rows of several inputs. For pipelines that end in a stream.
     ///

@@ -77,6 +77,15 @@ pub struct AccumulatorSlot {
     pub width: usize,
 }
 
+impl AccumulatorSlot {
+    /// Whether it points to a string.
+    pub(crate) fn is_string_extreme(&self) -> bool {
+        let accumulator = &self.accumulator;
+        matches!(accumulator.accumulate, Accumulate::Minimum | Accumulate::Maximum)
+            && is_string(extreme_type(accumulator))
+    }
+}
+
 impl EntryLayout {
     /// The layout of entries with these keys and accumulators.
     ///
@@ -128,11 +137,7 @@ impl EntryLayout {
 
     /// Whether an accumulator points to a string.
     pub(crate) fn has_string_extremes(&self) -> bool {
-        self.accumulators.iter().any(|slot| {
-            let accumulator = &slot.accumulator;
-            matches!(accumulator.accumulate, Accumulate::Minimum | Accumulate::Maximum)
-                && is_string(extreme_type(accumulator))
-        })
+        self.accumulators.iter().any(AccumulatorSlot::is_string_extreme)
     }
 
     /// What the accumulators of a new entry hold, from the end of the key to the end of the entry.

@@ -1,14 +1,19 @@
 //! The tables of the slices that are open.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use pelton_data::Micros;
+use pelton_data::{Block, Micros};
 
+use crate::kernel::KernelInput;
 use crate::layout::EntryLayout;
 use crate::table::{Table, TableHint};
 
-/// Cleared tables kept for the next slices.
-const RECYCLED_TABLES_MAX: usize = 2;
+/// Cleared tables kept for the next slices, however large.
+const RECYCLED_TABLES_MIN: usize = 2;
+
+/// More are kept up to so many bytes: a block may have rows of many small slices.
+const RECYCLED_BYTES_MAX: usize = 4 << 20;
 
 /// Which slice, and from which window on its rows count: rows of one slice that came when some of its windows had closed are
 /// kept apart. Ordered by when they are needed.
@@ -18,6 +23,24 @@ pub struct SliceId {
     pub first_end: Micros,
     /// First instant of the slice.
     pub start: Micros,
+}
+
+/// Rows of a block that go into one slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceRows {
+    /// Which slice, and from which window on the rows count.
+    pub slice: SliceId,
+    /// The rows lie in here.
+    pub rows: Range<usize>,
+    /// Which of them, where not all: one bit for every row of the block.
+    pub mask: Option<Vec<u64>>,
+}
+
+impl SliceRows {
+    /// The rows for a kernel.
+    pub fn input<'a>(&'a self, block: &'a Block) -> KernelInput<'a> {
+        KernelInput { block, first: self.rows.start, end: self.rows.end, mask: self.mask.as_deref() }
+    }
 }
 
 /// The slices of one window that one worker has rows of.
@@ -30,12 +53,20 @@ pub struct SliceStore {
     last: usize,
     hint: TableHint,
     recycled: Vec<Table>,
+    recycled_bytes: usize,
 }
 
 impl SliceStore {
     /// No slices yet. Their tables will have this layout.
     pub fn new(layout: Arc<EntryLayout>) -> SliceStore {
-        SliceStore { layout, slices: Vec::new(), last: 0, hint: TableHint::default(), recycled: Vec::new() }
+        SliceStore {
+            layout,
+            slices: Vec::new(),
+            last: 0,
+            hint: TableHint::default(),
+            recycled: Vec::new(),
+            recycled_bytes: 0,
+        }
     }
 
     /// The layout of the tables' entries.
@@ -45,7 +76,11 @@ impl SliceStore {
 
     /// The table of a slice, which is opened where it is not yet.
     pub fn table(&mut self, id: SliceId) -> &mut Table {
-        if self.slices.get(self.last).is_none_or(|slice| slice.0 != id) {
+        if self.slices.last().is_none_or(|last| last.0 < id) {
+            let table = self.new_table();
+            self.slices.push((id, table));
+            self.last = self.slices.len() - 1;
+        } else if self.slices.get(self.last).is_none_or(|slice| slice.0 != id) {
             self.last = match self.slices.binary_search_by_key(&id, |slice| slice.0) {
                 Ok(index) => index,
                 Err(index) => {
@@ -59,7 +94,9 @@ impl SliceStore {
     }
 
     fn new_table(&mut self) -> Table {
-        self.recycled.pop().unwrap_or_else(|| Table::with_hint(self.layout.clone(), self.hint))
+        let Some(table) = self.recycled.pop() else { return Table::with_hint(self.layout.clone(), self.hint) };
+        self.recycled_bytes -= table.bytes();
+        table
     }
 
     /// Removes the slices that windows need which end at or before `end`, ascending.
@@ -79,8 +116,10 @@ impl SliceStore {
     /// Where the table is not of this store's layout.
     pub fn recycle(&mut self, mut table: Table) {
         assert!(table.layout() == &self.layout, "a table goes back to a store of its layout");
-        if self.recycled.len() < RECYCLED_TABLES_MAX {
-            table.clear();
+        table.clear();
+        let bytes = self.recycled_bytes + table.bytes();
+        if self.recycled.len() < RECYCLED_TABLES_MIN || bytes <= RECYCLED_BYTES_MAX {
+            self.recycled_bytes = bytes;
             self.recycled.push(table);
         }
     }

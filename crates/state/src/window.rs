@@ -149,8 +149,13 @@ impl OpenWindows {
     fn advance(&mut self, end: Micros, spare: &mut Vec<Table>) {
         while self.sealed.front().is_some_and(|(id, _)| id.first_end <= end) {
             let (id, table) = self.sealed.pop_front().expect("there is a first slice");
-            let covered = self.window.slice(id.start).covered.expect("a slice with rows belongs to a window");
-            spare.extend(self.gag.insert(table, covered.last_end));
+            let last_end = match &self.gag {
+                Gag::Single(_) => id.first_end,
+                Gag::Combined(_) => {
+                    self.window.slice(id.start).covered.expect("a slice with rows belongs to a window").last_end
+                }
+            };
+            spare.extend(self.gag.insert(table, last_end));
         }
         self.closed_until = end;
     }

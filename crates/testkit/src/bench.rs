@@ -157,19 +157,26 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
     let Arguments { workers, seconds, repeat, .. } = *arguments;
     let file::Statements { setup, query, .. } = benchmark.statements(case, seconds, "");
     let input = Input::load(&setup, &benchmark.table)?;
-    let passes = input.passes();
+    let passes = input.passes(case.number("call_rows").unwrap_or(loops::CALL_ROWS));
     let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
     let reference: Option<(&String, Loop)> = match &benchmark.reference {
         Some(name) => Some((name, loops::named(name, case, &setup, &input)?)),
         None => None,
     };
-    let [mut compiled, mut interpreted, mut by_hand, mut scan] = [const { Samples(Vec::new()) }; 4];
+    let [mut compiled, mut interpreted, mut buckets, mut by_hand, mut scan] = [const { Samples(Vec::new()) }; 5];
+    let engine = |tier: &str, windows: &str| {
+        let settings = [("pelton.tier", tier), ("pelton.windows", windows)];
+        measure::engine(&setup, &query, &benchmark.table, &settings, workers)
+    };
     for _ in 0..repeat.max(1) {
-        compiled.0.push(measure::engine(&setup, &query, &benchmark.table, "compile", workers)?);
+        compiled.0.push(engine("compile", "slices")?);
         if let Some((_, run)) = &reference {
             by_hand.0.push(measure::reference(&passes, run, workers, seconds));
         }
-        interpreted.0.push(measure::engine(&setup, &query, &benchmark.table, "interpret", workers)?);
+        interpreted.0.push(engine("interpret", "slices")?);
+        if benchmark.with_buckets {
+            buckets.0.push(engine("compile", "buckets")?);
+        }
         scan.0.push(measure::bandwidth(&passes, &columns, workers, seconds.min(1.0)));
     }
     let line = |engine, samples, reference| {
@@ -184,11 +191,15 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
         })
     };
     let against = reference.map(|(name, _)| (name.clone(), by_hand));
-    Ok(vec![
-        line("compiled", compiled, against.clone()),
+    let mut lines = vec![
+        line("compiled", compiled.clone(), against.clone()),
         line("interpreted", interpreted, against),
         line("scan", scan, None),
-    ])
+    ];
+    if benchmark.with_buckets {
+        lines.push(line("buckets", buckets, Some(("slices".to_string(), compiled))));
+    }
+    Ok(lines)
 }
 
 fn bytes_per_record(input: &Input, columns: &[usize]) -> usize {

@@ -1,6 +1,7 @@
 //! Rows that are alive to the entries of a table.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Int64Type;
@@ -64,37 +65,62 @@ pub(crate) enum Grouping {
     Computed(Projection),
 }
 
+/// Arrays of all rows of a call: what machine code does not compute itself.
+pub(crate) struct Arguments {
+    /// Keys that entries are found by.
+    keys: Vec<ArrayRef>,
+    /// Of [`Aggregation::others`].
+    others: Vec<ArrayRef>,
+}
+
 impl Aggregation {
-    /// Adds all rows of a call.
+    /// What all parts of a call need.
     ///
     /// # Errors
     /// Where an expression fails.
-    pub(crate) fn run(&self, call: &Call<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
-        if call.count == 0 {
-            return Ok(());
-        }
-        let others = self.other_arguments(call)?;
+    pub(crate) fn arguments(&self, call: &Call<'_>) -> Result<Arguments, KernelError> {
+        let keys = match &self.grouping {
+            Grouping::Single | Grouping::Integer { .. } => Vec::new(),
+            Grouping::Columns(columns) => columns.iter().map(|&column| call.block.column(column)).collect(),
+            Grouping::Computed(projection) => projection.evaluate(call)?,
+        };
+        Ok(Arguments { keys, others: self.other_arguments(call)? })
+    }
+
+    /// Adds the rows of a call at some positions, of which there is at least one.
+    ///
+    /// # Errors
+    /// Where an expression fails.
+    pub(crate) fn run(
+        &self,
+        call: &Call<'_>,
+        arguments: &Arguments,
+        positions: Range<usize>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let (Range { start, end }, others) = (positions.clone(), arguments.others.as_slice());
         match &self.grouping {
-            Grouping::Single => self.run_single(call, table, &others),
+            Grouping::Single => self.run_single(call, positions, table, others),
             Grouping::Integer { keys, column, dense } => {
                 let keys = IntegerKeys::new(call, keys, *column);
-                let mut position = 0;
+                let mut position = start;
                 if let (Some(dense), true) = (dense, others.is_empty()) {
-                    position = run_dense(call, table, scratch, &keys, dense)?;
+                    position = run_dense(call, positions, table, scratch, &keys, dense)?;
                 }
-                if position < call.count {
-                    self.run_listed(call, table, scratch, &keys, position, &others)?;
+                if position < end {
+                    self.run_listed(call, position..end, table, scratch, &keys, others)?;
                 }
                 Ok(())
             }
-            Grouping::Columns(columns) => self.run_columns(call, table, scratch, columns, &others),
-            Grouping::Computed(projection) => {
-                let keys = projection.evaluate(call)?;
+            Grouping::Columns(_) => self.run_columns(call, positions, table, scratch, arguments),
+            Grouping::Computed(_) => {
+                let keys: Vec<ArrayRef> = arguments.keys.iter().map(|keys| keys.slice(start, end - start)).collect();
                 let bound = self.bind_listed(call)?;
                 let entries = find_entries(table, &keys, scratch);
-                self.update_others(table, entries, &others, 0, call.count);
+                self.update_others(table, entries, others, start, end - start);
                 let Entries::Each(entries) = entries else { unreachable!("the table has keys") };
-                self.update_listed(call, bound.as_ref(), table, entries, 0)
+                self.update_listed(call, bound.as_deref(), table, entries, start)
             }
         }
     }
@@ -123,15 +149,21 @@ impl Aggregation {
         }
     }
 
-    fn run_single(&self, call: &Call<'_>, table: &mut Table, others: &[ArrayRef]) -> Result<(), KernelError> {
-        self.fold(call.block, table, kept(call, 0, call.count));
+    fn run_single(
+        &self,
+        call: &Call<'_>,
+        Range { start, end }: Range<usize>,
+        table: &mut Table,
+        others: &[ArrayRef],
+    ) -> Result<(), KernelError> {
+        self.fold(call.block, table, kept(call, start, end));
         let entry = table.single_entry();
-        self.update_others(table, Entries::Single(entry), others, 0, call.count);
+        self.update_others(table, Entries::Single(entry), others, start, end - start);
         if !self.has_loop() {
             return Ok(());
         }
         let bound = call.bind(&self.update)?;
-        let mut frame = call.frame(&bound, 0, call.count);
+        let mut frame = call.frame(&bound, start, end);
         // SAFETY: the only entry of a table with the layout that the updates were planned for.
         unsafe {
             frame.table = table.base().add(entry as usize * 8);
@@ -159,7 +191,7 @@ impl Aggregation {
     }
 
     /// What the loop over listed entries reads, where there is one.
-    fn bind_listed(&self, call: &Call<'_>) -> Result<Option<Bound>, KernelError> {
+    fn bind_listed(&self, call: &Call<'_>) -> Result<Option<Rc<Bound>>, KernelError> {
         self.has_loop().then(|| call.bind(&self.update)).transpose()
     }
 
@@ -189,19 +221,19 @@ impl Aggregation {
     fn run_listed(
         &self,
         call: &Call<'_>,
+        positions: Range<usize>,
         table: &mut Table,
         scratch: &mut Scratch,
         keys: &IntegerKeys<'_>,
-        first: usize,
         others: &[ArrayRef],
     ) -> Result<(), KernelError> {
         let (bound_keys, bound) = (keys.bind(call)?, self.bind_listed(call)?);
-        for start in (first..call.count).step_by(BATCH) {
-            let end = (start + BATCH).min(call.count);
-            keys.find(call, bound_keys.as_ref(), table, scratch, start..end)?;
+        for start in positions.clone().step_by(BATCH) {
+            let end = (start + BATCH).min(positions.end);
+            keys.find(call, bound_keys.as_deref(), table, scratch, start..end)?;
             let entries = &scratch.entries;
             self.update_others(table, Entries::Each(entries), others, start, end - start);
-            self.update_listed(call, bound.as_ref(), table, entries, start)?;
+            self.update_listed(call, bound.as_deref(), table, entries, start)?;
         }
         Ok(())
     }
@@ -209,23 +241,22 @@ impl Aggregation {
     fn run_columns(
         &self,
         call: &Call<'_>,
+        positions: Range<usize>,
         table: &mut Table,
         scratch: &mut Scratch,
-        columns: &[usize],
-        others: &[ArrayRef],
+        Arguments { keys, others }: &Arguments,
     ) -> Result<(), KernelError> {
         let bound = self.bind_listed(call)?;
-        let keys: Vec<ArrayRef> = columns.iter().map(|&column| call.block.column(column)).collect();
         let Scratch { entries, keys: packed, hashes, .. } = scratch;
         let rows = match &call.selection {
             Some(selection) => KeyRows::Listed(selection),
             None => KeyRows::Range(call.first..call.first + call.count),
         };
-        for start in (0..call.count).step_by(BATCH) {
-            let end = (start + BATCH).min(call.count);
-            table.find_or_insert_columns(&keys, rows.part(start..end), entries, packed, hashes);
+        for start in positions.clone().step_by(BATCH) {
+            let end = (start + BATCH).min(positions.end);
+            table.find_or_insert_columns(keys, rows.part(start..end), entries, packed, hashes);
             self.update_others(table, Entries::Each(entries), others, start, end - start);
-            self.update_listed(call, bound.as_ref(), table, entries, start)?;
+            self.update_listed(call, bound.as_deref(), table, entries, start)?;
         }
         Ok(())
     }
@@ -251,6 +282,7 @@ fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> Kept<'a> {
 /// found, and their lines fetched, before they are changed.
 fn run_dense(
     call: &Call<'_>,
+    Range { start, end }: Range<usize>,
     table: &mut Table,
     scratch: &mut Scratch,
     keys: &IntegerKeys<'_>,
@@ -258,18 +290,18 @@ fn run_dense(
 ) -> Result<usize, KernelError> {
     let bound = call.bind(dense)?;
     if !bound.variant.all_valid {
-        return Ok(0);
+        return Ok(start);
     }
-    let mut position = 0;
+    let mut position = start;
     loop {
-        if table.call_rows() < call.count - position {
+        if table.call_rows() < end - position {
             return Ok(position);
         }
         let extent = table.prepared_integers();
         match (table.integer_mode(), extent) {
             (Some(IntegerMode::Hash), _) => return Ok(position),
             (Some(IntegerMode::Dense { base, .. }), Some((first, last))) => {
-                let mut frame = call.frame(&bound, position, call.count);
+                let mut frame = call.frame(&bound, position, end);
                 // The table has room for more keys than it was prepared for, and must be told before they are used.
                 let skipped = first.wrapping_sub(base) as usize;
                 let stride = table.layout().dense_stride();
@@ -282,12 +314,12 @@ fn run_dense(
                 let status = unsafe { call.run(dense, &bound, &mut frame)? };
                 position = frame.position as usize;
                 if status == Status::Done {
-                    return Ok(call.count);
+                    return Ok(end);
                 }
             }
             _ => {}
         }
-        keys.prepare(call, table, scratch, position)?;
+        keys.prepare(call, table, scratch, position..end)?;
     }
 }
 
@@ -307,19 +339,19 @@ impl<'a> IntegerKeys<'a> {
         IntegerKeys { code, plain: column.map(|column| &column.values()[call.first..call.first + call.count]) }
     }
 
-    /// Makes room for the keys of all positions from `position` on.
+    /// Makes room for the keys of some positions.
     fn prepare(
         &self,
         call: &Call<'_>,
         table: &mut Table,
         scratch: &mut Scratch,
-        position: usize,
+        positions: Range<usize>,
     ) -> Result<(), KernelError> {
         match self.plain {
-            Some(keys) => prepare_for(table, &keys[position..]),
+            Some(keys) => prepare_for(table, &keys[positions]),
             None => {
                 let bound = call.bind(self.code)?;
-                list_keys(call, self.code, &bound, scratch, position, call.count)?;
+                list_keys(call, self.code, &bound, scratch, positions.start, positions.end)?;
                 prepare_for(table, &scratch.integers);
             }
         }
@@ -327,7 +359,7 @@ impl<'a> IntegerKeys<'a> {
     }
 
     /// What listing them reads, where they must be listed.
-    fn bind(&self, call: &Call<'_>) -> Result<Option<Bound>, KernelError> {
+    fn bind(&self, call: &Call<'_>) -> Result<Option<Rc<Bound>>, KernelError> {
         self.plain.is_none().then(|| call.bind(self.code)).transpose()
     }
 

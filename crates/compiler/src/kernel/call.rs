@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
@@ -113,6 +115,8 @@ pub(crate) struct Call<'a> {
     pub(crate) matches: Vec<Vec<u32>>,
     /// Foreign columns of these rows, as far as they are computed.
     computed: RefCell<Vec<Option<ArrayRef>>>,
+    /// What is bound for these rows, by the address of the loop, which stays where it is.
+    bound: RefCell<Vec<(*const Loop, Rc<Bound>)>>,
 }
 
 /// Columns that machine code reads in a call. Holds what it points to.
@@ -152,7 +156,19 @@ impl<'a> Call<'a> {
         let selection = selection.filter(|rows| rows.len() < end - first);
         let count = selection.as_ref().map_or(end - first, Vec::len);
         let computed = RefCell::new(vec![None; shared.foreign.len()]);
-        Call { shared, block, first, count, selection, matches: Vec::new(), computed }
+        let bound = RefCell::default();
+        Call { shared, block, first, count, selection, matches: Vec::new(), computed, bound }
+    }
+
+    /// The positions of those of these rows that lie in a range of the block's rows.
+    pub(crate) fn positions(&self, rows: Range<usize>) -> Range<usize> {
+        match &self.selection {
+            None => rows.start.max(self.first) - self.first..rows.end.min(self.first + self.count) - self.first,
+            Some(selection) => {
+                let before = |end: usize| selection.partition_point(|&row| (row as usize) < end);
+                before(rows.start)..before(rows.end)
+            }
+        }
     }
 
     /// The rows as the interpreter sees them.
@@ -165,11 +181,20 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Binds the columns that a loop reads, evaluating foreign ones for all rows.
+    /// The columns that a loop reads, bound when it first runs over these rows: foreign ones are evaluated for all of them.
     ///
     /// # Errors
     /// Where a foreign expression fails.
-    pub(crate) fn bind(&self, code: &Loop) -> Result<Bound, KernelError> {
+    pub(crate) fn bind(&self, code: &Loop) -> Result<Rc<Bound>, KernelError> {
+        if let Some((_, bound)) = self.bound.borrow().iter().find(|(known, _)| std::ptr::eq(*known, code)) {
+            return Ok(bound.clone());
+        }
+        let bound = Rc::new(self.bind_columns(code)?);
+        self.bound.borrow_mut().push((std::ptr::from_ref(code), bound.clone()));
+        Ok(bound)
+    }
+
+    fn bind_columns(&self, code: &Loop) -> Result<Bound, KernelError> {
         let shared = self.shared;
         let slots = shared.columns.len() + shared.foreign.len();
         let missing = ColumnPointer { values: std::ptr::null(), validity: std::ptr::null() };
@@ -366,6 +391,7 @@ impl<'a> Call<'a> {
             return self.keep_positions(survivors);
         }
         self.computed.get_mut().fill(None);
+        self.bound.get_mut().clear();
         self.count = survivors.len();
         self.selection.replace(survivors).unwrap_or_default()
     }
@@ -383,6 +409,7 @@ impl<'a> Call<'a> {
         }
         self.count = positions.len();
         self.computed.get_mut().fill(None);
+        self.bound.get_mut().clear();
         self.selection.replace(positions).unwrap_or_default()
     }
 }

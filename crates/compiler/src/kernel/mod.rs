@@ -22,8 +22,10 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use pelton_data::Block;
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
+use pelton_state::slice::{SliceRows, SliceStore};
 use pelton_state::table::Table;
 
 use crate::fold::Kept;
@@ -182,7 +184,40 @@ impl Kernel for CompiledKernel {
         let mut call = self.surviving(steps, input, scratch)?;
         match by_lookup {
             Some(by_lookup) => by_lookup.run(&call, table, scratch)?,
-            None => aggregation.run(&call, table, scratch)?,
+            None if call.count == 0 => {}
+            None => aggregation.run(&call, &aggregation.arguments(&call)?, 0..call.count, table, scratch)?,
+        }
+        scratch.selection = call.selection.take().unwrap_or_default();
+        Ok(())
+    }
+
+    fn aggregate_slices(
+        &self,
+        block: &Block,
+        slices: &[SliceRows],
+        store: &mut SliceStore,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let CompiledTarget::Window(aggregation) = &self.target else { panic!("this pipeline ends in a stream") };
+        let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
+        let are_together = slices.iter().all(|slice| slice.mask.is_none()) && slices.windows(2).all(follows);
+        let is_listed = aggregation.by_lookup.is_none() && !(self.steps.is_empty() && aggregation.only_folds());
+        let ([first, .., last], true) = (slices, are_together && is_listed) else {
+            return slices
+                .iter()
+                .try_for_each(|slice| self.aggregate(slice.input(block), store.table(slice.slice), scratch));
+        };
+        // Rows are selected and columns bound once for all slices: each has few rows where there are several.
+        let input = KernelInput { block, first: first.rows.start, end: last.rows.end, mask: None };
+        let mut call = self.surviving(&self.steps, input, scratch)?;
+        if call.count > 0 {
+            let arguments = aggregation.arguments(&call)?;
+            for slice in slices {
+                let positions = call.positions(slice.rows.clone());
+                if !positions.is_empty() {
+                    aggregation.run(&call, &arguments, positions, store.table(slice.slice), scratch)?;
+                }
+            }
         }
         scratch.selection = call.selection.take().unwrap_or_default();
         Ok(())

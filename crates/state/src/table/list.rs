@@ -131,10 +131,10 @@ impl Table {
     /// # Panics
     /// Where this is no list, the keys differ in their layout, or an entry is not in use.
     pub fn append_keys(&mut self, other: &Table, entries: &[u32]) -> usize {
-        assert!(self.layout.keys() == other.layout.keys(), "tables that are combined have the same keys");
+        let has_same_keys = Arc::ptr_eq(&self.layout, &other.layout) || self.layout.keys() == other.layout.keys();
+        assert!(has_same_keys, "tables that are combined have the same keys");
         let first = self.append_blank(entries.len());
-        let layout = self.layout.clone();
-        let Groups::Listed(list) = &mut self.groups else { unreachable!("just extended") };
+        let Table { layout, groups: Groups::Listed(list), .. } = self else { unreachable!("just extended") };
         let units = layout.stride() / 8;
         match layout.keys() {
             KeyLayout::None => {}

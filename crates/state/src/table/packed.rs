@@ -15,12 +15,20 @@ use crate::layout::{EntryLayout, PACKED_HEADER, PackedColumn, is_string};
 /// Set in every hash: the hash of an entry in use is not zero. Places come from the low bits.
 const IN_USE: u64 = 1 << 63;
 
+/// Up to this many slots are marked when they are used: tables that are so small have many more slots than groups.
+const MARKED_SLOTS_MAX: usize = 1 << 14;
+
+/// Slots are cleared one by one where fewer than this part of them are in use.
+const CLEARED_ONE_BY_ONE: usize = 4;
+
 #[derive(Debug)]
 pub(super) struct PackedGroups {
     entries: Region,
     /// Slots less one; 0 where there are none yet.
     mask: usize,
     groups: usize,
+    /// One bit for each slot, in a small table: whether it is in use.
+    used: Vec<u64>,
     /// How often entries have got other places.
     moves: u64,
     arena: Arena,
@@ -41,6 +49,11 @@ struct KeyShape {
 /// There is no room for another group.
 #[derive(Debug)]
 pub(super) struct Full;
+
+/// Words of bits that mark the slots in use: none in a large table.
+fn marked_words(capacity: usize) -> usize {
+    if capacity <= MARKED_SLOTS_MAX { capacity.div_ceil(64) } else { 0 }
+}
 
 /// Keys of a form that is common enough for loops of their own.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +119,7 @@ impl PackedGroups {
             entries: Region::empty(),
             mask: 0,
             groups: 0,
+            used: Vec::new(),
             moves: 0,
             arena: Arena::default(),
             shape,
@@ -267,6 +281,9 @@ impl PackedGroups {
             return Err(Full);
         }
         self.groups += 1;
+        if let Some(word) = self.used.get_mut(slot / 64) {
+            *word |= 1 << (slot % 64);
+        }
         let (stride, initial) = (layout.stride(), layout.initial());
         // SAFETY: the slot lies in the region; an entry is its hash, its key and as many bytes of accumulators as
         // `initial` has. Long strings of the key are there, by the caller's promise.
@@ -290,6 +307,8 @@ impl PackedGroups {
         self.entries = Region::zeroed(capacity * layout.stride());
         self.assert_size();
         self.mask = capacity - 1;
+        self.used.clear();
+        self.used.resize(marked_words(capacity), 0);
         self.moves += 1;
     }
 
@@ -302,32 +321,69 @@ impl PackedGroups {
         // SAFETY: the slots lie within the region, before and now, and the new ones are zero, as all new memory is.
         unsafe { spread(self.entries.as_ptr(), stride, old_capacity, capacity, |hash| hash) };
         self.mask = capacity - 1;
+        self.mark_used(layout);
         self.moves += 1;
+    }
+
+    /// Marks the slots in use, after entries have moved.
+    fn mark_used(&mut self, layout: &EntryLayout) {
+        let (start, stride, capacity) = (self.entries.as_ptr(), layout.stride(), self.mask + 1);
+        self.used.clear();
+        self.used.resize(marked_words(capacity), 0);
+        if self.used.is_empty() {
+            return;
+        }
+        assert!(capacity * stride <= self.entries.bytes());
+        for slot in 0..capacity {
+            // SAFETY: the slot lies within the region, as just checked, and begins with its hash.
+            let is_used = unsafe { start.add(slot * stride).cast::<u64>().read() } != 0;
+            self.used[slot / 64] |= u64::from(is_used) << (slot % 64);
+        }
     }
 
     fn assert_size(&self) {
         assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
     }
 
-    /// Appends the entries in use.
+    /// Appends the entries in use, ascending.
     pub(super) fn push_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
-        let stride = layout.stride();
+        let (start, stride) = (self.entries.as_ptr(), layout.stride());
         out.reserve(self.groups);
+        if !self.used.is_empty() {
+            return out.extend(self.marked_slots().map(|slot| (slot * (stride / 8)) as u32));
+        }
         for slot in 0..self.entries.bytes() / stride {
             // SAFETY: the slot lies within the region.
-            if unsafe { self.entries.as_ptr().add(slot * stride).cast::<u64>().read() } != 0 {
+            if unsafe { start.add(slot * stride).cast::<u64>().read() } != 0 {
                 out.push((slot * (stride / 8)) as u32);
             }
         }
     }
 
+    /// The slots that are marked as used, ascending.
+    fn marked_slots(&self) -> impl Iterator<Item = usize> {
+        self.used.iter().enumerate().flat_map(|(at, &word)| {
+            let rest = std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)));
+            rest.take_while(|&word| word != 0).map(move |word| at * 64 + word.trailing_zeros() as usize)
+        })
+    }
+
     /// Forgets all groups, at a cost proportional to what was used.
     pub(super) fn clear(&mut self, layout: &EntryLayout) {
         self.expected_groups = self.groups;
-        if is_hardly_used(self.groups, self.mask + 1) {
+        let capacity = self.mask + 1;
+        if is_hardly_used(self.groups, capacity) {
             self.make(layout, capacity_for(self.groups));
+        } else if !self.used.is_empty() && self.groups < capacity / CLEARED_ONE_BY_ONE {
+            let (start, stride) = (self.entries.as_ptr(), layout.stride());
+            for slot in self.marked_slots() {
+                // SAFETY: the slot lies within the region, and its entry begins with the hash: zero says that it is free.
+                unsafe { start.add(slot * stride).cast::<u64>().write(0) };
+            }
+            self.used.fill(0);
         } else {
             self.entries.clear(0, self.entries.bytes());
+            self.used.fill(0);
         }
         self.groups = 0;
         self.arena.clear();

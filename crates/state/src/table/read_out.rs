@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayData, ArrayRef, BinaryViewArray, BooleanArray, StringViewArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{ArrowNativeType, DataType};
 use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 
@@ -58,7 +58,7 @@ impl Table {
 
     fn packed_keys(&self, column: &PackedColumn, entries: &[u32]) -> ArrayRef {
         let nulls = column.null_offset.and_then(|null_offset| {
-            let bytes = self.gather(entries, PACKED_HEADER + null_offset, 1);
+            let bytes = self.gather::<u8>(entries, PACKED_HEADER + null_offset);
             let valid = BooleanBuffer::collect_bool(entries.len(), |at| bytes[at] & NULL_BIT == 0);
             Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
         });
@@ -119,9 +119,9 @@ impl Table {
             matches!(accumulate, Accumulate::SumFloatWide | Accumulate::SumSquares),
             "{accumulate:?} is no wide sum"
         );
-        let states = self.gather(entries, place.offset, place.width);
-        let half = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().expect("half of a state"));
-        states.chunks_exact(16).map(|state| WideFloat { high: half(&state[..8]), low: half(&state[8..]) }).collect()
+        let high = self.gather::<f64>(entries, place.offset);
+        let low = self.gather::<f64>(entries, place.offset + 8);
+        high.into_iter().zip(low).map(|(high, low)| WideFloat { high, low }).collect()
     }
 
     fn value_array(
@@ -132,25 +132,32 @@ impl Table {
         entries: &[u32],
         nulls: Option<NullBuffer>,
     ) -> ArrayRef {
-        let values = self.gather(entries, offset, width);
         if *data_type == DataType::Boolean {
+            let values = self.gather::<u8>(entries, offset);
             let values = BooleanBuffer::collect_bool(entries.len(), |at| values[at] != 0);
             return Arc::new(BooleanArray::new(values, nulls));
         }
-        fixed_array(data_type, entries.len(), aligned(values), nulls)
+        let values = match width {
+            1 => Buffer::from_vec(self.gather::<u8>(entries, offset)),
+            2 => Buffer::from_vec(self.gather::<u16>(entries, offset)),
+            4 => Buffer::from_vec(self.gather::<u32>(entries, offset)),
+            8 => Buffer::from_vec(self.gather::<u64>(entries, offset)),
+            16 => Buffer::from_vec(self.gather::<i128>(entries, offset)),
+            _ => unreachable!("no value has {width} bytes"),
+        };
+        fixed_array(data_type, entries.len(), values, nulls)
     }
 
-    /// `width` bytes at `offset` of each entry.
-    fn gather(&self, entries: &[u32], offset: usize, width: usize) -> Vec<u8> {
-        let bytes = self.entries_bytes();
-        let mut values = Vec::with_capacity(entries.len() * width);
-        for &entry in entries {
+    /// The value at `offset` of each entry: an integer that is as wide, whatever its meaning.
+    fn gather<T: ArrowNativeType>(&self, entries: &[u32], offset: usize) -> Vec<T> {
+        let (start, bytes) = (self.start(), self.entries_bytes());
+        let value = |&entry: &u32| {
             let at = entry as usize * 8 + offset;
-            assert!(at + width <= bytes, "an entry lies within its table");
-            // SAFETY: the bytes lie within the table, as just checked, and hold no address.
-            values.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start().add(at), width) });
-        }
-        values
+            assert!(at + size_of::<T>() <= bytes, "an entry lies within its table");
+            // SAFETY: the value lies within the table, as just checked, holds no address, and may have any bits.
+            unsafe { start.add(at).cast::<T>().read_unaligned() }
+        };
+        entries.iter().map(value).collect()
     }
 
     /// Bytes from the start of the first entry to the end of the last.

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! `reads` names the table whose rows are counted and the columns that the query must look at for every row: their bytes are what is
-//! compared with the machine's bandwidth. A section lasts to the next, or to the end. `kind` says what is measured where it is not the
+//! compared with the machine's bandwidth. A line `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`). A section lasts to the next, or to the end. `kind` says what is measured where it is not the
 //! rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query` then writes the files that the query
 //! reads, in the folder `${folder}`.
 
@@ -52,6 +52,8 @@ pub struct Benchmark {
     pub columns: Vec<String>,
     /// Name of the hand-written loop it is measured against.
     pub reference: Option<String>,
+    /// Whether it is run with a table for each window too, which slices are compared with.
+    pub with_buckets: bool,
     /// Sizes and parameters, at least one.
     pub cases: Vec<Case>,
     setup: String,
@@ -98,6 +100,7 @@ impl Benchmark {
             table: String::new(),
             columns: Vec::new(),
             reference: None,
+            with_buckets: false,
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(query)].join("\n"),
             prepare: prepare.map_or(String::new(), |prepare| lines[prepare + 1..query].join("\n")),
@@ -135,6 +138,7 @@ impl Benchmark {
                 }
             }
             "reference" => self.reference = Some(rest.to_string()),
+            "with" if rest == "buckets" => self.with_buckets = true,
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
                 self.columns = words.collect();
@@ -149,7 +153,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, reference, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, reference, with buckets, case, setup, query"
                 ));
             }
         }

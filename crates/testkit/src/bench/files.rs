@@ -69,8 +69,13 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let [mut engine, mut other] = [const { Samples(Vec::new()) }; 2];
     let mut rows = 0;
     for _ in 0..arguments.repeat.max(1) {
-        let measured =
-            measure::engine(&statements.setup, &statements.query, &benchmark.table, "auto", arguments.workers)?;
+        let measured = measure::engine(
+            &statements.setup,
+            &statements.query,
+            &benchmark.table,
+            &[("pelton.tier", "auto")],
+            arguments.workers,
+        )?;
         engine.0.push(measured);
         let start = Instant::now();
         rows = rows_of(reader, &path, &schema)?;

@@ -11,14 +11,14 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 
 use super::BenchError;
 use super::file::Case;
-use crate::reference::{hop, integers, nexmark, sums, ysb};
+use crate::reference::{hop, hop_groups, integers, nexmark, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
 const MINUTE: Micros = 60_000_000;
 
 /// Rows that a loop goes over in one call, so that what a call costs once does not count.
-const CALL_ROWS: usize = 50_000_000;
+pub const CALL_ROWS: usize = 50_000_000;
 
 /// A table's rows as the engine would replay them.
 pub struct Input {
@@ -71,9 +71,9 @@ impl Input {
         self.names.iter().position(|known| known == name).unwrap_or_else(|| panic!("the table has no column '{name}'"))
     }
 
-    /// So many passes that a call takes long enough, each later in event time, as a replay has them.
-    pub fn passes(&self) -> Vec<Block> {
-        let passes = CALL_ROWS.div_ceil(self.rows().max(1));
+    /// So many passes that a call has that many rows, each later in event time, as a replay has them.
+    pub fn passes(&self, call_rows: usize) -> Vec<Block> {
+        let passes = call_rows.div_ceil(self.rows().max(1));
         let times = self.blocks.iter().filter_map(Block::time_range);
         let (min, max) =
             times.fold((Micros::MAX, Micros::MIN), |(min, max), range| (min.min(range.min), max.max(range.max)));
@@ -189,20 +189,64 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
                 _ => Box::new(move |blocks| drop(black_box(sums::by_string(blocks, key, value, groups, MINUTE)))),
             }
         }
-        "hop-sums" | "hop-averages" | "hop-sums-by-key" => {
-            let slide = parameter("slide_ms")? as Micros * 1_000;
-            let lengths = hop::Lengths { slide, slides: parameter("windows")? };
+        name if name.starts_with("hop-") => hopping(name, case, input)?,
+        other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
+    })
+}
+
+/// The loop of this name over hopping windows.
+fn hopping(name: &str, case: &Case, input: &Input) -> Result<Loop, BenchError> {
+    let parameter = |name: &str| {
+        case.number(name).ok_or_else(|| BenchError::Input(format!("case {} has no number '{name}'", case.name)))
+    };
+    let lengths = hop::Lengths { slide: parameter("slide_ms")? as Micros * 1_000, slides: parameter("windows")? };
+    let column = |name: &str| input.column(name);
+    Ok(match name {
+        "hop-sums" => {
             let value = column("v");
-            match name {
-                "hop-sums" => Box::new(move |blocks| drop(black_box(hop::sums(blocks, value, lengths)))),
-                "hop-averages" => Box::new(move |blocks| drop(black_box(hop::averages(blocks, value, lengths)))),
-                _ => {
-                    let key = column("k");
-                    Box::new(move |blocks| drop(black_box(hop::sums_by_key(blocks, key, value, lengths))))
-                }
-            }
+            Box::new(move |blocks| drop(black_box(hop::sums(blocks, value, lengths))))
+        }
+        "hop-averages" => {
+            let value = column("v");
+            Box::new(move |blocks| drop(black_box(hop::averages(blocks, value, lengths))))
+        }
+        "hop-sums-by-key" => {
+            let (key, value) = (column("k"), column("v"));
+            Box::new(move |blocks| drop(black_box(hop::sums_by_key(blocks, key, value, lengths))))
+        }
+        "hop-averages-by-group" => {
+            let (keys, value) = (keys(case, input)?, column("v"));
+            let filter = case.number("event_type").map(|wanted| (column("event_type"), wanted as i64));
+            let below = case.number("below").map_or(f64::INFINITY, |below| below as f64);
+            Box::new(move |blocks| {
+                hop_groups::averages(blocks, (&keys, value), filter, below, lengths, |rows| {
+                    black_box(rows);
+                });
+            })
+        }
+        "hop-counts-by-group" => {
+            let keys = keys(case, input)?;
+            Box::new(move |blocks| {
+                hop_groups::counts(blocks, &keys, lengths, |rows| {
+                    black_box(rows);
+                });
+            })
         }
         other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
+    })
+}
+
+/// The keys that a case lists as `keys=COLUMN:KEYS,COLUMN/DIVISOR:KEYS`.
+fn keys(case: &Case, input: &Input) -> Result<Vec<hop_groups::Key>, BenchError> {
+    let text = case.parameters.get("keys").map_or("", String::as_str);
+    let key = |text: &str| {
+        let (column, keys) = text.split_once(':')?;
+        let (column, divisor) = column.split_once('/').unwrap_or((column, "1"));
+        Some(hop_groups::Key { column: input.column(column), divisor: divisor.parse().ok()?, keys: keys.parse().ok()? })
+    };
+    let keys = text.split(',').map(key).collect::<Option<Vec<_>>>();
+    keys.ok_or_else(|| {
+        BenchError::Input(format!("case {} has no list keys=COLUMN/DIVISOR:KEYS,… but '{text}'", case.name))
     })
 }
 
@@ -237,7 +281,7 @@ mod tests {
         assert_eq!(input.rows(), 40_000);
         let times: Vec<i64> = input.blocks.iter().flat_map(|block| ticks(&block.column(2)).values().to_vec()).collect();
         assert!(times.is_sorted());
-        let passes = input.passes();
+        let passes = input.passes(CALL_ROWS);
         assert!(passes.len() >= CALL_ROWS / 40_000 * input.blocks.len());
         assert!(passes.windows(2).all(|pair| pair[0].time_range().unwrap().max <= pair[1].time_range().unwrap().min));
         let (ads, campaign_of) = campaigns(&Input::load(SETUP, "ad").unwrap());

@@ -12,8 +12,14 @@ use crate::reference::scan;
 ///
 /// # Errors
 /// Where the engine refuses or fails.
-pub fn engine(setup: &str, query: &str, table: &str, tier: &str, workers: usize) -> Result<f64, BenchError> {
-    let summary = start(setup, query, tier, workers)?.wait()?;
+pub fn engine(
+    setup: &str,
+    query: &str,
+    table: &str,
+    settings: &[(&str, &str)],
+    workers: usize,
+) -> Result<f64, BenchError> {
+    let summary = start(setup, query, settings, workers)?.wait()?;
     let read = summary.sources.iter().find(|source| source.name == table);
     let read = read.ok_or_else(|| BenchError::Input(format!("the query does not read table '{table}'")))?;
     Ok(read.rows as f64 / summary.elapsed.as_secs_f64())
@@ -23,9 +29,9 @@ pub fn engine(setup: &str, query: &str, table: &str, tier: &str, workers: usize)
 ///
 /// # Errors
 /// Where the engine refuses.
-pub fn start(setup: &str, query: &str, tier: &str, workers: usize) -> Result<Query, BenchError> {
+pub fn start(setup: &str, query: &str, settings: &[(&str, &str)], workers: usize) -> Result<Query, BenchError> {
     let session = Session::new();
-    session.set("pelton.tier", tier)?;
+    settings.iter().try_for_each(|(key, value)| session.set(key, value))?;
     session.set("pelton.workers", &workers.to_string())?;
     for statement in session.prepare(setup)? {
         session.execute(&statement)?;

@@ -29,7 +29,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
 
 /// The pipeline that takes longest to compile.
 fn compilation_ms(statements: &Statements, workers: usize) -> Result<f64, BenchError> {
-    let query = measure::start(&statements.setup, &statements.query, "compile", workers)?;
+    let query = measure::start(&statements.setup, &statements.query, &[("pelton.tier", "compile")], workers)?;
     let longest = query.progress().pipelines.iter().map(|pipeline| pipeline.preparation).max().unwrap_or_default();
     query.collect()?;
     Ok(longest.as_secs_f64() * 1e3)
@@ -38,7 +38,7 @@ fn compilation_ms(statements: &Statements, workers: usize) -> Result<f64, BenchE
 /// From SQL text to the first rows, in a session that is new.
 fn first_result_ms(statements: &Statements, workers: usize) -> Result<f64, BenchError> {
     let start = Instant::now();
-    let mut query = measure::start(&statements.setup, &statements.query, "auto", workers)?;
+    let mut query = measure::start(&statements.setup, &statements.query, &[("pelton.tier", "auto")], workers)?;
     let first = query.next_batch()?;
     let elapsed = start.elapsed();
     first.ok_or_else(|| BenchError::Input("the benchmark's query has no result".into()))?;

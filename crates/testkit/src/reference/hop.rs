@@ -52,13 +52,13 @@ pub fn sums(blocks: &[Block], value: usize, lengths: Lengths) -> Vec<Window<i64>
 
 /// Sum and count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Mean {
-    sum: f64,
-    count: u64,
+pub(super) struct Mean {
+    pub(super) sum: f64,
+    pub(super) count: u64,
 }
 
-impl AddAssign for Mean {
-    fn add_assign(&mut self, other: Mean) {
+impl AddAssign<&Mean> for Mean {
+    fn add_assign(&mut self, other: &Mean) {
         self.sum += other.sum;
         self.count += other.count;
     }
@@ -85,7 +85,7 @@ pub fn averages(blocks: &[Block], value: usize, lengths: Lengths) -> Vec<Window<
             for chunk in chunks {
                 lanes.iter_mut().zip(chunk).for_each(|(lane, value)| *lane += value);
             }
-            *slice += Mean { sum: lanes.iter().sum::<f64>() + rest, count: values.len() as u64 };
+            *slice += &Mean { sum: lanes.iter().sum::<f64>() + rest, count: values.len() as u64 };
         },
         &mut close,
     );
@@ -96,9 +96,9 @@ pub fn averages(blocks: &[Block], value: usize, lengths: Lengths) -> Vec<Window<
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Sums([Mean; KEYS]);
 
-impl AddAssign for Sums {
-    fn add_assign(&mut self, other: Sums) {
-        self.0.iter_mut().zip(other.0).for_each(|(mine, other)| *mine += other);
+impl AddAssign<&Sums> for Sums {
+    fn add_assign(&mut self, other: &Sums) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, other)| *mine += other);
     }
 }
 
@@ -121,7 +121,7 @@ pub fn sums_by_key(blocks: &[Block], key: usize, value: usize, lengths: Lengths)
         |slice, block, rows| {
             let (keys, values) = (&integers(block, key)[rows.clone()], &floats(block, value)[rows]);
             for (key, value) in keys.iter().zip(values) {
-                slice.0[*key as usize] += Mean { sum: *value, count: 1 };
+                slice.0[*key as usize] += &Mean { sum: *value, count: 1 };
             }
         },
         &mut close,
@@ -130,7 +130,7 @@ pub fn sums_by_key(blocks: &[Block], key: usize, value: usize, lengths: Lengths)
 }
 
 /// Suffixes of older slices and a prefix of younger ones, of as many slices as a window has.
-struct TwoStacks<P> {
+pub(super) struct TwoStacks<P> {
     /// The oldest is the last.
     suffixes: Vec<P>,
     younger: Vec<P>,
@@ -138,23 +138,23 @@ struct TwoStacks<P> {
     slides: usize,
 }
 
-impl<P: Copy + Default + AddAssign> TwoStacks<P> {
-    fn new(slides: usize) -> TwoStacks<P> {
+impl<P: Clone + Default + for<'a> AddAssign<&'a P>> TwoStacks<P> {
+    pub(super) fn new(slides: usize) -> TwoStacks<P> {
         // Before the first slice there were empty ones.
         let suffixes = vec![P::default(); slides];
         TwoStacks { suffixes, younger: Vec::with_capacity(slides), prefix: P::default(), slides }
     }
 
     /// Evicts the oldest slice, inserts one, and gives the window.
-    fn slide(&mut self, slice: P) -> P {
+    pub(super) fn slide(&mut self, slice: P) -> P {
         if self.suffixes.is_empty() {
             self.flip();
         }
         self.suffixes.pop();
+        self.prefix += &slice;
         self.younger.push(slice);
-        self.prefix += slice;
-        let mut window = self.suffixes.last().copied().unwrap_or_default();
-        window += self.prefix;
+        let mut window = self.suffixes.last().cloned().unwrap_or_default();
+        window += &self.prefix;
         window
     }
 
@@ -162,8 +162,8 @@ impl<P: Copy + Default + AddAssign> TwoStacks<P> {
         debug_assert_eq!(self.younger.len(), self.slides);
         let mut suffix = P::default();
         for slice in self.younger.drain(..).rev() {
-            suffix += slice;
-            self.suffixes.push(suffix);
+            suffix += &slice;
+            self.suffixes.push(suffix.clone());
         }
         self.prefix = P::default();
     }
@@ -171,7 +171,7 @@ impl<P: Copy + Default + AddAssign> TwoStacks<P> {
 
 /// Visits the rows of each slice, then closes the window that ends with it; after the last row, those that still have rows. `slice` is
 /// what both work on.
-fn slices<S>(
+pub(super) fn slices<S>(
     blocks: &[Block],
     lengths: Lengths,
     slice: &mut S,
@@ -204,7 +204,7 @@ fn slices<S>(
 }
 
 /// The values of a column of doubles.
-fn floats(block: &Block, column: usize) -> &[f64] {
+pub(super) fn floats(block: &Block, column: usize) -> &[f64] {
     let array = &block.raw_columns()[column];
     assert_eq!(array.null_count(), 0, "the reference loops know no NULLs");
     array.as_primitive::<Float64Type>().values()
