@@ -8,10 +8,10 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, DecimalType, Float64Type, Int64Type, i256};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use arrow::error::ArrowError;
 use pelton_data::Micros;
-use pelton_data::aggregate::{Accumulate, KeyColumn};
+use pelton_data::aggregate::{Accumulate, KeyColumn, decimal_mean};
 use pelton_data::column::{logical_type, sql_name};
 use pelton_data::time::micros_per_tick;
 use pelton_data::wide_float::variance;
@@ -154,8 +154,7 @@ impl Groups<'_> {
         if let DataType::Decimal128(precision, mean_scale) = *data_type {
             let sums = sums.as_primitive::<Decimal128Type>();
             let means = any.valid_indices().try_fold(vec![0; sums.len()], |mut means, group| {
-                means[group] = decimal_mean(sums.value(group), counts.value(group), mean_scale - scale)
-                    .filter(|&mean| Decimal128Type::is_valid_decimal_precision(mean, precision))
+                means[group] = decimal_mean(sums.value(group), counts.value(group), mean_scale - scale, precision)
                     .ok_or_else(|| KernelError::Expression(format!("AVG does not fit {}", sql_name(data_type))))?;
                 Ok(means)
             })?;
@@ -173,12 +172,6 @@ impl Groups<'_> {
         let means = sums.iter().zip(counts.values()).map(|(sum, &count)| sum / count as f64).collect::<Vec<_>>();
         Ok(Arc::new(Float64Array::new(means.into(), Some(any))))
     }
-}
-
-/// The mean with `digits` more decimal places than the sum, cut towards zero; `None` where it has too many digits.
-fn decimal_mean(sum: i128, count: i64, digits: i8) -> Option<i128> {
-    let scaled = i256::from_i128(sum).checked_mul(i256::from_i128(10_i128.checked_pow(digits.try_into().ok()?)?))?;
-    scaled.checked_div(i256::from_i128(count.into()))?.to_i128()
 }
 
 /// Accumulated values as the output's type. Sums that wrapped stay wrapped.

@@ -34,8 +34,14 @@ fn operator(left: Expression, operator: Operator, right: Expression) -> Expressi
 fn described(filters: Vec<Expression>, target: Target, windows: Vec<WindowAggregate>) -> KernelDescription {
     let steps = filters.into_iter().map(Step::Filter).collect();
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema(), steps, target };
-    let program =
-        Program { sources: Vec::new(), lookups: Vec::new(), pipelines: vec![pipeline], windows, outputs: Vec::new() };
+    let program = Program {
+        sources: Vec::new(),
+        lookups: Vec::new(),
+        pipelines: vec![pipeline],
+        windows,
+        overs: Vec::new(),
+        outputs: Vec::new(),
+    };
     describe(&program, 0).unwrap()
 }
 

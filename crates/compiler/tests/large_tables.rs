@@ -67,6 +67,7 @@ fn program(accumulators: usize, nulls: bool) -> Program {
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows: vec![window],
+        overs: Vec::new(),
         outputs: Vec::new(),
     }
 }

@@ -52,6 +52,7 @@ fn summed(
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows: vec![window],
+        overs: Vec::new(),
         outputs: Vec::new(),
     };
     let block = Block::new(RecordBatch::try_new(schema, vec![values]).unwrap(), None).unwrap();

@@ -68,7 +68,14 @@ fn operator(left: Expression, operator: Operator, right: Expression) -> Expressi
 fn program(steps: Vec<Expression>, target: Target, windows: Vec<WindowAggregate>) -> Program {
     let steps = steps.into_iter().map(Step::Filter).collect();
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema(), steps, target };
-    Program { sources: Vec::new(), lookups: Vec::new(), pipelines: vec![pipeline], windows, outputs: Vec::new() }
+    Program {
+        sources: Vec::new(),
+        lookups: Vec::new(),
+        pipelines: vec![pipeline],
+        windows,
+        overs: Vec::new(),
+        outputs: Vec::new(),
+    }
 }
 
 /// Nanoseconds a row of the fastest pass of each.

@@ -1,6 +1,6 @@
 //! What groups are told apart by, and what is kept for each: the vocabulary that planning, compilation and state share.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Decimal128Type, DecimalType, i256};
 
 /// What an accumulator does with the values that reach it. SQL's aggregates are computed from these when a window closes:
 /// AVG is a sum and a count; a nullable SUM is a sum and a count of values that are not NULL.
@@ -42,4 +42,12 @@ pub struct KeyColumn {
     pub data_type: DataType,
     /// Whether NULLs occur; they form one group.
     pub nullable: bool,
+}
+
+/// The mean of `count` decimals from their sum, with `digits` more decimal places than they have, cut towards zero; `None` where it has
+/// more than `precision` digits.
+pub fn decimal_mean(sum: i128, count: i64, digits: i8, precision: u8) -> Option<i128> {
+    let scaled = i256::from_i128(sum).checked_mul(i256::from_i128(10_i128.checked_pow(digits.try_into().ok()?)?))?;
+    let mean = scaled.checked_div(i256::from_i128(count.into()))?.to_i128()?;
+    Decimal128Type::is_valid_decimal_precision(mean, precision).then_some(mean)
 }

@@ -9,12 +9,13 @@ use arrow::datatypes::SchemaRef;
 use pelton_data::TimeColumn;
 use pelton_data::window::Combination;
 use pelton_plan::pipeline::{
-    LookupTable, Output, OutputTarget, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowAggregate,
+    LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource,
+    WindowAggregate,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::graph::{
-    Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
+    Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
 use pelton_runtime::run::{Run, RunOptions};
 use pelton_runtime::sink::Sink;
@@ -49,7 +50,10 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         input: stream(pipeline.input),
         kernel,
         target: match &pipeline.target {
-            Target::Stream { schema, .. } => PipelineTarget::Stream { schema: schema.clone() },
+            Target::Stream { schema, .. } => match program.over_of(index) {
+                Some(over) => PipelineTarget::Over(over),
+                None => PipelineTarget::Stream { schema: schema.clone() },
+            },
             Target::Window { window, .. } => PipelineTarget::Window(*window),
         },
     });
@@ -58,6 +62,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let graph = Graph {
         pipelines: pipelines.collect(),
         windows: program.windows.iter().enumerate().map(|window| window_node(window, settings.windows)).collect(),
+        overs: program.overs.iter().enumerate().map(over_node).collect(),
         sinks: sinks.collect::<Result<_, Error>>()?,
         sources: program
             .sources
@@ -122,6 +127,10 @@ fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice)
     }
 }
 
+fn over_node((index, over): (usize, &Over)) -> OverNode {
+    OverNode { name: format!("over {index}"), spec: over.spec.clone() }
+}
+
 fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {
     TimeColumn::new(index, schema.field(index).data_type())
 }
@@ -147,6 +156,7 @@ fn stream(planned: Planned) -> StreamRef {
         Planned::Source(index) => StreamRef::Source(index),
         Planned::Pipeline(index) => StreamRef::Pipeline(index),
         Planned::Window(index) => StreamRef::Window(index),
+        Planned::Over(index) => StreamRef::Over(index),
     }
 }
 
@@ -157,9 +167,13 @@ pub(crate) fn pipeline_name(program: &Program, index: usize) -> String {
         Planned::Source(source) => program.sources[source].table.clone(),
         Planned::Pipeline(from) => format!("pipeline {from}"),
         Planned::Window(from) => format!("window {from}"),
+        Planned::Over(from) => format!("over {from}"),
     };
     match &pipeline.target {
-        Target::Stream { .. } => format!("pipeline {index}: {input} → rows"),
+        Target::Stream { .. } => match program.over_of(index) {
+            Some(over) => format!("pipeline {index}: {input} → over {over}"),
+            None => format!("pipeline {index}: {input} → rows"),
+        },
         Target::Window { window, .. } => format!("pipeline {index}: {input} → window {window}"),
     }
 }

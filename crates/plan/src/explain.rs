@@ -2,6 +2,8 @@
 
 mod expression;
 
+mod over;
+
 mod portability;
 
 use std::fmt::{self, Write};
@@ -61,6 +63,9 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
     for (number, window) in program.windows.iter().enumerate() {
         write_window(text, number, window, indent)?;
     }
+    for (number, over) in program.overs.iter().enumerate() {
+        over::write(text, number, over, indent)?;
+    }
     for (number, output) in program.outputs.iter().enumerate() {
         let target = match &output.target {
             OutputTarget::Result => "result".to_string(),
@@ -80,6 +85,7 @@ fn write_arrangement(text: &mut String, output: &Output, program: &Program, inde
         let schema = match *input {
             StreamRef::Source(source) => &program.sources[source].schema,
             StreamRef::Window(window) => &program.windows[window].schema,
+            StreamRef::Over(over) => &program.overs[over].spec.schema,
             StreamRef::Pipeline(pipeline) => match &program.pipelines[pipeline].target {
                 Target::Stream { schema, .. } => schema,
                 Target::Window { .. } => unreachable!("an output's input is a stream"),
@@ -138,7 +144,10 @@ fn write_pipeline(
     indent: &str,
 ) -> fmt::Result {
     let target = match &pipeline.target {
-        Target::Stream { .. } => "rows".to_string(),
+        Target::Stream { .. } => match program.over_of(number) {
+            Some(over) => format!("over {over}"),
+            None => "rows".to_string(),
+        },
         Target::Window { window, .. } => format!("window {window}"),
     };
     writeln!(text, "{indent}pipeline {number}: {} to {target}", stream(pipeline.input))?;
@@ -235,6 +244,7 @@ fn stream(stream: StreamRef) -> String {
         StreamRef::Source(number) => format!("source {number}"),
         StreamRef::Pipeline(number) => format!("pipeline {number}"),
         StreamRef::Window(number) => format!("window {number}"),
+        StreamRef::Over(number) => format!("over {number}"),
     }
 }
 

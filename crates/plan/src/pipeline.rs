@@ -12,6 +12,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::Micros;
 use pelton_data::aggregate::Accumulator;
 use pelton_data::arrangement::Arrangement;
+use pelton_data::over::OverSpec;
 pub use pelton_data::window::{Combination, Window};
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`.
@@ -25,8 +26,17 @@ pub struct Program {
     pub pipelines: Vec<Pipeline>,
     /// Window aggregations, upstream before downstream.
     pub windows: Vec<WindowAggregate>,
+    /// Functions of the rows before each row, upstream before downstream.
+    pub overs: Vec<Over>,
     /// Where rows leave.
     pub outputs: Vec<Output>,
+}
+
+impl Program {
+    /// Which of `overs` takes the rows of a pipeline, if any does.
+    pub fn over_of(&self, pipeline: usize) -> Option<usize> {
+        self.overs.iter().position(|over| over.inputs.contains(&StreamRef::Pipeline(pipeline)))
+    }
 }
 
 /// A stream of blocks inside a program.
@@ -38,6 +48,8 @@ pub enum StreamRef {
     Pipeline(usize),
     /// The closed windows of `Program::windows[i]`.
     Window(usize),
+    /// The rows of `Program::overs[i]`, in the order of their times.
+    Over(usize),
 }
 
 /// One table, read once for all pipelines of a program that use it.
@@ -210,6 +222,15 @@ pub enum WindowColumn {
         /// Index of the accumulator that counts.
         count: usize,
     },
+}
+
+/// Functions of the rows before each row, by key, in the order of their times.
+#[derive(Debug, Clone)]
+pub struct Over {
+    /// Pipelines whose rows it takes, of the spec's input schema: they end in [`Target::Stream`].
+    pub inputs: Vec<StreamRef>,
+    /// What is computed.
+    pub spec: OverSpec,
 }
 
 /// Where rows leave a program.

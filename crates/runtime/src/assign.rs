@@ -67,6 +67,39 @@ pub fn assign(block: &Block, window: &Window) -> Assignment {
     }
 }
 
+/// Rows that come after the watermark which the rows before them in their partition had reached, in the ticks of the time column.
+pub struct Late {
+    /// How many.
+    pub rows: u64,
+    /// All others: one bit for every row of the block.
+    pub others: Vec<u64>,
+}
+
+/// The late rows of a block, where there are any. As in [`assign`], that does not depend on where blocks begin.
+pub fn late(block: &Block) -> Option<Late> {
+    let (time, range) = (block.time_column()?, block.time_range()?);
+    let stamp = &block.stamp;
+    let floor = |micros: Micros| micros.div_euclid(time.micros_per_tick);
+    let watermark_at_end = stamp.watermark_before.max(range.max.saturating_sub(stamp.watermark_delay));
+    if floor(range.min) >= floor(watermark_at_end) {
+        return None;
+    }
+    let ticks = ticks(&block.raw_columns()[time.index]);
+    let shift = block.time_shift_ticks();
+    let mut watermark = stamp.watermark_before;
+    let mut late = Late { rows: 0, others: vec![0; block.rows().div_ceil(64)] };
+    for (row, tick) in ticks.values().iter().enumerate() {
+        let tick = tick + shift;
+        if tick < floor(watermark) {
+            late.rows += 1;
+        } else {
+            late.others[row / 64] |= 1 << (row % 64);
+        }
+        watermark = watermark.max((tick * time.micros_per_tick).saturating_sub(stamp.watermark_delay));
+    }
+    (late.rows > 0).then_some(late)
+}
+
 /// Consecutive rows of one slice.
 struct Runs {
     runs: Vec<(SliceId, Range<usize>)>,

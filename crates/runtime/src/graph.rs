@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_data::arrangement::Arrangement;
+use pelton_data::over::OverSpec;
 use pelton_data::window::{Combination, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
@@ -23,6 +24,8 @@ pub struct Graph {
     pub pipelines: Vec<PipelineNode>,
     /// Window aggregations.
     pub windows: Vec<WindowNode>,
+    /// Functions OVER rows.
+    pub overs: Vec<OverNode>,
     /// Outputs.
     pub sinks: Vec<SinkNode>,
 }
@@ -36,6 +39,8 @@ pub enum StreamRef {
     Pipeline(usize),
     /// `Graph::windows[i]`.
     Window(usize),
+    /// `Graph::overs[i]`.
+    Over(usize),
 }
 
 /// An input.
@@ -89,6 +94,8 @@ pub enum PipelineTarget {
     },
     /// Into `Graph::windows[i]`.
     Window(usize),
+    /// Into `Graph::overs[i]`.
+    Over(usize),
 }
 
 /// Holds the code of a pipeline while it is being replaced.
@@ -143,6 +150,14 @@ pub struct WindowNode {
     pub schema: SchemaRef,
     /// Its event-time column, if any.
     pub time_column: Option<TimeColumn>,
+}
+
+/// Functions of the rows before each row, fed by the pipelines that target it.
+pub struct OverNode {
+    /// For people.
+    pub name: String,
+    /// What is computed.
+    pub spec: OverSpec,
 }
 
 /// Turns the groups of closed windows into rows, where there are any.

@@ -4,6 +4,7 @@
 //! only while there is room. Whether there is room is the backpressure: it reaches from a slow sink up to its sources,
 //! and to nothing else.
 
+use arrow::array::RecordBatch;
 use pelton_data::{Block, Micros};
 
 use crate::clock::Clock;
@@ -34,6 +35,8 @@ pub(crate) enum Task {
     Compute { pipeline: usize, blocks: Vec<(u64, Block)> },
     /// Close the windows that end at or before the watermark.
     Close { window: usize, watermark: Micros },
+    /// Put these rows, with the numbers of their inputs, in order, and compute those before the watermark.
+    Order { over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros },
     /// Write what waits, or flush, or end the sink.
     Write { sink: usize },
 }
@@ -58,6 +61,7 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, clock: &Clock)
         true => None,
         false => write(state, seen)
             .or_else(|| close(state, room))
+            .or_else(|| order(state, room))
             .or_else(|| compute(state, room, workers))
             .or_else(|| read(state, room, workers, seen, now_ns)),
     };
@@ -94,12 +98,23 @@ fn close(state: &mut State, room: usize) -> Option<Task> {
     Some(Task::Close { window, watermark: node.watermark() })
 }
 
+fn order(state: &mut State, room: usize) -> Option<Task> {
+    let over = (0..state.overs.len()).find(|&index| {
+        let node = &state.overs[index];
+        !node.busy && node.must_run() && has_room(state, StreamRef::Over(index), room)
+    })?;
+    let node = &mut state.overs[over];
+    node.busy = true;
+    Some(Task::Order { over, rows: node.queue.drain(..).collect(), watermark: node.watermark() })
+}
+
 fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
     let pipeline = (0..state.pipelines.len()).rev().find(|&index| {
         let node = &state.pipelines[index];
         !node.queue.is_empty()
             && match node.target {
                 TargetState::Stream { .. } => has_room(state, StreamRef::Pipeline(index), room),
+                TargetState::Over { over, .. } => state.overs[over].queue.len() < room,
                 TargetState::Window { window, .. } => {
                     !state.windows[window].must_close() || has_room(state, StreamRef::Window(window), room)
                 }

@@ -19,8 +19,18 @@ pub struct Progress {
     pub pipelines: Vec<PipelineProgress>,
     /// Window aggregations.
     pub windows: Vec<WindowProgress>,
+    /// Functions OVER rows.
+    pub overs: Vec<OverProgress>,
     /// Outputs.
     pub sinks: Vec<SinkProgress>,
+}
+
+impl Progress {
+    /// Rows that came after their time, over all windows and functions OVER rows.
+    pub fn late_rows(&self) -> u64 {
+        let windows = self.windows.iter().map(|window| window.late_rows);
+        windows.chain(self.overs.iter().map(|over| over.late_rows)).sum()
+    }
 }
 
 /// What a source has delivered.
@@ -78,6 +88,23 @@ pub struct WindowProgress {
     /// Slices that were open when the run was stopped early, and were not reported.
     pub open_slices_dropped: u64,
     /// Bytes of open slices.
+    pub state_bytes: u64,
+}
+
+/// What functions OVER rows have done.
+#[derive(Debug, Clone)]
+pub struct OverProgress {
+    /// Which.
+    pub name: String,
+    /// Input rows that came after the watermark had passed their time, and were left out.
+    pub late_rows: u64,
+    /// Rows with results.
+    pub rows: u64,
+    /// Time workers spent computing them.
+    pub busy: Duration,
+    /// Rows that waited for the watermark when the run was stopped early, and were not reported.
+    pub waiting_rows_dropped: u64,
+    /// Bytes of rows that wait or are looked back at.
     pub state_bytes: u64,
 }
 

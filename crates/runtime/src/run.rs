@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_state::kernel::{KernelError, Scratch};
+use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
 use pelton_state::window::OpenWindows;
 
 use crate::clock::Clock;
-use crate::graph::{Graph, PipelineNode, SinkNode, SourceNode, WindowNode};
+use crate::graph::{Graph, OverNode, PipelineNode, SinkNode, SourceNode, WindowNode};
 use crate::outlet::Outlet;
 use crate::policy::{Next, next};
-use crate::progress::{PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress};
+use crate::progress::{OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress};
 use crate::sink::SinkError;
 use crate::source::{Source, SourceError};
 use crate::state::{State, Stop, TargetState};
@@ -78,6 +79,7 @@ pub(crate) struct Fixed {
     pub sources: Vec<FixedSource>,
     pub pipelines: Vec<PipelineNode>,
     pub windows: Vec<WindowNode>,
+    pub overs: Vec<OverNode>,
     pub sinks: Vec<FixedSink>,
 }
 
@@ -102,6 +104,7 @@ pub(crate) struct Shared {
     stores: Vec<Vec<Mutex<SliceStore>>>,
     /// For each window what its stores were emptied into.
     open_windows: Vec<Mutex<OpenWindows>>,
+    overs: Vec<Mutex<OverRows>>,
     state: Mutex<State>,
     pub waker: Waker,
     pub clock: Clock,
@@ -116,6 +119,10 @@ impl Shared {
 
     pub fn store(&self, window: usize, worker: usize) -> MutexGuard<'_, SliceStore> {
         self.stores[window][worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn over(&self, over: usize) -> MutexGuard<'_, OverRows> {
+        self.overs[over].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn open_windows(&self, window: usize) -> MutexGuard<'_, OpenWindows> {
@@ -279,6 +286,7 @@ impl Shared {
             sinks,
             stores,
             open_windows,
+            overs: graph.overs.iter().map(|node| Mutex::new(OverRows::new(node.spec.clone()))).collect(),
             state: Mutex::new(state),
             waker: options.waker.clone(),
             clock: options.clock.clone(),
@@ -288,6 +296,7 @@ impl Shared {
                 sources: fixed_sources,
                 pipelines: graph.pipelines,
                 windows: graph.windows,
+                overs: graph.overs,
                 sinks: fixed_sinks,
             },
         }
@@ -296,7 +305,20 @@ impl Shared {
     fn progress(&self) -> Progress {
         let elapsed = Duration::from_nanos(self.clock.nanos() - self.started_ns);
         let sizes: Vec<(u64, u64)> = (0..self.graph.windows.len()).map(|window| self.open_slices(window)).collect();
+        let waiting = (0..self.overs.len()).map(|over| {
+            let over = self.over(over);
+            (over.waiting_rows() as u64, over.bytes() as u64)
+        });
+        let waiting: Vec<(u64, u64)> = waiting.collect();
         let state = self.state();
+        let overs = state.overs.iter().zip(waiting).map(|(node, (rows, bytes))| OverProgress {
+            name: node.name.clone(),
+            late_rows: node.late_rows,
+            rows: node.rows,
+            busy: Duration::from_nanos(node.busy_ns),
+            waiting_rows_dropped: if node.ended { rows } else { 0 },
+            state_bytes: bytes,
+        });
         let sources = state.sources.iter().map(|node| SourceProgress {
             name: node.name.clone(),
             rows: node.rows,
@@ -331,6 +353,7 @@ impl Shared {
             sources: sources.collect(),
             pipelines: pipelines.collect(),
             windows: windows.collect(),
+            overs: overs.collect(),
             sinks: sinks.collect(),
         }
     }

@@ -11,6 +11,7 @@ use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::order::Reorder;
+use crate::over::OverState;
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
 use crate::source::RejectedRow;
@@ -38,6 +39,7 @@ pub(crate) struct State {
     pub sources: Vec<SourceState>,
     pub pipelines: Vec<PipelineState>,
     pub windows: Vec<WindowState>,
+    pub overs: Vec<OverState>,
     pub sinks: Vec<SinkState>,
     pub stop: Stop,
     pub failure: Option<RunError>,
@@ -88,6 +90,11 @@ pub(crate) enum TargetState {
     Window {
         window: usize,
         /// Which of the window's inputs this pipeline is.
+        input: usize,
+    },
+    Over {
+        over: usize,
+        /// Which of its inputs this pipeline is.
         input: usize,
     },
 }
@@ -180,7 +187,7 @@ pub(crate) struct Consumers {
 }
 
 impl Consumers {
-    fn of(graph: &Graph, stream: StreamRef) -> Arc<Consumers> {
+    pub fn of(graph: &Graph, stream: StreamRef) -> Arc<Consumers> {
         let pipelines = graph.pipelines.iter().enumerate().filter(|(_, p)| p.input == stream).map(|(i, _)| i);
         let sinks = graph.sinks.iter().enumerate();
         let sinks = sinks.flat_map(|(i, s)| s.inputs.iter().filter(|&&input| input == stream).map(move |_| i));
@@ -191,6 +198,7 @@ impl Consumers {
 impl State {
     pub fn new(graph: &Graph) -> State {
         let mut feeding = vec![0; graph.windows.len()];
+        let mut feeding_overs = vec![0; graph.overs.len()];
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
             let target = match node.target {
                 PipelineTarget::Stream { .. } => {
@@ -200,6 +208,10 @@ impl State {
                 PipelineTarget::Window(window) => {
                     feeding[window] += 1;
                     TargetState::Window { window, input: feeding[window] - 1 }
+                }
+                PipelineTarget::Over(over) => {
+                    feeding_overs[over] += 1;
+                    TargetState::Over { over, input: feeding_overs[over] - 1 }
                 }
             };
             PipelineState {
@@ -220,6 +232,7 @@ impl State {
             sources: (0..graph.sources.len()).map(|index| SourceState::new(graph, index)).collect(),
             pipelines,
             windows: (0..graph.windows.len()).map(|index| WindowState::new(graph, index, feeding[index])).collect(),
+            overs: (0..graph.overs.len()).map(|index| OverState::new(graph, index, feeding_overs[index])).collect(),
             sinks: graph.sinks.iter().map(SinkState::new).collect(),
             stop: Stop::No,
             failure: None,
@@ -302,6 +315,7 @@ impl State {
 
     fn pass_on(&mut self, pipeline: usize, finished: Finished) {
         match self.pipelines[pipeline].target {
+            TargetState::Over { over, input } => self.queue_over(over, input, finished),
             TargetState::Stream { .. } => {
                 for batch in finished.output {
                     self.deliver_batch(StreamRef::Pipeline(pipeline), batch, None, finished.stamp);
@@ -328,6 +342,10 @@ impl State {
         node.ended = true;
         match node.target {
             TargetState::Stream { .. } => self.end_stream(StreamRef::Pipeline(pipeline)),
+            TargetState::Over { over, input } => {
+                self.overs[over].inputs[input].1 = true;
+                self.end_over_if_done(over);
+            }
             TargetState::Window { window, input } => {
                 self.windows[window].inputs[input].1 = true;
                 self.end_window_if_done(window);
@@ -350,10 +368,15 @@ impl State {
         }
         if !self.windows[window].consumers.pipelines.is_empty() {
             let stamp = Stamp { watermark: until, ingested_ns, ..self.next_window_stamp(window) };
-            let schema = Arc::new(arrow::datatypes::Schema::empty());
-            self.deliver(stream, vec![Block::punctuation(schema, stamp)]);
+            self.deliver_punctuation(stream, stamp);
         }
         self.end_window_if_done(window);
+    }
+
+    /// Says to those that read results that time has come so far.
+    pub fn deliver_punctuation(&mut self, stream: StreamRef, stamp: Stamp) {
+        let schema = Arc::new(arrow::datatypes::Schema::empty());
+        self.deliver(stream, vec![Block::punctuation(schema, stamp)]);
     }
 
     fn next_window_stamp(&mut self, window: usize) -> Stamp {
@@ -372,7 +395,7 @@ impl State {
         self.end_stream(StreamRef::Window(window));
     }
 
-    fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
+    pub fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
         let consumers = self.consumers(stream).clone();
         if consumers.pipelines.is_empty() {
             return self.deliver_to_sinks(&consumers, batch, stamp.ingested_ns);
@@ -410,7 +433,7 @@ impl State {
         }
     }
 
-    fn end_stream(&mut self, stream: StreamRef) {
+    pub fn end_stream(&mut self, stream: StreamRef) {
         let consumers = self.consumers(stream).clone();
         for &pipeline in &consumers.pipelines {
             self.pipelines[pipeline].input_ended = true;
@@ -426,6 +449,7 @@ impl State {
             StreamRef::Source(index) => &self.sources[index].consumers,
             StreamRef::Pipeline(index) => &self.pipelines[index].consumers,
             StreamRef::Window(index) => &self.windows[index].consumers,
+            StreamRef::Over(index) => &self.overs[index].consumers,
         }
     }
 

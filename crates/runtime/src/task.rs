@@ -10,7 +10,7 @@ use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::window::{CloseLimits, ClosedGroups};
 
-use crate::assign::assign;
+use crate::assign::{assign, late};
 use crate::graph::SourceTime;
 use crate::outlet::Outlet;
 use crate::policy::Task;
@@ -41,6 +41,7 @@ impl Worker<'_> {
             Task::Read { source, partition } => return self.read(source, partition),
             Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),
             Task::Close { window, watermark } => self.close(window, watermark),
+            Task::Order { over, rows, watermark } => self.order(over, rows, watermark),
             Task::Write { sink } => return self.write(sink),
         }
         true
@@ -175,6 +176,13 @@ impl Worker<'_> {
                 kernel.emit(&[KernelInput::all(block)], &mut finished.output, &mut self.scratch)?;
             }
             TargetState::Window { window, .. } => finished.late_rows = self.aggregate(window, kernel, block)?,
+            TargetState::Over { .. } => {
+                let late = late(block);
+                let mask = late.as_ref().map(|late| late.others.as_slice());
+                let input = KernelInput { mask, ..KernelInput::all(block) };
+                kernel.emit(&[input], &mut finished.output, &mut self.scratch)?;
+                finished.late_rows = late.map_or(0, |late| late.rows);
+            }
         }
         Ok(finished)
     }
@@ -188,6 +196,36 @@ impl Worker<'_> {
         let mut store = self.shared.store(window, self.index);
         kernel.aggregate_slices(block, &assignment.slices, &mut store, &mut self.scratch)?;
         Ok(assignment.late_rows)
+    }
+
+    fn order(&self, over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros) {
+        let started_ns = self.shared.clock.nanos();
+        let result = self.order_rows(over, rows, watermark);
+        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let mut state = self.shared.state();
+        state.overs[over].busy_ns += busy_ns;
+        match result {
+            Ok((rows, late_rows)) => state.rows_ordered(over, watermark, rows, late_rows),
+            Err(error) => {
+                let pipeline = self.shared.graph.overs[over].name.clone();
+                state.fail(RunError::Kernel { pipeline, error });
+            }
+        }
+    }
+
+    /// Takes rows, and returns those before the watermark with what is computed for them, and how many were late.
+    fn order_rows(
+        &self,
+        over: usize,
+        rows: Vec<(usize, RecordBatch)>,
+        watermark: Micros,
+    ) -> Result<(Vec<RecordBatch>, u64), KernelError> {
+        let mut ordered = self.shared.over(over);
+        let mut late_rows = 0;
+        for (input, rows) in rows {
+            late_rows += ordered.add(input, rows)? as u64;
+        }
+        Ok((ordered.advance(watermark, self.shared.options.block_rows)?, late_rows))
     }
 
     fn close(&self, window: usize, watermark: Micros) {

@@ -135,6 +135,14 @@ fn report_left_out(summary: &Summary) {
         let late = count(window.late_rows);
         eprintln!("warning: {}: {late} rows came after their window had closed and were left out", window.name);
     }
+    for over in summary.overs.iter().filter(|over| over.late_rows > 0) {
+        let late = count(over.late_rows);
+        eprintln!("warning: {}: {late} rows came after the watermark had passed them and were left out", over.name);
+    }
+    for over in summary.overs.iter().filter(|over| over.waiting_rows_dropped > 0) {
+        let rows = count(over.waiting_rows_dropped);
+        eprintln!("warning: {}: stopped while {rows} rows waited for the watermark, which are not reported", over.name);
+    }
     for window in summary.windows.iter().filter(|window| window.open_slices_dropped > 0) {
         let open = count(window.open_slices_dropped);
         eprintln!("warning: {}: stopped with {open} windows open, which are not reported", window.name);

@@ -5,7 +5,7 @@
 //! combined by a [`gag`] and read out. A lookup finds its row in a [`join_index`]. State knows no threads and no wall clock.
 //!
 //! In reading order: [`kernel`] (what the runtime calls for each block), [`layout`] (what an entry holds), [`table`],
-//! [`slice`] (the tables of the slices that are open), [`gag`] (windows from slices), [`window`], [`join_index`].
+//! [`slice`] (the tables of the slices that are open), [`gag`] (windows from slices), [`window`], [`over`] (functions of the rows before a row), [`join_index`].
 
 pub mod kernel;
 
@@ -18,5 +18,7 @@ pub mod slice;
 pub mod gag;
 
 pub mod window;
+
+pub mod over;
 
 pub mod join_index;

@@ -9,6 +9,8 @@ pub mod script;
 
 pub mod windows;
 
+pub mod over;
+
 pub mod reference;
 
 pub mod bench;

@@ -152,7 +152,7 @@ impl Planner {
                 Some(TimeSource::Event { column, .. } | TimeSource::Processing { column }) => Some(column),
                 Some(TimeSource::None) | None => None,
             },
-            StreamRef::Pipeline(_) | StreamRef::Window(_) => None,
+            StreamRef::Pipeline(_) | StreamRef::Window(_) | StreamRef::Over(_) => None,
         };
         let fields = pipeline.input_schema.fields();
         let columns = fields.iter().enumerate().map(|(index, field)| ColumnSource {

@@ -71,8 +71,14 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
         (target, vec![window])
     };
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema.clone(), steps, target };
-    let program =
-        Program { sources: Vec::new(), lookups: Vec::new(), pipelines: vec![pipeline], windows, outputs: Vec::new() };
+    let program = Program {
+        sources: Vec::new(),
+        lookups: Vec::new(),
+        pipelines: vec![pipeline],
+        windows,
+        overs: Vec::new(),
+        outputs: Vec::new(),
+    };
     Query { program, tables }
 }
 

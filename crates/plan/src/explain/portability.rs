@@ -1,6 +1,6 @@
 //! What of a statement means something else, or nothing, to Flink.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -67,6 +67,12 @@ fn note_program(program: &Program, notes: &mut BTreeSet<String>) {
         .any(|window| matches!(window.bounds, Window::Hopping { size, slide, .. } if size % slide != 0))
     {
         notes.insert("Flink wants the size of HOP to be a multiple of its slide".to_string());
+    }
+    let frames = program.overs.iter().flat_map(|over| &over.spec.calls).map(|call| call.frame);
+    if program.overs.len() > 1 || frames.collect::<HashSet<_>>().len() > 1 {
+        notes.insert(
+            "Flink wants all functions OVER rows of a query to have the same keys and the same frame".to_string(),
+        );
     }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();

@@ -389,7 +389,7 @@ impl Lowering<'_> {
 
 /// An aggregate's argument where `filter` is true, and NULL elsewhere; rows are counted by a 1. A cast stays outermost: it says what is
 /// accumulated.
-fn filtered(argument: Option<Expr>, filter: Expr) -> Result<Expr> {
+pub(super) fn filtered(argument: Option<Expr>, filter: Expr) -> Result<Expr> {
     match argument {
         Some(Expr::Cast(Cast { expr, field })) => {
             Ok(Expr::Cast(Cast { expr: Box::new(filtered(Some(*expr), filter)?), field }))
@@ -398,8 +398,8 @@ fn filtered(argument: Option<Expr>, filter: Expr) -> Result<Expr> {
     }
 }
 
-/// The column `name` of a window's rows as a value of the type that the plan gives it.
-fn result(name: &str, data_type: &DataType, planned: &Field) -> Expr {
+/// The column `name` of a stream's rows as a value of the type that the plan gives it.
+pub(super) fn result(name: &str, data_type: &DataType, planned: &Field) -> Expr {
     let value = column(INPUT, name);
     if data_type == planned.data_type() {
         value
@@ -420,7 +420,7 @@ fn sum_of(data_type: &DataType, for_mean: bool) -> Option<Accumulate> {
 }
 
 /// The integer, and its type, that was cast for a sum or a mean.
-fn integer_under_cast(argument: &Expr, branch: &Branch) -> Option<(Expr, DataType)> {
+pub(super) fn integer_under_cast(argument: &Expr, branch: &Branch) -> Option<(Expr, DataType)> {
     let Expr::Cast(cast) = argument else { return None };
     let data_type = cast.expr.get_type(branch.scope.as_ref()).ok()?;
     let is_wider = matches!(cast.field.data_type(), DataType::Int64 | DataType::Float64);
@@ -438,7 +438,7 @@ fn number_under_cast(argument: Expr, branch: &Branch) -> Result<Expr> {
     Ok(argument)
 }
 
-fn has_extremes(data_type: &DataType) -> bool {
+pub(super) fn has_extremes(data_type: &DataType) -> bool {
     data_type.is_signed_integer()
         || matches!(
             data_type,

@@ -22,6 +22,7 @@ use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut
 
 use super::diagnose::diagnose;
 use super::landmarks::{survey_expression, survey_view};
+use super::over;
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
@@ -341,8 +342,8 @@ impl ContextProvider for Context<'_> {
         }
     }
 
-    fn get_window_meta(&self, _name: &str) -> Option<Arc<WindowUDF>> {
-        None
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        over::functions::window_function(name)
     }
 
     fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {

@@ -12,6 +12,7 @@ use datafusion_common::{Column, DFSchema, Result, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
 use pelton_data::column::logical_type;
+use pelton_data::over::OverSpec;
 
 use super::source::SourceDraft;
 use super::window::{WINDOW_COLUMNS, window_fields};
@@ -32,8 +33,9 @@ pub(super) struct Draft {
     pub lookups: Vec<LookupDraft>,
     pub pipelines: Vec<PipelineDraft>,
     pub windows: Vec<WindowAggregate>,
+    pub overs: Vec<OverSpec>,
     pub outputs: Vec<OutputDraft>,
-    /// Aggregations lowered, so that equal ones are computed once.
+    /// Aggregations and functions OVER rows that were lowered, so that equal ones are computed once.
     pub aggregates: Vec<(LogicalPlan, Relation)>,
 }
 
@@ -104,6 +106,28 @@ pub(super) enum TargetDraft {
         /// the window is global.
         time: Option<Expr>,
     },
+    /// Column `time` of `columns` is the time attribute of the input that rows are put in order by.
+    Over { over: usize, columns: Vec<Expr>, time: usize },
+}
+
+impl TargetDraft {
+    /// The stream that rows come out of again; none where they leave.
+    pub fn stream(&self) -> Option<StreamRef> {
+        match self {
+            TargetDraft::Stream { .. } => None,
+            TargetDraft::Window { window, .. } => Some(StreamRef::Window(*window)),
+            TargetDraft::Over { over, .. } => Some(StreamRef::Over(*over)),
+        }
+    }
+
+    /// The time attribute of the input that what is behind the pipeline goes by.
+    pub fn time(&self) -> Option<&Expr> {
+        match self {
+            TargetDraft::Stream { .. } => None,
+            TargetDraft::Window { time, .. } => time.as_ref(),
+            TargetDraft::Over { columns, time, .. } => Some(&columns[*time]),
+        }
+    }
 }
 
 /// See [`crate::pipeline::Output`].
@@ -120,6 +144,7 @@ impl Draft {
         match stream {
             StreamRef::Source(index) => self.sources[index].fields.clone(),
             StreamRef::Window(index) => self.windows[index].schema.fields().to_vec(),
+            StreamRef::Over(index) => self.overs[index].schema.fields().to_vec(),
             StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
         }
     }
@@ -132,13 +157,10 @@ impl Draft {
     fn is_stream_bounded(&self, stream: StreamRef) -> bool {
         match stream {
             StreamRef::Source(index) => self.sources[index].is_bounded(),
-            StreamRef::Window(window) => {
-                let mut feeding = self.pipelines.iter().filter(
-                    |pipeline| matches!(pipeline.target, TargetDraft::Window { window: fed, .. } if fed == window),
-                );
+            fed => {
+                let mut feeding = self.pipelines.iter().filter(|pipeline| pipeline.target.stream() == Some(fed));
                 feeding.all(|pipeline| self.is_stream_bounded(pipeline.input))
             }
-            StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
         }
     }
 

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use datafusion_common::{DFSchema, Result, TableReference};
+use datafusion_common::{DFSchema, DataFusionError, Result, TableReference};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use pelton_data::arrangement::Arrangement;
+use pelton_data::over::OverSpec;
 
 use super::draft::{Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
 use super::join::lookup_qualifier;
-use super::prune::prune_windows;
-use crate::pipeline::{LookupTable, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target};
+use super::prune::prune;
+use crate::pipeline::{LookupTable, Output, OutputTarget, Over, Pipeline, Program, SourceUse, Step, StreamRef, Target};
 
 /// Column names that expressions use, by where they come from.
 #[derive(Default)]
@@ -27,7 +28,7 @@ struct Usage {
 
 /// Binds all names.
 pub(super) fn finish(mut draft: Draft) -> Result<Program> {
-    prune_windows(&mut draft);
+    prune(&mut draft);
     let usage = Usage::of(&draft);
     let sources: Vec<SourceUse> = draft
         .sources
@@ -35,19 +36,24 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
         .enumerate()
         .map(|(index, source)| source.bind(&usage.sources[index], &usage.times[index]))
         .collect::<Result<_>>()?;
-    let Draft { lookups, pipelines, mut windows, outputs, .. } = draft;
+    let Draft { lookups, pipelines, mut windows, mut overs, outputs, .. } = draft;
     let mut bound_lookups = Vec::new();
     for (lookup, used) in lookups.into_iter().zip(&usage.lookups) {
         bound_lookups.push(bind_lookup(lookup, used)?);
     }
     let schemas: Vec<SchemaRef> = output_schemas(&pipelines, &outputs)?;
-    let folded = fold_projections(&pipelines, &mut windows, &schemas);
+    let folded = fold_projections(&pipelines, &mut windows, &mut overs, &schemas);
     let mut inputs = vec![Vec::new(); outputs.len()];
+    let mut over_inputs = vec![Vec::new(); overs.len()];
     let mut bound = Vec::new();
     for (number, pipeline) in pipelines.into_iter().enumerate() {
         let output = match pipeline.target {
             TargetDraft::Stream { output, .. } => Some(output),
             TargetDraft::Window { .. } => None,
+            TargetDraft::Over { over, .. } => {
+                over_inputs[over].push(StreamRef::Pipeline(bound.len()));
+                None
+            }
         };
         if let (Some(output), true) = (output, folded.contains(&number)) {
             inputs[output].push(pipeline.input);
@@ -59,15 +65,17 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
         let input_schema = match pipeline.input {
             StreamRef::Source(source) => sources[source].schema.clone(),
             StreamRef::Window(window) => windows[window].schema.clone(),
+            StreamRef::Over(over) => overs[over].schema.clone(),
             StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
         };
-        bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas)?);
+        bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas, &overs)?);
     }
     let outputs = outputs.into_iter().zip(inputs).zip(schemas);
     let outputs = outputs.map(|((output, inputs), schema)| bind_output(output, inputs, schema));
     let outputs = outputs.collect::<Result<_>>()?;
     let lookups = bound_lookups.into_iter().map(|lookup| lookup.table).collect();
-    Ok(Program { sources, lookups, pipelines: bound, windows, outputs })
+    let overs = over_inputs.into_iter().zip(overs).map(|(inputs, spec)| Over { inputs, spec }).collect();
+    Ok(Program { sources, lookups, pipelines: bound, windows, overs, outputs })
 }
 
 impl Usage {
@@ -81,9 +89,7 @@ impl Usage {
             for expression in pipeline.expressions() {
                 usage.note(pipeline.input, expression);
             }
-            if let (TargetDraft::Window { time: Some(Expr::Column(time)), .. }, StreamRef::Source(source)) =
-                (&pipeline.target, pipeline.input)
-            {
+            if let (Some(Expr::Column(time)), StreamRef::Source(source)) = (pipeline.target.time(), pipeline.input) {
                 usage.times[source].insert(time.name.clone());
             }
         }
@@ -117,7 +123,7 @@ impl PipelineDraft {
             }
         }
         match &self.target {
-            TargetDraft::Stream { columns, .. } => expressions.extend(columns),
+            TargetDraft::Stream { columns, .. } | TargetDraft::Over { columns, .. } => expressions.extend(columns),
             TargetDraft::Window { keys, arguments, time, .. } => {
                 expressions.extend(keys);
                 expressions.extend(arguments.iter().flatten());
@@ -194,35 +200,50 @@ fn output_schemas(pipelines: &[PipelineDraft], outputs: &[OutputDraft]) -> Resul
     Ok(schemas)
 }
 
-/// Lets windows give their rows in the form of the output, where a pipeline would only choose, order and name columns.
-/// Returns the numbers of the pipelines that became superfluous.
+/// Lets windows and functions OVER rows give their rows in the form of the output, where a pipeline would only choose, order and name
+/// columns. Returns the numbers of the pipelines that became superfluous.
 fn fold_projections(
     pipelines: &[PipelineDraft],
     windows: &mut [crate::pipeline::WindowAggregate],
+    overs: &mut [OverSpec],
     schemas: &[SchemaRef],
 ) -> Vec<usize> {
     let mut folded = Vec::new();
     for (number, pipeline) in pipelines.iter().enumerate() {
-        let (StreamRef::Window(window), TargetDraft::Stream { output, columns }) = (pipeline.input, &pipeline.target)
-        else {
-            continue;
-        };
+        let TargetDraft::Stream { output, columns } = &pipeline.target else { continue };
         let readers = pipelines.iter().filter(|other| other.input == pipeline.input).count();
         if readers > 1 || !pipeline.steps.is_empty() {
             continue;
         }
-        let window = &mut windows[window];
-        let index = |column: &Expr| match column {
-            Expr::Column(column) => window.schema.index_of(&column.name).ok(),
-            _ => None,
-        };
-        let Some(indices) = columns.iter().map(index).collect::<Option<Vec<usize>>>() else { continue };
-        window.columns = indices.iter().map(|index| window.columns[*index].clone()).collect();
-        window.schema = schemas[*output].clone();
-        window.time_column = window.columns.iter().position(|column| *column == crate::pipeline::WindowColumn::Time);
+        match pipeline.input {
+            StreamRef::Window(window) => {
+                let window = &mut windows[window];
+                let Some(indices) = chosen(columns, &window.schema) else { continue };
+                window.columns = indices.iter().map(|index| window.columns[*index].clone()).collect();
+                window.schema = schemas[*output].clone();
+                window.time_column =
+                    window.columns.iter().position(|column| *column == crate::pipeline::WindowColumn::Time);
+            }
+            StreamRef::Over(over) => {
+                let over = &mut overs[over];
+                let Some(indices) = chosen(columns, &over.schema) else { continue };
+                over.columns = indices.iter().map(|index| over.columns[*index]).collect();
+                over.schema = schemas[*output].clone();
+            }
+            StreamRef::Source(_) | StreamRef::Pipeline(_) => continue,
+        }
         folded.push(number);
     }
     folded
+}
+
+/// The indices of columns that are chosen as they are; `None` where any is computed.
+fn chosen(columns: &[Expr], schema: &Schema) -> Option<Vec<usize>> {
+    let index = |column: &Expr| match column {
+        Expr::Column(column) => schema.index_of(&column.name).ok(),
+        _ => None,
+    };
+    columns.iter().map(index).collect()
 }
 
 fn bind_pipeline(
@@ -230,6 +251,7 @@ fn bind_pipeline(
     input_schema: SchemaRef,
     lookups: &[BoundLookup],
     outputs: &[SchemaRef],
+    overs: &[OverSpec],
 ) -> Result<Pipeline> {
     let mut looked_up: Vec<(String, Vec<FieldRef>)> = Vec::new();
     let mut scope = scope_of(input_schema.fields(), &looked_up)?;
@@ -263,11 +285,13 @@ fn bind_pipeline(
             }
         }
     }
+    let stream = |columns: &[Expr], schema: &SchemaRef| {
+        let columns = columns.iter().map(|column| physical_expression(column, &scope)).collect::<Result<_>>()?;
+        Ok::<Target, DataFusionError>(Target::Stream { columns, schema: schema.clone() })
+    };
     let target = match &pipeline.target {
-        TargetDraft::Stream { output, columns } => Target::Stream {
-            columns: columns.iter().map(|column| physical_expression(column, &scope)).collect::<Result<_>>()?,
-            schema: outputs[*output].clone(),
-        },
+        TargetDraft::Stream { output, columns } => stream(columns, &outputs[*output])?,
+        TargetDraft::Over { over, columns, .. } => stream(columns, &overs[*over].input_schema)?,
         TargetDraft::Window { window, keys, arguments, .. } => {
             let bind = |argument: &Option<Expr>| argument.as_ref().map(|a| physical_expression(a, &scope)).transpose();
             Target::Window {

@@ -5,11 +5,15 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryOperator, Distinct, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
-    SetOperator, SetQuantifier, Spanned, TableFactor, Visit, Visitor,
+    FunctionArguments, GroupByExpr, Ident, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, Visit, Visitor,
+    WindowSpec, WindowType,
 };
 
+use datafusion_expr::planner::ContextProvider;
+
 use super::context::Context;
+use super::over;
 use super::window::Call;
 use crate::error::{Place, PlanError};
 
@@ -38,6 +42,10 @@ pub(super) struct Landmarks {
     pub distinct: Option<Place>,
     /// Calls of functions: name in lower case, and place, where the call is written as text.
     pub functions: Vec<(String, Option<Place>)>,
+    /// Calls of functions OVER rows: name in lower case, and place.
+    pub overs: Vec<(String, Option<Place>)>,
+    /// Columns that OVER puts rows in order by: name as written, and place.
+    pub over_orders: Vec<(String, Option<Place>)>,
     /// Whether the query was put together by calls: there is no text then, and advice is to call something.
     pub is_built: bool,
     is_grouping_windowed: bool,
@@ -56,6 +64,17 @@ impl Landmarks {
         }
         "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND)) \
          and GROUP BY window_start, window_end"
+    }
+
+    /// Where a function is called OVER rows.
+    pub fn over(&self, function: &str) -> Option<Place> {
+        self.overs.iter().find(|(name, _)| name == function).and_then(|(_, place)| *place)
+    }
+
+    /// Where OVER puts rows in order by a column, or first by any.
+    pub fn over_order(&self, column: Option<&str>) -> Option<Place> {
+        let named = self.over_orders.iter().find(|(name, _)| column.is_none_or(|column| column == name));
+        named.or(self.over_orders.first()).and_then(|(_, place)| *place)
     }
 
     /// Adds the places of another statement that becomes part of the same program.
@@ -120,6 +139,9 @@ impl Visitor for Walk<'_, '_> {
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<PlanError> {
         flow(check_select(select))?;
+        for NamedWindowDefinition(name, window) in &select.named_window {
+            flow(self.check_named_window(name, window))?;
+        }
         self.note_grouping(select);
         let condition = select.selection.as_ref().and_then(|condition| Place::of(condition.span()));
         self.landmarks.condition = self.landmarks.condition.or(condition);
@@ -278,9 +300,6 @@ fn check_select(select: &Select) -> Result<(), PlanError> {
     if let Some(qualify) = &select.qualify {
         return refuse(Place::of(qualify.span()), "QUALIFY", "use HAVING");
     }
-    if let Some(window) = select.named_window.first() {
-        return refuse(Place::of(window.0.span), "WINDOW", "aggregate within TUMBLE windows");
-    }
     if let Some(expression) = select.sort_by.first() {
         return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");
     }
@@ -376,8 +395,8 @@ impl Walk<'_, '_> {
     fn check_function(&mut self, function: &Function, place: Option<Place>) -> Result<(), PlanError> {
         let name = function.name.to_string().to_lowercase();
         let shown = name.to_uppercase();
-        if function.over.is_some() {
-            return refuse(place, &format!("{shown} … OVER"), "aggregate within TUMBLE windows");
+        if let Some(window) = &function.over {
+            return self.check_over(function, window, place);
         }
         if !function.within_group.is_empty() {
             return refuse(place, "WITHIN GROUP", "use COUNT, SUM, AVG, MIN or MAX");
@@ -399,7 +418,7 @@ impl Walk<'_, '_> {
             return refuse(place, &format!("the aggregate {shown}"), "use COUNT, SUM, AVG, MIN or MAX");
         }
         if WINDOW_FUNCTIONS.contains(&name.as_str()) {
-            return refuse(place, &shown, "aggregate within TUMBLE windows");
+            return refuse(place, &format!("{shown} without OVER"), "write LAG(x) OVER (ORDER BY time_column)");
         }
         match name.as_str() {
             // Arguments of table functions are expressions as well.
@@ -408,6 +427,41 @@ impl Walk<'_, '_> {
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),
         }
+    }
+
+    fn check_over(&mut self, function: &Function, window: &WindowType, place: Option<Place>) -> Result<(), PlanError> {
+        let name = function.name.to_string().to_lowercase();
+        let known = self.context.get_aggregate_meta(&name).map(|known| known.name().to_string());
+        let known = known.or_else(|| self.context.get_window_meta(&name).map(|known| known.name().to_string()));
+        let Some(known) = known else {
+            return refuse(place, &format!("{} … OVER", name.to_uppercase()), over::functions::HINT);
+        };
+        self.landmarks.functions.extend([known.clone(), name].map(|name| (name, place)));
+        self.landmarks.overs.push((known, place));
+        match window {
+            WindowType::WindowSpec(window) => self.check_window(window, place),
+            WindowType::NamedWindow(_) => Ok(()),
+        }
+    }
+
+    fn check_named_window(&mut self, name: &Ident, window: &NamedWindowExpr) -> Result<(), PlanError> {
+        let place = Place::of(name.span);
+        match window {
+            NamedWindowExpr::WindowSpec(window) => self.check_window(window, place),
+            NamedWindowExpr::NamedWindow(_) => refuse(place, "a second name of a window", "use the first"),
+        }
+    }
+
+    fn check_window(&mut self, window: &WindowSpec, place: Option<Place>) -> Result<(), PlanError> {
+        over::frame::check(window, place)?;
+        let column = &window.order_by[0].expr;
+        let name = match column {
+            Expr::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()),
+            Expr::Identifier(name) => Some(name.value.clone()),
+            _ => None,
+        };
+        self.landmarks.over_orders.push((name.unwrap_or_default(), Place::of(column.span()).or(place)));
+        Ok(())
     }
 
     fn note_grouping(&mut self, select: &Select) {

@@ -58,6 +58,7 @@ impl Lowering<'_> {
                 Ok(Relation { branches: relations.into_iter().flat_map(|relation| relation.branches).collect() })
             }
             LogicalPlan::Aggregate(aggregate) => self.aggregate(plan, aggregate),
+            LogicalPlan::Window(window) => self.over(plan, window),
             LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(input),
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Extension(_) => {

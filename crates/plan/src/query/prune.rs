@@ -1,27 +1,39 @@
-//! Leaves out what nobody reads of a window: its columns, and then the accumulators that only they needed.
+//! Leaves out what nobody reads of a window, or of rows with functions OVER them: columns, and then what only they needed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::SchemaRef;
+use pelton_data::over::OverColumn;
 
 use super::draft::{Draft, INPUT, TargetDraft};
 use crate::pipeline::{StreamRef, WindowColumn};
 
-/// Prunes all windows, downstream before upstream: what a window no longer needs, those above it need not give.
-pub(super) fn prune_windows(draft: &mut Draft) {
-    for window in (0..draft.windows.len()).rev() {
-        prune_columns(draft, window);
-        prune_accumulators(draft, window);
+/// Prunes all streams, downstream before upstream: what one no longer needs, those above it need not give.
+pub(super) fn prune(draft: &mut Draft) {
+    // What a stream reads was lowered before it.
+    let mut streams: Vec<StreamRef> =
+        draft.pipelines.iter().rev().filter_map(|pipeline| pipeline.target.stream()).collect();
+    streams.dedup();
+    for stream in streams {
+        match stream {
+            StreamRef::Window(window) => {
+                prune_columns(draft, window);
+                prune_accumulators(draft, window);
+            }
+            StreamRef::Over(over) => {
+                prune_values(draft, over);
+                prune_input(draft, over);
+            }
+            StreamRef::Source(_) | StreamRef::Pipeline(_) => unreachable!("no pipeline feeds {stream:?}"),
+        }
     }
 }
 
-fn prune_columns(draft: &mut Draft, window: usize) {
-    let stream = StreamRef::Window(window);
+/// The columns of a stream that pipelines read, at least one: rows are counted by the length of a column.
+fn kept_columns(draft: &Draft, stream: StreamRef, schema: &SchemaRef, is_needed: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut used = BTreeSet::new();
-    let mut is_cut_again = false;
     for pipeline in draft.pipelines.iter().filter(|pipeline| pipeline.input == stream) {
-        is_cut_again |= matches!(pipeline.target, TargetDraft::Window { .. });
         for expression in pipeline.expressions() {
             let columns = expression.column_refs().into_iter();
             let own =
@@ -29,21 +41,75 @@ fn prune_columns(draft: &mut Draft, window: usize) {
             used.extend(own.map(|column| column.name.clone()));
         }
     }
-    let window = &mut draft.windows[window];
-    let is_kept = |(index, field): &(usize, &Arc<arrow::datatypes::Field>)| {
-        used.contains(field.name()) || (is_cut_again && window.time_column == Some(*index))
-    };
-    let mut kept: Vec<usize> =
-        window.schema.fields().iter().enumerate().filter(is_kept).map(|(index, _)| index).collect();
+    let is_kept = |index: &usize| used.contains(schema.field(*index).name()) || is_needed(*index);
+    let mut kept: Vec<usize> = (0..schema.fields().len()).filter(is_kept).collect();
     if kept.is_empty() {
-        // Rows are counted by the length of a column.
         kept.push(0);
     }
-    let fields = kept.iter().map(|index| window.schema.fields()[*index].clone());
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    kept
+}
+
+fn projected(schema: &SchemaRef, kept: &[usize]) -> SchemaRef {
+    Arc::new(schema.project(kept).expect("kept columns are columns"))
+}
+
+fn prune_columns(draft: &mut Draft, window: usize) {
+    let stream = StreamRef::Window(window);
+    let mut readers = draft.pipelines.iter().filter(|pipeline| pipeline.input == stream);
+    let is_cut_again = readers.any(|pipeline| matches!(pipeline.target, TargetDraft::Window { .. }));
+    let (schema, time_column) = (draft.windows[window].schema.clone(), draft.windows[window].time_column);
+    let kept = kept_columns(draft, stream, &schema, |index| is_cut_again && time_column == Some(index));
+    let window = &mut draft.windows[window];
     window.columns = kept.iter().map(|index| window.columns[*index].clone()).collect();
-    window.schema = schema;
+    window.schema = projected(&schema, &kept);
     window.time_column = window.columns.iter().position(|column| *column == WindowColumn::Time);
+}
+
+/// Leaves out columns of rows with functions OVER them, and then the functions.
+fn prune_values(draft: &mut Draft, over: usize) {
+    let schema = draft.overs[over].schema.clone();
+    let kept = kept_columns(draft, StreamRef::Over(over), &schema, |_| false);
+    let over = &mut draft.overs[over];
+    over.columns = kept.iter().map(|index| over.columns[*index]).collect();
+    over.schema = projected(&schema, &kept);
+    let is_used = |call: &usize| over.columns.contains(&OverColumn::Value(*call));
+    let calls: Vec<usize> = (0..over.calls.len()).filter(is_used).collect();
+    for column in &mut over.columns {
+        if let OverColumn::Value(call) = column {
+            *call = calls.binary_search(call).expect("used calls are kept");
+        }
+    }
+    over.calls = calls.iter().map(|call| over.calls[*call].clone()).collect();
+}
+
+/// Leaves out columns of its input.
+fn prune_input(draft: &mut Draft, number: usize) {
+    let over = &mut draft.overs[number];
+    let mut kept: BTreeSet<usize> = over.keys.iter().copied().chain([over.time.index]).collect();
+    kept.extend(over.calls.iter().filter_map(|call| call.argument));
+    kept.extend(over.columns.iter().filter_map(|column| match column {
+        OverColumn::Input(column) => Some(*column),
+        OverColumn::Value(_) => None,
+    }));
+    let kept: Vec<usize> = kept.into_iter().collect();
+    let place = |column: usize| kept.binary_search(&column).expect("used columns are kept");
+    over.input_schema = projected(&over.input_schema, &kept);
+    over.time.index = place(over.time.index);
+    over.keys.iter_mut().for_each(|key| *key = place(*key));
+    over.calls.iter_mut().for_each(|call| call.argument = call.argument.map(place));
+    for column in &mut over.columns {
+        if let OverColumn::Input(column) = column {
+            *column = place(*column);
+        }
+    }
+    for pipeline in &mut draft.pipelines {
+        if let TargetDraft::Over { over, columns, time } = &mut pipeline.target
+            && *over == number
+        {
+            *columns = kept.iter().map(|column| columns[*column].clone()).collect();
+            *time = place(*time);
+        }
+    }
 }
 
 fn prune_accumulators(draft: &mut Draft, number: usize) {

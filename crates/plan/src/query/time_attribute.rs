@@ -36,6 +36,9 @@ pub(super) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAtt
             time_attribute(&projection.input, passed_through(&projection.expr[index], projection.input.schema())?)
         }
         LogicalPlan::Filter(filter) => time_attribute(&filter.input, index),
+        LogicalPlan::Window(window) if index < window.input.schema().fields().len() => {
+            time_attribute(&window.input, index)
+        }
         LogicalPlan::SubqueryAlias(alias) => time_attribute(&alias.input, index),
         LogicalPlan::Union(union) => {
             let mut attributes = union.inputs.iter().map(|input| time_attribute(input, index));

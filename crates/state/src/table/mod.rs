@@ -5,7 +5,7 @@
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`list`] (groups in a row, not found by key), [`merge`], [`numbering`] (groups of several tables by number),
+//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`list`] (groups in a row, not found by key), [`merge`], [`numbering`] (groups of several tables by number),
 //! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
@@ -23,6 +23,8 @@ mod list;
 mod merge;
 
 mod numbering;
+
+mod rows;
 
 mod read_out;
 

@@ -49,13 +49,9 @@ fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
         executed.results.push(Rows { schema, batches });
     }
     let summary = query.wait()?;
-    let counters = [("late rows", late_rows(&summary)), ("rejected rows", rejected_rows(&summary))];
+    let counters = [("late rows", summary.late_rows()), ("rejected rows", rejected_rows(&summary))];
     executed.counters.extend(counters.into_iter().filter(|(_, count)| *count > 0));
     Ok(())
-}
-
-fn late_rows(summary: &Summary) -> u64 {
-    summary.windows.iter().map(|window| window.late_rows).sum()
 }
 
 fn rejected_rows(summary: &Summary) -> u64 {

@@ -1,0 +1,149 @@
+//! OVER: what is computed for each row from the rows before it, in the order of their times.
+
+use arrow::datatypes::{DataType, SchemaRef};
+
+use crate::block::TimeColumn;
+use crate::time::Micros;
+
+/// The rows that a row's value is computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Frame {
+    /// `ROWS`: the row itself and so many before it, or all where there is no number.
+    Rows {
+        /// Rows before the row.
+        preceding: Option<u64>,
+    },
+    /// `RANGE`: all rows whose time is the row's own or at most so much before it, or before it at all where there is no number.
+    Range {
+        /// Length of time, in microseconds.
+        preceding: Option<Micros>,
+    },
+}
+
+impl Frame {
+    /// Whether rows leave the frame again.
+    pub fn is_bounded(&self) -> bool {
+        matches!(self, Frame::Rows { preceding: Some(_) } | Frame::Range { preceding: Some(_) })
+    }
+}
+
+/// What is computed from the rows of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OverFunction {
+    /// `ROW_NUMBER()`: how many rows there were, whatever the frame.
+    RowNumber,
+    /// `LAG(x, n)`: the value so many rows before, whatever the frame; NULL where there are fewer.
+    Lag {
+        /// How many.
+        rows: u64,
+    },
+    /// `COUNT(*)`.
+    CountRows,
+    /// `COUNT(x)`: values that are not NULL.
+    Count,
+    /// `SUM(x)`.
+    Sum,
+    /// `AVG(x)`.
+    Mean,
+    /// `MIN(x)`; floating-point values are in total order.
+    Minimum,
+    /// `MAX(x)`; floating-point values are in total order.
+    Maximum,
+    /// `FIRST_VALUE(x)`.
+    First,
+    /// `LAST_VALUE(x)`.
+    Last,
+}
+
+/// One function over one frame.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverCall {
+    /// What.
+    pub function: OverFunction,
+    /// The input's column that it is computed from; none where rows are counted.
+    pub argument: Option<usize>,
+    /// The frame.
+    pub frame: Frame,
+    /// The result's type.
+    pub data_type: DataType,
+}
+
+/// How a call follows its frame from row to row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sliding {
+    /// The frame's bounds say it all.
+    Bounds,
+    /// The value is looked up where the frame begins or ends.
+    Lookup,
+    /// Values only enter.
+    Running,
+    /// Values that leave are subtracted.
+    SubtractOnEvict,
+    /// Sums of the rows to come out and of those that came in, in runs: nothing is ever subtracted, so that sums do not drift.
+    TwoStacks,
+    /// Values that may become the extreme one day wait in a queue.
+    MonotoneQueue,
+}
+
+impl OverCall {
+    /// How it follows its frame, where its argument has this type.
+    pub fn sliding(&self, argument: Option<&DataType>) -> Sliding {
+        match self.function {
+            OverFunction::RowNumber | OverFunction::CountRows => Sliding::Bounds,
+            OverFunction::Lag { .. } | OverFunction::First | OverFunction::Last => Sliding::Lookup,
+            _ if !self.frame.is_bounded() => Sliding::Running,
+            OverFunction::Minimum | OverFunction::Maximum => Sliding::MonotoneQueue,
+            OverFunction::Sum | OverFunction::Mean if argument.is_some_and(DataType::is_floating) => Sliding::TwoStacks,
+            OverFunction::Count | OverFunction::Sum | OverFunction::Mean => Sliding::SubtractOnEvict,
+        }
+    }
+
+    /// How many rows before a row, or how long before it, values are kept for it; `None` where none are.
+    pub fn kept(&self, argument: Option<&DataType>) -> Option<Frame> {
+        match (self.function, self.sliding(argument)) {
+            (OverFunction::Lag { rows }, _) => Some(Frame::Rows { preceding: Some(rows) }),
+            (OverFunction::First, _) if self.frame.is_bounded() => Some(self.frame),
+            (_, Sliding::SubtractOnEvict | Sliding::TwoStacks) => Some(self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// One output column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OverColumn {
+    /// A column of the input.
+    Input(usize),
+    /// The value of `OverSpec::calls[i]`.
+    Value(usize),
+}
+
+/// Functions over the rows of each key, in the order of their times.
+#[derive(Debug, Clone)]
+pub struct OverSpec {
+    /// The input's columns.
+    pub input_schema: SchemaRef,
+    /// Which of them is the time. It is never NULL.
+    pub time: TimeColumn,
+    /// Which of them are the keys that rows are partitioned by.
+    pub keys: Vec<usize>,
+    /// What is computed.
+    pub calls: Vec<OverCall>,
+    /// The output's columns.
+    pub columns: Vec<OverColumn>,
+    /// Their names and types.
+    pub schema: SchemaRef,
+}
+
+impl OverSpec {
+    /// Type of a call's argument.
+    pub fn argument_type(&self, call: &OverCall) -> Option<&DataType> {
+        call.argument.map(|argument| self.input_schema.field(argument).data_type())
+    }
+
+    /// The output's column that is the time, if any.
+    pub fn output_time(&self) -> Option<TimeColumn> {
+        let index = self.columns.iter().position(|column| *column == OverColumn::Input(self.time.index))?;
+        Some(TimeColumn { index, ..self.time })
+    }
+}

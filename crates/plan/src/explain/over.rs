@@ -1,0 +1,64 @@
+//! Functions OVER rows, in words.
+
+use std::fmt::{self, Write};
+
+use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec, Sliding};
+
+use super::field;
+use crate::pipeline::Over;
+use crate::query::Length;
+
+/// Writes what is computed, and how each call follows its frame.
+pub(super) fn write(text: &mut String, number: usize, over: &Over, indent: &str) -> fmt::Result {
+    let spec = &over.spec;
+    let name = |column: &usize| spec.input_schema.field(*column).name().as_str();
+    let keys: Vec<&str> = spec.keys.iter().map(name).collect();
+    let by = if keys.is_empty() { String::new() } else { format!("by {}, ", keys.join(", ")) };
+    writeln!(text, "{indent}over {number}: {by}in the order of {}", name(&spec.time.index))?;
+    for (column, output) in spec.columns.iter().zip(spec.schema.fields()) {
+        match column {
+            OverColumn::Input(column) => writeln!(text, "{indent}  {} = {}", field(output), name(column))?,
+            OverColumn::Value(call) => {
+                let call = &spec.calls[*call];
+                writeln!(text, "{indent}  {} = {}", field(output), function(spec, call))?;
+                writeln!(text, "{indent}    {}", sliding(spec, call))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn function(spec: &OverSpec, call: &OverCall) -> String {
+    let argument = call.argument.map_or("rows", |column| spec.input_schema.field(column).name());
+    let name = match call.function {
+        OverFunction::RowNumber => return "number of the row".to_string(),
+        OverFunction::Lag { rows } => return format!("{argument} {rows} rows before"),
+        OverFunction::CountRows | OverFunction::Count => "count",
+        OverFunction::Sum => "sum",
+        OverFunction::Mean => "mean",
+        OverFunction::Minimum => "minimum",
+        OverFunction::Maximum => "maximum",
+        OverFunction::First => "first",
+        OverFunction::Last => "last",
+    };
+    let frame = match call.frame {
+        Frame::Rows { preceding: None } => "all rows up to the row".to_string(),
+        Frame::Rows { preceding: Some(0) } => "the row alone".to_string(),
+        Frame::Rows { preceding: Some(rows) } => format!("the row and {rows} before it"),
+        Frame::Range { preceding: None } => "all rows up to the row's time".to_string(),
+        Frame::Range { preceding: Some(0) } => "the rows of the row's time".to_string(),
+        Frame::Range { preceding: Some(length) } => format!("the rows of {} up to the row's time", Length(length)),
+    };
+    format!("{name} of {argument} over {frame}")
+}
+
+fn sliding(spec: &OverSpec, call: &OverCall) -> &'static str {
+    match call.sliding(spec.argument_type(call)) {
+        Sliding::Bounds => "from positions: O(1) a row, no values kept",
+        Sliding::Lookup => "looked up: O(1) a row",
+        Sliding::Running => "running: O(1) a row, no values kept",
+        Sliding::SubtractOnEvict => "subtracting on evict: O(1) a row, values kept",
+        Sliding::TwoStacks => "two stacks of runs: O(1) a row, amortized, values kept",
+        Sliding::MonotoneQueue => "a monotone queue: O(1) a row, amortized, candidates kept",
+    }
+}

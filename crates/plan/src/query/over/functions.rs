@@ -1,0 +1,55 @@
+//! Functions that have a value only OVER rows, as DataFusion's planner sees them: names and types. They run as calls of an `OverSpec`.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion_common::{Result, exec_err};
+use datafusion_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
+use datafusion_expr::{PartitionEvaluator, Signature, TypeSignature, Volatility, WindowUDF, WindowUDFImpl};
+
+/// What there is.
+pub(in crate::query) const HINT: &str =
+    "use COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, LAG or ROW_NUMBER, or aggregate within TUMBLE windows";
+
+/// The function of a name.
+pub(in crate::query) fn window_function(name: &str) -> Option<Arc<WindowUDF>> {
+    FUNCTIONS.iter().find(|function| function.name().eq_ignore_ascii_case(name)).cloned()
+}
+
+static FUNCTIONS: LazyLock<[Arc<WindowUDF>; 4]> = LazyLock::new(|| {
+    [("row_number", 0..=0), ("lag", 1..=3), ("first_value", 1..=1), ("last_value", 1..=1)].map(|(name, arguments)| {
+        let counts = arguments.map(|count| if count == 0 { TypeSignature::Nullary } else { TypeSignature::Any(count) });
+        let signature = Signature::one_of(counts.collect(), Volatility::Immutable);
+        Arc::new(WindowUDF::from(OverRows { name, signature }))
+    })
+});
+
+/// A function of the rows before a row.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OverRows {
+    name: &'static str,
+    signature: Signature,
+}
+
+impl WindowUDFImpl for OverRows {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn partition_evaluator(&self, _arguments: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
+        exec_err!("{} runs as a part of a program", self.name)
+    }
+
+    fn field(&self, arguments: WindowUDFFieldArgs) -> Result<FieldRef> {
+        let name = arguments.name();
+        Ok(Arc::new(match arguments.input_fields().first() {
+            // It may be asked for before there are enough rows.
+            Some(value) => Field::new(name, value.data_type().clone(), value.is_nullable() || self.name == "lag"),
+            None => Field::new(name, DataType::Int64, false),
+        }))
+    }
+}

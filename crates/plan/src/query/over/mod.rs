@@ -1,0 +1,363 @@
+//! OVER: functions of the rows before each row, by key, in the order of their time.
+//!
+//! All functions over one partitioning and order are one node of DataFusion's plan, and become one of the program's. Those over others
+//! lie above or below it: rows keep their time attribute, and so a chain of nodes computes them.
+
+pub(super) mod frame;
+
+pub(super) mod functions;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{NullTreatment, WindowFunction};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr, Window, lit, when};
+use pelton_data::TimeColumn;
+use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
+
+use self::frame::frame_of;
+use super::aggregate::{Names, filtered, has_extremes, integer_under_cast, result};
+use super::context::external;
+use super::diagnose::sql_name;
+use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, held_type};
+use super::lower::{Lowering, materialize, simplify};
+use super::time_attribute::{time_attribute, time_attributes};
+use super::zeros::with_one_zero;
+use crate::error::{Place, PlanError};
+use crate::pipeline::StreamRef;
+
+/// The input of a node while its columns are collected.
+struct Collector {
+    branches: Vec<Branch>,
+    names: Names,
+    fields: Vec<FieldRef>,
+    /// For each column, one expression a branch.
+    columns: Vec<Vec<Expr>>,
+}
+
+impl Lowering<'_> {
+    /// Functions over rows; `plan` is the plan that consists of them.
+    pub(super) fn over(&mut self, plan: &LogicalPlan, window: &Window) -> Result<Relation> {
+        if let Some((_, relation)) = self.draft.aggregates.iter().find(|(known, _)| known == plan) {
+            return Ok(relation.clone());
+        }
+        let functions: Vec<&WindowFunction> = window.window_expr.iter().map(window_function).collect();
+        let first = &functions[0].params;
+        let time = self.order_column(&first.order_by, &window.input)?;
+        let input = self.relation(&window.input)?;
+        let schema = window.input.schema();
+        let mut collector = Collector::new(input);
+        let mut columns = Vec::new();
+        let mut results = Vec::new();
+        for (index, field) in schema.fields().iter().enumerate() {
+            let values = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
+            match collector.add(values, field.name())? {
+                Added::Constant(value) => results.push(value),
+                Added::Column(column) => {
+                    results.push(result(collector.fields[column].name(), collector.fields[column].data_type(), field));
+                    columns.push(OverColumn::Input(column));
+                }
+            }
+        }
+        let time = self.time_of(&mut collector, time, schema)?;
+        let mut keys = Vec::new();
+        for key in &first.partition_by {
+            keys.extend(collector.add_key(key, schema)?);
+        }
+        let mut calls = Vec::new();
+        let mut result_fields: Vec<FieldRef> = columns.iter().map(|column| collector.field(*column)).collect();
+        for (function, field) in functions.iter().zip(&window.schema.fields()[schema.fields().len()..]) {
+            let call = self.call(&mut collector, function, field, schema)?;
+            let name = collector.names.unique(function.fun.name());
+            results.push(result(&name, &call.data_type, field));
+            result_fields.push(Arc::new(Field::new(name, call.data_type.clone(), field.is_nullable())));
+            columns.push(OverColumn::Value(calls.len()));
+            calls.push(call);
+        }
+        let over = self.draft.overs.len();
+        let input_schema = Arc::new(Schema::new(collector.fields.clone()));
+        let schema = Arc::new(Schema::new(result_fields));
+        self.draft.overs.push(OverSpec { input_schema, time, keys, calls, columns, schema });
+        self.feed_over(over, time.index, collector);
+        let stream = StreamRef::Over(over);
+        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+        branch.columns = results;
+        let relation = Relation { branches: vec![branch] };
+        self.draft.aggregates.push((plan.clone(), relation.clone()));
+        Ok(relation)
+    }
+
+    /// The column of the input that rows are put in order by.
+    fn order_column(&self, order: &[SortExpr], input: &LogicalPlan) -> Result<usize> {
+        let hint = || {
+            match time_attributes(input).as_slice() {
+            [] => "declare WATERMARK FOR column AS column - INTERVAL '5' SECOND, or a column AS PROCTIME(), in CREATE TABLE"
+                .to_string(),
+            names => format!("write ORDER BY {}", names.join(" or ")),
+        }
+        };
+        let refused =
+            |place: Option<Place>, message: &str| Err(external(PlanError::invalid(place, message).with_hint(hint())));
+        let [SortExpr { expr: Expr::Column(column), asc: true, .. }] = order else {
+            let place = self.landmarks.over_order(None);
+            return refused(place, "OVER puts rows in the order of one time attribute, ascending");
+        };
+        let index = input.schema().index_of_column(column)?;
+        if time_attribute(input, index).is_none() {
+            let message = format!("{} is not a time attribute, and OVER goes by time attributes only", column.name);
+            return refused(self.landmarks.over_order(Some(&column.name)), &message);
+        }
+        Ok(index)
+    }
+
+    /// The column that is the time attribute of all branches.
+    fn time_of(&self, collector: &mut Collector, index: usize, schema: &DFSchema) -> Result<TimeColumn> {
+        let times: Vec<Expr> = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
+        let is_own = |time: &Expr| match time {
+            Expr::Column(column) => column.relation.as_ref().is_some_and(|relation| relation.table() == INPUT),
+            _ => false,
+        };
+        let name = schema.field(index).name();
+        if !times.iter().all(is_own) {
+            let construct = format!("OVER … ORDER BY {name} of rows that a window function has cut");
+            let hint = "aggregate the windows first: GROUP BY window_start, window_end, window_time";
+            return Err(external(PlanError::unsupported(self.landmarks.over_order(Some(name)), construct, hint)));
+        }
+        let Added::Column(column) = collector.add(times, name)? else { unreachable!("a column is no constant") };
+        let data_type = collector.fields[column].data_type();
+        Ok(TimeColumn::new(column, data_type).expect("a time attribute is a timestamp"))
+    }
+
+    fn call(
+        &self,
+        collector: &mut Collector,
+        window: &WindowFunction,
+        field: &Field,
+        schema: &DFSchema,
+    ) -> Result<OverCall> {
+        let name = window.fun.name();
+        let place = self.landmarks.over(name);
+        let refused = |construct: String, hint: &str| Err(external(PlanError::unsupported(place, construct, hint)));
+        let shown = name.to_uppercase();
+        let params = &window.params;
+        if params.distinct {
+            return refused(format!("{shown}(DISTINCT …) OVER"), "aggregate distinct values within TUMBLE windows");
+        }
+        if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
+            return refused(format!("{shown} … IGNORE NULLS"), "leave it out: NULLs are values here");
+        }
+        let Some(mut function) = function_of(name) else {
+            return refused(format!("{shown} … OVER"), functions::HINT);
+        };
+        let mut frame = frame_of(&params.window_frame, place).map_err(external)?;
+        if let OverFunction::Lag { rows } = &mut function {
+            *rows = lag_rows(&params.args, place).map_err(external)?;
+        }
+        if matches!(function, OverFunction::RowNumber | OverFunction::Lag { .. }) {
+            frame = Frame::Rows { preceding: None };
+        }
+        let argument = params.args.first().filter(|argument| !is_wildcard(argument));
+        let argument = argument.map(|argument| collector.of_branches(argument, schema)).transpose()?;
+        let argument = match &params.filter {
+            None => argument,
+            Some(filter) => {
+                let filters = collector.of_branches(filter, schema)?;
+                let pairs = filters.into_iter().enumerate();
+                let values = pairs.map(|(branch, filter)| {
+                    filtered(argument.as_ref().map(|argument| argument[branch].clone()), filter)
+                });
+                Some(values.collect::<Result<Vec<_>>>()?)
+            }
+        };
+        let argument = argument.map(|argument| collector.argument(argument, function)).transpose()?;
+        let argument = argument.map(|values| collector.add_column(values, "argument")).transpose()?;
+        let argument =
+            argument.filter(|column| function != OverFunction::Count || collector.fields[*column].is_nullable());
+        if function == OverFunction::Count && argument.is_none() {
+            function = OverFunction::CountRows;
+        }
+        if let Some(column) = argument {
+            let data_type = collector.fields[column].data_type();
+            if !takes(function, data_type) {
+                return refused(
+                    format!("{shown} of {} OVER rows", sql_name(data_type)),
+                    "cast the argument to a number",
+                );
+            }
+        }
+        let data_type = held_type(field.data_type()).unwrap_or_else(|| field.data_type().clone());
+        Ok(OverCall { function, argument, frame, data_type })
+    }
+
+    /// Ends the branches in a node.
+    fn feed_over(&mut self, over: usize, time: usize, collector: Collector) {
+        let Collector { branches, columns, .. } = collector;
+        for (number, branch) in branches.into_iter().enumerate() {
+            let columns = columns.iter().map(|values| values[number].clone()).collect();
+            let Branch { input, scope, steps, .. } = branch;
+            let target = TargetDraft::Over { over, columns, time };
+            self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
+        }
+    }
+}
+
+/// What became of a column.
+enum Added {
+    /// It is the same value for all rows.
+    Constant(Expr),
+    /// Its index.
+    Column(usize),
+}
+
+impl Collector {
+    fn new(input: Relation) -> Collector {
+        Collector { branches: input.branches, names: Names::default(), fields: Vec::new(), columns: Vec::new() }
+    }
+
+    /// An expression over the relation, whose columns `schema` describes, for each branch.
+    fn of_branches(&self, expression: &Expr, schema: &DFSchema) -> Result<Vec<Expr>> {
+        self.branches.iter().map(|branch| branch.substitute(expression, schema)).collect()
+    }
+
+    /// Adds a column, unless there is the same. `values` are one expression a branch.
+    fn add(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
+        let pairs = self.branches.iter().zip(values);
+        let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
+        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        match &values[0] {
+            constant @ Expr::Literal(..) if values.iter().all(|value| value == constant) => {
+                Ok(Added::Constant(constant.clone()))
+            }
+            _ => self.add_column(values, name).map(Added::Column),
+        }
+    }
+
+    /// Adds a key; none where it is the same for all rows.
+    fn add_key(&mut self, key: &Expr, schema: &DFSchema) -> Result<Option<usize>> {
+        let pairs = self.branches.iter().map(|branch| (branch, branch.substitute(key, schema)));
+        let values = pairs.map(|(branch, value)| simplify(materialize(value?, branch)?, &branch.scope));
+        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        if matches!(values[0], Expr::Literal(..)) && values.iter().all(|value| *value == values[0]) {
+            return Ok(None);
+        }
+        let pairs = self.branches.iter().zip(values);
+        let values = pairs.map(|(branch, value)| with_one_zero(value, &branch.scope));
+        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        self.add_column(values, "key").map(Some)
+    }
+
+    /// As `add`, for expressions in terms of each branch's scope, whether constant or not.
+    fn add_column(&mut self, values: Vec<Expr>, name: &str) -> Result<usize> {
+        let pairs = self.branches.iter().zip(values);
+        let held = pairs.map(|(branch, value)| {
+            let data_type = value.get_type(branch.scope.as_ref())?;
+            let wanted = held_type(&data_type).ok_or_else(|| {
+                let message = format!("{name} has type {}, which no row can hold", sql_name(&data_type));
+                external(PlanError::invalid(None, message).with_hint("CAST it to another type"))
+            })?;
+            if data_type == wanted {
+                return Ok(value);
+            }
+            simplify(cast_to(value, &wanted, &branch.scope)?, &branch.scope)
+        });
+        let held: Vec<Expr> = held.collect::<Result<_>>()?;
+        if let Some(known) = self.columns.iter().position(|column| *column == held) {
+            return Ok(known);
+        }
+        let scope = self.branches[0].scope.as_ref();
+        let data_type = held[0].get_type(scope)?;
+        let pairs = self.branches.iter().zip(&held);
+        let nullable = pairs.map(|(branch, value)| value.nullable(branch.scope.as_ref()));
+        let nullable = nullable.collect::<Result<Vec<bool>>>()?.contains(&true);
+        self.fields.push(Arc::new(Field::new(self.names.unique(name), data_type, nullable)));
+        self.columns.push(held);
+        Ok(self.columns.len() - 1)
+    }
+
+    /// An argument in the form that its function takes: integers that are summed come without the cast that DataFusion's functions ask
+    /// for, and of what is only counted that is not a number it is enough to know whether it is NULL.
+    fn argument(&self, values: Vec<Expr>, function: OverFunction) -> Result<Vec<Expr>> {
+        let pairs = self.branches.iter().zip(values);
+        let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
+        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        match function {
+            OverFunction::Sum | OverFunction::Mean => {
+                let pairs = self.branches.iter().zip(&values);
+                let uncast: Option<Vec<_>> =
+                    pairs.map(|(branch, argument)| integer_under_cast(argument, branch)).collect();
+                let same = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1));
+                Ok(same.map_or(values, |same| same.into_iter().map(|(argument, _)| argument).collect()))
+            }
+            OverFunction::Count => {
+                let counted = self.branches.iter().zip(values).map(|(branch, value)| {
+                    let scope = branch.scope.as_ref();
+                    if !value.nullable(scope)? || has_form(&value.get_type(scope)?) {
+                        return Ok(value);
+                    }
+                    when(value.is_not_null(), lit(1_i8)).end()
+                });
+                counted.collect()
+            }
+            _ => Ok(values),
+        }
+    }
+
+    fn field(&self, column: OverColumn) -> FieldRef {
+        match column {
+            OverColumn::Input(column) => self.fields[column].clone(),
+            OverColumn::Value(_) => unreachable!("only columns of the input have been added"),
+        }
+    }
+}
+
+fn window_function(expression: &Expr) -> &WindowFunction {
+    match expression {
+        Expr::Alias(alias) => window_function(&alias.expr),
+        Expr::WindowFunction(function) => function,
+        other => unreachable!("{other} is no function OVER rows"),
+    }
+}
+
+fn function_of(name: &str) -> Option<OverFunction> {
+    Some(match name {
+        "count" => OverFunction::Count,
+        "sum" => OverFunction::Sum,
+        "avg" => OverFunction::Mean,
+        "min" => OverFunction::Minimum,
+        "max" => OverFunction::Maximum,
+        "first_value" => OverFunction::First,
+        "last_value" => OverFunction::Last,
+        "row_number" => OverFunction::RowNumber,
+        "lag" => OverFunction::Lag { rows: 1 },
+        _ => return None,
+    })
+}
+
+#[expect(deprecated, reason = "COUNT(*) is planned with a wildcard as its argument")]
+fn is_wildcard(argument: &Expr) -> bool {
+    matches!(argument, Expr::Wildcard { .. })
+}
+
+/// How many rows LAG looks back.
+fn lag_rows(arguments: &[Expr], place: Option<Place>) -> Result<u64, PlanError> {
+    match arguments {
+        [_] => Ok(1),
+        [_, Expr::Literal(ScalarValue::Int64(Some(rows @ 0..)), _)] => Ok(*rows as u64),
+        [_, _] => Err(PlanError::invalid(place, "LAG looks back a number of rows, written as digits")
+            .with_hint("write LAG(x) or LAG(x, 3)")),
+        _ => Err(PlanError::unsupported(place, "a default of LAG", "write COALESCE(LAG(x, 1) OVER (…), default)")),
+    }
+}
+
+/// Whether values of a type have one of the forms that frames are computed from.
+fn has_form(data_type: &DataType) -> bool {
+    has_extremes(data_type) && *data_type != DataType::Utf8View
+}
+
+fn takes(function: OverFunction, data_type: &DataType) -> bool {
+    match function {
+        OverFunction::Sum | OverFunction::Mean => data_type.is_numeric(),
+        _ => has_form(data_type),
+    }
+}

@@ -1,0 +1,119 @@
+//! Functions OVER rows, among what the scheduler's lock guards: rows that wait to be put in order, by one worker at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::{Micros, Stamp, TimeColumn};
+
+use crate::graph::{Graph, StreamRef};
+use crate::state::{Consumers, Finished, State};
+
+pub(crate) struct OverState {
+    pub name: String,
+    pub time_column: Option<TimeColumn>,
+    /// How far each feeding pipeline has come, and whether it has ended.
+    pub inputs: Vec<(Micros, bool)>,
+    /// Rows that no worker has taken yet, with the number of their input; those of one input in their order.
+    pub queue: VecDeque<(usize, RecordBatch)>,
+    /// A worker puts rows in order.
+    pub busy: bool,
+    /// Rows before this have left.
+    pub passed: Micros,
+    pub ended: bool,
+    /// When the input that moved the watermark last was read.
+    pub ingested_ns: u64,
+    pub next_sequence: u64,
+    pub consumers: Arc<Consumers>,
+    pub late_rows: u64,
+    pub rows: u64,
+    pub busy_ns: u64,
+}
+
+impl OverState {
+    /// `inputs` pipelines feed it.
+    pub fn new(graph: &Graph, index: usize, inputs: usize) -> OverState {
+        let node = &graph.overs[index];
+        OverState {
+            name: node.name.clone(),
+            time_column: node.spec.output_time(),
+            inputs: vec![(WATERMARK_MIN, false); inputs],
+            queue: VecDeque::new(),
+            busy: false,
+            passed: WATERMARK_MIN,
+            ended: false,
+            ingested_ns: 0,
+            next_sequence: 0,
+            consumers: Consumers::of(graph, StreamRef::Over(index)),
+            late_rows: 0,
+            rows: 0,
+            busy_ns: 0,
+        }
+    }
+
+    /// The least watermark of its inputs.
+    pub fn watermark(&self) -> Micros {
+        self.inputs.iter().map(|input| input.0).min().unwrap_or(WATERMARK_MAX)
+    }
+
+    /// Whether there are rows to take, or rows may leave.
+    pub fn must_run(&self) -> bool {
+        !self.ended && (!self.queue.is_empty() || self.watermark() > self.passed)
+    }
+}
+
+impl State {
+    /// Queues what a pipeline made of a block.
+    pub fn queue_over(&mut self, over: usize, input: usize, finished: Finished) {
+        let node = &mut self.overs[over];
+        node.late_rows += finished.late_rows;
+        node.queue.extend(finished.output.into_iter().map(|rows| (input, rows)));
+        if finished.stamp.watermark > node.inputs[input].0 {
+            node.inputs[input].0 = finished.stamp.watermark;
+            if finished.stamp.ingested_ns > 0 {
+                node.ingested_ns = finished.stamp.ingested_ns;
+            }
+        }
+    }
+
+    /// Passes rows on, all those before `until`.
+    pub fn rows_ordered(&mut self, over: usize, until: Micros, rows: Vec<RecordBatch>, late_rows: u64) {
+        let node = &mut self.overs[over];
+        node.busy = false;
+        node.late_rows += late_rows;
+        node.rows += rows.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        let has_moved = until > node.passed;
+        node.passed = until;
+        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
+        let is_read_on = !node.consumers.pipelines.is_empty();
+        let stream = StreamRef::Over(over);
+        for batch in rows {
+            // Rows come in the order of their times, so that none is ever late downstream.
+            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_over_stamp(over) };
+            self.deliver_batch(stream, batch, time_column, stamp);
+        }
+        if is_read_on && has_moved {
+            let stamp = Stamp { watermark: until, ingested_ns, ..self.next_over_stamp(over) };
+            self.deliver_punctuation(stream, stamp);
+        }
+        self.end_over_if_done(over);
+    }
+
+    fn next_over_stamp(&mut self, over: usize) -> Stamp {
+        let node = &mut self.overs[over];
+        node.next_sequence += 1;
+        Stamp { sequence: node.next_sequence - 1, ..Stamp::default() }
+    }
+
+    /// Ends the stream where all of it has been passed on.
+    pub fn end_over_if_done(&mut self, over: usize) {
+        let node = &mut self.overs[over];
+        let inputs_ended = node.inputs.iter().all(|input| input.1);
+        if node.ended || node.busy || !inputs_ended || node.must_run() {
+            return;
+        }
+        node.ended = true;
+        self.end_stream(StreamRef::Over(over));
+    }
+}

@@ -1,0 +1,109 @@
+//! Rows of one key brought together.
+
+use std::ops::Range;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::DataType;
+use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+
+use crate::kernel::Scratch;
+use crate::layout::EntryLayout;
+use crate::table::Table;
+
+/// Numbers the keys in the order in which they first occur.
+#[derive(Debug)]
+pub(super) struct Keys {
+    columns: Vec<usize>,
+    /// Holds each key's number, plus one, in its only accumulator.
+    table: Table,
+    keys: u32,
+    scratch: Scratch,
+    numbers: Vec<u32>,
+    /// For each key how many of a batch's rows are before it; overwritten.
+    places: Vec<u32>,
+}
+
+/// The rows of a batch by key.
+pub(super) struct Grouped {
+    /// The rows, those of one key side by side and in their order.
+    pub order: Vec<u32>,
+    /// For each key its number, and where its rows are in `order`.
+    pub runs: Vec<(usize, Range<usize>)>,
+}
+
+impl Keys {
+    /// No keys yet. `columns` are their indices, with types and whether they may be NULL.
+    pub fn new(columns: Vec<(usize, KeyColumn)>) -> Keys {
+        let (columns, types): (Vec<usize>, Vec<KeyColumn>) = columns.into_iter().unzip();
+        let number =
+            Accumulator { accumulate: Accumulate::Count, argument_type: None::<DataType>, argument_nullable: false };
+        let table = Table::new(EntryLayout::new(&types, &[number]));
+        Keys { columns, table, keys: 0, scratch: Scratch::default(), numbers: Vec::new(), places: Vec::new() }
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + (self.numbers.capacity() + self.places.capacity()) * 4
+    }
+
+    /// The rows by key. Keys come in the order of their first rows.
+    pub fn group(&mut self, rows: &RecordBatch) -> Grouped {
+        let columns: Vec<ArrayRef> = self.columns.iter().map(|&column| rows.column(column).clone()).collect();
+        self.table.find_or_insert_rows(&columns, extent, &mut self.scratch);
+        self.table.number_groups(&self.scratch.entries, 0, &mut self.keys, &mut self.numbers);
+        self.places.resize(self.keys as usize, 0);
+        let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
+        for &number in &self.numbers {
+            let count = &mut self.places[number as usize];
+            if *count == 0 {
+                runs.push((number as usize, 0..0));
+            }
+            *count += 1;
+        }
+        let mut end = 0;
+        for (number, run) in &mut runs {
+            *run = end..end + self.places[*number] as usize;
+            self.places[*number] = end as u32;
+            end = run.end;
+        }
+        let mut order = vec![0; self.numbers.len()];
+        for (row, &number) in (0..).zip(&self.numbers) {
+            let place = &mut self.places[number as usize];
+            order[*place as usize] = row;
+            *place += 1;
+        }
+        runs.iter().for_each(|(number, _)| self.places[*number] = 0);
+        Grouped { order, runs }
+    }
+}
+
+fn extent(keys: &[i64]) -> (i64, i64) {
+    keys.iter().fold((i64::MAX, i64::MIN), |(minimum, maximum), &key| (minimum.min(key), maximum.max(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringViewArray;
+    use arrow::datatypes::{Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn rows_of_one_key_come_together_in_their_order() {
+        let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Utf8View, true)]));
+        let batch = |words: &[Option<&str>]| {
+            let column: StringViewArray = words.iter().copied().collect();
+            RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).unwrap()
+        };
+        let mut keys = Keys::new(vec![(0, KeyColumn { data_type: DataType::Utf8View, nullable: true })]);
+        let first = keys.group(&batch(&[Some("b"), None, Some("a"), Some("b"), None]));
+        assert_eq!(first.order, [0, 3, 1, 4, 2]);
+        assert_eq!(first.runs, [(0, 0..2), (1, 2..4), (2, 4..5)]);
+        let second = keys.group(&batch(&[Some("a"), Some("a longer word than fits a view"), Some("a"), None]));
+        assert_eq!(second.order, [0, 2, 1, 3]);
+        assert_eq!(second.runs, [(2, 0..2), (3, 2..3), (1, 3..4)]);
+        assert_eq!(keys.keys, 4);
+    }
+}

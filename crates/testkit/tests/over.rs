@@ -1,0 +1,143 @@
+//! Functions OVER rows against their definitions: any stream, frames and functions; interpreted and compiled, on one worker and two, in
+//! blocks of any size.
+//!
+//! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use pelton_testkit::over::{Frame, in_order};
+use pelton_testkit::rows::row_lines;
+use pelton_testkit::script::engine::session;
+use pelton_testkit::script::run::Configuration;
+use pelton_testkit::windows::{AGGREGATES, Aggregate, Row};
+use proptest::prelude::*;
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PELTON_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
+    ProptestConfig { cases, max_shrink_iters: 500, ..ProptestConfig::with_source_file("over") }
+}
+
+/// A function, and what it is computed over.
+#[derive(Debug, Clone)]
+struct Call {
+    aggregate: Aggregate,
+    frame: Frame,
+    is_keyed: bool,
+}
+
+/// A stream and what is asked of it.
+#[derive(Debug, Clone)]
+struct Case {
+    rows: Vec<Row>,
+    delay: i64,
+    calls: Vec<Call>,
+    configuration: Configuration,
+    /// Rows pushed at a time.
+    batch_rows: usize,
+}
+
+/// Of those of windows.
+const FUNCTIONS: [&str; 10] = [
+    "COUNT(*)",
+    "COUNT(i)",
+    "COUNT(s)",
+    "SUM(i)",
+    "SUM(i) FILTER (WHERE f > 0)",
+    "AVG(i)",
+    "MIN(i)",
+    "MAX(i)",
+    "SUM(f)",
+    "AVG(f)",
+];
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let step = prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40];
+    let disorder = prop_oneof![4 => Just(0), 2 => 0i64..10, 1 => 0i64..80];
+    let key = prop::option::weighted(0.9, prop_oneof![4 => 0i64..3, 1 => any::<i64>()]);
+    let integer = prop::option::weighted(0.8, prop_oneof![Just(0), -9i64..9, -1_000_000_000i64..1_000_000_000]);
+    let float = prop::option::weighted(0.8, -1_000_000i32..1_000_000);
+    let text = prop::option::weighted(0.8, "[a-c]{1,3}");
+    let row = (step, disorder, key, integer, float, text);
+    (-400i64..400, prop::collection::vec(row, 0..150)).prop_map(|(start, rows)| {
+        let mut now = start;
+        let row = |(step, disorder, key, integer, float, text): (i64, i64, _, _, Option<i32>, _)| {
+            now += step;
+            let float = float.map(|float| f64::from(float) / 4.0);
+            Row { time: now - disorder, key, integer, float, text }
+        };
+        rows.into_iter().map(row).collect()
+    })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let frame = prop_oneof![
+        prop::option::weighted(0.8, 0usize..40).prop_map(Frame::Rows),
+        prop::option::weighted(0.8, 0i64..100).prop_map(Frame::Range),
+    ];
+    let functions: Vec<Aggregate> =
+        AGGREGATES.iter().filter(|aggregate| FUNCTIONS.contains(&aggregate.sql)).copied().collect();
+    let call = (prop::sample::select(functions), frame, any::<bool>());
+    let call = call.prop_map(|(aggregate, frame, is_keyed)| Call { aggregate, frame, is_keyed });
+    let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
+    let configuration = configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
+        tier: if is_compiled { "compile" } else { "interpret" },
+        workers,
+        block_rows,
+    });
+    let calls = prop::collection::vec(call, 1..5);
+    (rows(), 0i64..40, calls, configuration, 10usize..200).prop_map(
+        |(rows, delay, calls, configuration, batch_rows)| Case { rows, delay, calls, configuration, batch_rows },
+    )
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn functions_have_the_values_of_their_frames(case in cases()) {
+        let (found, found_late) = found(&case);
+        let (rows, late) = in_order(&case.rows, case.delay);
+        let line = |row: usize| {
+            let values = case.calls.iter().map(|call| (call.aggregate.value)(&call.frame.of(&rows, row, call.is_keyed)));
+            values.collect::<Vec<_>>().join(" | ")
+        };
+        let expected: Vec<String> = (0..rows.len()).map(line).collect();
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(found_late, late);
+    }
+}
+
+fn found(case: &Case) -> (Vec<String>, u64) {
+    let session = session(case.configuration);
+    let columns = format!(
+        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
+         WATERMARK FOR ts AS ts - INTERVAL '0.{:03}' SECOND",
+        case.delay
+    );
+    let source = session.push_table("t", &columns).unwrap();
+    let calls = case.calls.iter().map(|call| format!("{} {}", call.aggregate.sql, call.frame.sql(call.is_keyed)));
+    let calls: Vec<String> = calls.enumerate().map(|(number, call)| format!("{call} AS c{number}")).collect();
+    let mut query = session.sql(&format!("SELECT {} FROM t", calls.join(", "))).unwrap();
+    let batches: Vec<RecordBatch> = case.rows.chunks(case.batch_rows).map(|rows| batch(&source, rows)).collect();
+    let mut lines = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
+        while let Some(batch) = query.next_batch().unwrap() {
+            lines.extend(row_lines(&batch).unwrap());
+        }
+    });
+    // A chain of nodes counts a late row once: those behind the first get none.
+    (lines, query.wait().unwrap().late_rows())
+}
+
+fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| Some(row.time)).collect::<TimestampMillisecondArray>()),
+        Arc::new(rows.iter().map(|row| row.key).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.integer).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.float).collect::<Float64Array>()),
+        Arc::new(rows.iter().map(|row| row.text.clone()).collect::<StringViewArray>()),
+    ];
+    RecordBatch::try_new(source.schema().clone(), columns).unwrap()
+}
