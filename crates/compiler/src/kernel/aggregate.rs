@@ -252,11 +252,13 @@ impl Aggregation {
             Some(selection) => KeyRows::Listed(selection),
             None => KeyRows::Range(call.first..call.first + call.count),
         };
-        for start in positions.clone().step_by(BATCH) {
-            let end = (start + BATCH).min(positions.end);
+        let mut start = positions.start;
+        while start < positions.end {
+            let end = positions.end.min(start.saturating_add(table.call_rows()));
             table.find_or_insert_columns(keys, rows.part(start..end), entries, packed, hashes);
             self.update_others(table, Entries::Each(entries), others, start, end - start);
             self.update_listed(call, bound.as_deref(), table, entries, start)?;
+            start = end;
         }
         Ok(())
     }
