@@ -68,6 +68,7 @@ fn window(keys: &[&str], accumulators: Vec<(Accumulate, Option<&str>)>) -> (Wind
         accumulators: accumulators.iter().map(accumulator).collect(),
         columns: Vec::new(),
         schema: Arc::new(Schema::empty()),
+        session_slots: None,
         time_column: None,
     };
     let arguments = accumulators.iter().map(|(_, argument)| argument.map(column)).collect();

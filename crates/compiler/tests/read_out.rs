@@ -41,6 +41,7 @@ fn summed(
         accumulators: vec![accumulator(sum), accumulator(Accumulate::Count)],
         schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
         columns: columns.into_iter().map(|(column, _)| column).collect(),
+        session_slots: None,
         time_column: None,
     };
     let target =

@@ -6,7 +6,7 @@
 
 use crate::Micros;
 use crate::aggregate::{Accumulate, Accumulator};
-use crate::time::slice_start;
+use crate::time::{WATERMARK_MAX, slice_start};
 
 /// How rows are assigned to windows. Lengths are in microseconds and positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,8 +36,24 @@ pub enum Window {
         /// Where window 0 begins.
         offset: Micros,
     },
+    /// `SESSION`: rows of one key, each at most `gap` after the one before in time; from the first row's time to `gap` after the last's.
+    Session {
+        /// Longest time between two rows of a session.
+        gap: Micros,
+    },
     /// No window: one result when a bounded input has ended.
     Global,
+}
+
+/// Which accumulators of a group tell its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionSlots {
+    /// The smallest time, in ticks of its column.
+    pub first: usize,
+    /// The largest time.
+    pub last: usize,
+    /// How many rows.
+    pub rows: usize,
 }
 
 /// A stretch of time whose rows belong to the same windows.
@@ -90,6 +106,12 @@ impl Window {
                 let end = start.saturating_add(step);
                 Slice { start, end, covered: covered(end, slice_start(time, size, offset).saturating_add(size)) }
             }
+            // No two rows of a slice are further apart than the gap: those of one key are in one session, which may go on for ever.
+            Window::Session { gap } => {
+                let start = slice_start(time, gap, 0);
+                let end = start.saturating_add(gap);
+                Slice { start, end, covered: covered(end, Micros::MAX) }
+            }
             Window::Global => {
                 Slice { start: Micros::MIN, end: Micros::MAX, covered: covered(Micros::MAX, Micros::MAX) }
             }
@@ -102,24 +124,50 @@ impl Window {
             Window::Tumbling { size, offset } => (size, offset),
             Window::Hopping { size, slide, offset } => (slide, offset.saturating_add(size % slide)),
             Window::Cumulative { step, offset, .. } => (step, offset),
+            // Sessions end wherever their rows do.
+            Window::Session { .. } => return time.saturating_add(1),
             Window::Global => return Micros::MAX,
         };
         slice_start(time, distance, offset).saturating_add(distance)
     }
 
     /// The start of the window that ends at `end`: there is one at most for each end.
+    ///
+    /// # Panics
+    /// Of sessions, which begin where their first rows are.
     pub fn start(&self, end: Micros) -> Micros {
         match *self {
             Window::Tumbling { size, .. } | Window::Hopping { size, .. } => end.saturating_sub(size),
             Window::Cumulative { size, offset, .. } => slice_start(end.saturating_sub(1), size, offset),
+            Window::Session { .. } => panic!("the end of a session does not say where it began"),
             Window::Global => Micros::MIN,
         }
     }
 
-    /// Slices of the longest window.
+    /// Up to where windows are over when the input's watermark is `watermark`. A session that ends exactly there is not: a row of that time
+    /// may still come in time, and is near enough to belong to it.
+    pub fn over_until(&self, watermark: Micros) -> Micros {
+        match self {
+            Window::Session { .. } if watermark != WATERMARK_MAX => watermark.saturating_sub(1),
+            _ => watermark,
+        }
+    }
+
+    /// The watermark of the results when the windows that end at or before `closed_until` have been reported. A result's time is the
+    /// last millisecond of its window.
+    pub fn results_watermark(&self, closed_until: Micros) -> Micros {
+        match self {
+            Window::Session { .. } if closed_until != WATERMARK_MAX => {
+                slice_start(closed_until.saturating_add(1), 1_000, 0).saturating_sub(1_000)
+            }
+            _ => closed_until,
+        }
+    }
+
+    /// Slices of the longest window; of sessions, whose length has no limit, 1.
     pub fn slices_max(&self) -> i64 {
         match *self {
-            Window::Tumbling { .. } | Window::Global => 1,
+            Window::Tumbling { .. } | Window::Session { .. } | Window::Global => 1,
             Window::Hopping { size, slide, .. } if size % slide == 0 => size / slide,
             Window::Hopping { size, slide, .. } => 2 * (size / slide) + 1,
             Window::Cumulative { size, step, .. } => size / step,
@@ -155,6 +203,8 @@ pub enum Combination {
     Prefix,
     /// No slices: each window has its own table, and a row is added to all of its windows. To compare slices with.
     Buckets,
+    /// Sessions: what a slice has of each key is merged with the key's session that it touches.
+    Merge,
 }
 
 /// Up to this many slices combining them anew is no more work than two stacks are: these combine four tables a slice.
@@ -166,6 +216,7 @@ impl Combination {
         match window {
             Window::Tumbling { .. } | Window::Global => Combination::Single,
             Window::Cumulative { .. } => Combination::Prefix,
+            Window::Session { .. } => Combination::Merge,
             Window::Hopping { .. } => {
                 let is_invertible = accumulators.iter().all(|kept| kept.accumulate.is_invertible());
                 match window.slices_max() {
@@ -218,6 +269,7 @@ mod tests {
                 );
             }
             Window::Global => found.push((Micros::MIN, Micros::MAX)),
+            Window::Session { .. } => unreachable!("where sessions are depends on the rows"),
         }
         found.sort_by_key(|(_, end)| *end);
         found
@@ -274,6 +326,17 @@ mod tests {
                 assert_eq!(again.covered, Some(Covered { first_end: end, last_end: end }), "{window:?} {end}");
             }
         }
+    }
+
+    #[test]
+    fn a_session_is_over_when_no_row_can_join_it_in_time() {
+        let sessions = Window::Session { gap: 10 };
+        assert_eq!((sessions.over_until(20), sessions.over_until(WATERMARK_MAX)), (19, WATERMARK_MAX));
+        // Sessions that end at 20_001 or later have their last millisecond in the 20th at the earliest, cut to milliseconds in the 19th.
+        assert_eq!(sessions.results_watermark(20_000), 19_000);
+        assert_eq!(sessions.results_watermark(20_999), 20_000);
+        let slice = sessions.slice(-1);
+        assert_eq!((slice.start, slice.end, slice.covered.unwrap().first_end), (-10, 0, 0));
     }
 
     #[test]

@@ -116,10 +116,14 @@ fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice)
     WindowNode {
         name: format!("window {index}"),
         window: window.window,
-        combination: match choice {
-            WindowChoice::Slices => window.combination(),
-            WindowChoice::Buckets => Combination::Buckets,
+        combination: match (choice, window.combination()) {
+            // Sessions are merged from slices in any case.
+            (WindowChoice::Slices, combination) | (WindowChoice::Buckets, combination @ Combination::Merge) => {
+                combination
+            }
+            (WindowChoice::Buckets, _) => Combination::Buckets,
         },
+        session_slots: window.session_slots,
         layout: pelton_compiler::entry_layout(window),
         read_out: Box::new(read_out),
         schema: window.schema.clone(),

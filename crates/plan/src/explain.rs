@@ -218,6 +218,7 @@ impl fmt::Display for WindowText<'_> {
                 write!(f, "cumulating to {} by {}", Length(size), Length(step))?;
                 offset
             }
+            Window::Session { gap } => return write!(f, "sessions, gap {}", Length(gap)),
             Window::Global => return f.write_str("all rows, once they have ended"),
         };
         if offset != 0 {
@@ -235,6 +236,9 @@ fn combination(window: &WindowAggregate) -> Option<String> {
         Combination::Recompute => format!("recomputing: O(n) tables a window of n = {slices} slices"),
         Combination::SubtractOnEvict => format!("subtracting on evict: O(1) tables a slice, {slices} slices kept"),
         Combination::TwoStacks => format!("two stacks: O(1) tables a slice, amortized, {slices} slices kept"),
+        Combination::Merge => {
+            "merging with the sessions that they touch: O(1) tables a slice, 2 slices kept".to_string()
+        }
         Combination::Prefix => "a running prefix: O(1) tables a slice, none kept".to_string(),
     })
 }

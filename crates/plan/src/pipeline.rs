@@ -13,7 +13,7 @@ use pelton_data::Micros;
 use pelton_data::aggregate::Accumulator;
 use pelton_data::arrangement::Arrangement;
 use pelton_data::over::OverSpec;
-pub use pelton_data::window::{Combination, Window};
+pub use pelton_data::window::{Combination, SessionSlots, Window};
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`.
 #[derive(Debug, Clone)]
@@ -169,6 +169,8 @@ pub struct WindowAggregate {
     pub keys: Vec<FieldRef>,
     /// What is kept for each group, without duplicates.
     pub accumulators: Vec<Accumulator>,
+    /// Where the windows are sessions, the accumulators that tell a group's.
+    pub session_slots: Option<SessionSlots>,
     /// The output's columns.
     pub columns: Vec<WindowColumn>,
     /// The output's schema, one field for each of `columns`.

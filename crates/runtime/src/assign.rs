@@ -39,10 +39,49 @@ impl Assignment {
     }
 }
 
+/// Where a row belongs.
+enum Place {
+    Slice(SliceId),
+    /// It came when all of its windows had closed.
+    Late,
+    /// No window holds its time.
+    Nowhere,
+}
+
+/// The slice of rows that come before any of their windows has closed.
+fn slice_in_time(window: &Window, slice: &Slice) -> Option<SliceId> {
+    let Covered { first_end, .. } = slice.covered?;
+    let first_end = if let Window::Session { .. } = window { slice.start } else { first_end };
+    Some(SliceId { first_end, start: slice.start })
+}
+
+/// Whether a row of that slice comes before any of its windows has closed.
+fn is_in_time(window: &Window, slice: SliceId, time: Micros, watermark: Micros) -> bool {
+    match window {
+        Window::Session { .. } => time >= watermark,
+        _ => slice.first_end > watermark,
+    }
+}
+
+/// Where a row of this time and slice belongs that comes when the watermark of its partition is `watermark`.
+fn place(window: &Window, slice: &Slice, time: Micros, watermark: Micros) -> Place {
+    let Some(id) = slice_in_time(window, slice) else { return Place::Nowhere };
+    if is_in_time(window, id, time, watermark) {
+        return Place::Slice(id);
+    }
+    if slice.covered.is_none_or(|covered| covered.last_end <= watermark) {
+        return Place::Late;
+    }
+    // Whether there is a session that a row behind the watermark can join is seen when all rows before it are known.
+    let is_session = matches!(window, Window::Session { .. });
+    Place::Slice(SliceId { first_end: if is_session { watermark } else { window.next_end(watermark) }, ..id })
+}
+
 /// Assigns the rows of `block` to slices.
 ///
 /// A row counts in those of its windows that end after the watermark which the rows before it in its partition had reached, and is
 /// late where none does. That is a property of the stream alone: it does not depend on where blocks begin or who computes them.
+/// Whether a row is late for all sessions is found where they are merged (`pelton_state::session`).
 pub fn assign(block: &Block, window: &Window) -> Assignment {
     if *window == Window::Global {
         return Assignment::whole(block, SliceId { first_end: Micros::MAX, start: Micros::MIN });
@@ -51,12 +90,9 @@ pub fn assign(block: &Block, window: &Window) -> Assignment {
     let slice = window.slice(range.min);
     let watermark_at_end = block.stamp.watermark_before.max(range.max.saturating_sub(block.stamp.watermark_delay));
     if range.max < slice.end {
-        match slice.covered {
-            None => return Assignment::default(),
-            Some(Covered { first_end, .. }) if first_end > watermark_at_end => {
-                return Assignment::whole(block, SliceId { first_end, start: slice.start });
-            }
-            Some(_) => {}
+        let Some(id) = slice_in_time(window, &slice) else { return Assignment::default() };
+        if is_in_time(window, id, range.min, watermark_at_end) {
+            return Assignment::whole(block, id);
         }
     }
     let runs = runs_in_order(block, window).unwrap_or_else(|| runs(block, window));
@@ -129,11 +165,11 @@ fn runs_in_order(block: &Block, window: &Window) -> Option<Runs> {
     while row < ticks.len() {
         let slice = window.slice(micros(ticks[row]));
         let end = row + 1 + ticks[row + 1..].partition_point(|&tick| micros(tick) < slice.end);
-        if let Some(Covered { first_end, .. }) = slice.covered {
-            if first_end <= stamp.watermark_before {
+        if let Some(id) = slice_in_time(window, &slice) {
+            if !is_in_time(window, id, micros(ticks[row]), stamp.watermark_before) {
                 return None;
             }
-            runs.push((SliceId { first_end, start: slice.start }, row..end));
+            runs.push((id, row..end));
         }
         row = end;
     }
@@ -155,17 +191,13 @@ fn runs(block: &Block, window: &Window) -> Runs {
         if micros < slice.start || micros >= slice.end {
             slice = window.slice(micros);
         }
-        if let Some(Covered { first_end, last_end }) = slice.covered {
-            if last_end <= watermark {
-                late_rows += 1;
-            } else {
-                let first_end = if first_end > watermark { first_end } else { window.next_end(watermark) };
-                let id = SliceId { first_end, start: slice.start };
-                match runs.last_mut() {
-                    Some((last, rows)) if *last == id && rows.end == row => rows.end = row + 1,
-                    _ => runs.push((id, row..row + 1)),
-                }
-            }
+        match place(window, &slice, micros, watermark) {
+            Place::Slice(id) => match runs.last_mut() {
+                Some((last, rows)) if *last == id && rows.end == row => rows.end = row + 1,
+                _ => runs.push((id, row..row + 1)),
+            },
+            Place::Late => late_rows += 1,
+            Place::Nowhere => {}
         }
         watermark = watermark.max(micros.saturating_sub(delay));
     }

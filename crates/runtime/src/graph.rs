@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_data::arrangement::Arrangement;
 use pelton_data::over::OverSpec;
-use pelton_data::window::{Combination, Window};
+use pelton_data::window::{Combination, SessionSlots, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::layout::EntryLayout;
@@ -142,6 +142,8 @@ pub struct WindowNode {
     pub window: Window,
     /// How they are put together from slices.
     pub combination: Combination,
+    /// Which accumulators tell the sessions, where the windows are sessions.
+    pub session_slots: Option<SessionSlots>,
     /// What an entry of its tables holds.
     pub layout: Arc<EntryLayout>,
     /// Reads groups of closed windows out.

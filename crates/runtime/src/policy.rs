@@ -5,6 +5,7 @@
 //! and to nothing else.
 
 use arrow::array::RecordBatch;
+use pelton_data::time::slice_start;
 use pelton_data::{Block, Micros};
 
 use crate::clock::Clock;
@@ -158,7 +159,7 @@ fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
         let quiet = !node.ended && !node.reading && node.sequencer.chunks.outstanding() == 0;
         if node.time == SourceTime::Processing && quiet && state.stop == Stop::No && node.tick_ns <= now_ns {
             node.tick_ns = now_ns + PROCESSING_TICK_NS;
-            state.punctuate(index, now, now_ns);
+            state.punctuate(index, slice_start(now, 1_000, 0), now_ns);
             ticked = true;
         }
     }

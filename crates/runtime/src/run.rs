@@ -9,7 +9,7 @@ use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
-use pelton_state::window::OpenWindows;
+use pelton_state::window::Open;
 
 use crate::clock::Clock;
 use crate::graph::{Graph, OverNode, PipelineNode, SinkNode, SourceNode, WindowNode};
@@ -103,7 +103,7 @@ pub(crate) struct Shared {
     /// For each window, one store for each worker.
     stores: Vec<Vec<Mutex<SliceStore>>>,
     /// For each window what its stores were emptied into.
-    open_windows: Vec<Mutex<OpenWindows>>,
+    open_windows: Vec<Mutex<Open>>,
     overs: Vec<Mutex<OverRows>>,
     state: Mutex<State>,
     pub waker: Waker,
@@ -125,7 +125,7 @@ impl Shared {
         self.overs[over].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn open_windows(&self, window: usize) -> MutexGuard<'_, OpenWindows> {
+    pub fn open_windows(&self, window: usize) -> MutexGuard<'_, Open> {
         self.open_windows[window].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -275,8 +275,8 @@ impl Shared {
             .map(|window| (0..workers).map(|_| Mutex::new(SliceStore::new(window.layout.clone()))).collect::<Vec<_>>());
         let stores = stores.collect();
         let open_windows = graph.windows.iter();
-        let open_windows =
-            open_windows.map(|node| Mutex::new(OpenWindows::new(node.window, node.combination, &node.layout)));
+        let open_windows = open_windows
+            .map(|node| Mutex::new(Open::new(node.window, node.combination, &node.layout, node.session_slots)));
         let open_windows = open_windows.collect();
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();

@@ -1,7 +1,7 @@
 //! The sequencer of a source: puts decoded chunks back in order and stamps their blocks with watermarks.
 
 use arrow::array::RecordBatch;
-use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
 use pelton_data::{Block, Micros, Stamp};
 
 use crate::graph::SourceTime;
@@ -98,7 +98,8 @@ impl<Error> Sequencer<Error> {
                 SourceTime::Event { delay, .. } => {
                     (block.time_range().map_or(WATERMARK_MIN, |range| range.max.saturating_sub(delay)), delay)
                 }
-                SourceTime::Processing => (chunk.ingested_micros, 0),
+                // Rows have whole milliseconds.
+                SourceTime::Processing => (slice_start(chunk.ingested_micros, 1_000, 0), 0),
             };
             let partition = &mut self.partitions[chunk.partition];
             partition.watermark = before.max(reached);

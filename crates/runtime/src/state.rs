@@ -113,6 +113,16 @@ impl Finished {
     }
 }
 
+/// Windows that have closed.
+pub(crate) struct Closed {
+    /// All that end at or before this.
+    pub until: Micros,
+    /// In the order of their ends.
+    pub rows: Vec<RecordBatch>,
+    /// Rows that turned out to be late only now.
+    pub late_rows: u64,
+}
+
 pub(crate) struct WindowState {
     pub name: String,
     pub window: Window,
@@ -134,9 +144,9 @@ pub(crate) struct WindowState {
 }
 
 impl WindowState {
-    /// The least watermark of its inputs.
+    /// Up to where its windows are over by the least watermark of its inputs.
     pub fn watermark(&self) -> Micros {
-        self.inputs.iter().map(|input| input.0).min().unwrap_or(WATERMARK_MAX)
+        self.window.over_until(self.inputs.iter().map(|input| input.0).min().unwrap_or(WATERMARK_MAX))
     }
 
     /// Whether the watermark has passed the end of a window that may be open.
@@ -354,10 +364,12 @@ impl State {
     }
 
     /// Passes closed windows on.
-    pub fn windows_closed(&mut self, window: usize, until: Micros, rows: Vec<RecordBatch>) {
+    pub fn windows_closed(&mut self, window: usize, closed: Closed) {
+        let Closed { until, rows, late_rows } = closed;
         let node = &mut self.windows[window];
         node.closing = false;
         node.closed_until = until;
+        node.late_rows += late_rows;
         let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
         let stream = StreamRef::Window(window);
         for batch in rows {
@@ -367,7 +379,8 @@ impl State {
             self.deliver_batch(stream, batch, time_column, stamp);
         }
         if !self.windows[window].consumers.pipelines.is_empty() {
-            let stamp = Stamp { watermark: until, ingested_ns, ..self.next_window_stamp(window) };
+            let watermark = self.windows[window].window.results_watermark(until);
+            let stamp = Stamp { watermark, ingested_ns, ..self.next_window_stamp(window) };
             self.deliver_punctuation(stream, stamp);
         }
         self.end_window_if_done(window);

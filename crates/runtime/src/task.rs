@@ -18,7 +18,7 @@ use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
 use crate::sink::SinkError;
 use crate::source::{Chunk, Read, Rows};
-use crate::state::{Finished, Stop, TargetState};
+use crate::state::{Closed, Finished, Stop, TargetState};
 
 /// A task that has closed windows of so many rows leaves the others to the next: those that wait for the rows may be full.
 const CLOSED_ROWS_MAX: usize = 1 << 16;
@@ -235,7 +235,7 @@ impl Worker<'_> {
         let mut state = self.shared.state();
         state.windows[window].busy_ns += busy_ns;
         match result {
-            Ok((rows, until)) => state.windows_closed(window, until, rows),
+            Ok(closed) => state.windows_closed(window, closed),
             Err(error) => {
                 let pipeline = self.shared.graph.windows[window].name.clone();
                 state.fail(RunError::Kernel { pipeline, error });
@@ -244,8 +244,7 @@ impl Worker<'_> {
     }
 
     /// Merges the workers' tables of each slice that has ended, and reads out the windows that have ended, in the order of their ends.
-    /// Returns their rows, and how far windows have been closed.
-    fn close_windows(&self, window: usize, watermark: Micros) -> Result<(Vec<RecordBatch>, Micros), KernelError> {
+    fn close_windows(&self, window: usize, watermark: Micros) -> Result<Closed, KernelError> {
         let (node, workers) = (&self.shared.graph.windows[window], self.shared.options.workers);
         let mut open = self.shared.open_windows(window);
         let mut spare = Vec::new();
@@ -265,11 +264,12 @@ impl Worker<'_> {
             Ok(())
         };
         let until = open.close(limits, &mut spare, &mut read_out)?;
+        let late_rows = open.take_late_rows();
         drop(open);
         for (index, table) in spare.into_iter().enumerate() {
             self.shared.store(window, index % workers).recycle(table);
         }
-        Ok((batches, until))
+        Ok(Closed { until, rows: batches, late_rows })
     }
 
     /// Writes what waits. Returns whether anything changed: a sink without room is left until there was another event.

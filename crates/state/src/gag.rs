@@ -122,6 +122,7 @@ impl Gag {
                 Nodes::TwoStacks(Box::new(TwoStacks { suffixes: Vec::new(), slices: Vec::new(), prefix }))
             }
             Combination::Prefix => Nodes::Prefix(None),
+            Combination::Merge => unreachable!("sessions have no graph"),
         };
         Gag::Combined(Box::new(Combined {
             numbers: GroupNumbers::new(&counted),

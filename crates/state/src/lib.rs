@@ -2,10 +2,10 @@
 //!
 //! A row that a pipeline has selected ends here: its key finds an entry of the slice's [`table`], whose accumulators it
 //! changes. When the watermark passes the slice, the workers' tables are merged; when it passes a [`window`], its slices are
-//! combined by a [`gag`] and read out. A lookup finds its row in a [`join_index`]. State knows no threads and no wall clock.
+//! combined by a [`gag`] and read out; those of sessions merge as they touch ([`session`]). A lookup finds its row in a [`join_index`]. State knows no threads and no wall clock.
 //!
 //! In reading order: [`kernel`] (what the runtime calls for each block), [`layout`] (what an entry holds), [`table`],
-//! [`slice`] (the tables of the slices that are open), [`gag`] (windows from slices), [`window`], [`over`] (functions of the rows before a row), [`join_index`].
+//! [`slice`] (the tables of the slices that are open), [`gag`] (windows from slices), [`session`] (sessions from pieces), [`window`], [`over`] (functions of the rows before a row), [`join_index`].
 
 pub mod kernel;
 
@@ -16,6 +16,8 @@ pub mod table;
 pub mod slice;
 
 pub mod gag;
+
+pub mod session;
 
 pub mod window;
 

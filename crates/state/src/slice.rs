@@ -17,6 +17,9 @@ const RECYCLED_BYTES_MAX: usize = 4 << 20;
 
 /// Which slice, and from which window on its rows count: rows of one slice that came when some of its windows had closed are
 /// kept apart. Ordered by when they are needed.
+///
+/// Where a session ends is not known beforehand. Of sessions, `first_end` is the slice's start for rows that came when the watermark had not
+/// passed them, and for all others the watermark under which they came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceId {
     /// End of the first window that the rows count in.

@@ -5,15 +5,25 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::Micros;
-use pelton_data::window::{Combination, Window};
+use pelton_data::window::{Combination, SessionSlots, Window};
 
 use crate::gag::Gag;
 use crate::layout::EntryLayout;
+use crate::session::OpenSessions;
 use crate::slice::SliceId;
 use crate::table::Table;
 
 /// A window that has more groups than this part of those read out at a time is read out by itself.
 const LARGE_WINDOWS_PER_READ_OUT: usize = 4;
+
+/// What is open of one aggregation.
+#[derive(Debug)]
+pub enum Open {
+    /// Windows that are made of slices.
+    Windows(Box<OpenWindows>),
+    /// Sessions, which are made of what slices have of each key.
+    Sessions(Box<OpenSessions>),
+}
 
 /// The open windows of one aggregation, over the slices that the watermark has passed.
 #[derive(Debug)]
@@ -68,6 +78,75 @@ struct Waiting {
     groups: Table,
     entries: Vec<u32>,
     windows: Vec<ClosedWindow>,
+}
+
+impl Open {
+    /// Nothing is open. Tables will have this layout; those of sessions have `session_slots` in it.
+    ///
+    /// # Panics
+    /// Where the windows are sessions, and there are no slots for them.
+    pub fn new(
+        window: Window,
+        combination: Combination,
+        layout: &Arc<EntryLayout>,
+        session_slots: Option<SessionSlots>,
+    ) -> Open {
+        match window {
+            Window::Session { gap } => {
+                let slots = session_slots.expect("groups of sessions have the times of their rows");
+                Open::Sessions(Box::new(OpenSessions::new(gap, slots, layout)))
+            }
+            _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout))),
+        }
+    }
+
+    /// See [`OpenWindows::seal`] and [`OpenSessions::seal`].
+    pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
+        match self {
+            Open::Windows(windows) => windows.seal(id, table),
+            Open::Sessions(sessions) => sessions.seal(id, table),
+        }
+    }
+
+    /// See [`OpenWindows::close`] and [`OpenSessions::close`].
+    ///
+    /// # Errors
+    /// What `read_out` returns.
+    pub fn close<E>(
+        &mut self,
+        limits: CloseLimits,
+        spare: &mut Vec<Table>,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<Micros, E> {
+        match self {
+            Open::Windows(windows) => windows.close(limits, spare, read_out),
+            Open::Sessions(sessions) => sessions.close(limits, spare, read_out),
+        }
+    }
+
+    /// Rows of sealed slices, since this was asked last, that turned out to be late.
+    pub fn take_late_rows(&mut self) -> u64 {
+        match self {
+            Open::Windows(_) => 0,
+            Open::Sessions(sessions) => sessions.take_late_rows(),
+        }
+    }
+
+    /// Slices that nothing was reported of.
+    pub fn sealed_slices(&self) -> usize {
+        match self {
+            Open::Windows(windows) => windows.sealed_slices(),
+            Open::Sessions(sessions) => sessions.slices(),
+        }
+    }
+
+    /// Bytes of memory held by tables.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Open::Windows(windows) => windows.bytes(),
+            Open::Sessions(sessions) => sessions.bytes(),
+        }
+    }
 }
 
 impl OpenWindows {

@@ -25,6 +25,11 @@ pub enum Kind {
         /// Length of the longest: `steps` times `step`.
         steps: i64,
     },
+    /// `SESSION`
+    Session {
+        /// Longest time between two rows.
+        gap: i64,
+    },
 }
 
 /// Windows over a stream whose watermark trails the largest time.
@@ -53,6 +58,14 @@ pub struct Row {
     pub text: Option<String>,
 }
 
+/// Rows near each other.
+struct Session<'r> {
+    key: Option<i64>,
+    first: i64,
+    last: i64,
+    rows: Vec<&'r Row>,
+}
+
 /// A window and group: end, start, key.
 pub type Group = (i64, i64, Option<i64>);
 
@@ -70,6 +83,7 @@ impl Windows {
                 let start = since.div_euclid(step * steps) * step * steps;
                 (1..=steps).map(|count| (start, start + count * step)).collect()
             }
+            Kind::Session { .. } => unreachable!("the time of a row does not say which session it is in"),
         };
         let holds = windows.into_iter().filter(|(start, end)| (*start..*end).contains(&since));
         holds.map(|(start, end)| (start + self.offset, end + self.offset)).collect()
@@ -77,6 +91,9 @@ impl Windows {
 
     /// The rows of each group of each window, in order, and how many rows came when all of their windows had closed.
     pub fn groups<'r>(&self, rows: &'r [Row], is_keyed: bool) -> (BTreeMap<Group, Vec<&'r Row>>, u64) {
+        if let Kind::Session { gap } = self.kind {
+            return self.sessions(rows, gap, is_keyed);
+        }
         let mut groups: BTreeMap<Group, Vec<&Row>> = BTreeMap::new();
         let (mut late, mut watermark) = (0, i64::MIN);
         for row in rows {
@@ -91,8 +108,40 @@ impl Windows {
         (groups, late)
     }
 
-    /// The window function in SQL.
-    pub fn sql(&self, table: &str, time: &str) -> String {
+    /// Sessions: a row joins those that it is near to and that are not over, or begins one. A row behind the watermark joins when the watermark
+    /// moves on, and begins a session only if that would not be over.
+    fn sessions<'r>(&self, rows: &'r [Row], gap: i64, is_keyed: bool) -> (BTreeMap<Group, Vec<&'r Row>>, u64) {
+        let mut sessions: Vec<Session<'_>> = Vec::new();
+        let (mut late, mut watermark) = (0, i64::MIN);
+        let mut behind: Vec<&Row> = Vec::new();
+        for row in rows.iter().map(Some).chain([None]) {
+            match row {
+                Some(row) if row.time >= watermark => add(&mut sessions, row, gap, is_keyed, watermark),
+                Some(row) => behind.push(row),
+                None => {}
+            }
+            let now = row.map_or(i64::MAX, |row| watermark.max(row.time - self.delay));
+            if now > watermark {
+                // What one row extends another may join.
+                for _ in 0..behind.len() {
+                    let (joining, others): (Vec<&Row>, Vec<&Row>) = behind.into_iter().partition(|row| {
+                        let key = row.key.filter(|_| is_keyed);
+                        row.time + gap >= watermark
+                            || sessions.iter().any(|session| session.takes(row, key, gap, watermark))
+                    });
+                    joining.into_iter().for_each(|row| add(&mut sessions, row, gap, is_keyed, watermark));
+                    behind = others;
+                }
+                late += std::mem::take(&mut behind).len() as u64;
+            }
+            watermark = now;
+        }
+        let group = |session: Session<'r>| ((session.last + gap, session.first, session.key), session.rows);
+        (sessions.into_iter().map(group).collect(), late)
+    }
+
+    /// The window function in SQL; `key` is what sessions are partitioned by.
+    pub fn sql(&self, table: &str, time: &str, key: Option<&str>) -> String {
         let interval = |millis: i64| {
             let sign = if millis < 0 { "-" } else { "" };
             format!("INTERVAL '{sign}{}.{:03}' SECOND", millis.abs() / 1000, millis.abs() % 1000)
@@ -101,10 +150,37 @@ impl Windows {
             Kind::Tumble { size } => ("TUMBLE", vec![size]),
             Kind::Hop { slide, size } => ("HOP", vec![slide, size]),
             Kind::Cumulate { step, steps } => ("CUMULATE", vec![step, step * steps]),
+            Kind::Session { gap } => ("SESSION", vec![gap]),
         };
+        let is_session = matches!(self.kind, Kind::Session { .. });
+        let partition = key.filter(|_| is_session).map(|key| format!(" PARTITION BY {key}")).unwrap_or_default();
         let lengths = lengths.into_iter().chain(Some(self.offset).filter(|offset| *offset != 0)).map(interval);
-        format!("TABLE({name}(TABLE {table}, DESCRIPTOR({time}), {}))", lengths.collect::<Vec<_>>().join(", "))
+        format!(
+            "TABLE({name}(TABLE {table}{partition}, DESCRIPTOR({time}), {}))",
+            lengths.collect::<Vec<_>>().join(", ")
+        )
     }
+}
+
+impl Session<'_> {
+    /// Whether a row of that key belongs to this session when it comes under `watermark`.
+    fn takes(&self, row: &Row, key: Option<i64>, gap: i64, watermark: i64) -> bool {
+        let is_near = self.first - gap <= row.time && row.time <= self.last + gap;
+        self.key == key && is_near && self.last + gap >= watermark
+    }
+}
+
+/// Adds a row to the sessions that take it, which become one.
+fn add<'r>(sessions: &mut Vec<Session<'r>>, row: &'r Row, gap: i64, is_keyed: bool, watermark: i64) {
+    let key = row.key.filter(|_| is_keyed);
+    let mut merged = Session { key, first: row.time, last: row.time, rows: Vec::new() };
+    for session in sessions.extract_if(.., |session| session.takes(row, key, gap, watermark)) {
+        merged.first = merged.first.min(session.first);
+        merged.last = merged.last.max(session.last);
+        merged.rows.extend(session.rows);
+    }
+    merged.rows.push(row);
+    sessions.push(merged);
 }
 
 /// An aggregate function of a row's column.
@@ -213,9 +289,34 @@ mod tests {
     }
 
     #[test]
+    fn a_row_joins_sessions_that_are_not_over_and_begins_one_that_would_not_be() {
+        let row = |time| Row { time, key: Some(1), integer: Some(time), float: None, text: None };
+        let sessions = |gap, delay, times: &[i64]| {
+            let rows: Vec<Row> = times.iter().map(|&time| row(time)).collect();
+            let (groups, late) = windows(Kind::Session { gap }, 0, delay).groups(&rows, true);
+            (groups.into_iter().map(|((end, start, _), rows)| (start, end, rows.len())).collect::<Vec<_>>(), late)
+        };
+        // Exactly the gap is near enough, one more is not; the row between the two merges them as long as it may.
+        assert_eq!(sessions(10, 0, &[0, 10, 21]), (vec![(0, 20, 2), (21, 31, 1)], 0));
+        assert_eq!(sessions(10, 20, &[0, 10, 21, 15]), (vec![(0, 31, 4)], 0));
+        // At 21 the session that ended at 20 is over: 12 is near to it, and begins another.
+        assert_eq!(sessions(10, 0, &[0, 10, 21, 12]), (vec![(0, 20, 2), (12, 31, 2)], 0));
+        // 5 would have been over at 15: too late, unless a session that is not over reaches back so far.
+        assert_eq!(sessions(10, 0, &[30, 5]), (vec![(30, 40, 1)], 1));
+        assert_eq!(sessions(10, 0, &[10, 20, 30, 5]), (vec![(5, 40, 4)], 0));
+        // 2 joins by 12, which came under the same watermark.
+        assert_eq!(sessions(10, 0, &[20, 30, 2, 12]), (vec![(2, 40, 4)], 0));
+    }
+
+    #[test]
     fn windows_in_sql() {
         let hop = windows(Kind::Hop { slide: 4, size: 1500 }, -70, 0);
         let sql = "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '0.004' SECOND, INTERVAL '1.500' SECOND, INTERVAL '-0.070' SECOND))";
-        assert_eq!(hop.sql("t", "ts"), sql);
+        assert_eq!(hop.sql("t", "ts", Some("k")), sql);
+        let session = windows(Kind::Session { gap: 4 }, 0, 0);
+        assert_eq!(
+            session.sql("t", "ts", Some("k")),
+            "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '0.004' SECOND))"
+        );
     }
 }

@@ -38,6 +38,8 @@ fn kinds() -> impl Strategy<Value = Kind> {
         (1i64..12, 1i64..60).prop_map(|(slide, size)| Kind::Hop { slide, size }),
         (1i64..8, 2i64..20).prop_map(|(slide, count)| Kind::Hop { slide, size: slide * count }),
         (1i64..12, 1i64..9).prop_map(|(step, steps)| Kind::Cumulate { step, steps }),
+        (1i64..40).prop_map(|gap| Kind::Session { gap }),
+        (1i64..40).prop_map(|gap| Kind::Session { gap }),
     ]
 }
 
@@ -66,6 +68,7 @@ fn cases() -> impl Strategy<Value = Case> {
         let size = match kind {
             Kind::Tumble { size } | Kind::Hop { size, .. } => size,
             Kind::Cumulate { step, steps } => step * steps,
+            Kind::Session { .. } => 1,
         };
         Windows { kind, offset: offset % size, delay }
     });
@@ -129,7 +132,7 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
     let sql = format!(
         "SELECT window_end, window_start, {key}, {} FROM {} GROUP BY window_start, window_end{by_key}",
         aggregates.join(", "),
-        case.windows.sql("t", "ts")
+        case.windows.sql("t", "ts", case.is_keyed.then_some("k"))
     );
     let mut query = session.sql(&sql).unwrap();
     let batches: Vec<RecordBatch> = case.rows.chunks(case.batch_rows).map(|rows| batch(&source, rows)).collect();

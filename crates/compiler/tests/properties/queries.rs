@@ -210,6 +210,7 @@ fn window(
         accumulators,
         columns,
         schema: Arc::new(Schema::new(fields)),
+        session_slots: None,
         time_column: None,
     };
     (Target::Window { window: 0, keys, arguments }, aggregate)

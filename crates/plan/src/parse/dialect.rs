@@ -13,7 +13,7 @@ use super::respell::{respell, similar_to};
 use crate::error::PlanError;
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
-/// `Expr::Prefixed { prefix: TABLE, value: name }`.
+/// `Expr::Prefixed { prefix: TABLE, value: name }`. For `TABLE name PARTITION BY key, …` the value is the tuple `(name, key, …)`.
 pub const TABLE_ARGUMENT_PREFIX: &str = "TABLE";
 
 /// Flink's dialect: identifiers in backticks, `TABLE name` as an argument, its own INTERVAL literals, and its functions, which
@@ -130,7 +130,29 @@ fn parse_table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {
     while parser.consume_token(&Token::Period) {
         name.push(parser.parse_identifier()?);
     }
-    let value = if name.len() == 1 { Expr::Identifier(name.remove(0)) } else { Expr::CompoundIdentifier(name) };
+    let mut value = if name.len() == 1 { Expr::Identifier(name.remove(0)) } else { Expr::CompoundIdentifier(name) };
+    if parser.parse_keywords(&[Keyword::PARTITION, Keyword::BY]) {
+        let keys = parse_partition_keys(parser)?.into_iter().map(Expr::Identifier);
+        value = Expr::Tuple([value].into_iter().chain(keys).collect());
+    }
     let prefix = Ident::with_span(table.span, TABLE_ARGUMENT_PREFIX);
     Ok(Expr::Prefixed { prefix, value: Box::new(value) })
+}
+
+/// `key`, `(key, …)` or `key, …`: a name that another argument or the end of all follows is a key.
+fn parse_partition_keys(parser: &mut Parser) -> Result<Vec<Ident>, ParserError> {
+    if parser.consume_token(&Token::LParen) {
+        let keys = parser.parse_comma_separated(Parser::parse_identifier)?;
+        parser.expect_token(&Token::RParen)?;
+        return Ok(keys);
+    }
+    let mut keys = vec![parser.parse_identifier()?];
+    while matches!(
+        parser.peek_tokens_ref::<3>().map(|token| &token.token),
+        [Token::Comma, Token::Word(_), Token::Comma | Token::RParen]
+    ) {
+        parser.expect_token(&Token::Comma)?;
+        keys.push(parser.parse_identifier()?);
+    }
+    Ok(keys)
 }

@@ -21,7 +21,7 @@ use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
 
 /// What a grouping expression is.
 #[derive(Debug, Clone, PartialEq)]
-enum Group {
+pub(super) enum Group {
     /// `window_start`, `window_end` or `window_time`, by its position in [`WINDOW_COLUMNS`].
     Bound(usize),
     /// The same value for all rows.
@@ -31,8 +31,8 @@ enum Group {
 }
 
 /// An aggregation while its accumulators are collected.
-struct Collector {
-    branches: Vec<Branch>,
+pub(super) struct Collector {
+    pub branches: Vec<Branch>,
     /// Whether a result may stand for no rows at all.
     may_be_empty: bool,
     accumulators: Vec<Accumulator>,
@@ -123,12 +123,15 @@ impl Lowering<'_> {
             let data_type = held_type(fields[*key].data_type()).unwrap_or_else(|| fields[*key].data_type().clone());
             Arc::new(Field::new(fields[*key].name(), data_type, nullable))
         });
+        let key_fields = key_fields.collect();
+        let session_slots = self.session_slots(window, &mut collector)?;
         let index = self.draft.windows.len();
         self.draft.windows.push(WindowAggregate {
             window,
             bounds,
-            keys: key_fields.collect(),
+            keys: key_fields,
             accumulators: collector.accumulators.clone(),
+            session_slots,
             columns,
             schema: Arc::new(Schema::new(window_fields)),
             time_column,
@@ -187,7 +190,11 @@ impl Lowering<'_> {
                     }
                 },
             });
-            classified.push(groups.collect::<Result<Vec<_>>>()?);
+            let groups = groups.collect::<Result<Vec<_>>>()?;
+            if is_windowed {
+                self.check_session_keys(branch, &groups)?;
+            }
+            classified.push(groups);
         }
         let window = self.one_window(input, &windows)?;
         self.align(input, &mut classified)?;
@@ -202,6 +209,11 @@ impl Lowering<'_> {
     /// The windows that rows fall into which are grouped by the bounds of `bounds`: these, or those of their results.
     fn window_of_rows(&self, input: &Relation, bounds: Window) -> Result<Window> {
         let results = input.branches.iter().filter(|branch| branch.cut.is_none()).count();
+        if results > 0 && matches!(bounds, Window::Session { .. }) {
+            let construct = "grouping the results of sessions by their windows once more";
+            let hint = "cut them into windows of their own by window_time";
+            return Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)));
+        }
         if results == input.branches.len() {
             return Ok(bounds.of_results());
         }
@@ -220,7 +232,7 @@ impl Lowering<'_> {
         external(PlanError::unsupported(self.landmarks.distinct, construct, hint))
     }
 
-    fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
+    pub(super) fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
         let construct = format!("grouping by a value of type {}", sql_name(data_type));
         external(PlanError::unsupported(self.landmarks.grouping, construct, "cast it to STRING or a number"))
     }
@@ -510,7 +522,7 @@ impl Collector {
         }
     }
 
-    fn add(&mut self, accumulate: Accumulate, arguments: Vec<Option<Expr>>) -> Result<usize> {
+    pub fn add(&mut self, accumulate: Accumulate, arguments: Vec<Option<Expr>>) -> Result<usize> {
         let argument_type = self.type_of(&arguments)?;
         let argument_nullable = self.is_nullable(arguments.iter().flatten());
         let accumulator = Accumulator { accumulate, argument_type, argument_nullable };

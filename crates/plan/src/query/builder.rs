@@ -20,7 +20,7 @@ use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
 use super::landmarks::Landmarks;
 use super::sink::Destination;
-use super::window::{WindowNode, check_length, check_offset, cumulative, hopping, time_column};
+use super::window::{WindowNode, check_length, check_offset, cumulative, hopping, partition_column, time_column};
 use super::{Planned, finish, lower_plan, optimize};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
@@ -42,8 +42,11 @@ pub struct RelationBuilder {
 pub struct TimeWindow {
     time: String,
     kind: WindowKind,
+    /// Of sessions the gap.
     size: Duration,
     offset: Duration,
+    /// What sessions are partitioned by.
+    keys: Vec<String>,
 }
 
 /// How windows follow each other.
@@ -52,6 +55,7 @@ enum WindowKind {
     Tumbling,
     Hopping { slide: Duration },
     Cumulative { step: Duration },
+    Session,
 }
 
 /// Which rows a join keeps.
@@ -68,7 +72,7 @@ pub enum JoinKind {
 impl TimeWindow {
     /// `TUMBLE`: windows of length `size`, one after the other, by the time attribute `time`.
     pub fn tumble(time: impl Into<String>, size: Duration) -> TimeWindow {
-        TimeWindow { time: time.into(), kind: WindowKind::Tumbling, size, offset: Duration::ZERO }
+        TimeWindow { time: time.into(), kind: WindowKind::Tumbling, size, offset: Duration::ZERO, keys: Vec::new() }
     }
 
     /// `HOP`: windows of length `size`, one every `slide`, by the time attribute `time`. A row is in all windows that hold
@@ -83,6 +87,17 @@ impl TimeWindow {
         TimeWindow { kind: WindowKind::Cumulative { step }, ..TimeWindow::tumble(time, size) }
     }
 
+    /// `SESSION`: rows at most `gap` apart by the time attribute `time`, one after the other: of all rows, or of those of each key
+    /// ([`TimeWindow::partition_by`]).
+    pub fn session(time: impl Into<String>, gap: Duration) -> TimeWindow {
+        TimeWindow { kind: WindowKind::Session, ..TimeWindow::tumble(time, gap) }
+    }
+
+    /// Gives the rows of each key sessions of their own. The columns are those that the sessions are then grouped by.
+    pub fn partition_by<K: Into<String>>(self, keys: impl IntoIterator<Item = K>) -> TimeWindow {
+        TimeWindow { keys: keys.into_iter().map(Into::into).collect(), ..self }
+    }
+
     /// Lets the windows begin so much later than at multiples of their size, or of their slide where they hop.
     pub fn offset(self, offset: Duration) -> TimeWindow {
         TimeWindow { offset, ..self }
@@ -93,12 +108,29 @@ impl TimeWindow {
             let length = micros(length);
             check_length(what, length, None).map(|()| length)
         };
-        let (size, offset) = (length("size", self.size)?, micros(self.offset));
-        check_offset(offset, size, None)?;
+        let sized = || {
+            if !self.keys.is_empty() {
+                let error = PlanError::invalid(None, "only sessions are partitioned");
+                return Err(error.with_hint("group other windows by their keys"));
+            }
+            let (size, offset) = (length("size", self.size)?, micros(self.offset));
+            check_offset(offset, size, None)?;
+            Ok((size, offset))
+        };
         match self.kind {
-            WindowKind::Tumbling => Ok(Window::Tumbling { size, offset }),
-            WindowKind::Hopping { slide } => Ok(hopping(size, length("slide", slide)?, offset)),
-            WindowKind::Cumulative { step } => cumulative(size, length("step", step)?, offset, None),
+            WindowKind::Tumbling => sized().map(|(size, offset)| Window::Tumbling { size, offset }),
+            WindowKind::Hopping { slide } => {
+                let (size, offset) = sized()?;
+                Ok(hopping(size, length("slide", slide)?, offset))
+            }
+            WindowKind::Cumulative { step } => {
+                let (size, offset) = sized()?;
+                cumulative(size, length("step", step)?, offset, None)
+            }
+            WindowKind::Session if self.offset != Duration::ZERO => {
+                Err(PlanError::invalid(None, "sessions have no offset"))
+            }
+            WindowKind::Session => Ok(Window::Session { gap: length("gap", self.size)? }),
         }
     }
 }
@@ -178,7 +210,8 @@ impl RelationBuilder {
         let cut = window.window()?;
         let input = step(&[], || self.selected())?;
         let time = time_column(&input, &window.time, None)?;
-        let plan = step(&[], || Ok(WindowNode::new(input, time, cut)?.into_plan()))?;
+        let keys = window.keys.iter().map(|key| partition_column(&input, key, None)).collect::<Result<_, _>>()?;
+        let plan = step(&[], || Ok(WindowNode::new(input, time, cut, keys)?.into_plan()))?;
         let added = plan.schema().fields().len() - super::window::WINDOW_COLUMNS.len();
         let bounds = [added, added + 1].map(|index| Column::from(plan.schema().qualified_field(index)));
         Ok(RelationBuilder { plan, aggregated: None, bounds: Some(bounds) })

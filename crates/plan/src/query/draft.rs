@@ -77,6 +77,8 @@ pub(super) struct Cut {
     pub place: Option<Place>,
     /// The time attribute, a column of the branch's input.
     pub time: Expr,
+    /// What sessions are partitioned by.
+    pub keys: Vec<Expr>,
 }
 
 /// See [`crate::pipeline::Step`].

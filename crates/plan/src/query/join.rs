@@ -47,6 +47,11 @@ impl Lowering<'_> {
                 simplify(materialize(key, branch)?, &branch.scope)
             });
             let keys = keys.collect::<Result<_>>()?;
+            if let Some(cut) = branch.cut.as_ref().filter(|cut| cut.is_session() && !sides.keep_unmatched) {
+                let construct = "an inner join of rows that are cut into sessions";
+                let hint = "use LEFT JOIN, or join them in a view and read that";
+                return Err(external(PlanError::unsupported(cut.place, construct, hint)));
+            }
             branch.steps.push(StepDraft::Lookup { table, keys, keep_unmatched: sides.keep_unmatched });
             branch.extend_scope(&qualifier, fields.iter().map(|field| joined(field, sides.keep_unmatched)))?;
             let width = sides.table.schema().fields().len();

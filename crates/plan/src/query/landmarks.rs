@@ -162,7 +162,6 @@ impl Visitor for Walk<'_, '_> {
         if let Some(call) = Call::of(table) {
             let place = Place::of(call.name.span());
             self.landmarks.window = self.landmarks.window.or(place);
-            flow(check_table_function(&call, place))?;
             let subqueries = call.arguments.iter().filter_map(|argument| match argument {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(subquery @ Expr::Subquery(_)))
                 | FunctionArg::Named { arg: FunctionArgExpr::Expr(subquery @ Expr::Subquery(_)), .. } => {
@@ -328,16 +327,6 @@ fn check_join(operator: &JoinOperator, place: Option<Place>) -> Result<(), PlanE
     }
 }
 
-fn check_table_function(call: &Call<'_>, place: Option<Place>) -> Result<(), PlanError> {
-    let name = call.name.to_string().to_uppercase();
-    match name.as_str() {
-        "SESSION" => {
-            refuse(place, &format!("the window function {name}"), "use TUMBLE(TABLE t, DESCRIPTOR(time_column), size)")
-        }
-        _ => Ok(()),
-    }
-}
-
 /// `TUMBLE(time, INTERVAL …)` in GROUP BY: Flink's older way to write windows.
 fn is_group_window(function: &Function) -> bool {
     let name = function.name.to_string();
@@ -422,7 +411,7 @@ impl Walk<'_, '_> {
         }
         match name.as_str() {
             // Arguments of table functions are expressions as well.
-            "descriptor" | "tumble" | "hop" | "cumulate" => Ok(()),
+            "descriptor" | "tumble" | "hop" | "cumulate" | "session" => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),

@@ -93,6 +93,11 @@ impl Lowering<'_> {
             if conjunct == lit(true) {
                 continue;
             }
+            if let Some(cut) = branch.cut.as_ref().filter(|cut| cut.would_change_by(&conjunct)) {
+                let hint = "filter them in a view and read that, or write FILTER (WHERE …) behind each aggregate";
+                let construct = "a filter of rows that are cut into sessions";
+                return Err(external(PlanError::unsupported(cut.place, construct, hint)));
+            }
             self.push_filter(branch, conjunct)?;
         }
         Ok(())
@@ -108,7 +113,10 @@ impl Lowering<'_> {
                 return Err(external(PlanError::unsupported(self.landmarks.window, construct, hint)));
             }
             let time = branch.columns[index].clone();
-            branch.cut(Cut { window: node.window, place: self.landmarks.window, time })?;
+            let keys =
+                node.keys.iter().map(|key| Ok(branch.columns[node.input.schema().index_of_column(key)?].clone()));
+            let keys = keys.collect::<Result<_>>()?;
+            branch.cut(Cut { window: node.window, place: self.landmarks.window, time, keys })?;
         }
         Ok(relation)
     }
@@ -161,7 +169,8 @@ pub(super) fn materialize(expression: Expr, branch: &Branch) -> Result<Expr> {
 /// Start, end or last millisecond of a row's window, as arithmetic on the ticks of its time.
 fn window_bound(cut: &Cut, bound: usize, data_type: &DataType) -> Result<Expr> {
     let Window::Tumbling { size, offset } = cut.window else {
-        let construct = format!("{} of a row that is in several windows", WINDOW_COLUMNS[bound]);
+        let whose = if cut.is_session() { "whose session is not over" } else { "that is in several windows" };
+        let construct = format!("{} of a row {whose}", WINDOW_COLUMNS[bound]);
         let hint = "GROUP BY window_start, window_end, or use TUMBLE";
         return Err(external(PlanError::unsupported(cut.place, construct, hint)));
     };

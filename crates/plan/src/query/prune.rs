@@ -123,6 +123,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
         }
     }
+    if let Some(slots) = &window.session_slots {
+        kept.extend([slots.first, slots.last, slots.rows]);
+    }
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |accumulator: usize| kept.binary_search(&accumulator).expect("used accumulators are kept");
     for column in &mut window.columns {
@@ -137,6 +140,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
             }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
         }
+    }
+    if let Some(slots) = &mut window.session_slots {
+        (slots.first, slots.last, slots.rows) = (place(slots.first), place(slots.last), place(slots.rows));
     }
     window.accumulators = kept.iter().map(|index| window.accumulators[*index].clone()).collect();
     for pipeline in &mut draft.pipelines {

@@ -1,4 +1,5 @@
-//! Window table functions: `TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])`, and `HOP` and `CUMULATE` likewise.
+//! Window table functions: `TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])`, `HOP` and `CUMULATE` likewise, and
+//! `SESSION(TABLE t [PARTITION BY key, …], DESCRIPTOR(time), gap)`.
 //!
 //! In the logical plan a window function is a node of its own that adds `window_start`, `window_end` and `window_time` to
 //! its input's columns. DataFusion's rules push predicates through it and leave the rest of it alone.
@@ -36,12 +37,14 @@ pub(crate) struct WindowNode {
     pub time: Column,
     /// Which windows.
     pub window: Window,
+    /// The columns of the input that sessions are partitioned by.
+    pub keys: Vec<Column>,
     schema: DFSchemaRef,
 }
 
 impl WindowNode {
-    /// Windows over `input`, whose column `time` is a timestamp.
-    pub fn new(input: LogicalPlan, time: Column, window: Window) -> Result<WindowNode> {
+    /// Windows over `input`, whose column `time` is a timestamp; sessions by `keys`.
+    pub fn new(input: LogicalPlan, time: Column, window: Window, keys: Vec<Column>) -> Result<WindowNode> {
         let time_field = input.schema().qualified_field_from_column(&time)?.1.clone();
         let mut fields: Vec<_> =
             input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), field.clone())).collect();
@@ -56,7 +59,7 @@ impl WindowNode {
             fields.push((None, Arc::new(added.as_ref().clone().with_name(name))));
         }
         let schema = DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?;
-        Ok(WindowNode { input, time, window, schema: Arc::new(schema) })
+        Ok(WindowNode { input, time, window, keys, schema: Arc::new(schema) })
     }
 
     /// The plan that consists of this node.
@@ -100,6 +103,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
             Window::Tumbling { .. } => "Tumble",
             Window::Hopping { .. } => "Hop",
             Window::Cumulative { .. } => "Cumulate",
+            Window::Session { .. } => "Session",
             Window::Global => unreachable!("no window function has one window only"),
         }
     }
@@ -113,7 +117,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        vec![Expr::Column(self.time.clone())]
+        [&self.time].into_iter().chain(&self.keys).cloned().map(Expr::Column).collect()
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
@@ -133,6 +137,13 @@ impl UserDefinedLogicalNodeCore for WindowNode {
                 write!(f, ", step={}", Length(step))?;
                 (size, offset)
             }
+            Window::Session { gap } => {
+                let keys: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
+                if !keys.is_empty() {
+                    write!(f, ", by={}", keys.join(", "))?;
+                }
+                return write!(f, ", gap={}", Length(gap));
+            }
             Window::Global => unreachable!("no window function has one window only"),
         };
         write!(f, ", size={}", Length(size))?;
@@ -140,11 +151,13 @@ impl UserDefinedLogicalNodeCore for WindowNode {
     }
 
     fn with_exprs_and_inputs(&self, expressions: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let time = match expressions.into_iter().next() {
-            Some(Expr::Column(time)) => time,
-            other => unreachable!("the time attribute of a window stays a column, but became {other:?}"),
-        };
-        WindowNode::new(inputs.remove(0), time, self.window)
+        let columns = expressions.into_iter().map(|expression| match expression {
+            Expr::Column(column) => column,
+            other => unreachable!("what a window is cut by stays a column, but became {other:?}"),
+        });
+        let mut columns: Vec<Column> = columns.collect();
+        let time = columns.remove(0);
+        WindowNode::new(inputs.remove(0), time, self.window, columns)
     }
 }
 
@@ -197,6 +210,7 @@ enum WindowFunction {
     Tumble,
     Hop,
     Cumulate,
+    Session,
 }
 
 /// The arguments of a window function, by name.
@@ -211,7 +225,7 @@ impl<'a> Arguments<'a> {
 
 impl WindowFunction {
     fn of(name: &ObjectName) -> Option<WindowFunction> {
-        let all = [WindowFunction::Tumble, WindowFunction::Hop, WindowFunction::Cumulate];
+        let all = [WindowFunction::Tumble, WindowFunction::Hop, WindowFunction::Cumulate, WindowFunction::Session];
         let name = name.to_string();
         all.into_iter().find(|function| function.name().eq_ignore_ascii_case(&name))
     }
@@ -221,6 +235,7 @@ impl WindowFunction {
             WindowFunction::Tumble => "TUMBLE",
             WindowFunction::Hop => "HOP",
             WindowFunction::Cumulate => "CUMULATE",
+            WindowFunction::Session => "SESSION",
         }
     }
 
@@ -230,6 +245,7 @@ impl WindowFunction {
             WindowFunction::Tumble => &["DATA", "TIMECOL", "SIZE", "OFFSET"],
             WindowFunction::Hop => &["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"],
             WindowFunction::Cumulate => &["DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"],
+            WindowFunction::Session => &["DATA", "TIMECOL", "GAP"],
         }
     }
 
@@ -244,19 +260,29 @@ impl WindowFunction {
                 "write CUMULATE(TABLE t, DESCRIPTOR(time_column), step, size [, offset]), \
                  with step and size as INTERVAL '10' SECOND"
             }
+            WindowFunction::Session => {
+                "write SESSION(TABLE t PARTITION BY key, DESCRIPTOR(time_column), gap), with gap as INTERVAL '10' SECOND"
+            }
         }
     }
 
     /// The windows that the arguments ask for.
     fn window(self, lengths: &Lengths<'_>) -> Result<Window, PlanError> {
-        let size = lengths.positive("SIZE", "size")?;
-        let offset = lengths.offset(size)?;
+        let sized = || {
+            let size = lengths.positive("SIZE", "size")?;
+            Ok::<_, PlanError>((size, lengths.offset(size)?))
+        };
         match self {
-            WindowFunction::Tumble => Ok(Window::Tumbling { size, offset }),
-            WindowFunction::Hop => Ok(hopping(size, lengths.positive("SLIDE", "slide")?, offset)),
+            WindowFunction::Tumble => sized().map(|(size, offset)| Window::Tumbling { size, offset }),
+            WindowFunction::Hop => {
+                let (size, offset) = sized()?;
+                Ok(hopping(size, lengths.positive("SLIDE", "slide")?, offset))
+            }
             WindowFunction::Cumulate => {
+                let (size, offset) = sized()?;
                 cumulative(size, lengths.positive("STEP", "step")?, offset, lengths.place("SIZE"))
             }
+            WindowFunction::Session => Ok(Window::Session { gap: lengths.positive("GAP", "gap")? }),
         }
     }
 }
@@ -344,7 +370,7 @@ impl<'a> Call<'a> {
         let Some(function) = WindowFunction::of(self.name) else {
             let message = format!("there is no table function {}", self.name);
             let error = PlanError::invalid(self.place(), message);
-            return Err(external(error.with_hint("there are TUMBLE, HOP and CUMULATE")));
+            return Err(external(error.with_hint("there are TUMBLE, HOP, CUMULATE and SESSION")));
         };
         let arguments = self.named_arguments(function).map_err(external)?;
         let missing = |what: &str| {
@@ -354,10 +380,13 @@ impl<'a> Call<'a> {
         let data = arguments.get("DATA").ok_or_else(|| missing("its table"))?;
         let descriptor = arguments.get("TIMECOL").ok_or_else(|| missing("DESCRIPTOR(time_column)"))?;
         let lengths = Lengths { function, arguments: &arguments, call: self.place() };
-        let input = context.plan(table_argument(function, data).map_err(external)?)?;
+        let (table, keys) = table_argument(function, data).map_err(external)?;
+        let input = context.plan(table)?;
         let time = descriptor_column(function, descriptor, &input).map_err(external)?;
         let window = function.window(&lengths).map_err(external)?;
-        Ok(WindowNode::new(input, time, window)?.into_plan())
+        let key = |key: &ast::Ident| partition_column(&input, &key.value, Place::of(key.span));
+        let keys = keys.iter().map(key).collect::<Result<_, _>>().map_err(external)?;
+        Ok(WindowNode::new(input, time, window, keys)?.into_plan())
     }
 
     fn named_arguments(&self, function: WindowFunction) -> Result<Arguments<'a>, PlanError> {
@@ -381,7 +410,7 @@ impl<'a> Call<'a> {
                     PlanError::invalid(place, format!("{called} has no argument {name}")).with_hint(hint)
                 })?,
                 None => parameters.get(position).ok_or_else(|| {
-                    let most = if parameters.len() == 4 { "four" } else { "five" };
+                    let most = ["three", "four", "five"][parameters.len() - 3];
                     invalid(format!("{called} takes at most {most} arguments"))
                 })?,
             };
@@ -417,24 +446,37 @@ pub(super) fn check_offset(offset: Micros, size: Micros, place: Option<Place>) -
     Ok(())
 }
 
-fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<TableFactor, PlanError> {
-    let name = match argument {
+/// The table that is an argument of a window function, and what it is partitioned by.
+fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<(TableFactor, Vec<ast::Ident>), PlanError> {
+    let (table, keys) = match argument {
         ast::Expr::Prefixed { prefix, value } if prefix.value == TABLE_ARGUMENT_PREFIX => match value.as_ref() {
-            ast::Expr::Identifier(name) => vec![name.clone()],
-            ast::Expr::CompoundIdentifier(names) => names.clone(),
-            _ => Vec::new(),
+            ast::Expr::Tuple(parts) => (parts.first(), parts.get(1..).unwrap_or_default()),
+            name => (Some(name), Default::default()),
         },
         ast::Expr::Subquery(query) => {
-            return Ok(TableFactor::Derived { lateral: false, subquery: query.clone(), alias: None, sample: None });
+            let table = TableFactor::Derived { lateral: false, subquery: query.clone(), alias: None, sample: None };
+            return Ok((table, Vec::new()));
         }
+        _ => (None, Default::default()),
+    };
+    let name = match table {
+        Some(ast::Expr::Identifier(name)) => vec![name.clone()],
+        Some(ast::Expr::CompoundIdentifier(names)) => names.clone(),
         _ => Vec::new(),
     };
+    let key = |key: &ast::Expr| if let ast::Expr::Identifier(name) = key { Some(name.clone()) } else { None };
+    let keys: Vec<ast::Ident> = keys.iter().filter_map(key).collect();
+    if let Some(first) = keys.first().filter(|_| function != WindowFunction::Session) {
+        let message = format!("{} is not partitioned", function.name());
+        let hint = "only SESSION has PARTITION BY; the keys of other windows are those of GROUP BY";
+        return Err(PlanError::invalid(Place::of(first.span), message).with_hint(hint));
+    }
     if name.is_empty() {
         let message = format!("the first argument of {} must be a table", function.name());
         let hint = format!("write TABLE {argument}");
         return Err(PlanError::invalid(Place::of(argument.span()), message).with_hint(hint));
     }
-    Ok(TableFactor::Table {
+    let table = TableFactor::Table {
         name: ObjectName(name.into_iter().map(ObjectNamePart::Identifier).collect()),
         alias: None,
         args: None,
@@ -445,7 +487,28 @@ fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<Tabl
         json_path: None,
         sample: None,
         index_hints: Vec::new(),
-    })
+    };
+    Ok((table, keys))
+}
+
+/// The column `name` of `input`, which sessions are partitioned by.
+pub(super) fn partition_column(input: &LogicalPlan, name: &str, place: Option<Place>) -> Result<Column, PlanError> {
+    let schema = input.schema();
+    let mut found = (0..schema.fields().len()).filter(|index| schema.field(*index).name() == name);
+    match (found.next(), found.next()) {
+        (Some(index), None) => Ok(Column::from(schema.qualified_field(index))),
+        (Some(_), Some(_)) => {
+            Err(PlanError::invalid(place, format!("there are several columns {name} to partition sessions by")))
+        }
+        (None, _) => {
+            let error = PlanError::invalid(place, format!("there is no column {name} to partition sessions by"));
+            let names = schema.fields().iter().map(|field| field.name().as_str());
+            Err(match closest(name, names) {
+                Some(closest) => error.with_hint(format!("did you mean {closest}? (names are case sensitive)")),
+                None => error,
+            })
+        }
+    }
 }
 
 /// The column that `DESCRIPTOR(column)` names, which must be a time attribute of `input`.

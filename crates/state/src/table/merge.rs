@@ -21,7 +21,7 @@ enum Change {
 
 /// Keys on their way from one table to another: buffers that are reused.
 #[derive(Debug, Default)]
-pub(super) struct KeyScratch {
+pub(crate) struct KeyScratch {
     integers: Vec<i64>,
     packed: Vec<u8>,
     hashes: Vec<u64>,
@@ -76,7 +76,7 @@ impl Table {
     ///
     /// # Panics
     /// Where the keys differ in their layout, or an entry is out of range.
-    pub(super) fn entries_of(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
+    pub(crate) fn entries_of(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
         match self.layout.keys() {
             _ if from.is_empty() => to.clear(),
             KeyLayout::None => {
@@ -105,23 +105,31 @@ impl Table {
     }
 
     fn entries_of_packed(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
-        let KeyLayout::Packed { width, .. } = *self.layout.keys() else { unreachable!("the keys are packed") };
         let KeyScratch { packed, hashes, .. } = scratch;
-        let bytes = other.entries_bytes();
+        other.copy_packed_keys(from, packed);
+        // SAFETY: the keys are those of a table with the same layout of keys, which is there until after the call.
+        unsafe { self.find_or_insert_packed(packed, from.len(), to, hashes) };
+    }
+
+    /// Replaces `packed` by the keys of some entries.
+    ///
+    /// # Panics
+    /// Where keys are not packed, or an entry is out of range.
+    pub(super) fn copy_packed_keys(&self, from: &[u32], packed: &mut Vec<u8>) {
+        let KeyLayout::Packed { width, .. } = *self.layout.keys() else { unreachable!("the keys are packed") };
+        let bytes = self.entries_bytes();
         packed.clear();
         packed.reserve(from.len() * width);
         for (at, &entry) in from.iter().enumerate() {
             assert!(entry as usize * 8 + PACKED_HEADER + width <= bytes, "an entry lies within its table");
             // SAFETY: the key lies within the table, as just checked, and room for as many keys was reserved.
             unsafe {
-                let key = other.start().add(entry as usize * 8 + PACKED_HEADER);
+                let key = self.start().add(entry as usize * 8 + PACKED_HEADER);
                 packed.as_mut_ptr().add(at * width).copy_from_nonoverlapping(key, width);
             }
         }
         // SAFETY: the keys were just written.
         unsafe { packed.set_len(from.len() * width) };
-        // SAFETY: the keys are those of a table with the same layout of keys, which is there until after the call.
-        unsafe { self.find_or_insert_packed(packed, from.len(), to, hashes) };
     }
 
     /// The integer key of an entry; `None` where it is NULL.

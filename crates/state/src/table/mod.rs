@@ -5,7 +5,7 @@
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`list`] (groups in a row, not found by key), [`merge`], [`numbering`] (groups of several tables by number),
+//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`list`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
 //! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
@@ -21,6 +21,8 @@ mod lookup_entries;
 mod list;
 
 mod merge;
+
+mod same_keys;
 
 mod numbering;
 
@@ -43,6 +45,7 @@ use arrow::datatypes::DataType;
 
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::lookup_entries::{LookupKeys, Numbering};
+pub(crate) use self::merge::KeyScratch;
 pub use self::numbering::GroupNumbers;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
 
@@ -374,7 +377,7 @@ impl Table {
     }
 
     /// How often entries have moved.
-    fn moves(&self) -> u64 {
+    pub(crate) fn moves(&self) -> u64 {
         match &self.groups {
             Groups::Single { .. } | Groups::Listed(_) => 0,
             Groups::Integer(groups) => groups.moves(),

@@ -108,6 +108,17 @@ impl Table {
         self.value_array(data_type, place.width, place.offset, entries, None)
     }
 
+    /// The 64-bit values of an accumulator as integers, whatever their type.
+    ///
+    /// # Panics
+    /// Where the accumulator has other than 64 bits, or an entry is not in use.
+    pub fn integers(&self, slot: usize, entries: &[u32]) -> Vec<i64> {
+        let place = &self.layout.accumulators()[slot];
+        assert_eq!(place.width, 8, "the accumulator has 64 bits");
+        let values = self.gather(entries, place.offset, place.width);
+        values.chunks_exact(8).map(|value| i64::from_le_bytes(value.try_into().expect("eight bytes"))).collect()
+    }
+
     /// The values of an accumulator that sums in about 106 bits.
     ///
     /// # Panics

@@ -282,6 +282,11 @@ impl IntegerGroups {
         self.null_entry(layout)
     }
 
+    /// The NULL key's entry, where it is a group.
+    pub(super) fn null(&self, layout: &EntryLayout) -> Option<u32> {
+        self.null_present.then(|| self.null_entry(layout))
+    }
+
     fn null_entry(&self, layout: &EntryLayout) -> u32 {
         let units = match self.mode {
             Mode::Undecided => unreachable!("the table has no entries yet"),

@@ -1,0 +1,71 @@
+//! What is special about sessions: where they begin and end depends on which rows there are, and on what these are partitioned by.
+
+use datafusion_common::{Column, Result};
+use datafusion_expr::{Expr, ExprSchemable};
+use pelton_data::aggregate::Accumulate;
+
+use super::aggregate::{Collector, Group};
+use super::context::external;
+use super::draft::{Branch, Cut, cast_to, held_type};
+use super::lower::{Lowering, simplify};
+use crate::error::PlanError;
+use crate::pipeline::{SessionSlots, Window};
+
+impl Cut {
+    pub fn is_session(&self) -> bool {
+        matches!(self.window, Window::Session { .. })
+    }
+
+    /// Whether the windows would be others without the rows for which `predicate` is not true: sessions, unless all rows of one go.
+    pub fn would_change_by(&self, predicate: &Expr) -> bool {
+        let is_key = |column: &Column| self.keys.contains(&Expr::Column(column.clone()));
+        self.is_session() && !predicate.column_refs().into_iter().all(is_key)
+    }
+}
+
+impl Lowering<'_> {
+    /// Refuses groups that are not whole sessions, or whose sessions are not known: keys must be those of PARTITION BY.
+    pub(super) fn check_session_keys(&self, branch: &Branch, groups: &[Group]) -> Result<()> {
+        let Some(cut) = branch.cut.as_ref().filter(|cut| cut.is_session()) else { return Ok(()) };
+        let held = |key: &Expr| {
+            let key = simplify(key.clone(), &branch.scope)?;
+            let data_type = key.get_type(branch.scope.as_ref())?;
+            let held = held_type(&data_type).ok_or_else(|| self.refused_key(&data_type))?;
+            cast_to(key, &held, &branch.scope)
+        };
+        let partition: Vec<Expr> = cut.keys.iter().map(held).collect::<Result<_>>()?;
+        let is_constant = |key: &Expr| matches!(key, Expr::Literal(..));
+        let mut keys = groups.iter().filter_map(|group| if let Group::Key(key) = group { Some(key) } else { None });
+        let are_grouped_by = |key: &Expr| is_constant(key) || groups.contains(&Group::Key(key.clone()));
+        if keys.all(|key| partition.contains(key)) && partition.iter().all(are_grouped_by) {
+            return Ok(());
+        }
+        let construct = "grouping sessions by other columns than those they are partitioned by";
+        let hint = match (self.landmarks.is_built, partition.is_empty()) {
+            (true, _) => "group by the columns that TimeWindow::partition_by names",
+            (false, true) => "write SESSION(TABLE t PARTITION BY key, DESCRIPTOR(time_column), gap)",
+            (false, false) => "GROUP BY window_start, window_end and the columns of PARTITION BY",
+        };
+        Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)))
+    }
+
+    /// The accumulators that tell which session a group is, where windows are sessions.
+    pub(super) fn session_slots(&self, window: Window, collector: &mut Collector) -> Result<Option<SessionSlots>> {
+        let Window::Session { .. } = window else { return Ok(None) };
+        let cuts = collector.branches.iter().map(|branch| branch.cut.as_ref());
+        let times: Vec<Expr> = cuts.map(|cut| cut.expect("rows of sessions are cut").time.clone()).collect();
+        let types = collector.branches.iter().zip(&times).map(|(branch, time)| time.get_type(branch.scope.as_ref()));
+        let types = types.collect::<Result<Vec<_>>>()?;
+        if types.iter().any(|data_type| *data_type != types[0]) {
+            let message = "the parts of a UNION ALL that are cut into sessions have times of different types";
+            let hint = "declare both with the same precision";
+            return Err(external(PlanError::invalid(self.landmarks.window, message).with_hint(hint)));
+        }
+        let times: Vec<Option<Expr>> = times.into_iter().map(Some).collect();
+        Ok(Some(SessionSlots {
+            first: collector.add(Accumulate::Minimum, times.clone())?,
+            rows: collector.add(Accumulate::Count, vec![None; times.len()])?,
+            last: collector.add(Accumulate::Maximum, times)?,
+        }))
+    }
+}

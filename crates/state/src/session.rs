@@ -1,0 +1,374 @@
+//! Sessions that are open, and how they merge and close.
+//!
+//! Rows come in pieces: what a slice has of one key. No two rows of a slice are further apart than the gap, so that a piece is part
+//! of one session, and its smallest and largest time are all that must be known of it. A piece is merged with the sessions of its key
+//! that it touches (distance at most the gap, as in Flink, whose windows merge also where one ends at the instant at which another begins).
+//!
+//! Time is a watermark that moves on. A session is over when the watermark has passed its end, `gap` after its last row. Rows at or ahead of
+//! the watermark of their partition always find open what they are near enough to: what the sessions are does not depend on the order in which
+//! these rows come. A row behind it counts if it joins a session that is not over, or would be one by itself that is not; otherwise it is
+//! late. Such rows are kept by the watermark under which they came, and judged when time comes to that watermark: rows under one watermark
+//! together, those of later slices first.
+//!
+//! Sessions are kept by the slice of their last row, a table each. Those of the older tables are in a heap by their end, as far as any can be
+//! over, so that closing looks at no others. Never are there more than two tables between two calls: a session whose last row is older is over.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use pelton_data::Micros;
+use pelton_data::time::{micros_per_tick, slice_start};
+use pelton_data::window::SessionSlots;
+
+use crate::layout::EntryLayout;
+use crate::slice::SliceId;
+use crate::table::{ABSENT, KeyScratch, Table};
+use crate::window::{CloseLimits, ClosedGroups, ClosedWindow};
+
+/// The open sessions of one aggregation, over the slices that the watermark has come to.
+#[derive(Debug)]
+pub struct OpenSessions {
+    /// Slices, over all workers, that have not been merged with sessions.
+    sealed: BTreeMap<SliceId, Table>,
+    sessions: Sessions,
+    /// Up to here sessions have been closed.
+    closed_until: Micros,
+}
+
+/// Sessions, and how they merge and close.
+#[derive(Debug)]
+struct Sessions {
+    gap: Micros,
+    slots: SessionSlots,
+    micros_per_tick: i64,
+    layout: Arc<EntryLayout>,
+    /// Ascending.
+    buckets: Vec<Bucket>,
+    /// Entries of the first bucket that are over, in the order of their ends.
+    over: Vec<u32>,
+    late_rows: u64,
+    /// Tables that are no longer needed.
+    spare: Vec<Table>,
+    scratch: KeyScratch,
+}
+
+/// The sessions whose last rows are in one slice; at most one of each key, for two would be one. A group without rows is no session.
+#[derive(Debug)]
+struct Bucket {
+    /// First instant of the slice.
+    start: Micros,
+    table: Table,
+    /// Once sessions of the bucket may be over.
+    by_end: Option<ByEnd>,
+}
+
+/// Entries by the end of their sessions. An entry whose session has become longer, or has gone, is found out when its turn comes.
+#[derive(Debug)]
+struct ByEnd {
+    heap: BinaryHeap<Reverse<(Micros, u32)>>,
+    /// How often the table's entries had moved when the heap was made.
+    moves: u64,
+}
+
+/// First and last time of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extent {
+    first: Micros,
+    last: Micros,
+}
+
+impl Extent {
+    fn is_empty(self) -> bool {
+        self.first > self.last
+    }
+
+    fn touches(self, other: Extent, gap: Micros) -> bool {
+        let is_near = self.first.saturating_sub(other.last) <= gap && other.first.saturating_sub(self.last) <= gap;
+        is_near && !self.is_empty() && !other.is_empty()
+    }
+}
+
+impl OpenSessions {
+    /// No session is open. Tables will have this layout, in which `slots` tell the sessions.
+    ///
+    /// # Panics
+    /// Where the slots are not those of times.
+    pub fn new(gap: Micros, slots: SessionSlots, layout: &Arc<EntryLayout>) -> OpenSessions {
+        let sessions = Sessions::new(gap, slots, layout);
+        OpenSessions { sealed: BTreeMap::new(), sessions, closed_until: Micros::MIN }
+    }
+
+    /// Takes what one worker has of a slice, which may get more rows later. Returns a table that is no longer needed, where there is one.
+    ///
+    /// # Panics
+    /// Where all sessions that rows of the slice can be in are over.
+    pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
+        let end_min = id.start.saturating_add(self.sessions.gap);
+        assert!(id.first_end.max(end_min) > self.closed_until, "a slice is sealed before its sessions close");
+        match self.sealed.get_mut(&id) {
+            Some(merged) => Some(merged.merge(table)),
+            None => {
+                self.sealed.insert(id, table);
+                None
+            }
+        }
+    }
+
+    /// Closes sessions that have ended, up to which all slices must have been sealed, in the order of their ends, and hands them to `read_out`.
+    /// Tables that are no longer needed are added to `spare`. Returns up to which end sessions have been closed.
+    ///
+    /// # Errors
+    /// What `read_out` returns.
+    pub fn close<E>(
+        &mut self,
+        limits: CloseLimits,
+        spare: &mut Vec<Table>,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<Micros, E> {
+        let mut groups = 0;
+        while groups < limits.groups_max {
+            let until = self.merge_until(limits.until);
+            self.closed_until = until.unwrap_or(limits.until);
+            if until.is_none() {
+                break;
+            }
+            groups += self.sessions.over.len();
+            self.sessions.read_out(limits.groups_at_once, read_out)?;
+        }
+        spare.append(&mut self.sessions.spare);
+        Ok(self.closed_until)
+    }
+
+    /// Merges slices until sessions are over, in the order in which both come. Returns up to where sessions are over; `None` where none more
+    /// ends at or before `until`.
+    fn merge_until(&mut self, until: Micros) -> Option<Micros> {
+        loop {
+            let next =
+                self.sealed.first_key_value().map(|(id, _)| id.first_end).filter(|&first_end| first_end <= until);
+            let limit = next.map_or(until, |first_end| first_end.saturating_sub(1));
+            if self.sessions.close(limit) {
+                return Some(limit);
+            }
+            let first_end = next?;
+            let mut slices = Vec::new();
+            while let Some(first) = self.sealed.first_entry().filter(|first| first.key().first_end == first_end) {
+                slices.push(first.remove_entry());
+            }
+            slices.into_iter().rev().for_each(|(id, pieces)| self.sessions.merge(id, pieces));
+        }
+    }
+
+    /// Rows, since this was asked last, that came when all sessions that they could be in were over.
+    pub fn take_late_rows(&mut self) -> u64 {
+        std::mem::take(&mut self.sessions.late_rows)
+    }
+
+    /// Slices that have not been merged, and those with the last rows of open sessions.
+    pub fn slices(&self) -> usize {
+        self.sealed.len() + self.sessions.buckets.len()
+    }
+
+    /// Bytes of memory held by tables.
+    pub fn bytes(&self) -> usize {
+        let buckets = self.sessions.buckets.iter().map(|bucket| &bucket.table);
+        self.sealed.values().chain(buckets).map(Table::bytes).sum()
+    }
+}
+
+impl Sessions {
+    fn new(gap: Micros, slots: SessionSlots, layout: &Arc<EntryLayout>) -> Sessions {
+        let time = layout.accumulators()[slots.first].accumulator.argument_type.as_ref();
+        let micros_per_tick = time.and_then(micros_per_tick).expect("the times of a session are timestamps");
+        Sessions {
+            gap,
+            slots,
+            micros_per_tick,
+            layout: layout.clone(),
+            buckets: Vec::new(),
+            over: Vec::new(),
+            late_rows: 0,
+            spare: Vec::new(),
+            scratch: KeyScratch::default(),
+        }
+    }
+
+    /// Merges the pieces of a slice. The sessions that are over before `id.first_end` have been closed; slices come in the order of
+    /// `first_end`, and for each in the opposite order of their starts.
+    fn merge(&mut self, id: SliceId, pieces: Table) {
+        let from = pieces.entry_offsets();
+        if id.first_end == id.start {
+            self.merge_in_time(id.start, &pieces, &from);
+        } else {
+            from.iter().for_each(|&piece| self.merge_behind(id.first_end, &pieces, piece));
+        }
+        self.spare.push(pieces);
+    }
+
+    /// Finds the sessions of one table that end at or before `until`; those found before go. Returns whether there are any.
+    fn close(&mut self, until: Micros) -> bool {
+        self.forget_over();
+        while let Some(bucket) =
+            self.buckets.first_mut().filter(|bucket| bucket.start.saturating_add(self.gap) <= until)
+        {
+            self.over = bucket.take_over(until, self.gap, self.slots, self.micros_per_tick);
+            if !self.over.is_empty() {
+                return true;
+            }
+            if !bucket.by_end.as_ref().is_some_and(|by_end| by_end.heap.is_empty()) {
+                return false;
+            }
+            self.spare.push(self.buckets.remove(0).table);
+        }
+        false
+    }
+
+    /// Hands on the sessions that are over, at most so many at once.
+    fn read_out<E>(
+        &self,
+        groups_at_once: usize,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let table = &self.buckets.first().expect("sessions that are over are in the first table").table;
+        for entries in self.over.chunks(groups_at_once.max(1)) {
+            let window = |extent: Extent| {
+                let Extent { first, last } = extent;
+                ClosedWindow { start: first, end: last.saturating_add(self.gap), groups: 1 }
+            };
+            let windows: Vec<ClosedWindow> = self.extents(table, entries).into_iter().map(window).collect();
+            read_out(ClosedGroups { table, entries, windows: &windows })?;
+        }
+        Ok(())
+    }
+
+    fn forget_over(&mut self) {
+        if let Some(bucket) = self.buckets.first_mut() {
+            bucket.table.reset_entries(&self.over);
+        }
+        self.over.clear();
+    }
+
+    fn extents(&self, table: &Table, entries: &[u32]) -> Vec<Extent> {
+        extents(table, entries, self.slots, self.micros_per_tick)
+    }
+
+    /// The bucket of the slice that begins at `start`, which is made where it is not yet.
+    fn bucket(&mut self, start: Micros) -> usize {
+        self.buckets.binary_search_by_key(&start, |bucket| bucket.start).unwrap_or_else(|index| {
+            let mut table = self.spare.pop().unwrap_or_else(|| Table::new(self.layout.clone()));
+            table.clear();
+            self.buckets.insert(index, Bucket { start, table, by_end: None });
+            index
+        })
+    }
+
+    /// Merges pieces of rows that came at or ahead of the watermark. Only sessions whose last row is in the slice before, or in the same, can
+    /// touch them, and those have not been closed.
+    fn merge_in_time(&mut self, start: Micros, pieces: &Table, from: &[u32]) {
+        let younger = self.bucket(start);
+        debug_assert_eq!(younger + 1, self.buckets.len(), "time goes on");
+        let into = &mut self.buckets[younger].table;
+        let mut to = Vec::new();
+        into.entries_of(pieces, from, &mut to, &mut self.scratch);
+        into.add_at(pieces, from, &to);
+        let Some(older) = younger.checked_sub(1) else { return };
+        let found = self.buckets[older].table.find_entries_of(pieces, from);
+        let pairs = found.into_iter().zip(to).filter(|(older, _)| *older != ABSENT);
+        let (from, to): (Vec<u32>, Vec<u32>) = pairs.unzip();
+        let olds = self.extents(&self.buckets[older].table, &from);
+        let news = self.extents(&self.buckets[younger].table, &to);
+        let touching = (0..from.len()).filter(|&at| olds[at].touches(news[at], self.gap));
+        let (from, to): (Vec<u32>, Vec<u32>) = touching.map(|at| (from[at], to[at])).unzip();
+        self.move_sessions(older, &from, younger, &to);
+    }
+
+    /// Merges a piece of rows that came behind the watermark, which was `watermark`. All sessions that were over then have been closed.
+    fn merge_behind(&mut self, watermark: Micros, pieces: &Table, piece: u32) {
+        let own = self.extents(pieces, &[piece])[0];
+        let mut joined = Vec::new();
+        let mut last = own.last;
+        for bucket in &self.buckets {
+            let entry = bucket.table.find_entries_of(pieces, &[piece])[0];
+            if entry == ABSENT {
+                continue;
+            }
+            let session = self.extents(&bucket.table, &[entry])[0];
+            if session.touches(own, self.gap) {
+                joined.push((bucket.start, entry));
+                last = last.max(session.last);
+            }
+        }
+        if joined.is_empty() && own.last.saturating_add(self.gap) < watermark {
+            self.late_rows += pieces.integers(self.slots.rows, &[piece])[0] as u64;
+            return;
+        }
+        let start = slice_start(last, self.gap, 0);
+        let into = self.bucket(start);
+        let mut to = Vec::new();
+        let table = &mut self.buckets[into].table;
+        table.entries_of(pieces, &[piece], &mut to, &mut self.scratch);
+        table.add_at(pieces, &[piece], &to);
+        for (joined_start, entry) in joined.into_iter().filter(|(joined_start, _)| *joined_start != start) {
+            let older = self.buckets.iter().position(|bucket| bucket.start == joined_start);
+            self.move_sessions(older.expect("a session is in a bucket"), &[entry], into, &to);
+        }
+        self.buckets[into].note(to[0], last.saturating_add(self.gap));
+    }
+
+    /// Adds sessions of one bucket to those of another.
+    fn move_sessions(&mut self, older: usize, from: &[u32], younger: usize, to: &[u32]) {
+        let [older, younger] = self.buckets.get_disjoint_mut([older, younger]).expect("two buckets");
+        younger.table.add_at(&older.table, from, to);
+        older.table.reset_entries(from);
+    }
+}
+
+impl Bucket {
+    /// Notes that an entry has a session which ends there.
+    fn note(&mut self, entry: u32, end: Micros) {
+        if let Some(by_end) = &mut self.by_end {
+            by_end.heap.push(Reverse((end, entry)));
+        }
+    }
+
+    /// Takes the entries out of the heap whose sessions end at or before `until`. Returns them in the order of their ends.
+    fn take_over(&mut self, until: Micros, gap: Micros, slots: SessionSlots, micros_per_tick: i64) -> Vec<u32> {
+        let Bucket { table, by_end, .. } = self;
+        let moves = table.moves();
+        let made = by_end.take().filter(|by_end| by_end.moves == moves).unwrap_or_else(|| {
+            let entries = table.entry_offsets();
+            let extents = extents(table, &entries, slots, micros_per_tick).into_iter().zip(entries);
+            let sessions = extents.filter(|(extent, _)| !extent.is_empty());
+            let heap = sessions.map(|(extent, entry)| Reverse((extent.last.saturating_add(gap), entry))).collect();
+            ByEnd { heap, moves }
+        });
+        let by_end = by_end.insert(made);
+        let mut candidates = Vec::new();
+        while by_end.heap.peek().is_some_and(|Reverse((end, _))| *end <= until) {
+            candidates.extend(by_end.heap.pop().map(|Reverse((_, entry))| entry));
+        }
+        let mut over = Vec::with_capacity(candidates.len());
+        for (extent, &entry) in extents(table, &candidates, slots, micros_per_tick).into_iter().zip(&candidates) {
+            let end = extent.last.saturating_add(gap);
+            if extent.is_empty() {
+                continue;
+            }
+            if end <= until {
+                over.push((end, extent.first, entry));
+            } else {
+                by_end.heap.push(Reverse((end, entry)));
+            }
+        }
+        over.sort_unstable();
+        // One that became longer may have been noted twice.
+        over.dedup();
+        over.into_iter().map(|(_, _, entry)| entry).collect()
+    }
+}
+
+fn extents(table: &Table, entries: &[u32], slots: SessionSlots, micros_per_tick: i64) -> Vec<Extent> {
+    let firsts = table.integers(slots.first, entries);
+    let lasts = table.integers(slots.last, entries);
+    let micros = |tick: i64| tick.saturating_mul(micros_per_tick);
+    firsts.into_iter().zip(lasts).map(|(first, last)| Extent { first: micros(first), last: micros(last) }).collect()
+}
