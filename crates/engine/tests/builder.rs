@@ -181,6 +181,35 @@ fn overlapping_windows_are_those_of_sql() -> Result<(), Error> {
 }
 
 #[test]
+fn sessions_are_those_of_sql() -> Result<(), Error> {
+    let session = session();
+    let visits = |window: TimeWindow, keys: &[&str]| -> Result<QueryBuilder, Error> {
+        let cut = session.table("bid")?.window(window)?;
+        cut.group_by(keys.iter().map(|key| col(key))).aggregate([count_all().alias("bids")])
+    };
+    let gap = TimeWindow::session("dateTime", Duration::from_millis(20));
+    check(
+        &session,
+        &visits(gap.clone().partition_by(["auction"]), &["auction"])?,
+        "SELECT window_start, window_end, auction, COUNT(*) AS bids
+         FROM SESSION(TABLE bid PARTITION BY auction, DESCRIPTOR(dateTime), INTERVAL '0.020' SECOND)
+         GROUP BY window_start, window_end, auction",
+    );
+    check(
+        &session,
+        &visits(gap.clone(), &[])?,
+        "SELECT window_start, window_end, COUNT(*) AS bids
+         FROM SESSION(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '0.020' SECOND) GROUP BY window_start, window_end",
+    );
+    assert_eq!(
+        refusal(visits(gap, &["auction"])),
+        "grouping sessions by other columns than those they are partitioned by is not supported yet; \
+         group by the columns that TimeWindow::partition_by names"
+    );
+    Ok(())
+}
+
+#[test]
 fn windows_over_windows_are_those_of_sql() -> Result<(), Error> {
     let session = session();
     let built = session
@@ -369,6 +398,22 @@ fn refusals_of_windows_name_what_is_wrong_and_what_would_be_right() -> Result<()
         (
             bid().window(TimeWindow::cumulate("dateTime", Duration::from_secs(2), Duration::from_secs(5))),
             "the size of a cumulative window must be a multiple of its step 2 s, not 5 s",
+        ),
+        (
+            bid().window(TimeWindow::session("dateTime", Duration::ZERO)),
+            "the gap of a window must be a positive number of milliseconds, not 0 s",
+        ),
+        (
+            bid().window(TimeWindow::session("dateTime", Duration::from_secs(1)).offset(Duration::from_secs(1))),
+            "sessions have no offset",
+        ),
+        (
+            bid().window(TimeWindow::session("dateTime", Duration::from_secs(1)).partition_by(["actor"])),
+            "there is no column actor to partition sessions by",
+        ),
+        (
+            bid().window(seconds(1).partition_by(["auction"])),
+            "only sessions are partitioned; group other windows by their keys",
         ),
         (
             bid().window(seconds(1).offset(Duration::from_secs(1))),

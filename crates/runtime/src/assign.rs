@@ -309,6 +309,19 @@ mod tests {
         assert_eq!((rows_of(&assignment), assignment.late_rows), (vec![(slice(0, 3), 0), (slice(10, 13), 3)], 0));
     }
 
+    #[test]
+    fn sessions_take_rows_behind_the_watermark_apart() {
+        let sessions = Window::Session { gap: 10 };
+        let assignment = assign(&block(&[3, 12, 14, 12, 14, 5], WATERMARK_MIN, 0), &sessions);
+        let in_time = [(slice(0, 0), 0), (slice(10, 10), 1), (slice(10, 10), 2), (slice(10, 10), 4)];
+        let behind = [(slice(10, 14), 3), (slice(0, 14), 5)];
+        let mut expected = [in_time.as_slice(), &behind].concat();
+        expected.sort_by_key(|&(_, row)| row);
+        assert_eq!((rows_of(&assignment), assignment.late_rows), (expected, 0));
+        let disorder_within_the_delay = assign(&block(&[11, 19, 15], 5, 8), &sessions);
+        assert_eq!(disorder_within_the_delay.slices, [SliceRows { slice: slice(10, 10), rows: 0..3, mask: None }]);
+    }
+
     fn any_window() -> impl Strategy<Value = Window> {
         (0..3, 1i64..60, 1i64..20, -70i64..70).prop_map(|(kind, size, short, offset)| match kind {
             0 => Window::Tumbling { size, offset },
