@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), [`push`] (rows from your program), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), [`push`] (rows from your program), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], [`display`].
 
 pub mod session;
@@ -33,6 +33,8 @@ mod execute;
 mod tier;
 
 pub mod query;
+
+mod waiting;
 
 pub mod push;
 

@@ -8,7 +8,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use futures_core::Stream;
 use pelton_plan::pipeline::{OutputTarget, Program};
 use pelton_runtime::progress::Progress;
-use pelton_runtime::run::{Run, RunHandle};
+use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
 use pelton_runtime::sink::{Sink, SinkError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -142,9 +142,29 @@ impl Query {
         Ok(run.wait()?)
     }
 
-    /// What the query has done so far.
+    /// What the query has done so far, and what its windows wait for.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let clicks = session.push_table("clicks", "at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at")?;
+    /// let query = session.sql(
+    ///     "SELECT window_end, COUNT(*) AS hits FROM TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)
+    ///      GROUP BY window_start, window_end",
+    /// )?;
+    /// let window = &query.progress().windows[0];
+    /// assert!(window.next_end.is_none());
+    /// assert_eq!(window.held_back_by.as_ref().map(|laggard| laggard.source.as_str()), Some("clicks"));
+    /// # drop(clicks);
+    /// # query.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn progress(&self) -> Progress {
         self.handle.progress()
+    }
+
+    /// Finds the query again as long as it is there.
+    pub(crate) fn weak(&self) -> WeakRunHandle {
+        self.handle.downgrade()
     }
 
     /// Something to watch and stop the query with from elsewhere.

@@ -10,6 +10,7 @@ use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, plan_statements};
 use pelton_plan::{Catalog, Table};
+use pelton_runtime::run::WeakRunHandle;
 
 use crate::builder::QueryBuilder;
 use crate::error::Error;
@@ -19,7 +20,7 @@ use crate::function::scalar_function;
 use crate::push::{PushSource, PushTable};
 use crate::query::Query;
 use crate::settings::{KEYS, Settings};
-use crate::table;
+use crate::{table, waiting};
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
 ///
@@ -31,6 +32,9 @@ pub struct Session(Arc<Mutex<Known>>);
 struct Known {
     catalog: Catalog,
     push_tables: BTreeMap<String, Arc<PushTable>>,
+    /// Queries that may still run, with their numbers.
+    queries: Vec<(usize, WeakRunHandle)>,
+    queries_started: usize,
 }
 
 /// A statement of a script, parsed and not yet executed.
@@ -263,8 +267,9 @@ impl Session {
     }
 
     pub(crate) fn start_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Query, Error> {
-        let known = self.known();
-        known.start(relation.plan(&known.catalog, into)?)
+        let mut known = self.known();
+        let planned = relation.plan(&known.catalog, into)?;
+        known.start(planned)
     }
 
     pub(crate) fn is_same(&self, other: &Session) -> bool {
@@ -300,6 +305,7 @@ impl Session {
                 let text = explain(&planned)?;
                 return Ok(Outcome::Rows(text_rows(&["plan"], text.lines().map(|line| vec![line.to_owned()]))));
             }
+            Statement::ShowProgress => return Ok(Outcome::Rows(known.progress())),
             shown => return show(&known.catalog, shown).map(Outcome::Rows),
         }
         Ok(Outcome::Done)
@@ -307,10 +313,23 @@ impl Session {
 }
 
 impl Known {
-    fn start(&self, planned: Planned) -> Result<Query, Error> {
+    fn start(&mut self, planned: Planned) -> Result<Query, Error> {
         let settings = Settings::of(&self.catalog);
         let surroundings = Surroundings { catalog: &self.catalog, push_tables: &self.push_tables, settings: &settings };
-        start(planned.program, &surroundings)
+        let query = start(planned.program, &surroundings)?;
+        self.queries.retain(|(_, query)| query.upgrade().is_some_and(|query| !query.has_ended()));
+        self.queries_started += 1;
+        self.queries.push((self.queries_started, query.weak()));
+        Ok(query)
+    }
+
+    /// What the queries that run wait for.
+    fn progress(&self) -> RecordBatch {
+        let running = self.queries.iter().filter_map(|(number, query)| {
+            let query = query.upgrade().filter(|query| !query.has_ended())?;
+            Some(waiting::rows(*number, &query.progress()))
+        });
+        text_rows(&waiting::COLUMNS, running.flatten())
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use pelton::arrow::datatypes::Int64Type;
-use pelton::{Error, Query, Session};
+use pelton::{Error, Outcome, Query, Session};
 
 fn numbers(batches: &[RecordBatch], column: usize) -> Vec<i64> {
     let values = batches.iter().flat_map(|batch| batch.column(column).as_primitive::<Int64Type>().values().to_vec());
@@ -116,6 +116,33 @@ fn a_window_over_pushed_rows_closes_when_the_watermark_passes() {
     assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [20]);
     assert!(query.next_batch().unwrap().is_none());
     assert_eq!(query.wait().unwrap().windows[0].late_rows, 1);
+}
+
+fn shown(session: &Session) -> Vec<Vec<String>> {
+    let statement = session.prepare("SHOW PROGRESS").unwrap().remove(0);
+    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    let text = |row: usize| rows.columns().iter().map(move |column| column.as_string_view().value(row).to_owned());
+    (0..rows.num_rows()).map(|row| text(row).collect()).collect()
+}
+
+#[test]
+fn progress_says_what_a_window_waits_for() {
+    let session = Session::new();
+    let (source, mut query) = pushed(&session);
+    let nothing = ["1: result", "window 0", "none is open", "none yet", "rows of clicks, partition 0", "0"];
+    assert_eq!(shown(&session), [nothing]);
+    source.push_blocking(clicks(&source, &[(1_000, 1), (9_000, 2), (10_500, 4)])).unwrap();
+    while query.progress().windows[0].watermark < 9_500_000 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let waiting = "clicks, partition 0, which is at 1970-01-01 00:00:09.500";
+    let open = ["1: result", "window 0", "1970-01-01 00:00:10.000", "1970-01-01 00:00:09.500", waiting, "0"];
+    assert_eq!(shown(&session), [open]);
+    source.push_blocking(clicks(&source, &[(11_000, 8)])).unwrap();
+    assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [3]);
+    assert_eq!(shown(&session)[0][2..4], ["1970-01-01 00:00:20.000", "1970-01-01 00:00:10.000"]);
+    drop((source, query));
+    assert!(shown(&session).is_empty());
 }
 
 #[test]

@@ -89,6 +89,24 @@ pub struct WindowProgress {
     pub open_slices_dropped: u64,
     /// Bytes of open slices.
     pub state_bytes: u64,
+    /// Up to where windows are over: the least watermark of its inputs, in microseconds.
+    pub watermark: Micros,
+    /// The end of the first window that is open and has rows; of sessions, the earliest that one can have. The largest time stands for the end
+    /// of the input.
+    pub next_end: Option<Micros>,
+    /// Whose time is furthest behind of all partitions that its rows come from; none where all have ended.
+    pub held_back_by: Option<Laggard>,
+}
+
+/// A partition of a source that others wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Laggard {
+    /// The table's name.
+    pub source: String,
+    /// Which of its partitions, from 0.
+    pub partition: usize,
+    /// How far its event time has come, in microseconds: what was read of it, also where that waits to be processed.
+    pub watermark: Micros,
 }
 
 /// What functions OVER rows have done.

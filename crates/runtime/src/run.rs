@@ -1,21 +1,23 @@
 //! A run: workers over one graph, from its start to its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pelton_data::BLOCK_ROWS_DEFAULT;
+use pelton_data::{BLOCK_ROWS_DEFAULT, Micros};
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
 use pelton_state::window::Open;
 
 use crate::clock::Clock;
-use crate::graph::{Graph, OverNode, PipelineNode, SinkNode, SourceNode, WindowNode};
+use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::outlet::Outlet;
 use crate::policy::{Next, next};
-use crate::progress::{OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress};
+use crate::progress::{
+    Laggard, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
+};
 use crate::sink::SinkError;
 use crate::source::{Source, SourceError};
 use crate::state::{State, Stop, TargetState};
@@ -140,6 +142,17 @@ pub struct Run {
 #[derive(Clone)]
 pub struct RunHandle(Arc<Shared>);
 
+/// Finds a run again as long as somebody has it.
+#[derive(Clone)]
+pub struct WeakRunHandle(Weak<Shared>);
+
+impl WeakRunHandle {
+    /// The run, if somebody still has it.
+    pub fn upgrade(&self) -> Option<RunHandle> {
+        self.0.upgrade().map(RunHandle)
+    }
+}
+
 impl Run {
     /// Starts the workers.
     pub fn start(graph: Graph, options: RunOptions) -> Run {
@@ -208,6 +221,11 @@ impl RunHandle {
         }
         drop(state);
         self.0.waker.wake();
+    }
+
+    /// The same, without keeping what the run holds.
+    pub fn downgrade(&self) -> WeakRunHandle {
+        WeakRunHandle(Arc::downgrade(&self.0))
     }
 
     /// Whether nothing is left to do.
@@ -304,7 +322,7 @@ impl Shared {
 
     fn progress(&self) -> Progress {
         let elapsed = Duration::from_nanos(self.clock.nanos() - self.started_ns);
-        let sizes: Vec<(u64, u64)> = (0..self.graph.windows.len()).map(|window| self.open_slices(window)).collect();
+        let open: Vec<OpenSlices> = (0..self.graph.windows.len()).map(|window| self.open_slices(window)).collect();
         let waiting = (0..self.overs.len()).map(|over| {
             let over = self.over(over);
             (over.waiting_rows() as u64, over.bytes() as u64)
@@ -335,13 +353,16 @@ impl Shared {
             blocks: state.blocks,
             busy: Duration::from_nanos(state.busy_ns),
         });
-        let windows = state.windows.iter().zip(sizes).map(|(node, (open, bytes))| WindowProgress {
+        let windows = state.windows.iter().zip(open).enumerate().map(|(index, (node, open))| WindowProgress {
             name: node.name.clone(),
             late_rows: node.late_rows,
             rows: node.rows,
             busy: Duration::from_nanos(node.busy_ns),
-            open_slices_dropped: if node.ended { open } else { 0 },
-            state_bytes: bytes,
+            open_slices_dropped: if node.ended { open.slices } else { 0 },
+            state_bytes: open.bytes,
+            watermark: node.watermark(),
+            next_end: open.next_end,
+            held_back_by: self.laggard(&state, StreamRef::Window(index)),
         });
         let sinks = state.sinks.iter().map(|node| SinkProgress {
             name: node.name.clone(),
@@ -358,17 +379,48 @@ impl Shared {
         }
     }
 
-    /// Slices of a window that nothing was reported of, and bytes of all its slices, over all workers.
-    fn open_slices(&self, window: usize) -> (u64, u64) {
+    /// The slices of a window that nothing was reported of, over all workers.
+    fn open_slices(&self, window: usize) -> OpenSlices {
+        let kind = &self.graph.windows[window].window;
         let open = self.open_windows(window);
-        let sealed = (open.sealed_slices() as u64, open.bytes() as u64);
+        let (slices, bytes) = (open.sealed_slices() as u64, open.bytes() as u64);
+        let mut sum = OpenSlices { slices, bytes, next_end: open.next_end() };
         drop(open);
-        let stores = (0..self.options.workers).map(|worker| {
+        for worker in 0..self.options.workers {
             let store = self.store(window, worker);
-            (store.len() as u64, store.bytes() as u64)
-        });
-        stores.fold(sealed, |sum, one| (sum.0.max(one.0), sum.1 + one.1))
+            sum.slices = sum.slices.max(store.len() as u64);
+            sum.bytes += store.bytes() as u64;
+            sum.next_end = sum.next_end.into_iter().chain(store.next_end(kind)).min();
+        }
+        sum
     }
+
+    /// The partition whose time is furthest behind of all that a stream comes from.
+    fn laggard(&self, state: &State, stream: StreamRef) -> Option<Laggard> {
+        match stream {
+            StreamRef::Source(source) => {
+                let node = &state.sources[source];
+                let partition = node.sequencer.partition_behind()?;
+                let watermark = node.sequencer.partitions[partition].watermark;
+                Some(Laggard { source: node.name.clone(), partition, watermark })
+            }
+            StreamRef::Pipeline(pipeline) => self.laggard(state, self.graph.pipelines[pipeline].input),
+            StreamRef::Window(window) => {
+                let feeds = |node: &&PipelineNode| matches!(node.target, PipelineTarget::Window(fed) if fed == window);
+                let feeding = self.graph.pipelines.iter().filter(feeds);
+                feeding.filter_map(|node| self.laggard(state, node.input)).min_by_key(|laggard| laggard.watermark)
+            }
+        }
+    }
+}
+
+/// What has not been reported of a window.
+struct OpenSlices {
+    slices: u64,
+    /// Of all slices.
+    bytes: u64,
+    /// See [`WindowProgress::next_end`].
+    next_end: Option<Micros>,
 }
 
 fn split_source(node: SourceNode) -> (Mutex<Box<dyn Source>>, FixedSource) {

@@ -83,6 +83,13 @@ impl<Error> Sequencer<Error> {
         self.partitions.iter().map(Partition::held_time).min().unwrap_or(WATERMARK_MAX)
     }
 
+    /// The partition whose time is furthest behind; none where all have ended.
+    pub fn partition_behind(&self) -> Option<usize> {
+        let held = self.partitions.iter().map(Partition::held_time).enumerate();
+        let behind = held.filter(|(_, time)| *time != WATERMARK_MAX).min_by_key(|&(index, time)| (time, index));
+        behind.map(|(index, _)| index)
+    }
+
     /// The position of a chunk that was read from a partition, for [`Sequencer::chunks`] and [`Sequencer::stamp`].
     pub fn hand_out(&mut self, partition: usize) -> u64 {
         self.partitions[partition].chunks_outstanding += 1;

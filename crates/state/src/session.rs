@@ -164,6 +164,13 @@ impl OpenSessions {
         std::mem::take(&mut self.sessions.late_rows)
     }
 
+    /// The earliest end that an open session can have.
+    pub fn next_end(&self) -> Option<Micros> {
+        let open = self.sessions.buckets.first().map(|bucket| bucket.start);
+        let sealed = self.sealed.keys().map(|id| id.start).min();
+        open.into_iter().chain(sealed).min().map(|start| start.saturating_add(self.sessions.gap))
+    }
+
     /// Slices that have not been merged, and those with the last rows of open sessions.
     pub fn slices(&self) -> usize {
         self.sealed.len() + self.sessions.buckets.len()

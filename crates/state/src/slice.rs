@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pelton_data::window::Window;
 use pelton_data::{Block, Micros};
 
 use crate::kernel::KernelInput;
@@ -26,6 +27,16 @@ pub struct SliceId {
     pub first_end: Micros,
     /// First instant of the slice.
     pub start: Micros,
+}
+
+impl SliceId {
+    /// The earliest end that a window of `window` can have which its rows count in.
+    pub fn end_min(&self, window: &Window) -> Micros {
+        match window {
+            Window::Session { gap } => self.start.saturating_add(*gap),
+            _ => self.first_end,
+        }
+    }
 }
 
 /// Rows of a block that go into one slice.
@@ -125,6 +136,11 @@ impl SliceStore {
             self.recycled_bytes = bytes;
             self.recycled.push(table);
         }
+    }
+
+    /// The earliest end that a window with rows in an open slice can have.
+    pub fn next_end(&self, window: &Window) -> Option<Micros> {
+        self.slices.iter().map(|(id, _)| id.end_min(window)).min()
     }
 
     /// Open slices.

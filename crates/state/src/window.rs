@@ -132,6 +132,14 @@ impl Open {
         }
     }
 
+    /// The end of the first window that is open and has rows in sealed slices; of sessions, the earliest that one can have.
+    pub fn next_end(&self) -> Option<Micros> {
+        match self {
+            Open::Windows(windows) => windows.next_end(),
+            Open::Sessions(sessions) => sessions.next_end(),
+        }
+    }
+
     /// Slices that nothing was reported of.
     pub fn sealed_slices(&self) -> usize {
         match self {

@@ -395,10 +395,11 @@ impl<'a> Reader<'a> {
             "TABLES" => Ok(Statement::ShowTables),
             "VIEWS" => Ok(Statement::ShowViews),
             "FUNCTIONS" => Ok(Statement::ShowFunctions),
+            "PROGRESS" => Ok(Statement::ShowProgress),
             "CREATE" if self.takes("TABLE") || self.takes("VIEW") => {
                 self.name("the name of a table or view").map(Statement::ShowCreate)
             }
-            _ => Err(self.expected("TABLES, VIEWS, FUNCTIONS or CREATE TABLE after SHOW", &found)),
+            _ => Err(self.expected("TABLES, VIEWS, FUNCTIONS, PROGRESS or CREATE TABLE after SHOW", &found)),
         }
     }
 

@@ -61,6 +61,8 @@ pub enum Statement {
     ShowViews,
     /// `SHOW FUNCTIONS`
     ShowFunctions,
+    /// `SHOW PROGRESS`: what the running queries wait for.
+    ShowProgress,
     /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
     ShowCreate(Named),
     /// `DESCRIBE` of a table or a view.

@@ -53,7 +53,11 @@ fn statement(statement: &Statement) -> String {
         Statement::Reset(key) => format!("reset {key:?}"),
         Statement::ShowCreate(named) => format!("show create {}", named.name),
         Statement::Describe(named) => format!("describe {}", named.name),
-        Statement::ShowSettings | Statement::ShowTables | Statement::ShowViews | Statement::ShowFunctions => {
+        Statement::ShowSettings
+        | Statement::ShowTables
+        | Statement::ShowViews
+        | Statement::ShowFunctions
+        | Statement::ShowProgress => {
             format!("{statement:?}")
         }
     }
@@ -112,6 +116,7 @@ fn every_statement_has_its_place_in_the_script() {
 fn statements_but_create_table() {
     check("SET", "1:1 ShowSettings");
     check("set 'a.b' = 'it''s'", "1:1 set a.b = it's");
+    check("show progress", "1:1 ShowProgress");
     check("RESET", "1:1 reset None");
     check("RESET 'k'", "1:1 reset Some(\"k\")");
     check(

@@ -47,8 +47,8 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
                 explain(catalog, &statement)?;
             }
             Statement::Explain(statement) => explain(catalog, &statement)?,
-            // Settings are the session's.
-            Statement::Set { .. } | Statement::Reset(_) | Statement::ShowSettings => {}
+            // Settings and running queries are the session's.
+            Statement::Set { .. } | Statement::Reset(_) | Statement::ShowSettings | Statement::ShowProgress => {}
             shown => drop(show(catalog, &shown)?),
         }
     }

@@ -1,0 +1,54 @@
+//! What `SHOW PROGRESS` shows: what running queries wait for, the answer to "why is there no output?".
+
+use arrow::temporal_conversions::timestamp_us_to_datetime;
+use pelton_data::Micros;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_runtime::progress::{Progress, WindowProgress};
+
+/// Names of the columns.
+pub(crate) const COLUMNS: [&str; 6] = ["query", "window", "next end", "watermark", "waits for", "late rows"];
+
+/// One row for each window of a query, which is the session's query `number`; one row where it has none.
+pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
+    let outputs: Vec<&str> = progress.sinks.iter().map(|sink| sink.name.as_str()).collect();
+    let query = format!("{number}: {}", outputs.join(", "));
+    if progress.windows.is_empty() {
+        let empty = String::new;
+        return vec![vec![query, empty(), empty(), empty(), "rows".to_owned(), empty()]];
+    }
+    let row = |window: &WindowProgress| {
+        vec![
+            query.clone(),
+            window.name.clone(),
+            window.next_end.map_or_else(|| "none is open".to_owned(), instant),
+            instant(window.watermark),
+            waits_for(window),
+            window.late_rows.to_string(),
+        ]
+    };
+    progress.windows.iter().map(row).collect()
+}
+
+fn waits_for(window: &WindowProgress) -> String {
+    match (window.next_end, &window.held_back_by) {
+        (_, None) => "the rest of its input to be processed".to_owned(),
+        (None, Some(laggard)) => format!("rows of {}, partition {}", laggard.source, laggard.partition),
+        (Some(end), Some(laggard)) if laggard.watermark < end => {
+            let come_so_far = match laggard.watermark {
+                WATERMARK_MIN => "had no row yet".to_owned(),
+                time => format!("is at {}", instant(time)),
+            };
+            format!("{}, partition {}, which {come_so_far}", laggard.source, laggard.partition)
+        }
+        (Some(_), Some(_)) => "rows that were read to be processed".to_owned(),
+    }
+}
+
+fn instant(micros: Micros) -> String {
+    match micros {
+        WATERMARK_MIN => "none yet".to_owned(),
+        WATERMARK_MAX => "the end of its input".to_owned(),
+        micros => timestamp_us_to_datetime(micros)
+            .map_or_else(|| micros.to_string(), |time| time.format("%Y-%m-%d %H:%M:%S%.3f").to_string()),
+    }
+}
