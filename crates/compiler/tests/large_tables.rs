@@ -57,6 +57,7 @@ fn program(accumulators: usize, nulls: bool) -> Program {
         accumulators: used.iter().map(accumulator).collect(),
         columns: Vec::new(),
         schema: Arc::new(Schema::empty()),
+        session_slots: None,
         time_column: None,
     };
     let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();
