@@ -474,7 +474,7 @@ fn syntax_errors_name_place_and_remedy() {
         ),
         (
             "SHOW CATALOGS",
-            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS or CREATE TABLE after SHOW, found CATALOGS",
+            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, PROGRESS or CREATE TABLE after SHOW, found CATALOGS",
         ),
         ("EXPLAIN SET", "line 1, column 9: expected a query or INSERT INTO after EXPLAIN, found SET"),
         (
