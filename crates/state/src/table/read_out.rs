@@ -115,8 +115,7 @@ impl Table {
     pub fn integers(&self, slot: usize, entries: &[u32]) -> Vec<i64> {
         let place = &self.layout.accumulators()[slot];
         assert_eq!(place.width, 8, "the accumulator has 64 bits");
-        let values = self.gather(entries, place.offset, place.width);
-        values.chunks_exact(8).map(|value| i64::from_le_bytes(value.try_into().expect("eight bytes"))).collect()
+        self.gather(entries, place.offset)
     }
 
     /// The values of an accumulator that sums in about 106 bits.
