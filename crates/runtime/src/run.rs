@@ -397,6 +397,10 @@ impl Shared {
 
     /// The partition whose time is furthest behind of all that a stream comes from.
     fn laggard(&self, state: &State, stream: StreamRef) -> Option<Laggard> {
+        let feeding = |feeds: &dyn Fn(&PipelineTarget) -> bool| {
+            let feeding = self.graph.pipelines.iter().filter(|node| feeds(&node.target));
+            feeding.filter_map(|node| self.laggard(state, node.input)).min_by_key(|laggard| laggard.watermark)
+        };
         match stream {
             StreamRef::Source(source) => {
                 let node = &state.sources[source];
@@ -406,10 +410,9 @@ impl Shared {
             }
             StreamRef::Pipeline(pipeline) => self.laggard(state, self.graph.pipelines[pipeline].input),
             StreamRef::Window(window) => {
-                let feeds = |node: &&PipelineNode| matches!(node.target, PipelineTarget::Window(fed) if fed == window);
-                let feeding = self.graph.pipelines.iter().filter(feeds);
-                feeding.filter_map(|node| self.laggard(state, node.input)).min_by_key(|laggard| laggard.watermark)
+                feeding(&|target| matches!(*target, PipelineTarget::Window(fed) if fed == window))
             }
+            StreamRef::Over(over) => feeding(&|target| matches!(*target, PipelineTarget::Over(fed) if fed == over)),
         }
     }
 }
