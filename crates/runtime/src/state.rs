@@ -231,7 +231,8 @@ impl State {
                 ended: false,
                 target,
                 consumers: Consumers::of(graph, StreamRef::Pipeline(index)),
-                output_rows_per_block: 0,
+                // Not known: one block shows it.
+                output_rows_per_block: usize::MAX,
                 rows: 0,
                 blocks: 0,
                 busy_ns: 0,
