@@ -164,7 +164,7 @@ fn runs_in_order(block: &Block, window: &Window) -> Option<Runs> {
     let mut row = 0;
     while row < ticks.len() {
         let slice = window.slice(micros(ticks[row]));
-        let end = row + 1 + ticks[row + 1..].partition_point(|&tick| micros(tick) < slice.end);
+        let end = run_end(ticks, row, |tick| micros(tick) < slice.end);
         if let Some(id) = slice_in_time(window, &slice) {
             if !is_in_time(window, id, micros(ticks[row]), stamp.watermark_before) {
                 return None;
@@ -174,6 +174,17 @@ fn runs_in_order(block: &Block, window: &Window) -> Option<Runs> {
         row = end;
     }
     Some(Runs { runs, late_rows: 0 })
+}
+
+/// One past the last row from `row` on that is in the slice, as `row` is. The search begins near `row`: to look at the middle of a long
+/// block for each of its slices would bring all of it into the cache, line by line.
+fn run_end(ticks: &[i64], row: usize, is_in: impl Fn(i64) -> bool) -> usize {
+    let (mut first, mut step) = (row + 1, 16);
+    while first + step < ticks.len() && is_in(ticks[first + step]) {
+        first += step;
+        step *= 2;
+    }
+    first + ticks[first..ticks.len().min(first + step + 1)].partition_point(|&tick| is_in(tick))
 }
 
 fn runs(block: &Block, window: &Window) -> Runs {
@@ -271,6 +282,19 @@ mod tests {
     }
 
     const TUMBLING: Window = Window::Tumbling { size: 10, offset: 0 };
+
+    #[test]
+    fn a_run_ends_where_a_search_of_the_whole_block_says() {
+        for length in 0..200_i64 {
+            let ticks: Vec<i64> = (0..length).map(|row| row / 3 + row * row / 500).collect();
+            for end in 0..ticks.last().map_or(0, |last| last + 2) {
+                let expected = ticks.partition_point(|&tick| tick < end);
+                for row in 0..expected {
+                    assert_eq!(run_end(&ticks, row, |tick| tick < end), expected, "{length} {end} {row}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_block_inside_one_slice_is_one_range() {
