@@ -2,7 +2,7 @@
 //!
 //! Each knows its query, its types and the range of its keys, which the engine has to find out; each is checked against a
 //! straightforward computation. In reading order: [`select`] (rows that pass, by SIMD), [`ysb`], [`nexmark`], [`sums`] (by key, any
-//! number of them), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`scan`] (what the machine's memory can deliver at all).
+//! number of them), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (averages of the rows before each row), [`scan`] (what the machine's memory can deliver at all).
 
 pub mod select;
 
@@ -15,6 +15,8 @@ pub mod sums;
 pub mod hop;
 
 pub mod hop_groups;
+
+pub mod over;
 
 pub mod scan;
 

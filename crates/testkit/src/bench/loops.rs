@@ -11,7 +11,7 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 
 use super::BenchError;
 use super::file::Case;
-use crate::reference::{hop, hop_groups, integers, nexmark, sums, ysb};
+use crate::reference::{hop, hop_groups, integers, nexmark, over, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
@@ -189,6 +189,7 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
                 _ => Box::new(move |blocks| drop(black_box(sums::by_string(blocks, key, value, groups, MINUTE)))),
             }
         }
+        "over-averages" => over_averages(column("v"), parameter("window")?),
         name if name.starts_with("hop-") => hopping(name, case, input)?,
         other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
     })
@@ -247,6 +248,15 @@ fn keys(case: &Case, input: &Input) -> Result<Vec<hop_groups::Key>, BenchError> 
     let keys = text.split(',').map(key).collect::<Option<Vec<_>>>();
     keys.ok_or_else(|| {
         BenchError::Input(format!("case {} has no list keys=COLUMN/DIVISOR:KEYS,… but '{text}'", case.name))
+    })
+}
+
+/// Averages over each row and those before it, `rows` in all.
+fn over_averages(value: usize, rows: usize) -> Loop {
+    Box::new(move |blocks| {
+        over::averages(blocks, value, rows, |averages| {
+            black_box(averages);
+        });
     })
 }
 
