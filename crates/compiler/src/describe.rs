@@ -286,6 +286,11 @@ fn change(accumulate: Accumulate, argument: Option<&str>) -> String {
         (Accumulate::SumSquares, Some(argument)) => format!("sum += {argument} * {argument}"),
         (Accumulate::Minimum, Some(argument)) => format!("minimum = min(minimum, {argument})"),
         (Accumulate::Maximum, Some(argument)) => format!("maximum = max(maximum, {argument})"),
+        (Accumulate::First, Some(argument)) => format!("first = {argument}, where none came before"),
+        (Accumulate::Last, Some(argument)) => format!("last = {argument}, where none came after"),
+        (Accumulate::Values, Some(argument)) => format!("list += {argument}"),
+        (Accumulate::Arrivals, Some(argument)) => format!("list += position of {argument}"),
+        (Accumulate::Distinct { .. }, Some(argument)) => format!("set += {argument}"),
     }
 }
 

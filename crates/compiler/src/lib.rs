@@ -6,7 +6,7 @@
 //! way, so that one can take over from the other between two blocks.
 //!
 //! In reading order: [`select`] and `fold` (precompiled primitives); [`interpret`](mod@interpret); [`lower`] (expressions and loops as machine code), `code_memory`,
-//! `kernel` (what calls the loops), [`describe`](mod@describe) (a kernel in words); [`read_out`](mod@read_out) (closed windows to rows).
+//! `kernel` (what calls the loops), [`describe`](mod@describe) (a kernel in words); [`read_out`](mod@read_out) and `holistic` (closed windows to rows).
 
 pub mod error;
 
@@ -25,6 +25,8 @@ mod kernel;
 pub mod describe;
 
 pub mod read_out;
+
+mod holistic;
 
 pub use describe::{KernelDescription, describe};
 pub use error::CompileError;

@@ -11,7 +11,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use arrow::error::ArrowError;
 use pelton_data::Micros;
-use pelton_data::aggregate::{Accumulate, KeyColumn, decimal_mean};
+use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean};
 use pelton_data::column::{logical_type, sql_name};
 use pelton_data::time::micros_per_tick;
 use pelton_data::wide_float::variance;
@@ -19,6 +19,8 @@ use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
 use pelton_state::window::{ClosedGroups, ClosedWindow};
+
+use crate::holistic::{self, Kept};
 
 /// What one group of a window aggregation keeps, for whichever code updates it.
 pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
@@ -68,6 +70,7 @@ fn without_rows(window: &WindowAggregate, column: &WindowColumn, data_type: &Dat
         {
             converted(Arc::new(Int64Array::from(vec![0])), data_type)
         }
+        WindowColumn::Holistic { function: Holistic::Count, .. } => Arc::new(Int64Array::from(vec![0])),
         _ => new_null_array(data_type, 1),
     }
 }
@@ -93,7 +96,19 @@ impl Groups<'_> {
                     None => values,
                 })
             }
-            WindowColumn::Mean { sum, count } => self.mean(*sum, *count, data_type),
+            WindowColumn::Mean { sum, count } => {
+                let scale = match self.window.accumulators[*sum].argument_type {
+                    Some(DataType::Decimal128(_, scale)) => scale,
+                    _ => 0,
+                };
+                let sums = self.closed.table.accumulator_array(*sum, self.closed.entries);
+                means(&sums, &self.counted(*count).0, scale, data_type)
+            }
+            WindowColumn::Holistic { function, values, arrivals, nulls } => {
+                let groups = |accumulator: usize| self.closed.table.value_groups(accumulator);
+                let kept = Kept { values: groups(*values), arrivals: arrivals.map(groups), nulls: nulls.map(groups) };
+                holistic::column(function, &kept, self.closed.entries, data_type)
+            }
             WindowColumn::Variance { sum, squares, count, is_sample, is_root } => {
                 let variances = self.variances(*sum, *squares, *count, *is_sample);
                 Ok(Arc::new(
@@ -125,8 +140,8 @@ impl Groups<'_> {
     fn counted(&self, count: usize) -> (Int64Array, NullBuffer) {
         let counts =
             self.closed.table.accumulator_array(count, self.closed.entries).as_primitive::<Int64Type>().clone();
-        let any = BooleanBuffer::collect_bool(counts.len(), |group| counts.value(group) != 0);
-        (counts, any.into())
+        let any = nulls_where(counts.values(), |&count| count != 0);
+        (counts, any)
     }
 
     fn variances(
@@ -142,40 +157,46 @@ impl Groups<'_> {
         let groups = sums.zip(squares).zip(counts.values().to_vec());
         groups.map(move |((sum, squares), count)| variance(sum, squares, count, is_sample))
     }
+}
 
-    /// AVG with DataFusion's types: decimals keep a scale of four digits more and are cut there, all else is DOUBLE.
-    fn mean(&self, sum: usize, count: usize, data_type: &DataType) -> Result<ArrayRef, KernelError> {
-        let sums = self.closed.table.accumulator_array(sum, self.closed.entries);
-        let (counts, any) = self.counted(count);
-        let scale = match self.window.accumulators[sum].argument_type {
-            Some(DataType::Decimal128(_, scale)) => scale,
-            _ => 0,
-        };
-        if let DataType::Decimal128(precision, mean_scale) = *data_type {
-            let sums = sums.as_primitive::<Decimal128Type>();
-            let means = any.valid_indices().try_fold(vec![0; sums.len()], |mut means, group| {
-                means[group] = decimal_mean(sums.value(group), counts.value(group), mean_scale - scale, precision)
-                    .ok_or_else(|| KernelError::Expression(format!("AVG does not fit {}", sql_name(data_type))))?;
-                Ok(means)
-            })?;
-            let means = Decimal128Array::new(means.into(), Some(any));
-            return Ok(Arc::new(means.with_data_type(data_type.clone())));
-        }
-        let sums: Vec<f64> = match sums.data_type() {
-            DataType::Float64 => sums.as_primitive::<Float64Type>().values().to_vec(),
-            DataType::Int64 => sums.as_primitive::<Int64Type>().values().iter().map(|&sum| sum as f64).collect(),
-            _ => {
-                let unit = 10f64.powi(scale.into());
-                sums.as_primitive::<Decimal128Type>().values().iter().map(|&sum| sum as f64 / unit).collect()
-            }
-        };
-        let means = sums.iter().zip(counts.values()).map(|(sum, &count)| sum / count as f64).collect::<Vec<_>>();
-        Ok(Arc::new(Float64Array::new(means.into(), Some(any))))
+/// AVG with DataFusion's types: decimals keep a scale of four digits more and are cut there, all else is DOUBLE. `scale` is that of sums of
+/// decimals.
+pub(crate) fn means(
+    sums: &ArrayRef,
+    counts: &Int64Array,
+    scale: i8,
+    data_type: &DataType,
+) -> Result<ArrayRef, KernelError> {
+    let any = nulls_where(counts.values(), |&count| count != 0);
+    if let DataType::Decimal128(precision, mean_scale) = *data_type {
+        let sums = sums.as_primitive::<Decimal128Type>();
+        let means = any.valid_indices().try_fold(vec![0; sums.len()], |mut means, group| {
+            means[group] = decimal_mean(sums.value(group), counts.value(group), mean_scale - scale, precision)
+                .ok_or_else(|| KernelError::Expression(format!("AVG does not fit {}", sql_name(data_type))))?;
+            Ok(means)
+        })?;
+        let means = Decimal128Array::new(means.into(), Some(any));
+        return Ok(Arc::new(means.with_data_type(data_type.clone())));
     }
+    let sums: Vec<f64> = match sums.data_type() {
+        DataType::Float64 => sums.as_primitive::<Float64Type>().values().to_vec(),
+        DataType::Int64 => sums.as_primitive::<Int64Type>().values().iter().map(|&sum| sum as f64).collect(),
+        _ => {
+            let unit = 10f64.powi(scale.into());
+            sums.as_primitive::<Decimal128Type>().values().iter().map(|&sum| sum as f64 / unit).collect()
+        }
+    };
+    let means = sums.iter().zip(counts.values()).map(|(sum, &count)| sum / count as f64).collect::<Vec<_>>();
+    Ok(Arc::new(Float64Array::new(means.into(), Some(any))))
+}
+
+/// Which values are valid.
+pub(crate) fn nulls_where<T>(values: &[T], is_valid: impl Fn(&T) -> bool) -> NullBuffer {
+    BooleanBuffer::collect_bool(values.len(), |at| is_valid(&values[at])).into()
 }
 
 /// Accumulated values as the output's type. Sums that wrapped stay wrapped.
-fn converted(values: ArrayRef, data_type: &DataType) -> ArrayRef {
+pub(crate) fn converted(values: ArrayRef, data_type: &DataType) -> ArrayRef {
     match (values.data_type(), data_type) {
         (same, wanted) if same == wanted => values,
         (DataType::Int64, DataType::UInt64) => retyped(values.as_primitive::<Int64Type>(), data_type),
@@ -200,7 +221,7 @@ fn retyped(values: &Int64Array, data_type: &DataType) -> ArrayRef {
 }
 
 /// The values, NULL also where `valid` says so.
-fn with_nulls(values: ArrayRef, valid: NullBuffer) -> ArrayRef {
+pub(crate) fn with_nulls(values: ArrayRef, valid: NullBuffer) -> ArrayRef {
     if valid.null_count() == 0 {
         return values;
     }

@@ -22,6 +22,70 @@ pub enum Accumulate {
     Minimum,
     /// The largest value. State: the value's type. Floating-point values are in total order: NaN is the largest.
     Maximum,
+    /// The value that came first. State: the position of its row (all bits set before there is one), then the value.
+    First,
+    /// The value that came last. State: the position of its row (zero before there is one), then the value.
+    Last,
+    /// Keeps each value. State: the number of a list beside the entries.
+    Values,
+    /// Keeps the position of each row whose value is not NULL, side by side with [`Accumulate::Values`]. State: as there.
+    Arrivals,
+    /// Keeps each distinct value once. State: the number of a set beside the entries.
+    Distinct {
+        /// Whether the position where a value came first is kept with it.
+        is_ordered: bool,
+    },
+}
+
+/// What is computed of all values of a group, or all distinct ones, when its window closes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Holistic {
+    /// How many there are.
+    Count,
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// Their variance or standard deviation.
+    Variance {
+        /// Whether the values are a sample, and not the whole population.
+        is_sample: bool,
+        /// Whether it is the standard deviation.
+        is_root: bool,
+    },
+    /// The value that a fraction of the values does not come behind.
+    Percentile {
+        /// Which, from 0 to 1.
+        fraction: f64,
+        /// Whether it may lie between two values.
+        is_continuous: bool,
+        /// Whether values are counted from the largest.
+        is_descending: bool,
+    },
+    /// The value that there is most of; the smallest of several.
+    Mode,
+    /// An array of them, in the order of their arrival.
+    Array,
+    /// A string of them, in the order of their arrival.
+    Joined {
+        /// What stands between two.
+        delimiter: String,
+    },
+}
+
+/// Inputs of one aggregation whose rows can be told apart by position.
+pub const POSITION_INPUTS_MAX: usize = 1 << 8;
+
+/// Where a row stands among all rows that an aggregation gets: neither zero nor all bits set.
+///
+/// Rows of one input stand in the order in which they arrived, whatever blocks they came in; those of different inputs (the parts of a
+/// `UNION ALL`) in the order of the inputs. `row` counts the rows of the input from 0.
+///
+/// # Panics
+/// Where there are too many inputs: planning refuses such queries.
+pub fn position(input: usize, row: u64) -> u64 {
+    assert!(input < POSITION_INPUTS_MAX, "planning refuses more inputs");
+    ((input as u64) << 56) + row + 1
 }
 
 /// One thing that is kept for each group.

@@ -31,6 +31,8 @@ impl TimeColumn {
 pub struct Stamp {
     /// Position among all blocks of the source, from 0, without gaps.
     pub sequence: u64,
+    /// Rows of the stream before the block's first.
+    pub rows_before: u64,
     /// The watermark of the block's own partition before its first row, in microseconds.
     ///
     /// A row is late where its window ends at or before the watermark that the rows before it in its partition had
@@ -48,6 +50,7 @@ impl Default for Stamp {
     fn default() -> Self {
         Stamp {
             sequence: 0,
+            rows_before: 0,
             watermark_before: WATERMARK_MIN,
             watermark_delay: 0,
             watermark: WATERMARK_MIN,
@@ -58,7 +61,8 @@ impl Default for Stamp {
 
 /// Up to a block's worth of rows in columns, and where they stand in event time and in their stream.
 ///
-/// Columns are Arrow arrays whose bit buffers begin at bit 0 and whose layout kernels can read ([`Layout::of`]).
+/// Columns are Arrow arrays whose bit buffers begin at bit 0 and whose layout kernels can read ([`Layout::of`]), or lists, which only
+/// expressions of DataFusion read.
 /// A replayed block shares its columns with every other pass over it: its event times are those of the column plus
 /// [`Block::time_shift_ticks`], so that a pass costs no copy. [`Block::column`] and [`Block::to_record_batch`] give shifted values.
 #[derive(Debug, Clone)]
@@ -87,7 +91,7 @@ impl Block {
         for (field, column) in schema.fields().iter().zip(&columns) {
             if let Some(layout) = Layout::of(column.data_type()) {
                 row_bytes += layout.width();
-            } else {
+            } else if !matches!(column.data_type(), DataType::List(_)) {
                 return Err(ArrowError::NotYetImplemented(format!(
                     "column '{}' has type {}, which blocks do not hold",
                     field.name(),

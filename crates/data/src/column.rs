@@ -98,6 +98,7 @@ pub fn sql_name(data_type: &DataType) -> String {
             };
             return format!("{name}({precision})");
         }
+        List(field) => return format!("ARRAY<{}>", sql_name(field.data_type())),
         other => return other.to_string(),
     };
     name.to_string()

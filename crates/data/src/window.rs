@@ -211,7 +211,8 @@ pub enum Combination {
 const RECOMPUTED_SLICES_MAX: i64 = 4;
 
 impl Combination {
-    /// The cheapest for these windows and accumulators. Floating-point sums are never subtracted: they would drift.
+    /// The cheapest for these windows and accumulators. Floating-point sums are never subtracted: they would drift. Lists of values are
+    /// put together for each window: suffixes would hold each value once for each slice before it.
     pub fn choose(window: &Window, accumulators: &[Accumulator]) -> Combination {
         match window {
             Window::Tumbling { .. } | Window::Global => Combination::Single,
@@ -219,9 +220,11 @@ impl Combination {
             Window::Session { .. } => Combination::Merge,
             Window::Hopping { .. } => {
                 let is_invertible = accumulators.iter().all(|kept| kept.accumulate.is_invertible());
+                let keeps_lists = accumulators.iter().any(|kept| kept.accumulate.keeps_lists());
                 match window.slices_max() {
                     1 => Combination::Single,
                     2 => Combination::Recompute,
+                    _ if keeps_lists => Combination::Recompute,
                     _ if is_invertible => Combination::SubtractOnEvict,
                     3..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
                     _ => Combination::TwoStacks,
@@ -232,6 +235,11 @@ impl Combination {
 }
 
 impl Accumulate {
+    /// Whether what is kept grows with each value.
+    pub fn keeps_lists(self) -> bool {
+        matches!(self, Accumulate::Values | Accumulate::Arrivals)
+    }
+
     /// Whether what was added can be taken away again, exactly.
     pub fn is_invertible(self) -> bool {
         match self {
@@ -240,7 +248,12 @@ impl Accumulate {
             | Accumulate::SumFloatWide
             | Accumulate::SumSquares
             | Accumulate::Minimum
-            | Accumulate::Maximum => false,
+            | Accumulate::Maximum
+            | Accumulate::First
+            | Accumulate::Last
+            | Accumulate::Values
+            | Accumulate::Arrivals
+            | Accumulate::Distinct { .. } => false,
         }
     }
 }

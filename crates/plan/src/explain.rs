@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_physical_expr::PhysicalExpr;
-use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
 
 use crate::pipeline::{
@@ -267,7 +267,31 @@ fn window_column(column: &WindowColumn) -> String {
             let of = if *is_sample { "sample" } else { "population" };
             format!("{what} of the {of} from accumulators {sum}, {squares} and {count}")
         }
+        WindowColumn::Holistic { function, values, arrivals, nulls } => {
+            let others = arrivals.iter().chain(nulls).map(|accumulator| format!(" and {accumulator}"));
+            format!("{} of accumulator {values}{}", holistic(function), others.collect::<String>())
+        }
         WindowColumn::Mean { sum, count } => format!("accumulator {sum} / accumulator {count}"),
+    }
+}
+
+fn holistic(function: &Holistic) -> String {
+    match function {
+        Holistic::Count => "count".to_string(),
+        Holistic::Sum => "sum".to_string(),
+        Holistic::Mean => "mean".to_string(),
+        Holistic::Variance { is_sample, is_root } => {
+            let what = if *is_root { "standard deviation" } else { "variance" };
+            format!("{what} of the {}", if *is_sample { "sample" } else { "population" })
+        }
+        Holistic::Percentile { fraction, is_continuous, is_descending } => {
+            let which = if *is_continuous { "continuous" } else { "discrete" };
+            let from = if *is_descending { " from the largest" } else { "" };
+            format!("{which} percentile {fraction}{from}")
+        }
+        Holistic::Mode => "mode".to_string(),
+        Holistic::Array => "array".to_string(),
+        Holistic::Joined { delimiter } => format!("string joined by '{delimiter}'"),
     }
 }
 
@@ -281,6 +305,12 @@ fn accumulation(accumulator: &Accumulator, argument: Option<&Arc<dyn PhysicalExp
         Accumulate::SumSquares => "sum of squares in 106 bits",
         Accumulate::Minimum => "minimum",
         Accumulate::Maximum => "maximum",
+        Accumulate::First => "first",
+        Accumulate::Last => "last",
+        Accumulate::Values => "list",
+        Accumulate::Arrivals => "list of positions",
+        Accumulate::Distinct { is_ordered: false } => "set",
+        Accumulate::Distinct { is_ordered: true } => "set with positions",
     };
     match argument {
         Some(argument) => format!("{name} of {}", expression(argument.as_ref())),

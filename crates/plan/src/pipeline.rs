@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::Micros;
-use pelton_data::aggregate::Accumulator;
+use pelton_data::aggregate::{Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
 use pelton_data::over::OverSpec;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
@@ -36,6 +36,16 @@ impl Program {
     /// Which of `overs` takes the rows of a pipeline, if any does.
     pub fn over_of(&self, pipeline: usize) -> Option<usize> {
         self.overs.iter().position(|over| over.inputs.contains(&StreamRef::Pipeline(pipeline)))
+    }
+
+    /// Which of its window's inputs a pipeline is, in the order of the pipelines.
+    pub fn window_input(&self, pipeline: usize) -> usize {
+        let window = |pipeline: &Pipeline| match pipeline.target {
+            Target::Window { window, .. } => Some(window),
+            Target::Stream { .. } => None,
+        };
+        let own = window(&self.pipelines[pipeline]);
+        self.pipelines[..pipeline].iter().filter(|earlier| window(earlier) == own).count()
     }
 }
 
@@ -187,7 +197,7 @@ impl WindowAggregate {
 }
 
 /// One output column of a window aggregation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum WindowColumn {
     /// First instant of the window.
     Start,
@@ -216,6 +226,17 @@ pub enum WindowColumn {
         is_sample: bool,
         /// Whether it is the standard deviation.
         is_root: bool,
+    },
+    /// Something of all values that an accumulator keeps, NULL where there are none.
+    Holistic {
+        /// What.
+        function: Holistic,
+        /// Index of the accumulator that keeps the values.
+        values: usize,
+        /// Index of the accumulator that keeps their positions, where it is not the same and their order matters.
+        arrivals: Option<usize>,
+        /// Index of the accumulator that keeps the positions of NULLs, where these count.
+        nulls: Option<usize>,
     },
     /// A sum divided by a count, NULL where the count is zero.
     Mean {

@@ -82,7 +82,6 @@ impl State {
         let node = &mut self.overs[over];
         node.busy = false;
         node.late_rows += late_rows;
-        node.rows += rows.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         let has_moved = until > node.passed;
         node.passed = until;
         let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
@@ -91,6 +90,7 @@ impl State {
         for batch in rows {
             // Rows come in the order of their times, so that none is ever late downstream.
             let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_over_stamp(over) };
+            self.overs[over].rows += batch.num_rows() as u64;
             self.deliver_batch(stream, batch, time_column, stamp);
         }
         if is_read_on && has_moved {
@@ -103,7 +103,7 @@ impl State {
     fn next_over_stamp(&mut self, over: usize) -> Stamp {
         let node = &mut self.overs[over];
         node.next_sequence += 1;
-        Stamp { sequence: node.next_sequence - 1, ..Stamp::default() }
+        Stamp { sequence: node.next_sequence - 1, rows_before: node.rows, ..Stamp::default() }
     }
 
     /// Ends the stream where all of it has been passed on.

@@ -40,6 +40,7 @@ pub(crate) struct Sequencer<Error> {
     pub partitions: Vec<Partition>,
     pub chunks: Reorder<Result<DecodedChunk, Error>>,
     next_sequence: u64,
+    rows: u64,
 }
 
 impl Partition {
@@ -53,7 +54,13 @@ impl<Error> Sequencer<Error> {
     pub fn new(time: SourceTime, partitions: usize) -> Sequencer<Error> {
         let partition =
             Partition { watermark: WATERMARK_MIN, ended: false, chunks_outstanding: 0, not_before_ns: 0, asked_at: 0 };
-        Sequencer { time, partitions: vec![partition; partitions], chunks: Reorder::default(), next_sequence: 0 }
+        Sequencer {
+            time,
+            partitions: vec![partition; partitions],
+            chunks: Reorder::default(),
+            next_sequence: 0,
+            rows: 0,
+        }
     }
 
     /// The partition to read next: of those that may be read now, the one whose watermark is furthest behind.
@@ -113,12 +120,14 @@ impl<Error> Sequencer<Error> {
             let watermark = self.watermark();
             block.stamp = Stamp {
                 sequence: self.next_sequence,
+                rows_before: self.rows,
                 watermark_before: before,
                 watermark_delay: delay,
                 watermark,
                 ingested_ns: chunk.ingested_ns,
             };
             self.next_sequence += 1;
+            self.rows += block.rows() as u64;
         }
         // Only now: until its last block is stamped, a partition that has ended holds time back.
         self.partitions[chunk.partition].chunks_outstanding -= 1;
@@ -128,7 +137,14 @@ impl<Error> Sequencer<Error> {
     pub fn punctuation(&mut self, watermark: Micros, now_ns: u64) -> Stamp {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        Stamp { sequence, watermark_before: watermark, watermark_delay: 0, watermark, ingested_ns: now_ns }
+        Stamp {
+            sequence,
+            rows_before: self.rows,
+            watermark_before: watermark,
+            watermark_delay: 0,
+            watermark,
+            ingested_ns: now_ns,
+        }
     }
 }
 

@@ -374,9 +374,9 @@ impl State {
         let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
         let stream = StreamRef::Window(window);
         for batch in rows {
-            self.windows[window].rows += batch.num_rows() as u64;
             // Closed windows come in order of their ends, so that none of their rows is ever late downstream.
             let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_window_stamp(window) };
+            self.windows[window].rows += batch.num_rows() as u64;
             self.deliver_batch(stream, batch, time_column, stamp);
         }
         if !self.windows[window].consumers.pipelines.is_empty() {
@@ -396,7 +396,7 @@ impl State {
     fn next_window_stamp(&mut self, window: usize) -> Stamp {
         let node = &mut self.windows[window];
         node.next_sequence += 1;
-        Stamp { sequence: node.next_sequence - 1, ..Stamp::default() }
+        Stamp { sequence: node.next_sequence - 1, rows_before: node.rows, ..Stamp::default() }
     }
 
     fn end_window_if_done(&mut self, window: usize) {

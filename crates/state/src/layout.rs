@@ -11,6 +11,12 @@ use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 /// Set in the byte at [`PackedColumn::null_offset`] where the key is NULL.
 pub const NULL_BIT: u8 = 0x80;
 
+/// The state of a string before there is one, as one number: [`NULL_BIT`] is set in its length.
+const NO_STRING: u128 = (NULL_BIT as u128) << 24;
+
+/// Bytes of the position before the value that came first or last.
+pub(crate) const POSITION_WIDTH: usize = 8;
+
 /// Bytes before the key of a packed entry: its hash, which is never zero in an entry that is in use.
 pub(crate) const PACKED_HEADER: usize = 8;
 
@@ -71,19 +77,10 @@ pub struct PackedColumn {
 pub struct AccumulatorSlot {
     /// What it accumulates.
     pub accumulator: Accumulator,
-    /// First byte inside the entry. A multiple of the width, or of 8 where the width is 16.
+    /// First byte inside the entry. A multiple of the width, or of 8 where the width is more.
     pub offset: usize,
-    /// Bytes: 1, 2, 4, 8 or 16.
+    /// Bytes: 1, 2, 4, 8, 16 or 24.
     pub width: usize,
-}
-
-impl AccumulatorSlot {
-    /// Whether it points to a string.
-    pub(crate) fn is_string_extreme(&self) -> bool {
-        let accumulator = &self.accumulator;
-        matches!(accumulator.accumulate, Accumulate::Minimum | Accumulate::Maximum)
-            && is_string(extreme_type(accumulator))
-    }
 }
 
 impl EntryLayout {
@@ -135,9 +132,15 @@ impl EntryLayout {
         self.stride - 8
     }
 
-    /// Whether an accumulator points to a string.
-    pub(crate) fn has_string_extremes(&self) -> bool {
-        self.accumulators.iter().any(AccumulatorSlot::is_string_extreme)
+    /// Whether an accumulator refers to something beside its entry: a string, or what a store keeps.
+    pub(crate) fn has_references(&self) -> bool {
+        self.accumulators.iter().any(|slot| match slot.accumulator.accumulate {
+            Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => true,
+            Accumulate::Minimum | Accumulate::Maximum | Accumulate::First | Accumulate::Last => {
+                is_string(value_type(&slot.accumulator))
+            }
+            _ => false,
+        })
     }
 
     /// What the accumulators of a new entry hold, from the end of the key to the end of the entry.
@@ -192,7 +195,7 @@ fn place_accumulators(accumulators: &[Accumulator], start: usize) -> (Vec<Accumu
         })
         .collect();
     let mut end = start;
-    for wanted in [16, 8, 4, 2, 1] {
+    for wanted in [24, 16, 8, 4, 2, 1] {
         for slot in slots.iter_mut().filter(|slot| slot.width == wanted) {
             slot.offset = end;
             end += wanted;
@@ -231,7 +234,7 @@ pub(crate) fn is_string(data_type: &DataType) -> bool {
 }
 
 /// Bytes of a value inside keys and accumulators.
-fn value_width(data_type: &DataType) -> usize {
+pub(crate) fn value_width(data_type: &DataType) -> usize {
     match data_type {
         DataType::Boolean => 1,
         DataType::Utf8View | DataType::BinaryView => 16,
@@ -246,28 +249,45 @@ fn state_width(accumulator: &Accumulator) -> usize {
     match accumulator.accumulate {
         Accumulate::Count | Accumulate::SumInteger | Accumulate::SumFloat => 8,
         Accumulate::SumWide | Accumulate::SumFloatWide | Accumulate::SumSquares => 16,
-        Accumulate::Minimum | Accumulate::Maximum => value_width(extreme_type(accumulator)),
+        Accumulate::Minimum | Accumulate::Maximum => value_width(value_type(accumulator)),
+        Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => 4,
+        Accumulate::First | Accumulate::Last => {
+            POSITION_WIDTH + value_width(value_type(accumulator)).next_multiple_of(POSITION_WIDTH)
+        }
     }
 }
 
-/// The type of the values of a minimum or maximum.
-pub(crate) fn extreme_type(accumulator: &Accumulator) -> &DataType {
-    accumulator.argument_type.as_ref().expect("a minimum or maximum has an argument")
+/// The type of the values that an accumulator holds one of.
+pub(crate) fn value_type(accumulator: &Accumulator) -> &DataType {
+    accumulator.argument_type.as_ref().expect("a value that is held is an argument")
 }
 
 /// The state before any value, in its first bytes: zero, or for a minimum the largest value there is and for a maximum the
 /// smallest, so that the first value replaces it or equals it. Strings have no largest: theirs says that it is none.
-fn initial_state(accumulator: &Accumulator) -> [u8; 16] {
+fn initial_state(accumulator: &Accumulator) -> [u8; 24] {
+    let mut state = [0; 24];
     match accumulator.accumulate {
         Accumulate::Count
         | Accumulate::SumInteger
         | Accumulate::SumWide
         | Accumulate::SumFloat
         | Accumulate::SumFloatWide
-        | Accumulate::SumSquares => [0; 16],
-        Accumulate::Minimum => bound(extreme_type(accumulator), true),
-        Accumulate::Maximum => bound(extreme_type(accumulator), false),
+        | Accumulate::SumSquares
+        | Accumulate::Values
+        | Accumulate::Arrivals
+        | Accumulate::Distinct { .. } => {}
+        Accumulate::Minimum => state[..16].copy_from_slice(&bound(value_type(accumulator), true)),
+        Accumulate::Maximum => state[..16].copy_from_slice(&bound(value_type(accumulator), false)),
+        Accumulate::First | Accumulate::Last => {
+            if accumulator.accumulate == Accumulate::First {
+                state[..POSITION_WIDTH].fill(0xff);
+            }
+            if is_string(value_type(accumulator)) {
+                state[POSITION_WIDTH..].copy_from_slice(&NO_STRING.to_le_bytes());
+            }
+        }
     }
+    state
 }
 
 fn bound(data_type: &DataType, largest: bool) -> [u8; 16] {
@@ -275,7 +295,7 @@ fn bound(data_type: &DataType, largest: bool) -> [u8; 16] {
     let width = value_width(data_type);
     let bytes: u128 = match data_type {
         Boolean => u128::from(largest),
-        Utf8View | BinaryView => 1 << 31,
+        Utf8View | BinaryView => NO_STRING,
         UInt8 | UInt16 | UInt32 | UInt64 => {
             if largest {
                 u128::MAX

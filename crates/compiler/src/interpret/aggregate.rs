@@ -3,9 +3,8 @@
 use arrow::array::ArrayRef;
 use pelton_state::kernel::Scratch;
 use pelton_state::layout::KeyLayout;
-use pelton_state::table::Table;
+use pelton_state::table::{Entries, Table};
 
-use super::update::Entries;
 use crate::fold::extent;
 
 /// Finds or makes the entry of each row (there is at least one) by its `keys`.

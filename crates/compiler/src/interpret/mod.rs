@@ -22,7 +22,7 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::column::logical_type;
-use pelton_plan::pipeline::{Pipeline, Program, Step, Target, WindowAggregate};
+use pelton_plan::pipeline::{Program, Step, Target};
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::table::Table;
@@ -41,10 +41,10 @@ pub fn interpret(
     pipeline: usize,
     lookups: &[Arc<JoinIndex>],
 ) -> Result<Arc<dyn Kernel>, CompileError> {
-    let pipeline = &program.pipelines[pipeline];
-    let mut columns = PipelineColumns::of_input(&pipeline.input_schema);
-    let steps = pipeline.steps.iter().map(|step| columns.add_step(step, lookups)).collect::<Result<Vec<_>, _>>()?;
-    let target = InterpretedTarget::new(pipeline, &program.windows, &columns.schema())?;
+    let planned = &program.pipelines[pipeline];
+    let mut columns = PipelineColumns::of_input(&planned.input_schema);
+    let steps = planned.steps.iter().map(|step| columns.add_step(step, lookups)).collect::<Result<Vec<_>, _>>()?;
+    let target = InterpretedTarget::new(program, pipeline, &columns.schema())?;
     Ok(Arc::new(Interpreter { origins: columns.origins, steps, target }))
 }
 
@@ -114,16 +114,14 @@ enum InterpretedTarget {
         arguments: Vec<Expression>,
         /// For each accumulator its argument; `None` counts rows.
         accumulators: Vec<Option<usize>>,
+        /// Which of the window's inputs this pipeline is.
+        position_input: usize,
     },
 }
 
 impl InterpretedTarget {
-    fn new(
-        pipeline: &Pipeline,
-        windows: &[WindowAggregate],
-        schema: &Schema,
-    ) -> Result<InterpretedTarget, CompileError> {
-        match &pipeline.target {
+    fn new(program: &Program, pipeline: usize, schema: &Schema) -> Result<InterpretedTarget, CompileError> {
+        match &program.pipelines[pipeline].target {
             Target::Stream { columns, schema: output } => {
                 let typed = columns.iter().zip(output.fields());
                 let columns = typed
@@ -132,7 +130,8 @@ impl InterpretedTarget {
                 Ok(InterpretedTarget::Stream { columns, schema: output.clone() })
             }
             Target::Window { window, keys, arguments } => {
-                let window = &windows[*window];
+                let window = &program.windows[*window];
+                let position_input = program.window_input(pipeline);
                 let keys = keys.iter().map(|key| key_expression(key, schema)).collect::<Result<_, _>>()?;
                 let mut unique = Vec::new();
                 let accumulators = arguments
@@ -140,7 +139,7 @@ impl InterpretedTarget {
                     .zip(&window.accumulators)
                     .map(|(argument, accumulator)| add_argument(&mut unique, argument.as_ref(), accumulator, schema))
                     .collect::<Result<_, _>>()?;
-                Ok(InterpretedTarget::Window { keys, arguments: unique, accumulators })
+                Ok(InterpretedTarget::Window { keys, arguments: unique, accumulators, position_input })
             }
         }
     }
@@ -155,7 +154,7 @@ fn add_argument(
 ) -> Result<Option<usize>, CompileError> {
     let Some(argument) = argument else { return Ok(None) };
     let wanted = match accumulator.accumulate {
-        Accumulate::Count => None,
+        Accumulate::Count | Accumulate::Arrivals => None,
         _ => accumulator.argument_type.as_ref().map(logical_type),
     };
     let argument = Expression::new(argument, schema, wanted)?;
@@ -171,6 +170,11 @@ fn add_argument(
         }
         Accumulate::Minimum => ("MIN", has_extremes),
         Accumulate::Maximum => ("MAX", has_extremes),
+        Accumulate::First => ("FIRST_VALUE", has_extremes),
+        Accumulate::Last => ("LAST_VALUE", has_extremes),
+        Accumulate::Values => ("an aggregate of all values", has_extremes),
+        Accumulate::Arrivals => ("an aggregate of all values", |_| true),
+        Accumulate::Distinct { .. } => ("an aggregate of DISTINCT values", has_extremes),
     };
     if !takes(argument.data_type()) {
         return Err(CompileError::Argument {
@@ -233,7 +237,7 @@ impl Kernel for Interpreter {
     }
 
     fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
-        let InterpretedTarget::Window { keys, arguments, accumulators } = &self.target else {
+        let InterpretedTarget::Window { keys, arguments, accumulators, position_input } = &self.target else {
             panic!("this pipeline ends in a stream");
         };
         let mut rows = self.surviving_rows(input)?;
@@ -244,8 +248,10 @@ impl Kernel for Interpreter {
         let arguments = evaluate_all(arguments, &mut rows)?;
         let entries = aggregate::find_entries(table, &keys, scratch);
         let kept = Kept::Range(0, rows.len());
+        let positions = rows.positions(*position_input);
         for (slot, argument) in accumulators.iter().enumerate() {
-            update::update(table, slot, entries, argument.map(|argument| &arguments[argument]), kept);
+            let argument = argument.map(|argument| &arguments[argument]);
+            update::update(table, slot, entries, argument, kept, positions);
         }
         Ok(())
     }

@@ -8,8 +8,10 @@ use arrow::compute::{filter, take};
 use arrow::datatypes::UInt32Type;
 use datafusion_expr::ColumnarValue;
 use pelton_data::Block;
+use pelton_data::aggregate::position;
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::KernelInput;
+use pelton_state::table::Positions;
 
 use super::expression::constant_truth;
 use crate::select::bits_in_range;
@@ -79,6 +81,15 @@ impl<'a> Rows<'a> {
         match &self.selected {
             Selected::Range { first, end } => end - first,
             Selected::Rows(rows) => rows.len(),
+        }
+    }
+
+    /// Where they stand in input `input` of an aggregation.
+    pub(crate) fn positions(&self, input: usize) -> Positions<'_> {
+        let first = position(input, self.block.stamp.rows_before);
+        match &self.selected {
+            Selected::Range { first: row, .. } => Positions::From(first + *row as u64),
+            Selected::Rows(rows) => Positions::Listed(first, rows.values()),
         }
     }
 

@@ -13,32 +13,34 @@ use arrow::datatypes::{
 use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 use pelton_state::layout::AccumulatorSlot;
-use pelton_state::table::Table;
+use pelton_state::table::{Entries, Positions, Table};
 
+use super::rows::gather;
 use crate::fold::{Kept, fold};
 use crate::select::{Level, append_rows, ordered_f32, ordered_f64};
-
-/// Which entry of a table each row belongs to, in units of eight bytes from entry 0.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Entries<'a> {
-    /// All rows belong to one.
-    Single(u32),
-    /// One for each row.
-    Each(&'a [u32]),
-}
 
 /// Adds one argument of each row that counts to accumulator `slot` of the row's entry; `values` is `None` where rows are counted. Where
 /// each row has an entry, rows are listed or a range.
 ///
-/// `entries` are what `table` gave for these rows since it last moved.
+/// `entries` are what `table` gave for these rows since it last moved; `positions` are those of all rows of `values`.
 ///
 /// # Panics
 /// Where there are not as many entries as rows, or a row is out of range.
-pub(crate) fn update(table: &mut Table, slot: usize, entries: Entries<'_>, values: Option<&ArrayRef>, kept: Kept<'_>) {
-    let is_extreme =
-        |slot: &AccumulatorSlot| matches!(slot.accumulator.accumulate, Accumulate::Minimum | Accumulate::Maximum);
-    match values {
-        Some(values) if is_view(values) && is_extreme(&table.layout().accumulators()[slot]) => {
+pub(crate) fn update(
+    table: &mut Table,
+    slot: usize,
+    entries: Entries<'_>,
+    values: Option<&ArrayRef>,
+    kept: Kept<'_>,
+    positions: Positions<'_>,
+) {
+    use Accumulate::{Arrivals, Distinct, First, Last, Maximum, Minimum, Values};
+    let accumulate = table.layout().accumulators()[slot].accumulator.accumulate;
+    match (values, accumulate) {
+        (Some(values), First | Last | Values | Arrivals | Distinct { .. }) => {
+            update_kept_values(table, slot, entries, values, kept, positions);
+        }
+        (Some(values), Minimum | Maximum) if is_view(values) => {
             update_string_extreme(table, slot, entries, values, kept);
         }
         _ => {
@@ -72,6 +74,50 @@ fn update_string_extreme(table: &mut Table, slot: usize, entries: Entries<'_>, v
     match values.as_string_view_opt() {
         Some(strings) => table.update_string_extreme(slot, &entries, strings, rows),
         None => table.update_string_extreme(slot, &entries, values.as_binary_view(), rows),
+    }
+}
+
+/// Lets the values that count reach an accumulator that keeps values themselves.
+fn update_kept_values(
+    table: &mut Table,
+    slot: usize,
+    entries: Entries<'_>,
+    values: &ArrayRef,
+    kept: Kept<'_>,
+    positions: Positions<'_>,
+) {
+    let mut listed = Vec::new();
+    let rows = match kept {
+        Kept::Range(first, end) => {
+            return update_values(table, slot, entries, &values.slice(first, end - first), positions.skip(first));
+        }
+        Kept::Listed(rows) => rows,
+        Kept::Masked(first, end, mask) => {
+            append_rows(Level::best(), mask, first, end, &mut listed);
+            &listed
+        }
+    };
+    let values = gather(values, &rows.to_vec().into());
+    update_values(table, slot, entries, &values, positions.of_rows(rows));
+}
+
+/// One value will do where all rows have one entry, and the accumulator holds the first or last.
+fn update_values(table: &mut Table, slot: usize, entries: Entries<'_>, values: &ArrayRef, positions: Positions<'_>) {
+    let accumulate = table.layout().accumulators()[slot].accumulator.accumulate;
+    match (accumulate, entries) {
+        (Accumulate::First | Accumulate::Last, Entries::Each(entries)) => {
+            assert_eq!(values.len(), entries.len(), "one entry for each row");
+            table.update_arrivals(slot, entries.iter().copied().enumerate(), values, positions);
+        }
+        (Accumulate::First | Accumulate::Last, Entries::Single(entry)) => {
+            let mut rows = 0..values.len();
+            let row = match accumulate {
+                Accumulate::First => rows.find(|&row| values.is_valid(row)),
+                _ => rows.rfind(|&row| values.is_valid(row)),
+            };
+            table.update_arrivals(slot, row.map(|row| (row, entry)).into_iter(), values, positions);
+        }
+        _ => table.update_store(slot, entries, values, positions),
     }
 }
 
@@ -131,6 +177,11 @@ impl<'a> Slots<'a> {
             }
             Accumulate::Minimum => self.extreme(values, false),
             Accumulate::Maximum => self.extreme(values, true),
+            Accumulate::First
+            | Accumulate::Last
+            | Accumulate::Values
+            | Accumulate::Arrivals
+            | Accumulate::Distinct { .. } => unreachable!("tables keep values themselves"),
         }
     }
 

@@ -7,22 +7,24 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Int64Type;
 use pelton_data::Block;
 use pelton_data::abi::Status;
-use pelton_data::aggregate::Accumulate;
+use pelton_data::aggregate::{Accumulate, position};
 use pelton_state::kernel::{KernelError, Scratch};
-use pelton_state::table::{IntegerMode, KeyRows, Table};
+use pelton_state::table::{Entries, IntegerMode, KeyRows, Positions, Table};
 
 use super::by_lookup::ByLookup;
 use super::call::{Bound, Call, Loop, outputs};
 use super::project::{Projected, Projection};
 use crate::fold::{Kept, extent};
 use crate::interpret::aggregate::find_entries;
-use crate::interpret::update::{Entries, update};
+use crate::interpret::update::update;
 
 /// Positions at a time where keys and entries are listed: both stay in the first-level cache.
 pub(super) const BATCH: usize = 2048;
 
 /// How a pipeline adds rows to a table.
 pub(crate) struct Aggregation {
+    /// Which of the window's inputs the pipeline is.
+    pub(crate) input: usize,
     /// How a row's entry is found.
     pub(crate) grouping: Grouping,
     /// Changes accumulators at listed entries, or at the only one.
@@ -118,7 +120,7 @@ impl Aggregation {
                 let keys: Vec<ArrayRef> = arguments.keys.iter().map(|keys| keys.slice(start, end - start)).collect();
                 let bound = self.bind_listed(call)?;
                 let entries = find_entries(table, &keys, scratch);
-                self.update_others(table, entries, others, start, end - start);
+                self.update_others(call, table, entries, others, start, end - start);
                 let Entries::Each(entries) = entries else { unreachable!("the table has keys") };
                 self.update_listed(call, bound.as_deref(), table, entries, start)
             }
@@ -143,9 +145,10 @@ impl Aggregation {
     }
 
     fn fold_into(&self, block: &Block, table: &mut Table, entries: Entries<'_>, kept: Kept<'_>) {
+        let positions = Positions::From(position(self.input, block.stamp.rows_before));
         for Fold { slot, column, .. } in &self.folds {
             let column = column.map(|column| block.column(column));
-            update(table, *slot, entries, column.as_ref(), kept);
+            update(table, *slot, entries, column.as_ref(), kept, positions);
         }
     }
 
@@ -158,7 +161,7 @@ impl Aggregation {
     ) -> Result<(), KernelError> {
         self.fold(call.block, table, kept(call, start, end));
         let entry = table.single_entry();
-        self.update_others(table, Entries::Single(entry), others, start, end - start);
+        self.update_others(call, table, Entries::Single(entry), others, start, end - start);
         if !self.has_loop() {
             return Ok(());
         }
@@ -179,14 +182,16 @@ impl Aggregation {
 
     fn update_others(
         &self,
+        call: &Call<'_>,
         table: &mut Table,
         entries: Entries<'_>,
         arguments: &[ArrayRef],
         start: usize,
         rows: usize,
     ) {
+        let positions = call.arrivals(self.input);
         for ((slot, _), argument) in self.others.iter().zip(arguments) {
-            update(table, *slot, entries, Some(argument), Kept::Range(start, start + rows));
+            update(table, *slot, entries, Some(argument), Kept::Range(start, start + rows), positions);
         }
     }
 
@@ -232,7 +237,7 @@ impl Aggregation {
             let end = (start + BATCH).min(positions.end);
             keys.find(call, bound_keys.as_deref(), table, scratch, start..end)?;
             let entries = &scratch.entries;
-            self.update_others(table, Entries::Each(entries), others, start, end - start);
+            self.update_others(call, table, Entries::Each(entries), others, start, end - start);
             self.update_listed(call, bound.as_deref(), table, entries, start)?;
         }
         Ok(())
@@ -256,7 +261,7 @@ impl Aggregation {
         while start < positions.end {
             let end = positions.end.min(start.saturating_add(table.call_rows()));
             table.find_or_insert_columns(keys, rows.part(start..end), entries, packed, hashes);
-            self.update_others(table, Entries::Each(entries), others, start, end - start);
+            self.update_others(call, table, Entries::Each(entries), others, start, end - start);
             self.update_listed(call, bound.as_deref(), table, entries, start)?;
             start = end;
         }

@@ -3,13 +3,12 @@
 use pelton_data::abi::Status;
 use pelton_state::join_index::UNMATCHED;
 use pelton_state::kernel::{KernelError, Scratch};
-use pelton_state::table::{LookupKeys, Table};
+use pelton_state::table::{Entries, LookupKeys, Table};
 
 use super::aggregate::{BATCH, list_keys};
 use super::call::{Call, Loop};
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::rows::{gather, matched_rows};
-use crate::interpret::update::Entries;
 
 /// How a pipeline adds rows to a table where the row that a lookup found says which group a row belongs to.
 pub(crate) struct ByLookup {

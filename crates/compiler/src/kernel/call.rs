@@ -10,9 +10,11 @@ use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::take;
 use pelton_data::Block;
 use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
+use pelton_data::aggregate::position;
 use pelton_data::column::{align_bits, validity_ptr, values_ptr};
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{KernelError, KernelInput};
+use pelton_state::table::Positions;
 
 use crate::code_memory::Code;
 use crate::error::CompileError;
@@ -178,6 +180,15 @@ impl<'a> Call<'a> {
         match &self.selection {
             None => Rows::of_range(self.block, &self.shared.origins, self.first..self.first + self.count),
             Some(selection) => Rows::of_list(self.block, &self.shared.origins, selection.clone(), matches.collect()),
+        }
+    }
+
+    /// Where the rows stand in input `input` of an aggregation.
+    pub(crate) fn arrivals(&self, input: usize) -> Positions<'_> {
+        let first = position(input, self.block.stamp.rows_before);
+        match &self.selection {
+            None => Positions::From(first + self.first as u64),
+            Some(selection) => Positions::Listed(first, selection),
         }
     }
 

@@ -67,8 +67,14 @@ impl Update {
                 let value = if is_double { argument.value } else { builder.ins().fpromote(types::F64, argument.value) };
                 builder.ins().fadd(old, value)
             }
-            Accumulate::SumFloatWide | Accumulate::SumSquares => {
-                unreachable!("wide sums are updated a column at a time")
+            Accumulate::SumFloatWide
+            | Accumulate::SumSquares
+            | Accumulate::First
+            | Accumulate::Last
+            | Accumulate::Values
+            | Accumulate::Arrivals
+            | Accumulate::Distinct { .. } => {
+                unreachable!("{:?} is updated a column at a time", self.accumulate)
             }
             Accumulate::Minimum | Accumulate::Maximum => {
                 let (new, held) = match self.state {

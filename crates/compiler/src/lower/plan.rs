@@ -44,6 +44,7 @@ pub(crate) fn plan_kernel(
     pipeline: usize,
     lookups: &[Arc<JoinIndex>],
 ) -> Result<CompiledKernel, CompileError> {
+    let input = program.window_input(pipeline);
     let pipeline = &program.pipelines[pipeline];
     let mut planner = Planner::new(program, pipeline);
     let (mut selects, mut steps) = (Vec::new(), Vec::new());
@@ -64,7 +65,7 @@ pub(crate) fn plan_kernel(
             }
         }
     }
-    let target = planner.target(pipeline, &program.windows, &steps)?;
+    let target = planner.target(pipeline, &program.windows, input, &steps)?;
     carry(&planner.translator.graph, &mut steps, &target);
     Ok(CompiledKernel { shared: planner.finish()?, selects, steps, target })
 }
@@ -247,6 +248,7 @@ impl Planner {
         &mut self,
         pipeline: &Pipeline,
         windows: &[WindowAggregate],
+        input: usize,
         steps: &[CompiledStep],
     ) -> Result<CompiledTarget, CompileError> {
         match &pipeline.target {
@@ -258,7 +260,7 @@ impl Planner {
                 Ok(CompiledTarget::Stream { projection: projection.finish(self), schema: schema.clone() })
             }
             Target::Window { window, keys, arguments } => {
-                let mut aggregation = self.aggregation(&windows[*window], keys, arguments)?;
+                let mut aggregation = self.aggregation(&windows[*window], input, keys, arguments)?;
                 if aggregation.others.is_empty() {
                     aggregation.by_lookup = self.by_lookup(&windows[*window], keys, &aggregation.update, steps);
                 }
@@ -270,6 +272,7 @@ impl Planner {
     fn aggregation(
         &mut self,
         window: &WindowAggregate,
+        input: usize,
         keys: &[Planned],
         arguments: &[Option<Planned>],
     ) -> Result<Aggregation, CompileError> {
@@ -314,7 +317,7 @@ impl Planner {
             KeyLayout::Packed { .. } => self.packed_grouping(window, keys)?,
         };
         let update = Loop::new(&self.translator.graph, Effect::Accumulate { place, updates }, planned);
-        Ok(Aggregation { grouping, update, folds, others, by_lookup: None })
+        Ok(Aggregation { input, grouping, update, folds, others, by_lookup: None })
     }
 
     /// The column of the block whose values the accumulator takes as they lie there, none where it counts rows; `None` where it takes
@@ -407,7 +410,13 @@ impl Planner {
             Accumulate::Count | Accumulate::SumInteger => Some(long),
             Accumulate::SumWide => Some(Machine::Wide),
             Accumulate::SumFloat => Some(Machine::Float64),
-            Accumulate::SumFloatWide | Accumulate::SumSquares => None,
+            Accumulate::SumFloatWide
+            | Accumulate::SumSquares
+            | Accumulate::First
+            | Accumulate::Last
+            | Accumulate::Values
+            | Accumulate::Arrivals
+            | Accumulate::Distinct { .. } => None,
             Accumulate::Minimum | Accumulate::Maximum => match expression.data_type() {
                 DataType::Decimal128(..) => Some(Machine::Wide),
                 data_type => Machine::of(data_type).filter(|machine| *machine != Machine::View),
@@ -515,7 +524,7 @@ impl Planner {
 /// The type that an accumulator's argument must have; `None` where any will do.
 fn argument_type(accumulator: &Accumulator) -> Option<&DataType> {
     match accumulator.accumulate {
-        Accumulate::Count => None,
+        Accumulate::Count | Accumulate::Arrivals => None,
         _ => accumulator.argument_type.as_ref().map(logical_type),
     }
 }

@@ -10,7 +10,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{Column, Literal, NegativeExpr, binary, lit};
-use pelton_data::aggregate::Accumulate;
+use pelton_data::aggregate::{Accumulate, Holistic};
 use pelton_plan::pipeline::{Step, Target, Window, WindowAggregate, WindowColumn};
 
 use crate::queries::Query;
@@ -179,6 +179,9 @@ fn output(window: &WindowAggregate, key: &Row, values: &[Vec<ScalarValue>], boun
             let accumulate = window.accumulators[*accumulator].accumulate;
             Some(accumulated(accumulate, &values[*accumulator], field.data_type()))
         }
+        WindowColumn::Holistic { function, values: kept, .. } => {
+            Some(holistic(function, &values[*kept], field.data_type()))
+        }
         WindowColumn::Mean { sum, .. } => mean(&values[*sum], field.data_type()),
         WindowColumn::Variance { .. } => panic!("the generator has no variances"),
     });
@@ -203,7 +206,33 @@ fn accumulated(accumulate: Accumulate, values: &[ScalarValue], data_type: &DataT
         Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("the generator has no variances"),
         Accumulate::Minimum => values.iter().min_by(|left, right| order(left, right)).unwrap().clone(),
         Accumulate::Maximum => values.iter().max_by(|left, right| order(left, right)).unwrap().clone(),
+        Accumulate::First => values[0].clone(),
+        Accumulate::Last => values[values.len() - 1].clone(),
+        Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => panic!("what is kept is no value"),
     }
+}
+
+/// From values in the order in which they came.
+fn holistic(function: &Holistic, values: &[ScalarValue], data_type: &DataType) -> ScalarValue {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(order);
+    let runs = || sorted.chunk_by(|left, right| order(left, right).is_eq());
+    let value = match function {
+        Holistic::Count => return ScalarValue::Int64(Some(runs().count() as i64)),
+        Holistic::Percentile { fraction, is_continuous: false, is_descending: false } => {
+            sorted.get(((sorted.len() as f64 * fraction).ceil() as usize).max(1) - 1).cloned()
+        }
+        Holistic::Mode => {
+            let longest = runs().map(<[ScalarValue]>::len).max();
+            runs().find(|run| Some(run.len()) == longest).map(|run| run[0].clone())
+        }
+        Holistic::Joined { delimiter } => {
+            let texts: Vec<&str> = values.iter().map(|value| value.try_as_str().flatten().unwrap()).collect();
+            (!texts.is_empty()).then(|| ScalarValue::Utf8View(Some(texts.join(delimiter))))
+        }
+        other => panic!("the generator has no {other:?}"),
+    };
+    value.unwrap_or_else(|| ScalarValue::try_from(data_type).unwrap())
 }
 
 /// `None` where it does not fit its type.

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
-use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::column::logical_type;
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate, WindowColumn};
 
@@ -243,7 +243,7 @@ fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: 
         integer if integer.is_integer() => Some((SumInteger, DataType::Int64, DataType::Float64)),
         _ => None,
     };
-    let choice = choices.number(0..=4);
+    let choice = choices.number(0..=9);
     match (choice, sum) {
         (0 | 1, Some((sum, sum_type, mean_type))) => {
             let sum = parts.add(accumulator(sum), Some(argument));
@@ -260,9 +260,37 @@ fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: 
             let column = WindowColumn::Value { accumulator: extreme, count: Some(count) };
             parts.output(column, data_type, true);
         }
+        (4 | 5, _) => {
+            let arrival = parts.add(accumulator(if choice == 4 { First } else { Last }), Some(argument));
+            parts.output(WindowColumn::Value { accumulator: arrival, count: None }, data_type, true);
+        }
+        (7..=9, _) => holistic(choice, accumulator, argument, data_type.clone(), parts),
         _ => {
             let column = WindowColumn::Value { accumulator: count, count: None };
             parts.output(column, DataType::Int64, false);
         }
     }
+}
+
+/// Adds an aggregate of all values, or of all distinct ones.
+fn holistic(
+    choice: usize,
+    accumulator: impl Fn(Accumulate) -> Accumulator,
+    argument: Arc<dyn PhysicalExpr>,
+    data_type: DataType,
+    parts: &mut WindowParts,
+) {
+    use Accumulate::{Arrivals, Distinct, Values};
+    let is_joined = choice == 9 && data_type == DataType::Utf8View;
+    let arrivals = is_joined.then(|| parts.add(accumulator(Arrivals), Some(argument.clone())));
+    let (kept, function) = match choice {
+        7 => (Values, Holistic::Mode),
+        8 => (Values, Holistic::Percentile { fraction: 0.7, is_continuous: false, is_descending: false }),
+        _ if is_joined => (Values, Holistic::Joined { delimiter: "; ".to_owned() }),
+        _ => (Distinct { is_ordered: false }, Holistic::Count),
+    };
+    let values = parts.add(accumulator(kept), Some(argument));
+    let is_count = function == Holistic::Count;
+    let column = WindowColumn::Holistic { function, values, arrivals, nulls: None };
+    parts.output(column, if is_count { DataType::Int64 } else { data_type }, !is_count);
 }

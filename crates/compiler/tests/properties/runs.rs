@@ -44,7 +44,9 @@ impl Run {
         let shift = *choices.pick(&[0, 5_000_000]);
         let blocks = (0..batch.num_rows()).step_by(block_rows).map(|first| {
             let rows = batch.slice(first, block_rows.min(batch.num_rows() - first));
-            Block::new(rows, time).unwrap().shifted(shift)
+            let mut block = Block::new(rows, time).unwrap().shifted(shift);
+            block.stamp.rows_before = first as u64;
+            block
         });
         let blocks: Vec<Block> = blocks.collect();
         let mut calls = Vec::new();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::Result;
 use datafusion_expr::logical_plan::Aggregate;
-use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, lit, when};
-use pelton_data::aggregate::{Accumulate, Accumulator};
+use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 
+use super::accumulate::Collector;
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{
@@ -28,16 +28,6 @@ pub(super) enum Group {
     Constant(Expr),
     /// Anything else.
     Key(Expr),
-}
-
-/// An aggregation while its accumulators are collected.
-pub(super) struct Collector {
-    pub branches: Vec<Branch>,
-    /// Whether a result may stand for no rows at all.
-    may_be_empty: bool,
-    accumulators: Vec<Accumulator>,
-    /// One argument for each branch, one list for each accumulator.
-    arguments: Vec<Vec<Option<Expr>>>,
 }
 
 impl Lowering<'_> {
@@ -225,13 +215,6 @@ impl Lowering<'_> {
         Ok(bounds)
     }
 
-    fn refused_distinct(&self, function: &str) -> datafusion_common::DataFusionError {
-        let others = "aggregates other than SUM, MIN, MAX and those of the same distinct values";
-        let construct = format!("{}(DISTINCT …) beside {others}", function.to_uppercase());
-        let hint = "aggregate the distinct values in a query of its own";
-        external(PlanError::unsupported(self.landmarks.distinct, construct, hint))
-    }
-
     pub(super) fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
         let construct = format!("grouping by a value of type {}", sql_name(data_type));
         external(PlanError::unsupported(self.landmarks.grouping, construct, "cast it to STRING or a number"))
@@ -314,100 +297,6 @@ impl Lowering<'_> {
         window.columns.push(WindowColumn::Time);
         window.schema = Arc::new(Schema::new(fields));
     }
-
-    /// The aggregate that all branches call, and the argument of each: none where rows are counted.
-    fn calls(&self, collector: &Collector, expressions: Vec<Expr>) -> Result<(String, Vec<Option<Expr>>)> {
-        let mut function = String::new();
-        let mut arguments = Vec::new();
-        for (branch, expression) in collector.branches.iter().zip(expressions) {
-            let Expr::AggregateFunction(call) = expression else { unreachable!("an aggregate is a function") };
-            function = call.func.name().to_string();
-            if call.params.distinct {
-                return Err(self.refused_distinct(&function));
-            }
-            let argument = call.params.args.into_iter().next();
-            arguments.push(match call.params.filter {
-                Some(filter) => {
-                    // Counting values that are never NULL is counting rows.
-                    let is_counted = |argument: &Expr| argument.nullable(branch.scope.as_ref()).unwrap_or(true);
-                    let argument = argument.filter(|argument| function != "count" || is_counted(argument));
-                    Some(filtered(argument, *filter)?)
-                }
-                None => argument,
-            });
-        }
-        Ok((function, arguments))
-    }
-
-    /// The accumulators of one aggregate, and the column, its type and whether it may be NULL, that they give.
-    fn window_value(
-        &self,
-        collector: &mut Collector,
-        expressions: Vec<Expr>,
-        field: &Field,
-    ) -> Result<(WindowColumn, DataType, bool)> {
-        let (function, arguments) = self.calls(collector, expressions)?;
-        let arguments = collector.arguments_of(arguments, matches!(function.as_str(), "sum" | "avg"))?;
-        let refused = |data_type: &DataType| {
-            let shown = sql_name(data_type);
-            let construct = format!("{} of {shown}", function.to_uppercase());
-            let hint = "cast the argument to a number";
-            external(PlanError::unsupported(self.landmarks.grouping, construct, hint))
-        };
-        let Some(data_type) = collector.type_of(&arguments)? else {
-            let count = collector.add(Accumulate::Count, arguments)?;
-            return Ok((WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false));
-        };
-        let nullable = collector.may_be_empty || collector.is_nullable(arguments.iter().flatten());
-        match function.as_str() {
-            "count" => {
-                let count = collector.count_of(&arguments)?;
-                Ok((WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false))
-            }
-            "avg" => {
-                let sum = sum_of(&data_type, true).ok_or_else(|| refused(&data_type))?;
-                let count = collector.count_of(&arguments)?;
-                let sum = collector.add(sum, arguments)?;
-                Ok((WindowColumn::Mean { sum, count }, field.data_type().clone(), nullable))
-            }
-            "var" | "var_pop" | "stddev" | "stddev_pop" => {
-                let count = collector.count_of(&arguments)?;
-                let sum = collector.add(Accumulate::SumFloatWide, arguments.clone())?;
-                let squares = collector.add(Accumulate::SumSquares, arguments)?;
-                let is_sample = matches!(function.as_str(), "var" | "stddev");
-                let is_root = function.starts_with("stddev");
-                let column = WindowColumn::Variance { sum, squares, count, is_sample, is_root };
-                Ok((column, DataType::Float64, nullable || is_sample))
-            }
-            name => {
-                let accumulate = match name {
-                    "sum" => sum_of(&data_type, false).ok_or_else(|| refused(&data_type))?,
-                    "min" => Accumulate::Minimum,
-                    "max" => Accumulate::Maximum,
-                    other => unreachable!("the aggregate {other} is not offered to the planner"),
-                };
-                if name != "sum" && !has_extremes(&data_type) {
-                    return Err(refused(&data_type));
-                }
-                let count = if nullable { Some(collector.count_of(&arguments)?) } else { None };
-                let accumulator = collector.add(accumulate, arguments)?;
-                let is_wrapping = accumulate == Accumulate::SumInteger;
-                let data_type = if is_wrapping { DataType::Int64 } else { field.data_type().clone() };
-                Ok((WindowColumn::Value { accumulator, count }, data_type, nullable))
-            }
-        }
-    }
-}
-
-/// An aggregate's argument where `filter` is true, and NULL elsewhere; rows are counted by a 1. A cast stays outermost: it says what is
-/// accumulated.
-pub(super) fn filtered(argument: Option<Expr>, filter: Expr) -> Result<Expr> {
-    match argument {
-        Some(Expr::Cast(Cast { expr, field })) => {
-            Ok(Expr::Cast(Cast { expr: Box::new(filtered(Some(*expr), filter)?), field }))
-        }
-        argument => when(filter, argument.unwrap_or_else(|| lit(1_i64))).end(),
-    }
 }
 
 /// The column `name` of a stream's rows as a value of the type that the plan gives it.
@@ -420,123 +309,12 @@ pub(super) fn result(name: &str, data_type: &DataType, planned: &Field) -> Expr 
     }
 }
 
-/// How values of a type are summed: means of 64-bit integers must not wrap around on the way.
-fn sum_of(data_type: &DataType, for_mean: bool) -> Option<Accumulate> {
-    match data_type {
-        DataType::Int64 if for_mean => Some(Accumulate::SumWide),
-        other if other.is_signed_integer() => Some(Accumulate::SumInteger),
-        DataType::Float32 | DataType::Float64 => Some(Accumulate::SumFloat),
-        DataType::Decimal128(..) => Some(Accumulate::SumWide),
-        _ => None,
-    }
-}
-
-/// The integer, and its type, that was cast for a sum or a mean.
-pub(super) fn integer_under_cast(argument: &Expr, branch: &Branch) -> Option<(Expr, DataType)> {
-    let Expr::Cast(cast) = argument else { return None };
-    let data_type = cast.expr.get_type(branch.scope.as_ref()).ok()?;
-    let is_wider = matches!(cast.field.data_type(), DataType::Int64 | DataType::Float64);
-    (is_wider && data_type.is_signed_integer()).then(|| (cast.expr.as_ref().clone(), data_type))
-}
-
-/// The number under a cast to another number, which is NULL where the cast is.
-fn number_under_cast(argument: Expr, branch: &Branch) -> Result<Expr> {
-    if let Expr::Cast(cast) = &argument
-        && cast.field.data_type().is_numeric()
-        && cast.expr.get_type(branch.scope.as_ref())?.is_numeric()
-    {
-        return Ok(cast.expr.as_ref().clone());
-    }
-    Ok(argument)
-}
-
-pub(super) fn has_extremes(data_type: &DataType) -> bool {
-    data_type.is_signed_integer()
-        || matches!(
-            data_type,
-            DataType::Float32
-                | DataType::Float64
-                | DataType::Decimal128(..)
-                | DataType::Date32
-                | DataType::Timestamp(..)
-                | DataType::Utf8View
-        )
-}
-
 impl Group {
     fn key(&self) -> &Expr {
         match self {
             Group::Key(key) => key,
             other => unreachable!("{other:?} is a key in another branch"),
         }
-    }
-}
-
-impl Collector {
-    fn new(branches: Vec<Branch>, may_be_empty: bool) -> Collector {
-        Collector { branches, may_be_empty, accumulators: Vec::new(), arguments: Vec::new() }
-    }
-
-    /// Whether any branch's expression may be NULL.
-    fn is_nullable<'e>(&self, expressions: impl Iterator<Item = &'e Expr>) -> bool {
-        let mut pairs = self.branches.iter().zip(expressions);
-        pairs.any(|(branch, expression)| expression.nullable(branch.scope.as_ref()).unwrap_or(true))
-    }
-
-    /// Arguments in the form that accumulators share: integers that are summed come without the cast that DataFusion's
-    /// functions ask for.
-    fn arguments_of(&self, arguments: Vec<Option<Expr>>, is_sum: bool) -> Result<Vec<Option<Expr>>> {
-        let mut simplified = Vec::new();
-        for (branch, argument) in self.branches.iter().zip(arguments) {
-            let Some(argument) = argument else { return Ok(vec![None; self.branches.len()]) };
-            let argument = simplify(materialize(argument, branch)?, &branch.scope)?;
-            let data_type = argument.get_type(branch.scope.as_ref())?;
-            let held = held_type(&data_type).unwrap_or(data_type);
-            simplified.push(cast_to(argument, &held, &branch.scope)?);
-        }
-        if is_sum {
-            let pairs = self.branches.iter().zip(&simplified);
-            let uncast: Option<Vec<_>> = pairs.map(|(branch, argument)| integer_under_cast(argument, branch)).collect();
-            if let Some(uncast) = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1))
-            {
-                simplified = uncast.into_iter().map(|(argument, _)| argument).collect();
-            }
-        }
-        Ok(simplified.into_iter().map(Some).collect())
-    }
-
-    fn type_of(&self, arguments: &[Option<Expr>]) -> Result<Option<DataType>> {
-        let Some(argument) = &arguments[0] else { return Ok(None) };
-        Ok(Some(argument.get_type(self.branches[0].scope.as_ref())?))
-    }
-
-    fn count_of(&mut self, arguments: &[Option<Expr>]) -> Result<usize> {
-        if self.is_nullable(arguments.iter().flatten()) {
-            let bare = self.branches.iter().zip(arguments).map(|(branch, argument)| {
-                Ok(Some(number_under_cast(argument.clone().expect("a nullable argument"), branch)?))
-            });
-            let bare = bare.collect::<Result<_>>()?;
-            self.add(Accumulate::Count, bare)
-        } else {
-            self.add(Accumulate::Count, vec![None; self.branches.len()])
-        }
-    }
-
-    pub fn add(&mut self, accumulate: Accumulate, arguments: Vec<Option<Expr>>) -> Result<usize> {
-        let argument_type = self.type_of(&arguments)?;
-        let argument_nullable = self.is_nullable(arguments.iter().flatten());
-        let accumulator = Accumulator { accumulate, argument_type, argument_nullable };
-        let bare = self.branches.iter().zip(arguments).map(|(branch, argument)| {
-            argument.map(|argument| without_dictionary_cast(argument, &branch.scope)).transpose()
-        });
-        let arguments: Vec<Option<Expr>> = bare.collect::<Result<_>>()?;
-        let mut known = self.accumulators.iter().zip(&self.arguments);
-        if let Some(index) = known.position(|known| known == (&accumulator, &arguments)) {
-            return Ok(index);
-        }
-        self.accumulators.push(accumulator);
-        self.arguments.push(arguments);
-        Ok(self.accumulators.len() - 1)
     }
 }
 

@@ -15,7 +15,8 @@ use pelton_data::Micros;
 
 pub use datafusion_functions_aggregate::expr_fn::{avg, count, max, min, sum};
 
-use super::context::{AGGREGATES, Aliases, Context, TableScanSource};
+use super::aggregate_functions::AGGREGATES;
+use super::context::{Aliases, Context, TableScanSource};
 use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
 use super::landmarks::Landmarks;

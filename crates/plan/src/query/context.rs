@@ -20,6 +20,7 @@ use pelton_data::column::logical_type;
 use pelton_functions::scalar_functions;
 use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
+use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::diagnose::diagnose;
 use super::landmarks::{survey_expression, survey_view};
 use super::over;
@@ -30,10 +31,6 @@ use crate::parse::{ColumnKind, Named, ViewDefinition};
 
 /// Views inside views: deeper nesting is taken for a view that reads itself.
 const VIEW_DEPTH_MAX: usize = 64;
-
-/// The aggregate functions that windows compute.
-pub(super) const AGGREGATES: [&str; 10] =
-    ["count", "sum", "avg", "min", "max", "var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp"];
 
 /// The type of a `PROCTIME()` column.
 pub(super) fn processing_time_type() -> DataType {
@@ -327,19 +324,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        use datafusion_functions_aggregate::{average, count, min_max, stddev, sum, variance};
-        match name.to_lowercase().as_str() {
-            "count" => Some(count::count_udaf()),
-            "sum" => Some(sum::sum_udaf()),
-            "avg" => Some(average::avg_udaf()),
-            "min" => Some(min_max::min_udaf()),
-            "max" => Some(min_max::max_udaf()),
-            "var_pop" => Some(variance::var_pop_udaf()),
-            "var_samp" | "variance" => Some(variance::var_samp_udaf()),
-            "stddev_pop" => Some(stddev::stddev_pop_udaf()),
-            "stddev_samp" => Some(stddev::stddev_udaf()),
-            _ => None,
-        }
+        aggregate_function(name)
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -15,6 +15,7 @@ pub(super) fn sql_name(data_type: &DataType) -> String {
         (DataType::Timestamp(_, None), None) => "TIMESTAMP(9)".to_string(),
         (DataType::Timestamp(_, Some(_)), None) => "TIMESTAMP_LTZ(9)".to_string(),
         (DataType::Null, None) => "NULL".to_string(),
+        (DataType::List(field), None) => format!("ARRAY<{}>", sql_name(field.data_type())),
         (other, None) => other.to_string(),
     }
 }

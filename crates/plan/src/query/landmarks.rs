@@ -4,10 +4,9 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Distinct, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, Ident, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, Visit, Visitor,
-    WindowSpec, WindowType,
+    BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    GroupByExpr, Ident, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, Visit, Visitor, WindowSpec, WindowType,
 };
 
 use datafusion_expr::planner::ContextProvider;
@@ -38,8 +37,6 @@ pub(super) struct Landmarks {
     pub join: Option<Place>,
     /// Its first window function.
     pub window: Option<Place>,
-    /// Its first aggregate of distinct values.
-    pub distinct: Option<Place>,
     /// Calls of functions: name in lower case, and place, where the call is written as text.
     pub functions: Vec<(String, Option<Place>)>,
     /// Calls of functions OVER rows: name in lower case, and place.
@@ -55,6 +52,11 @@ impl Landmarks {
     /// Those of a query that was put together by calls.
     pub fn of_calls() -> Landmarks {
         Landmarks { grouping_construct: "an aggregation", is_built: true, ..Landmarks::default() }
+    }
+
+    /// Where the function of this name is called first.
+    pub fn place_of(&self, function: &str) -> Option<Place> {
+        self.functions.iter().find(|(name, _)| name == function).and_then(|(_, place)| *place)
     }
 
     /// How to group by windows.
@@ -334,12 +336,11 @@ fn is_group_window(function: &Function) -> bool {
 }
 
 /// Aggregate functions that Flink or DataFusion have and windows do not compute yet.
-const AGGREGATES_MISSING: [&str; 29] = [
+const AGGREGATES_MISSING: [&str; 22] = [
     "approx_count_distinct",
     "approx_distinct",
     "approx_median",
     "approx_percentile_cont",
-    "array_agg",
     "bit_and",
     "bit_or",
     "bit_xor",
@@ -349,18 +350,12 @@ const AGGREGATES_MISSING: [&str; 29] = [
     "corr",
     "covar_pop",
     "covar_samp",
-    "first_value",
     "grouping",
     "grouping_id",
     "group_id",
     "json_arrayagg",
     "json_objectagg",
-    "last_value",
-    "listagg",
-    "median",
     "nth_value",
-    "percentile",
-    "percentile_cont",
     "stddev",
     "string_agg",
     "regr_slope",
@@ -387,16 +382,10 @@ impl Walk<'_, '_> {
         if let Some(window) = &function.over {
             return self.check_over(function, window, place);
         }
-        if !function.within_group.is_empty() {
-            return refuse(place, "WITHIN GROUP", "use COUNT, SUM, AVG, MIN or MAX");
-        }
-        if let FunctionArguments::List(arguments) = &function.args {
-            if arguments.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-                self.landmarks.distinct = self.landmarks.distinct.or(place);
-            }
-            if arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_))) {
-                return refuse(place, &format!("ORDER BY inside {shown}"), "use COUNT, SUM, AVG, MIN or MAX");
-            }
+        if let FunctionArguments::List(arguments) = &function.args
+            && arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
+        {
+            return refuse(place, &format!("ORDER BY inside {shown}"), "values come in the order of their arrival");
         }
         if let Some(canonical) = self.context.function_name(&name) {
             let names = [canonical, name].into_iter();
@@ -501,7 +490,7 @@ fn aggregate_place(item: &SelectItem) -> Option<Place> {
         match expression {
             Expr::Function(function) => {
                 let name = function.name.to_string().to_lowercase();
-                let is_aggregate = super::context::AGGREGATES.contains(&name.as_str());
+                let is_aggregate = super::aggregate_functions::AGGREGATES.contains(&name.as_str());
                 if is_aggregate { Place::of(function.name.span()) } else { None }
             }
             Expr::BinaryOp {

@@ -1,13 +1,15 @@
 //! Queries to pipelines.
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
-//! catalogue (`context`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
+//! catalogue (`context`, `aggregate_functions`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! to agree (`optimize`), and the two zeros of floats one (`zeros`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
-//! `aggregate`, `session`, `over`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
+//! `aggregate`, `accumulate`, `session`, `over`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
 
 mod context;
+
+mod aggregate_functions;
 
 mod landmarks;
 
@@ -26,6 +28,8 @@ mod source;
 mod lower;
 
 mod aggregate;
+
+mod accumulate;
 
 mod over;
 

@@ -1,4 +1,4 @@
-//! What DataFusion does to a plan before it is lowered: types are made to agree, joins get their keys, and distinct values become groups.
+//! What DataFusion does to a plan before it is lowered: types are made to agree, and joins get their keys.
 //!
 //! The list of rules is short on purpose. Lowering folds projections, splits and places filters and folds constants by
 //! itself, and some of DataFusion's rules are wrong for streams: `EliminateGroupByConstant` drops window keys that look
@@ -15,8 +15,7 @@ use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
 use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
-use datafusion_optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
-use datafusion_optimizer::{Analyzer, Optimizer, OptimizerContext, OptimizerRule};
+use datafusion_optimizer::{Analyzer, Optimizer, OptimizerContext};
 
 use super::context::CONFIGURATION;
 use super::zeros::equate;
@@ -94,32 +93,9 @@ fn keep_float(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
     })
 }
 
-/// Brings joins and aggregates of distinct values into the form that lowering reads.
+/// Brings joins, and what looks for equal values, into the form that lowering reads.
 pub(super) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let prepared = prepare_joins(plan)?.transform_up(group_by_distinct)?.data;
-    equate(prepared)
-}
-
-/// An aggregate of distinct values becomes one of groups: `COUNT(DISTINCT x)` counts the groups of x. Left alone where the other
-/// aggregates cannot be computed from groups; lowering refuses it then.
-fn group_by_distinct(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
-    let is_distinct = |expression: &Expr| match expression {
-        Expr::AggregateFunction(call) => call.params.distinct,
-        _ => false,
-    };
-    if !aggregate.aggr_expr.iter().any(is_distinct) {
-        return Ok(Transformed::no(node));
-    }
-    let schema = node.schema().clone();
-    let context = OptimizerContext::new_with_config_options(CONFIGURATION.clone());
-    let rewritten = SingleDistinctToGroupBy::new().rewrite(node.clone(), &context)?;
-    // A sum of decimals has more digits, and a sum of such sums still more.
-    let types = |schema: &DFSchema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
-    if types(rewritten.data.schema()) != types(&schema) {
-        return Ok(Transformed::no(node));
-    }
-    Ok(rewritten)
+    equate(prepare_joins(plan)?)
 }
 
 fn prepare_joins(plan: LogicalPlan) -> Result<LogicalPlan> {

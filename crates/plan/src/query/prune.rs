@@ -120,6 +120,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
             WindowColumn::Value { accumulator, count } => kept.extend([*accumulator].into_iter().chain(*count)),
             WindowColumn::Mean { sum, count } => kept.extend([*sum, *count]),
             WindowColumn::Variance { sum, squares, count, .. } => kept.extend([*sum, *squares, *count]),
+            WindowColumn::Holistic { values, arrivals, nulls, .. } => {
+                kept.extend([*values].into_iter().chain(*arrivals).chain(*nulls));
+            }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
         }
     }
@@ -137,6 +140,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
             WindowColumn::Mean { sum, count } => (*sum, *count) = (place(*sum), place(*count)),
             WindowColumn::Variance { sum, squares, count, .. } => {
                 (*sum, *squares, *count) = (place(*sum), place(*squares), place(*count));
+            }
+            WindowColumn::Holistic { values, arrivals, nulls, .. } => {
+                (*values, *arrivals, *nulls) = (place(*values), arrivals.map(place), nulls.map(place));
             }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
         }

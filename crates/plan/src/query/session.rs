@@ -4,7 +4,8 @@ use datafusion_common::{Column, Result};
 use datafusion_expr::{Expr, ExprSchemable};
 use pelton_data::aggregate::Accumulate;
 
-use super::aggregate::{Collector, Group};
+use super::accumulate::Collector;
+use super::aggregate::Group;
 use super::context::external;
 use super::draft::{Branch, Cut, cast_to, held_type};
 use super::lower::{Lowering, simplify};

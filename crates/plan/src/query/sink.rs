@@ -29,7 +29,8 @@ impl Draft {
         for (column, name) in columns.into_iter().zip(&self.outputs[output].names) {
             let column = simplify(materialize(column, &branch)?, &branch.scope)?;
             let data_type = column.get_type(branch.scope.as_ref())?;
-            let Some(wanted) = held_type(&data_type) else {
+            let is_array = matches!(data_type, DataType::List(_));
+            let Some(wanted) = held_type(&data_type).or_else(|| is_array.then(|| data_type.clone())) else {
                 let message = format!("the column {name} has type {}, which no row can hold", sql_name(&data_type));
                 return Err(external(PlanError::invalid(None, message).with_hint("CAST it to another type")));
             };

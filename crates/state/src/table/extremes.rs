@@ -1,6 +1,6 @@
 //! The smallest and largest strings of groups.
 //!
-//! An accumulator is a length (with [`NULL_BIT`] in its highest byte before the first value), the first four bytes (zeros
+//! The state of a string is a length (with [`NULL_BIT`] in its highest byte before the first value), the first four bytes (zeros
 //! where there are fewer), and the address of the bytes in the arena. The eight bytes before them say how many there is room
 //! for: a new extreme that fits overwrites the old one, so that a group holds at most twice its longest extreme.
 
@@ -48,7 +48,7 @@ impl Table {
                 Some(held) => value > held,
             };
             if replace {
-                hold(state, value, &mut self.extremes);
+                hold(state, value, &mut self.strings);
             }
         }
     }
@@ -73,8 +73,8 @@ impl Table {
 }
 
 /// # Safety
-/// `state` must point to an extreme of strings whose bytes live as long as the result.
-unsafe fn held<'a>(state: *mut u8) -> Option<&'a [u8]> {
+/// `state` must point to the state of a string whose bytes live as long as the result.
+pub(super) unsafe fn held<'a>(state: *mut u8) -> Option<&'a [u8]> {
     // SAFETY: the caller's promise; accumulators of 16 bytes are aligned to 8.
     unsafe {
         let length = state.cast::<i32>().read();
@@ -87,8 +87,8 @@ unsafe fn held<'a>(state: *mut u8) -> Option<&'a [u8]> {
 }
 
 /// # Safety
-/// `state` must point to an extreme of strings whose bytes are in `arena`, and `value` must not be among these.
-unsafe fn hold(state: *mut u8, value: &[u8], arena: &mut Arena) {
+/// `state` must point to the state of a string whose bytes are in `arena`, and `value` must not be among these.
+pub(super) unsafe fn hold(state: *mut u8, value: &[u8], arena: &mut Arena) {
     // SAFETY: the caller's promise. Bytes in the arena are preceded by their capacity; where they hold an earlier value, it
     // is not read after this.
     unsafe {

@@ -98,7 +98,7 @@ unsafe fn copy_words(from: *const u8, to: *mut u8, words: usize) {
 impl Table {
     /// Groups in a list of this layout: see [`Table::append`]. Nothing can be found in it by key.
     pub fn list(layout: Arc<EntryLayout>) -> Table {
-        Table { layout, groups: Groups::Listed(ListedGroups::new()), extremes: Arena::default(), lookups: Vec::new() }
+        Table::of(layout, Groups::Listed(ListedGroups::new()))
     }
 
     /// Appends copies of some groups of another table to a list. Where this one has one accumulator more, it counts the tables that had
@@ -108,7 +108,7 @@ impl Table {
     /// Where this is no list, the layouts differ otherwise, or an entry is not in use.
     pub fn append(&mut self, other: &Table, entries: &[u32]) {
         let first = self.append_keys(other, entries);
-        if !Arc::ptr_eq(&self.layout, &other.layout) || self.layout.has_string_extremes() {
+        if !Arc::ptr_eq(&self.layout, &other.layout) || self.layout.has_references() {
             let to: Vec<u32> = (first..first + entries.len()).map(|group| self.listed_entry(group)).collect();
             return self.add_at(other, entries, &to);
         }
@@ -217,7 +217,7 @@ impl Table {
                 copy_words(initial.as_ptr(), accumulators, initial.len() / 8);
             }
         }
-        self.extremes.clear();
+        self.clear_references();
     }
 
     /// Appends the entries of a list whose counter `slot` is not zero.

@@ -7,14 +7,14 @@ use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 
 use super::{Groups, Table};
-use crate::layout::{AccumulatorSlot, KeyLayout, PACKED_HEADER, extreme_type};
+use crate::layout::{AccumulatorSlot, KeyLayout, PACKED_HEADER, is_string, value_type};
 
 /// Groups merged at a time: their entries stay in the second-level cache.
 const MERGE_BATCH: usize = 4096;
 
 /// What becomes of the accumulators of one table by those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+pub(super) enum Change {
     Add,
     Subtract,
 }
@@ -146,48 +146,33 @@ impl Table {
     }
 
     /// Adds the accumulators of `other`'s entries `from` to this table's entries `to`, or subtracts them.
-    fn combine(&mut self, other: &Table, from: &[u32], to: &[u32], change: Change) {
+    pub(super) fn combine(&mut self, other: &Table, from: &[u32], to: &[u32], change: Change) {
         assert_eq!(from.len(), to.len(), "entries are combined in pairs");
-        let (slots, others) = (self.layout.accumulators(), other.layout.accumulators());
+        let layout = self.layout.clone();
+        let (slots, others) = (layout.accumulators(), other.layout.accumulators());
         let same = slots.len().min(others.len());
         let is_same = |(mine, theirs): (&AccumulatorSlot, &AccumulatorSlot)| mine.accumulator == theirs.accumulator;
         assert!(
-            Arc::ptr_eq(&self.layout, &other.layout) || others.len() == same && slots.iter().zip(others).all(is_same),
+            Arc::ptr_eq(&layout, &other.layout) || others.len() == same && slots.iter().zip(others).all(is_same),
             "tables accumulate the same"
         );
-        for pair in slots.iter().zip(others) {
-            self.combine_slot(other, pair, from, to, change);
+        for (index, pair) in slots.iter().zip(others).enumerate() {
+            self.combine_slot(other, (index, pair), from, to, change);
         }
         if let [count] = &slots[same..] {
-            let step = if change == Change::Add { 1 } else { -1 };
             for &to in to {
                 let tables = self.accumulator_address(count, to).cast::<i64>();
+                let step = if change == Change::Add { 1 } else { -1 };
                 // SAFETY: it is the address of a count.
                 unsafe { tables.write_unaligned(tables.read_unaligned() + step) };
             }
         }
-        if self.layout.has_string_extremes() {
-            self.combine_string_extremes(other, from, to);
-        }
     }
 
-    fn combine_string_extremes(&mut self, other: &Table, from: &[u32], to: &[u32]) {
-        let layout = self.layout.clone();
-        let strings = layout.accumulators().iter().enumerate().filter(|(_, slot)| slot.is_string_extreme());
-        for (index, _) in strings {
-            for (&from, &to) in from.iter().zip(to) {
-                if let Some(value) = other.extreme(index, from) {
-                    self.update_extreme(index, to, value);
-                }
-            }
-        }
-    }
-
-    /// Changes one accumulator, unless it is a string, in entries that nobody else refers to.
     fn combine_slot(
-        &self,
+        &mut self,
         other: &Table,
-        slots: (&AccumulatorSlot, &AccumulatorSlot),
+        (index, slots): (usize, (&AccumulatorSlot, &AccumulatorSlot)),
         from: &[u32],
         to: &[u32],
         change: Change,
@@ -210,14 +195,24 @@ impl Table {
             (Accumulate::SumFloatWide | Accumulate::SumSquares, _) => {
                 self.update::<WideFloat>(other, slots, from, to, WideFloat::plus);
             }
-            (Accumulate::Minimum | Accumulate::Maximum, _) if slots.0.is_string_extreme() => {}
+            (Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. }, _) => {
+                self.combine_stores(other, index, from, to);
+            }
+            (Accumulate::First | Accumulate::Last, _) => self.combine_arrivals(other, index, slots, from, to),
+            (Accumulate::Minimum | Accumulate::Maximum, _) if is_string(value_type(accumulator)) => {
+                for (&from, &to) in from.iter().zip(to) {
+                    if let Some(value) = other.extreme(index, from) {
+                        self.update_extreme(index, to, value);
+                    }
+                }
+            }
             (Accumulate::Minimum, _) => self.combine_extremes(other, slots, from, to, true),
             (Accumulate::Maximum, _) => self.combine_extremes(other, slots, from, to, false),
         }
     }
 
     fn combine_extremes(
-        &self,
+        &mut self,
         other: &Table,
         slots: (&AccumulatorSlot, &AccumulatorSlot),
         from: &[u32],
@@ -245,7 +240,7 @@ impl Table {
                 })
             };
         }
-        match (extreme_type(&slots.0.accumulator), slots.0.width) {
+        match (value_type(&slots.0.accumulator), slots.0.width) {
             (Float64, _) => floats!(f64),
             (Float32, _) => floats!(f32),
             (Float16, _) => floats!(<Float16Type as ArrowPrimitiveType>::Native),
@@ -265,7 +260,7 @@ impl Table {
     /// Replaces an accumulator of each entry of `to` by what `combine` makes of it and of the corresponding one of `from`; `slots` are
     /// where the two tables have it.
     fn update<T: Copy>(
-        &self,
+        &mut self,
         other: &Table,
         (mine, theirs): (&AccumulatorSlot, &AccumulatorSlot),
         from: &[u32],

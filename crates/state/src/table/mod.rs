@@ -5,7 +5,8 @@
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`list`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
+//! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`] and [`value_lists`] (all values of a group),
+//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`list`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
 //! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
@@ -15,6 +16,12 @@ mod packed;
 mod pack;
 
 mod extremes;
+
+mod arrivals;
+
+mod stores;
+
+mod value_lists;
 
 mod lookup_entries;
 
@@ -43,11 +50,13 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
+pub use self::arrivals::Positions;
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::lookup_entries::{LookupKeys, Numbering};
 pub(crate) use self::merge::KeyScratch;
 pub use self::numbering::GroupNumbers;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
+pub use self::stores::{Entries, GroupedValues, ValueGroups};
 
 use self::pack::keys_in_place;
 pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
@@ -58,6 +67,7 @@ use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
 use self::region::Region;
+use self::stores::Store;
 
 /// Keys hashed and fetched ahead at a time: their hashes stay in the first-level cache.
 const BATCH: usize = 512;
@@ -113,8 +123,10 @@ fn capacity_for(groups: usize) -> usize {
 pub struct Table {
     layout: Arc<EntryLayout>,
     groups: Groups,
-    /// Bytes of the smallest and largest strings.
-    extremes: Arena,
+    /// Bytes of the strings that accumulators hold.
+    strings: Arena,
+    /// What accumulators keep beside their entries; one for each accumulator.
+    stores: Vec<Option<Store>>,
     /// Entries by looked-up row.
     lookups: Vec<LookupEntries>,
 }
@@ -152,7 +164,13 @@ impl Table {
             KeyLayout::Integer { .. } => Groups::Integer(IntegerGroups::new(hint.groups, hint.extent)),
             KeyLayout::Packed { width, columns } => Groups::Packed(PackedGroups::new(*width, columns, hint.groups)),
         };
-        Table { layout, groups, extremes: Arena::default(), lookups: Vec::new() }
+        Table::of(layout, groups)
+    }
+
+    fn of(layout: Arc<EntryLayout>, groups: Groups) -> Table {
+        let is_one_group = matches!(groups, Groups::Single { .. });
+        let stores = layout.accumulators().iter().map(|slot| Store::new(&slot.accumulator, is_one_group)).collect();
+        Table { layout, groups, strings: Arena::default(), stores, lookups: Vec::new() }
     }
 
     /// What this table would have liked to know when it was made.
@@ -185,7 +203,8 @@ impl Table {
             Groups::Listed(groups) => groups.bytes(),
         };
         let lookups: usize = self.lookups.iter().map(LookupEntries::bytes).sum();
-        entries + self.extremes.bytes() + lookups
+        let stores: usize = self.stores.iter().flatten().map(Store::bytes).sum();
+        entries + self.strings.bytes() + stores + lookups
     }
 
     /// Makes room for integer keys from `minimum` to `maximum` in `rows` further rows, widening a dense table or changing how
@@ -372,8 +391,14 @@ impl Table {
             Groups::Packed(groups) => groups.clear(&self.layout),
             Groups::Listed(groups) => groups.clear(),
         }
-        self.extremes.clear();
+        self.clear_references();
         self.lookups.iter_mut().for_each(LookupEntries::clear);
+    }
+
+    /// Forgets what accumulators refer to.
+    fn clear_references(&mut self) {
+        self.strings.clear();
+        self.stores.iter_mut().flatten().for_each(Store::clear);
     }
 
     /// How often entries have moved.

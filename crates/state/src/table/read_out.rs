@@ -9,7 +9,9 @@ use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 
 use super::{Groups, Table};
-use crate::layout::{KeyLayout, NULL_BIT, PACKED_HEADER, PackedColumn, extreme_type, is_string};
+use crate::layout::{
+    KeyLayout, NULL_BIT, PACKED_HEADER, POSITION_WIDTH, PackedColumn, is_string, value_type, value_width,
+};
 
 /// Bytes in one buffer of long strings: offsets in views have 31 bits.
 const STRING_BUFFER_BYTES: usize = 1 << 30;
@@ -88,8 +90,8 @@ impl Table {
     }
 
     /// The values of an accumulator: counts and sums of integers as `Int64`, wide sums as `Decimal128(38, 0)`, sums of floats as
-    /// `Float64` (wide ones are read by [`Table::wide_floats`]), extremes in their type. An extreme of strings is NULL where no value was seen; others are what
-    /// they were before any value.
+    /// `Float64` (wide ones are read by [`Table::wide_floats`]), extremes and the values that came first or last in their type. These and
+    /// extremes of strings are NULL where no value was seen; others are what they were before any value.
     ///
     /// # Panics
     /// Where there is no such accumulator, or an entry is not in use.
@@ -100,7 +102,11 @@ impl Table {
             Accumulate::SumWide => &DataType::Decimal128(38, 0),
             Accumulate::SumFloat => &DataType::Float64,
             Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("wide sums are read by wide_floats"),
-            Accumulate::Minimum | Accumulate::Maximum => extreme_type(&place.accumulator),
+            Accumulate::Minimum | Accumulate::Maximum => value_type(&place.accumulator),
+            Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => {
+                panic!("stores are read by value_groups")
+            }
+            Accumulate::First | Accumulate::Last => return self.arrival_array(slot, entries),
         };
         if is_string(data_type) {
             return string_array(data_type, entries.iter().map(|&entry| self.extreme(slot, entry)));
@@ -116,6 +122,18 @@ impl Table {
         let place = &self.layout.accumulators()[slot];
         assert_eq!(place.width, 8, "the accumulator has 64 bits");
         self.gather(entries, place.offset)
+    }
+
+    /// The values that came first or last.
+    fn arrival_array(&self, slot: usize, entries: &[u32]) -> ArrayRef {
+        let place = &self.layout.accumulators()[slot];
+        let data_type = value_type(&place.accumulator);
+        if is_string(data_type) {
+            return string_array(data_type, entries.iter().map(|&entry| self.arrival_string(slot, entry)));
+        }
+        let valid = entries.iter().map(|&entry| self.arrival_position(slot, entry).is_some());
+        let nulls = Some(NullBuffer::from_iter(valid)).filter(|nulls| nulls.null_count() > 0);
+        self.value_array(data_type, value_width(data_type), place.offset + POSITION_WIDTH, entries, nulls)
     }
 
     /// The values of an accumulator that sums in about 106 bits.
@@ -187,13 +205,16 @@ fn aligned(values: Vec<u8>) -> Buffer {
     Buffer::from(values.as_slice())
 }
 
-fn fixed_array(data_type: &DataType, length: usize, values: Buffer, nulls: Option<NullBuffer>) -> ArrayRef {
+pub(super) fn fixed_array(data_type: &DataType, length: usize, values: Buffer, nulls: Option<NullBuffer>) -> ArrayRef {
     let data = ArrayData::builder(data_type.clone()).len(length).add_buffer(values).nulls(nulls);
     make_array(data.build().expect("as many values as entries"))
 }
 
 /// An array of the strings, whose bytes are of the type.
-fn string_array<'a>(data_type: &DataType, strings: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> ArrayRef {
+pub(super) fn string_array<'a>(
+    data_type: &DataType,
+    strings: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+) -> ArrayRef {
     let length = strings.len();
     let mut views = Vec::with_capacity(length);
     let mut valid = Vec::with_capacity(length);

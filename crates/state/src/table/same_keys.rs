@@ -47,5 +47,9 @@ impl Table {
             // SAFETY: the entry's accumulators lie within the table's memory, as just checked, and the table is borrowed mutably.
             unsafe { self.start().add(at).copy_from_nonoverlapping(initial.as_ptr(), initial.len()) };
         }
+        // What is kept of the only group is not told apart by group. Of one among several it is out of reach, and goes with the table.
+        if matches!(self.groups, Groups::Single { .. }) && !entries.is_empty() {
+            self.clear_references();
+        }
     }
 }

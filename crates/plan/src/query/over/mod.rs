@@ -17,7 +17,8 @@ use pelton_data::TimeColumn;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 
 use self::frame::frame_of;
-use super::aggregate::{Names, filtered, has_extremes, integer_under_cast, result};
+use super::accumulate::{filtered, has_extremes, integer_under_cast};
+use super::aggregate::{Names, result};
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, held_type};

@@ -1,0 +1,268 @@
+//! Aggregates of all values of a group: computed when its window closes.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, Float64Array, Int64Array, ListArray, PrimitiveArray,
+    StringViewBuilder, UInt32Array, downcast_primitive_array, make_comparator,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{SortOptions, cast, take};
+use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type, Int64Type};
+use pelton_data::aggregate::Holistic;
+use pelton_data::wide_float::{WideFloat, variance};
+use pelton_state::kernel::KernelError;
+use pelton_state::table::{GroupedValues, ValueGroups};
+
+use crate::read_out::{converted, means, nulls_where, with_nulls};
+
+/// What a column is computed from.
+pub(crate) struct Kept<'a> {
+    /// The values.
+    pub(crate) values: ValueGroups<'a>,
+    /// Their positions, where these are kept apart.
+    pub(crate) arrivals: Option<ValueGroups<'a>>,
+    /// Positions of NULLs.
+    pub(crate) nulls: Option<ValueGroups<'a>>,
+}
+
+/// The values of a column for these entries.
+///
+/// # Errors
+/// Where a value does not fit its type.
+pub(crate) fn column(
+    function: &Holistic,
+    kept: &Kept<'_>,
+    entries: &[u32],
+    data_type: &DataType,
+) -> Result<ArrayRef, KernelError> {
+    Ok(match function {
+        Holistic::Count => {
+            Arc::new(kept.values.counts(entries).into_iter().map(|count| count as i64).collect::<Int64Array>())
+        }
+        Holistic::Sum | Holistic::Mean => {
+            let (sums, counts, scale) = sums(kept.values.of(entries));
+            let any = nulls_where(counts.values(), |&count| count != 0);
+            if *function == Holistic::Mean {
+                return means(&sums, &counts, scale, data_type);
+            }
+            with_nulls(converted(sums, data_type), any)
+        }
+        Holistic::Variance { is_sample, is_root } => variances(kept.values.of(entries), *is_sample, *is_root),
+        Holistic::Percentile { fraction, is_continuous: true, is_descending } => {
+            Arc::new(continuous_percentiles(kept.values.of(entries), *fraction, *is_descending))
+        }
+        Holistic::Percentile { fraction, is_continuous: false, is_descending } => {
+            let place = |count| discrete_place(count, *fraction, *is_descending);
+            picked(kept.values.of(entries), Pick::Place(&place))
+        }
+        Holistic::Mode => picked(kept.values.of(entries), Pick::Mode),
+        Holistic::Array => Arc::new(arrays(kept, entries, data_type)?),
+        Holistic::Joined { delimiter } => Arc::new(joined(kept, entries, delimiter)),
+    })
+}
+
+impl Kept<'_> {
+    /// The values of each group in the order of their arrival, and their positions.
+    fn in_order(&self, entries: &[u32]) -> (GroupedValues, Vec<u64>) {
+        let GroupedValues { offsets, values } = self.values.of(entries);
+        let positions = self.arrivals.as_ref().unwrap_or(&self.values).positions(entries);
+        assert_eq!(positions.len(), values.len(), "each value has a position");
+        if offsets.windows(2).all(|ends| positions[ends[0]..ends[1]].is_sorted()) {
+            return (GroupedValues { offsets, values }, positions);
+        }
+        let mut rows: Vec<u32> = (0..values.len() as u32).collect();
+        for ends in offsets.windows(2) {
+            // Values of one position stand side by side in their order already.
+            rows[ends[0]..ends[1]].sort_by_key(|&row| positions[row as usize]);
+        }
+        let sorted = rows.iter().map(|&row| positions[row as usize]).collect();
+        let values = take(&values, &UInt32Array::from(rows), None).expect("rows are those of the values");
+        (GroupedValues { offsets, values }, sorted)
+    }
+}
+
+/// Sums of each group (`Float64` or `Decimal128`), counts, and the scale of decimals. Floats are added in ascending order: sets
+/// have none.
+fn sums(groups: GroupedValues) -> (ArrayRef, Int64Array, i8) {
+    let GroupedValues { offsets, values } = groups;
+    let counts = offsets.windows(2).map(|ends| (ends[1] - ends[0]) as i64).collect();
+    let groups = offsets.windows(2).map(|ends| ends[0]..ends[1]);
+    match values.data_type() {
+        DataType::Decimal128(_, scale) => {
+            let values = values.as_primitive::<Decimal128Type>().values();
+            let sums = groups.map(|group| values[group].iter().fold(0, |sum: i128, value| sum.wrapping_add(*value)));
+            let sums: Decimal128Array = sums.collect::<Vec<_>>().into();
+            let sums = sums.with_data_type(DataType::Decimal128(38, *scale));
+            (Arc::new(sums), counts, *scale)
+        }
+        data_type if data_type.is_floating() => {
+            let mut values = doubles(&values);
+            let sums = groups.map(|group| {
+                let group = &mut values[group];
+                group.sort_unstable_by(f64::total_cmp);
+                group.iter().copied().map(WideFloat::new).fold(WideFloat::default(), WideFloat::plus)
+            });
+            (Arc::new(sums.map(|sum| sum.high).collect::<Float64Array>()), counts, 0)
+        }
+        _ => {
+            let values = cast(&values, &DataType::Int64).expect("whole numbers have 64 bits");
+            let values = values.as_primitive::<Int64Type>().values();
+            let sums = groups.map(|group| values[group].iter().map(|&value| i128::from(value)).sum::<i128>());
+            let sums: Decimal128Array = sums.collect::<Vec<_>>().into();
+            (Arc::new(sums.with_data_type(DataType::Decimal128(38, 0))), counts, 0)
+        }
+    }
+}
+
+fn doubles(values: &ArrayRef) -> Vec<f64> {
+    let values = cast(values, &DataType::Float64).expect("the planner casts what is not a number");
+    values.as_primitive::<Float64Type>().values().to_vec()
+}
+
+fn variances(groups: GroupedValues, is_sample: bool, is_root: bool) -> ArrayRef {
+    let mut values = doubles(&groups.values);
+    let variances = groups.offsets.windows(2).map(|ends| {
+        let group = &mut values[ends[0]..ends[1]];
+        group.sort_unstable_by(f64::total_cmp);
+        let add = |(sum, squares): (WideFloat, WideFloat), &value: &f64| {
+            (sum.plus(WideFloat::new(value)), squares.plus(WideFloat::square(value)))
+        };
+        let (sum, squares) = group.iter().fold(Default::default(), add);
+        let variance = variance(sum, squares, group.len() as i64, is_sample);
+        if is_root { variance.map(f64::sqrt) } else { variance }
+    });
+    Arc::new(variances.collect::<Float64Array>())
+}
+
+fn continuous_percentiles(groups: GroupedValues, fraction: f64, is_descending: bool) -> Float64Array {
+    let mut values = doubles(&groups.values);
+    let percentile = |ends: &[usize]| {
+        let group = &mut values[ends[0]..ends[1]];
+        let last = group.len().checked_sub(1)?;
+        let rank = last as f64 * fraction;
+        let rank = if is_descending { last as f64 - rank } else { rank };
+        let (_, low, above) = group.select_nth_unstable_by(rank.floor() as usize, f64::total_cmp);
+        let low = *low;
+        let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
+        let share = rank - rank.floor();
+        Some(if share == 0.0 || low == high { low } else { low + (high - low) * share })
+    };
+    groups.offsets.windows(2).map(percentile).collect()
+}
+
+/// The place, in ascending order, of the first of `count` values that the fraction does not come behind.
+fn discrete_place(count: usize, fraction: f64, is_descending: bool) -> usize {
+    let place = ((count as f64 * fraction).ceil() as usize).clamp(1, count) - 1;
+    if is_descending { count - 1 - place } else { place }
+}
+
+/// Which of a group's values.
+#[derive(Clone, Copy)]
+enum Pick<'a> {
+    /// The one at this place in ascending order, of so many.
+    Place(&'a dyn Fn(usize) -> usize),
+    /// The most frequent.
+    Mode,
+}
+
+/// One value of each group, NULL where there are none.
+fn picked(groups: GroupedValues, pick: Pick<'_>) -> ArrayRef {
+    fn of<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, offsets: &[usize], pick: Pick<'_>) -> ArrayRef {
+        let mut held = values.values().to_vec();
+        let compare = |left: &T::Native, right: &T::Native| left.compare(*right);
+        let chosen: PrimitiveArray<T> =
+            offsets.windows(2).map(|ends| choose(&mut held[ends[0]..ends[1]], pick, compare)).collect();
+        Arc::new(chosen.with_data_type(values.data_type().clone()))
+    }
+    let GroupedValues { offsets, values } = groups;
+    let values = values.as_ref();
+    downcast_primitive_array!(
+        values => of(values, &offsets, pick),
+        _ => {
+            let compare = make_comparator(values, values, SortOptions::default()).expect("values of a type have an order");
+            let mut rows: Vec<u32> = (0..values.len() as u32).collect();
+            let compare = |left: &u32, right: &u32| compare(*left as usize, *right as usize);
+            let chosen: UInt32Array =
+                offsets.windows(2).map(|ends| choose(&mut rows[ends[0]..ends[1]], pick, compare)).collect();
+            take(values, &chosen, None).expect("rows are those of the values")
+        }
+    )
+}
+
+fn choose<T: Copy>(
+    group: &mut [T],
+    pick: Pick<'_>,
+    compare: impl Fn(&T, &T) -> std::cmp::Ordering + Copy,
+) -> Option<T> {
+    if group.is_empty() {
+        return None;
+    }
+    match pick {
+        Pick::Place(place) => Some(*group.select_nth_unstable_by(place(group.len()), compare).1),
+        Pick::Mode => {
+            group.sort_unstable_by(compare);
+            let runs = group.chunk_by(|left, right| compare(left, right).is_eq());
+            let longest = runs.reduce(|best, run| if run.len() > best.len() { run } else { best });
+            longest.map(|run| run[0])
+        }
+    }
+}
+
+fn arrays(kept: &Kept<'_>, entries: &[u32], data_type: &DataType) -> Result<ListArray, KernelError> {
+    let DataType::List(field) = data_type else { unreachable!("the planner makes an array of values") };
+    let (GroupedValues { mut offsets, mut values }, positions) = kept.in_order(entries);
+    if let Some(nulls) = &kept.nulls {
+        (offsets, values) =
+            with_null_elements(&offsets, &values, &positions, &nulls.of(entries).offsets, nulls, entries);
+    }
+    let any: Vec<bool> = offsets.windows(2).map(|ends| ends[0] < ends[1]).collect();
+    let ends: Result<Vec<i32>, _> = offsets.iter().map(|&offset| i32::try_from(offset)).collect();
+    let too_long = |_| KernelError::State("arrays of one batch have more than 2^31 elements".to_owned());
+    let offsets = OffsetBuffer::new(ends.map_err(too_long)?.into());
+    Ok(ListArray::new(field.clone(), offsets, values, nulls_of(any)))
+}
+
+fn nulls_of(any: Vec<bool>) -> Option<NullBuffer> {
+    Some(NullBuffer::from(any)).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// The values of each group, with a NULL at each position of its NULLs.
+fn with_null_elements(
+    offsets: &[usize],
+    values: &ArrayRef,
+    positions: &[u64],
+    null_offsets: &[usize],
+    nulls: &ValueGroups<'_>,
+    entries: &[u32],
+) -> (Vec<usize>, ArrayRef) {
+    let null_positions = nulls.positions(entries);
+    let (mut ends, mut rows) = (vec![0], Vec::with_capacity(values.len() + null_positions.len()));
+    for (own, nulls) in offsets.windows(2).zip(null_offsets.windows(2)) {
+        let start = rows.len();
+        rows.extend((own[0]..own[1]).map(|row| (positions[row], Some(row as u32))));
+        rows.extend(null_positions[nulls[0]..nulls[1]].iter().map(|&position| (position, None)));
+        rows[start..].sort_by_key(|row| row.0);
+        ends.push(rows.len());
+    }
+    let rows: UInt32Array = rows.into_iter().map(|(_, row)| row).collect();
+    (ends, take(values, &rows, None).expect("rows are those of the values"))
+}
+
+fn joined(kept: &Kept<'_>, entries: &[u32], delimiter: &str) -> arrow::array::StringViewArray {
+    let (GroupedValues { offsets, values }, _) = kept.in_order(entries);
+    let strings = values.as_string_view();
+    let mut builder = StringViewBuilder::with_capacity(entries.len());
+    let mut text = String::new();
+    for ends in offsets.windows(2) {
+        text.clear();
+        for row in ends[0]..ends[1] {
+            if row > ends[0] {
+                text.push_str(delimiter);
+            }
+            text.push_str(strings.value(row));
+        }
+        builder.append_option((ends[0] < ends[1]).then_some(&text));
+    }
+    builder.finish()
+}

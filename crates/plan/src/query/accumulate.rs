@@ -1,0 +1,399 @@
+//! Which accumulators compute an aggregate, and how its value is made of them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field};
+use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion_expr::expr::{AggregateFunction, NullTreatment};
+use datafusion_expr::{Cast, Expr, ExprSchemable, lit, when};
+use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_MAX};
+
+use super::context::external;
+use super::diagnose::sql_name;
+use super::draft::{Branch, cast_to, held_type, without_dictionary_cast};
+use super::lower::{Lowering, materialize, simplify};
+use super::zeros::with_one_zero;
+use crate::error::PlanError;
+use crate::pipeline::WindowColumn;
+
+/// An aggregation while its accumulators are collected.
+pub(super) struct Collector {
+    pub branches: Vec<Branch>,
+    /// Whether a result may stand for no rows at all.
+    may_be_empty: bool,
+    pub accumulators: Vec<Accumulator>,
+    /// One argument for each branch, one list for each accumulator.
+    pub arguments: Vec<Vec<Option<Expr>>>,
+}
+
+/// A call of an aggregate function, by all branches.
+#[derive(Default)]
+struct Call {
+    function: String,
+    /// For each branch what is aggregated: nothing where rows are counted.
+    arguments: Vec<Option<Expr>>,
+    /// For each branch what is not NULL where a NULL is to be kept; nothing where none is.
+    nulls: Vec<Option<Expr>>,
+    /// The other arguments.
+    constants: Vec<Expr>,
+    is_distinct: bool,
+    /// Whether `WITHIN GROUP` counts from the largest value.
+    is_descending: bool,
+}
+
+impl Lowering<'_> {
+    /// The aggregate that all branches call.
+    fn aggregate_call(&self, collector: &Collector, expressions: Vec<Expr>) -> Result<Call> {
+        let mut call = Call::default();
+        for (branch, expression) in collector.branches.iter().zip(expressions) {
+            let Expr::AggregateFunction(AggregateFunction { func, params }) = expression else {
+                unreachable!("an aggregate is a function")
+            };
+            call.function = func.name().to_string();
+            call.is_distinct = params.distinct;
+            call.is_descending = params.order_by.first().is_some_and(|sort| !sort.asc);
+            let counts_nulls =
+                call.function == "array_agg" && params.null_treatment != Some(NullTreatment::IgnoreNulls);
+            if params.null_treatment == Some(NullTreatment::RespectNulls) && !counts_nulls {
+                let construct = format!("RESPECT NULLS behind {}", call.function.to_uppercase());
+                let hint = "leave it out: NULLs are passed over";
+                return Err(external(PlanError::unsupported(self.landmarks.place_of(&call.function), construct, hint)));
+            }
+            let mut given = params.args.into_iter();
+            let argument = given.next();
+            call.constants = given.collect();
+            if let Some(argument) = argument.as_ref().filter(|_| counts_nulls) {
+                let is_null = argument.clone().is_null();
+                let is_null = params.filter.iter().fold(is_null, |is_null, filter| is_null.and(*filter.clone()));
+                call.nulls.push(Some(when(is_null, lit(1_i64)).end()?));
+            }
+            call.arguments.push(match params.filter {
+                Some(filter) => {
+                    // Counting values that are never NULL is counting rows.
+                    let is_counted = |argument: &Expr| argument.nullable(branch.scope.as_ref()).unwrap_or(true);
+                    let counts_rows = call.function == "count" && !call.is_distinct;
+                    let argument = argument.filter(|argument| !counts_rows || is_counted(argument));
+                    Some(filtered(argument, *filter)?)
+                }
+                None => argument,
+            });
+        }
+        if call.function == "count" && !call.constants.is_empty() {
+            let hint = "count one column";
+            let place = self.landmarks.place_of("count");
+            return Err(external(PlanError::unsupported(place, "COUNT of several columns", hint)));
+        }
+        Ok(call)
+    }
+
+    /// What a call computes of all values of a group; `None` where accumulators of a fixed size will do.
+    fn holistic(&self, call: &Call) -> Result<Option<Holistic>> {
+        let percentile = |fraction: f64, is_continuous: bool| Holistic::Percentile {
+            fraction,
+            is_continuous,
+            is_descending: call.is_descending,
+        };
+        Ok(Some(match (call.function.as_str(), call.is_distinct) {
+            ("median", _) => percentile(0.5, true),
+            ("percentile" | "percentile_cont", _) => percentile(self.fraction(call)?, true),
+            ("percentile_disc", _) => percentile(self.fraction(call)?, false),
+            ("mode", _) => Holistic::Mode,
+            ("array_agg", _) => Holistic::Array,
+            ("listagg", _) => Holistic::Joined { delimiter: self.delimiter(call)? },
+            ("count", true) => Holistic::Count,
+            ("sum", true) => Holistic::Sum,
+            ("avg", true) => Holistic::Mean,
+            ("var" | "var_pop" | "stddev" | "stddev_pop", true) => Holistic::Variance {
+                is_sample: matches!(call.function.as_str(), "var" | "stddev"),
+                is_root: call.function.starts_with("stddev"),
+            },
+            _ => return Ok(None),
+        }))
+    }
+
+    fn fraction(&self, call: &Call) -> Result<f64> {
+        match simplify(call.constants[0].clone(), &Arc::new(DFSchema::empty())) {
+            Ok(Expr::Literal(ScalarValue::Float64(Some(fraction)), _)) if (0.0..=1.0).contains(&fraction) => {
+                Ok(fraction)
+            }
+            _ => {
+                let shown = call.function.to_uppercase();
+                let message = format!("the fraction of {shown} must be a constant number from 0 to 1");
+                let error = PlanError::invalid(self.landmarks.place_of(&call.function), message);
+                Err(external(error.with_hint("write 0.95 for the 95th percentile")))
+            }
+        }
+    }
+
+    fn delimiter(&self, call: &Call) -> Result<String> {
+        let Some(delimiter) = call.constants.first() else { return Ok(",".to_string()) };
+        match simplify(delimiter.clone(), &Arc::new(DFSchema::empty())) {
+            Ok(Expr::Literal(ScalarValue::Utf8View(Some(delimiter)), _)) => Ok(delimiter),
+            _ => {
+                let message = "the delimiter of LISTAGG must be a constant string";
+                let error = PlanError::invalid(self.landmarks.place_of(&call.function), message);
+                Err(external(error.with_hint("write LISTAGG(column, ', ')")))
+            }
+        }
+    }
+
+    /// The accumulators of an aggregate of all values, and the column that they give.
+    fn holistic_value(
+        &self,
+        collector: &mut Collector,
+        call: Call,
+        function: Holistic,
+        arguments: Vec<Option<Expr>>,
+    ) -> Result<WindowColumn> {
+        let is_ordered = matches!(function, Holistic::Array | Holistic::Joined { .. });
+        if is_ordered {
+            self.check_inputs(collector)?;
+        }
+        let is_any_null = collector.is_nullable(arguments.iter().flatten());
+        let arguments = match function {
+            Holistic::Mode => collector.equated(arguments)?,
+            _ if call.is_distinct => collector.equated(arguments)?,
+            _ => arguments,
+        };
+        let arrivals = (is_ordered && !call.is_distinct)
+            .then(|| collector.add(Accumulate::Arrivals, arguments.clone()))
+            .transpose()?;
+        let kept = if call.is_distinct { Accumulate::Distinct { is_ordered } } else { Accumulate::Values };
+        let values = collector.add(kept, arguments)?;
+        let nulls = if is_any_null && !call.nulls.is_empty() {
+            let nulls = collector.arguments_of(call.nulls, false)?;
+            Some(collector.add(Accumulate::Arrivals, nulls)?)
+        } else {
+            None
+        };
+        Ok(WindowColumn::Holistic { function, values, arrivals, nulls })
+    }
+
+    /// The accumulators of one aggregate, and the column, its type and whether it may be NULL, that they give.
+    pub(super) fn window_value(
+        &self,
+        collector: &mut Collector,
+        expressions: Vec<Expr>,
+        field: &Field,
+    ) -> Result<(WindowColumn, DataType, bool)> {
+        let mut call = self.aggregate_call(collector, expressions)?;
+        let function = call.function.clone();
+        let arguments = std::mem::take(&mut call.arguments);
+        let arguments = collector.arguments_of(arguments, matches!(function.as_str(), "sum" | "avg"))?;
+        let refused = |data_type: &DataType| self.refused_type(&function, data_type);
+        let Some(data_type) = collector.type_of(&arguments)? else {
+            let count = collector.add(Accumulate::Count, arguments)?;
+            return Ok((WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false));
+        };
+        let nullable = collector.may_be_empty || collector.is_nullable(arguments.iter().flatten());
+        if let Some(holistic) = self.holistic(&call)? {
+            let is_sum = matches!(holistic, Holistic::Sum | Holistic::Mean);
+            if held_type(&data_type).is_none() || is_sum && sum_of(&data_type, false).is_none() {
+                return Err(refused(&data_type));
+            }
+            let nullable = match holistic {
+                Holistic::Count => false,
+                Holistic::Variance { is_sample, .. } => nullable || is_sample,
+                _ => nullable,
+            };
+            let column = self.holistic_value(collector, call, holistic, arguments)?;
+            return Ok((column, field.data_type().clone(), nullable));
+        }
+        match function.as_str() {
+            "count" => {
+                let count = collector.count_of(&arguments)?;
+                Ok((WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false))
+            }
+            "avg" => {
+                let sum = sum_of(&data_type, true).ok_or_else(|| refused(&data_type))?;
+                let count = collector.count_of(&arguments)?;
+                let sum = collector.add(sum, arguments)?;
+                Ok((WindowColumn::Mean { sum, count }, field.data_type().clone(), nullable))
+            }
+            "var" | "var_pop" | "stddev" | "stddev_pop" => {
+                let count = collector.count_of(&arguments)?;
+                let sum = collector.add(Accumulate::SumFloatWide, arguments.clone())?;
+                let squares = collector.add(Accumulate::SumSquares, arguments)?;
+                let is_sample = matches!(function.as_str(), "var" | "stddev");
+                let is_root = function.starts_with("stddev");
+                let column = WindowColumn::Variance { sum, squares, count, is_sample, is_root };
+                Ok((column, DataType::Float64, nullable || is_sample))
+            }
+            _ => self.held_value(collector, &function, arguments, &data_type, field),
+        }
+    }
+
+    /// A sum, or a value that an accumulator holds.
+    fn held_value(
+        &self,
+        collector: &mut Collector,
+        function: &str,
+        arguments: Vec<Option<Expr>>,
+        data_type: &DataType,
+        field: &Field,
+    ) -> Result<(WindowColumn, DataType, bool)> {
+        let nullable = collector.may_be_empty || collector.is_nullable(arguments.iter().flatten());
+        let (accumulate, counts_values) = match function {
+            "sum" => (sum_of(data_type, false), true),
+            "min" => (Some(Accumulate::Minimum).filter(|_| has_extremes(data_type)), true),
+            "max" => (Some(Accumulate::Maximum).filter(|_| has_extremes(data_type)), true),
+            // These know by themselves whether there was a value.
+            "first_value" => (Some(Accumulate::First).filter(|_| held_type(data_type).is_some()), false),
+            "last_value" => (Some(Accumulate::Last).filter(|_| held_type(data_type).is_some()), false),
+            other => unreachable!("the aggregate {other} is not offered to the planner"),
+        };
+        let accumulate = accumulate.ok_or_else(|| self.refused_type(function, data_type))?;
+        if !counts_values {
+            self.check_inputs(collector)?;
+        }
+        let count = if nullable && counts_values { Some(collector.count_of(&arguments)?) } else { None };
+        let accumulator = collector.add(accumulate, arguments)?;
+        let is_wrapping = accumulate == Accumulate::SumInteger;
+        let data_type = if is_wrapping { DataType::Int64 } else { field.data_type().clone() };
+        Ok((WindowColumn::Value { accumulator, count }, data_type, nullable))
+    }
+
+    fn refused_type(&self, function: &str, data_type: &DataType) -> DataFusionError {
+        let construct = format!("{} of {}", function.to_uppercase(), sql_name(data_type));
+        let hint = "cast the argument to a number";
+        external(PlanError::unsupported(self.landmarks.grouping, construct, hint))
+    }
+
+    /// Rows must be told apart by their inputs where it matters which came first.
+    fn check_inputs(&self, collector: &Collector) -> Result<()> {
+        if collector.branches.len() <= POSITION_INPUTS_MAX {
+            return Ok(());
+        }
+        let message = format!("a UNION ALL of more than {POSITION_INPUTS_MAX} parts has no first or last row");
+        Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint("read the parts as one table")))
+    }
+}
+
+/// An aggregate's argument where `filter` is true, and NULL elsewhere; rows are counted by a 1. A cast stays outermost: it says what is
+/// accumulated.
+pub(super) fn filtered(argument: Option<Expr>, filter: Expr) -> Result<Expr> {
+    match argument {
+        Some(Expr::Cast(Cast { expr, field })) => {
+            Ok(Expr::Cast(Cast { expr: Box::new(filtered(Some(*expr), filter)?), field }))
+        }
+        argument => when(filter, argument.unwrap_or_else(|| lit(1_i64))).end(),
+    }
+}
+
+/// How values of a type are summed: means of 64-bit integers must not wrap around on the way.
+fn sum_of(data_type: &DataType, for_mean: bool) -> Option<Accumulate> {
+    match data_type {
+        DataType::Int64 if for_mean => Some(Accumulate::SumWide),
+        other if other.is_signed_integer() => Some(Accumulate::SumInteger),
+        DataType::Float32 | DataType::Float64 => Some(Accumulate::SumFloat),
+        DataType::Decimal128(..) => Some(Accumulate::SumWide),
+        _ => None,
+    }
+}
+
+/// The integer, and its type, that was cast for a sum or a mean.
+pub(super) fn integer_under_cast(argument: &Expr, branch: &Branch) -> Option<(Expr, DataType)> {
+    let Expr::Cast(cast) = argument else { return None };
+    let data_type = cast.expr.get_type(branch.scope.as_ref()).ok()?;
+    let is_wider = matches!(cast.field.data_type(), DataType::Int64 | DataType::Float64);
+    (is_wider && data_type.is_signed_integer()).then(|| (cast.expr.as_ref().clone(), data_type))
+}
+
+/// The number under a cast to another number, which is NULL where the cast is.
+fn number_under_cast(argument: Expr, branch: &Branch) -> Result<Expr> {
+    if let Expr::Cast(cast) = &argument
+        && cast.field.data_type().is_numeric()
+        && cast.expr.get_type(branch.scope.as_ref())?.is_numeric()
+    {
+        return Ok(cast.expr.as_ref().clone());
+    }
+    Ok(argument)
+}
+
+pub(super) fn has_extremes(data_type: &DataType) -> bool {
+    data_type.is_signed_integer()
+        || matches!(
+            data_type,
+            DataType::Float32
+                | DataType::Float64
+                | DataType::Decimal128(..)
+                | DataType::Date32
+                | DataType::Timestamp(..)
+                | DataType::Utf8View
+        )
+}
+
+impl Collector {
+    pub fn new(branches: Vec<Branch>, may_be_empty: bool) -> Collector {
+        Collector { branches, may_be_empty, accumulators: Vec::new(), arguments: Vec::new() }
+    }
+
+    /// Whether any branch's expression may be NULL.
+    pub fn is_nullable<'e>(&self, expressions: impl Iterator<Item = &'e Expr>) -> bool {
+        let mut pairs = self.branches.iter().zip(expressions);
+        pairs.any(|(branch, expression)| expression.nullable(branch.scope.as_ref()).unwrap_or(true))
+    }
+
+    /// Arguments in the form that accumulators share: integers that are summed come without the cast that DataFusion's
+    /// functions ask for.
+    fn arguments_of(&self, arguments: Vec<Option<Expr>>, is_sum: bool) -> Result<Vec<Option<Expr>>> {
+        let mut simplified = Vec::new();
+        for (branch, argument) in self.branches.iter().zip(arguments) {
+            let Some(argument) = argument else { return Ok(vec![None; self.branches.len()]) };
+            let argument = simplify(materialize(argument, branch)?, &branch.scope)?;
+            let data_type = argument.get_type(branch.scope.as_ref())?;
+            let held = held_type(&data_type).unwrap_or(data_type);
+            simplified.push(cast_to(argument, &held, &branch.scope)?);
+        }
+        if is_sum {
+            let pairs = self.branches.iter().zip(&simplified);
+            let uncast: Option<Vec<_>> = pairs.map(|(branch, argument)| integer_under_cast(argument, branch)).collect();
+            if let Some(uncast) = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1))
+            {
+                simplified = uncast.into_iter().map(|(argument, _)| argument).collect();
+            }
+        }
+        Ok(simplified.into_iter().map(Some).collect())
+    }
+
+    /// Arguments of which equal ones are looked for.
+    fn equated(&self, arguments: Vec<Option<Expr>>) -> Result<Vec<Option<Expr>>> {
+        let pairs = self.branches.iter().zip(arguments);
+        let equated = pairs.map(|(branch, argument)| argument.map(|it| with_one_zero(it, &branch.scope)).transpose());
+        equated.collect()
+    }
+
+    fn type_of(&self, arguments: &[Option<Expr>]) -> Result<Option<DataType>> {
+        let Some(argument) = &arguments[0] else { return Ok(None) };
+        Ok(Some(argument.get_type(self.branches[0].scope.as_ref())?))
+    }
+
+    fn count_of(&mut self, arguments: &[Option<Expr>]) -> Result<usize> {
+        if self.is_nullable(arguments.iter().flatten()) {
+            let bare = self.branches.iter().zip(arguments).map(|(branch, argument)| {
+                Ok(Some(number_under_cast(argument.clone().expect("a nullable argument"), branch)?))
+            });
+            let bare = bare.collect::<Result<_>>()?;
+            self.add(Accumulate::Count, bare)
+        } else {
+            self.add(Accumulate::Count, vec![None; self.branches.len()])
+        }
+    }
+
+    pub fn add(&mut self, accumulate: Accumulate, arguments: Vec<Option<Expr>>) -> Result<usize> {
+        let argument_type = self.type_of(&arguments)?;
+        let argument_nullable = self.is_nullable(arguments.iter().flatten());
+        let accumulator = Accumulator { accumulate, argument_type, argument_nullable };
+        let bare = self.branches.iter().zip(arguments).map(|(branch, argument)| {
+            argument.map(|argument| without_dictionary_cast(argument, &branch.scope)).transpose()
+        });
+        let arguments: Vec<Option<Expr>> = bare.collect::<Result<_>>()?;
+        let mut known = self.accumulators.iter().zip(&self.arguments);
+        if let Some(index) = known.position(|known| known == (&accumulator, &arguments)) {
+            return Ok(index);
+        }
+        self.accumulators.push(accumulator);
+        self.arguments.push(arguments);
+        Ok(self.accumulators.len() - 1)
+    }
+}

@@ -1,0 +1,384 @@
+//! What accumulators keep of a group beyond what its entry has room for: all values, or all distinct ones.
+//!
+//! An accumulator is a number, from 1 on, of the group in a store beside the entries; zero before the group's first value. NULLs change
+//! nothing.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{filter, take};
+use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+
+use super::merge::Change;
+use super::value_lists::Lists;
+use super::{KeyRows, Positions, Table, widen_keys};
+use crate::layout::{EntryLayout, KeyLayout, value_type};
+
+/// Stands for a row without a value.
+const NO_NUMBER: u32 = u32::MAX;
+
+/// Which entry of a table each row belongs to, in units of eight bytes from entry 0.
+#[derive(Debug, Clone, Copy)]
+pub enum Entries<'a> {
+    /// All rows belong to one.
+    Single(u32),
+    /// One for each row.
+    Each(&'a [u32]),
+}
+
+/// What is kept for one accumulator of all groups.
+#[derive(Debug)]
+pub(super) enum Store {
+    /// Each value, in lists.
+    Lists(Lists),
+    /// Each distinct value once.
+    Set(Box<Set>),
+}
+
+/// The distinct values of groups: the keys of a table.
+#[derive(Debug)]
+pub(super) struct Set {
+    /// By group number and value, or by value alone where there is one group. With the smallest position of each where order matters.
+    values: Table,
+    groups: usize,
+    index: OnceLock<SetIndex>,
+}
+
+/// The entries of a set by group.
+#[derive(Debug)]
+struct SetIndex {
+    /// Where each number's entries begin in `entries`, and where the last one's end.
+    offsets: Vec<usize>,
+    entries: Vec<u32>,
+}
+
+/// Values of several groups, one group behind the other.
+#[derive(Debug)]
+pub struct GroupedValues {
+    /// Where each group's values begin, and where the last one's end.
+    pub offsets: Vec<usize>,
+    /// The values; none is NULL.
+    pub values: ArrayRef,
+}
+
+/// The values that an accumulator keeps, by group.
+#[derive(Debug)]
+pub struct ValueGroups<'a> {
+    table: &'a Table,
+    slot: usize,
+}
+
+impl Store {
+    /// The store of an accumulator, where it has one, in a table that may have several groups or is of one.
+    pub(super) fn new(accumulator: &Accumulator, is_one_group: bool) -> Option<Store> {
+        Some(match accumulator.accumulate {
+            Accumulate::Values => Store::Lists(Lists::new(value_type(accumulator))),
+            Accumulate::Arrivals => Store::Lists(Lists::new(&DataType::UInt64)),
+            Accumulate::Distinct { is_ordered } => {
+                Store::Set(Box::new(Set::new(value_type(accumulator), is_one_group, is_ordered)))
+            }
+            _ => return None,
+        })
+    }
+
+    fn groups(&self) -> usize {
+        match self {
+            Store::Lists(lists) => lists.len(),
+            Store::Set(set) => set.groups,
+        }
+    }
+
+    fn grow_to(&mut self, groups: usize) {
+        match self {
+            Store::Lists(lists) => lists.grow_to(groups),
+            Store::Set(set) => set.groups = set.groups.max(groups),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        match self {
+            Store::Lists(lists) => lists.clear(),
+            Store::Set(set) => {
+                set.values.clear();
+                set.index = OnceLock::new();
+                set.groups = 0;
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Store::Lists(lists) => lists.bytes(),
+            Store::Set(set) => set.values.bytes() + set.index.get().map_or(0, SetIndex::bytes),
+        }
+    }
+}
+
+impl Set {
+    fn new(data_type: &DataType, is_one_group: bool, is_ordered: bool) -> Set {
+        let column = |data_type: &DataType| KeyColumn { data_type: data_type.clone(), nullable: false };
+        let keys = [column(&DataType::UInt32), column(data_type)];
+        let first = Accumulator {
+            accumulate: Accumulate::Minimum,
+            argument_type: Some(DataType::UInt64),
+            argument_nullable: false,
+        };
+        let accumulators = if is_ordered { vec![first] } else { Vec::new() };
+        let layout = EntryLayout::new(&keys[usize::from(is_one_group)..], &accumulators);
+        Set { values: Table::new(layout), groups: 0, index: OnceLock::new() }
+    }
+
+    fn is_keyed(&self) -> bool {
+        self.values.layout().key_columns().len() == 2
+    }
+
+    /// The entries of values, none of them NULL, with the group number of each; new values become entries.
+    fn find(&mut self, numbers: Vec<u32>, values: &ArrayRef) -> Vec<u32> {
+        self.index = OnceLock::new();
+        let (mut entries, mut hashes, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        if values.is_empty() {
+            return entries;
+        }
+        let rows = KeyRows::Range(0..values.len());
+        match self.values.layout().keys() {
+            KeyLayout::Integer { .. } => {
+                let mut integers = Vec::new();
+                widen_keys(values, None, &mut integers);
+                let extent = integers
+                    .iter()
+                    .fold((i64::MAX, i64::MIN), |(minimum, maximum), &key| (minimum.min(key), maximum.max(key)));
+                self.values.prepare_integers(extent.0, extent.1, integers.len());
+                self.values.find_or_insert_integers(&integers, &mut entries, &mut hashes);
+            }
+            _ if self.is_keyed() => {
+                let columns: [ArrayRef; 2] = [Arc::new(UInt32Array::from(numbers)), values.clone()];
+                self.values.find_or_insert_columns(&columns, rows, &mut entries, &mut keys, &mut hashes);
+            }
+            _ => {
+                let columns = std::slice::from_ref(values);
+                self.values.find_or_insert_columns(columns, rows, &mut entries, &mut keys, &mut hashes);
+            }
+        }
+        entries
+    }
+
+    /// Lets positions, one for each of `entries`, reach the smallest of these, where they are kept.
+    fn note_positions(&mut self, entries: &[u32], positions: impl Iterator<Item = u64>) {
+        let layout = self.values.layout().clone();
+        let [slot] = layout.accumulators() else { return };
+        for (&entry, position) in entries.iter().zip(positions) {
+            let state = self.values.accumulator_address(slot, entry).cast::<u64>();
+            // SAFETY: it is the address of a minimum of 64-bit numbers.
+            unsafe { state.write_unaligned(state.read_unaligned().min(position)) };
+        }
+    }
+
+    /// Adds the values of another set: of each of its groups in `pairs` to the group here that stands beside it.
+    fn add(&mut self, other: &Set, pairs: impl Iterator<Item = (u32, u32)>) {
+        let index = other.index();
+        let (mut from, mut numbers) = (Vec::new(), Vec::new());
+        for (theirs, mine) in pairs {
+            from.extend_from_slice(index.of(theirs));
+            numbers.resize(from.len(), mine);
+        }
+        let to = self.find(numbers, &other.value_array(&from));
+        self.values.combine(&other.values, &from, &to, Change::Add);
+    }
+
+    /// The entries by group, found once for all that is read before the set changes.
+    fn index(&self) -> &SetIndex {
+        self.index.get_or_init(|| {
+            let all = self.values.entry_offsets();
+            let numbers = self.numbers(&all);
+            let mut ends = vec![0; self.groups + 1];
+            numbers.iter().for_each(|&number| ends[number as usize + 1] += 1);
+            (1..ends.len()).for_each(|number| ends[number] += ends[number - 1]);
+            let (offsets, mut entries) = (ends.clone(), vec![0; all.len()]);
+            for (entry, number) in all.into_iter().zip(numbers) {
+                let place = &mut ends[number as usize];
+                entries[*place] = entry;
+                *place += 1;
+            }
+            SetIndex { offsets, entries }
+        })
+    }
+
+    /// The group number of each entry.
+    fn numbers(&self, entries: &[u32]) -> Vec<u32> {
+        if !self.is_keyed() {
+            return vec![0; entries.len()];
+        }
+        self.values.key_array(0, entries).as_primitive::<UInt32Type>().values().to_vec()
+    }
+
+    fn value_array(&self, entries: &[u32]) -> ArrayRef {
+        self.values.key_array(self.values.layout().key_columns().len() - 1, entries)
+    }
+}
+
+impl Table {
+    /// Lets values reach an accumulator that keeps them in a store.
+    ///
+    /// # Panics
+    /// Where the slot is no such accumulator, the values are not of its type, or an entry is out of range.
+    pub fn update_store(&mut self, slot: usize, entries: Entries<'_>, values: &ArrayRef, positions: Positions<'_>) {
+        let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        if nulls.as_ref().map_or(0, |nulls| nulls.null_count()) == values.len() {
+            return;
+        }
+        if let Entries::Each(entries) = entries {
+            assert_eq!(entries.len(), values.len(), "one entry for each value");
+        }
+        let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let accumulate = self.layout.accumulators()[slot].accumulator.accumulate;
+        if let (Accumulate::Values, Entries::Single(entry)) = (accumulate, entries) {
+            let number = self.number(slot, entry);
+            let valid = match nulls {
+                None => values.clone(),
+                Some(nulls) => filter(values, &nulls.into_inner().into()).expect("one bit for each value"),
+            };
+            let Store::Lists(lists) = self.store(slot) else { unreachable!("values are kept in lists") };
+            return lists.append_all(number, &valid);
+        }
+        let numbers: Vec<u32> = match entries {
+            Entries::Single(entry) => {
+                let number = self.number(slot, entry);
+                (0..values.len()).map(|row| if is_valid(row) { number } else { NO_NUMBER }).collect()
+            }
+            Entries::Each(entries) => {
+                let numbered = entries.iter().enumerate();
+                numbered.map(|(row, &entry)| if is_valid(row) { self.number(slot, entry) } else { NO_NUMBER }).collect()
+            }
+        };
+        let numbered = numbers.iter().copied().enumerate().filter(|(_, number)| *number != NO_NUMBER);
+        match self.store(slot) {
+            Store::Lists(lists) if accumulate == Accumulate::Arrivals => {
+                lists.append_positions(numbered.map(|(at, number)| (positions.get(at), number)));
+            }
+            Store::Lists(lists) => lists.append(numbered, values),
+            Store::Set(set) => {
+                let (rows, numbers): (Vec<u32>, Vec<u32>) = numbered.map(|(at, number)| (at as u32, number)).unzip();
+                let values =
+                    take(values, &UInt32Array::from(rows.clone()), None).expect("rows are those of the values");
+                let entries = set.find(numbers, &values);
+                set.note_positions(&entries, rows.iter().map(|&row| positions.get(row as usize)));
+            }
+        }
+    }
+
+    fn store(&mut self, slot: usize) -> &mut Store {
+        self.stores[slot].as_mut().expect("the accumulator has a store")
+    }
+
+    /// The number of an entry's group in a store, from 0; a group without one gets the next.
+    fn number(&mut self, slot: usize, entry: u32) -> u32 {
+        let state = self.accumulator_address(&self.layout.accumulators()[slot], entry).cast::<u32>();
+        // SAFETY: the state of such an accumulator is a number.
+        let held = unsafe { state.read_unaligned() };
+        if held > 0 {
+            return held - 1;
+        }
+        let store = self.store(slot);
+        let number = store.groups() as u32;
+        store.grow_to(number as usize + 1);
+        // SAFETY: as above; the store lies elsewhere.
+        unsafe { state.write_unaligned(number + 1) };
+        number
+    }
+
+    /// The number of an entry's group, where it has values.
+    fn known_number(&self, slot: usize, entry: u32) -> Option<u32> {
+        let state = self.accumulator_address(&self.layout.accumulators()[slot], entry).cast::<u32>();
+        // SAFETY: the state of such an accumulator is a number.
+        unsafe { state.read_unaligned() }.checked_sub(1)
+    }
+
+    /// Adds what another table keeps for its entries `from` to what this one does for its entries `to`.
+    pub(super) fn combine_stores(&mut self, other: &Table, slot: usize, from: &[u32], to: &[u32]) {
+        let Some(theirs) = &other.stores[slot] else { unreachable!("the accumulator has a store") };
+        let known = from.iter().zip(to).filter_map(|(&from, &to)| Some((other.known_number(slot, from)?, to)));
+        let pairs: Vec<(u32, u32)> = known.map(|(from, to)| (from, self.number(slot, to))).collect();
+        match (self.store(slot), theirs) {
+            (Store::Lists(mine), Store::Lists(theirs)) => {
+                pairs.into_iter().for_each(|(from, to)| mine.append_list(to, theirs, from));
+            }
+            (Store::Set(mine), Store::Set(theirs)) => mine.add(theirs, pairs.into_iter()),
+            _ => unreachable!("tables of one layout have the same stores"),
+        }
+    }
+
+    /// What the accumulator `slot` keeps in its store.
+    ///
+    /// # Panics
+    /// Where it has none.
+    pub fn value_groups(&self, slot: usize) -> ValueGroups<'_> {
+        assert!(self.stores[slot].is_some(), "the accumulator has a store");
+        ValueGroups { table: self, slot }
+    }
+}
+
+impl SetIndex {
+    fn of(&self, number: u32) -> &[u32] {
+        &self.entries[self.offsets[number as usize]..self.offsets[number as usize + 1]]
+    }
+
+    fn bytes(&self) -> usize {
+        self.offsets.capacity() * size_of::<usize>() + self.entries.capacity() * size_of::<u32>()
+    }
+}
+
+impl ValueGroups<'_> {
+    /// How many values each entry's group has.
+    pub fn counts(&self, entries: &[u32]) -> Vec<usize> {
+        let offsets = match self.store() {
+            Store::Lists(_) => self.of(entries).offsets,
+            Store::Set(set) => self.listed(set, entries).0,
+        };
+        offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()
+    }
+
+    /// The values of the entries' groups. Those of a set come in any order.
+    pub fn of(&self, entries: &[u32]) -> GroupedValues {
+        match self.store() {
+            Store::Lists(lists) => {
+                let (offsets, values) = lists.gather(&self.numbers(entries));
+                GroupedValues { offsets, values }
+            }
+            Store::Set(set) => {
+                let (offsets, held) = self.listed(set, entries);
+                GroupedValues { offsets, values: set.value_array(&held) }
+            }
+        }
+    }
+
+    /// The positions of the values of [`ValueGroups::of`]: of a set that keeps them, or of the lists that this accumulator keeps.
+    ///
+    /// # Panics
+    /// Where it keeps no positions.
+    pub fn positions(&self, entries: &[u32]) -> Vec<u64> {
+        let positions = match self.store() {
+            Store::Lists(lists) => lists.gather(&self.numbers(entries)).1,
+            Store::Set(set) => set.values.accumulator_array(0, &self.listed(set, entries).1),
+        };
+        positions.as_primitive::<UInt64Type>().values().to_vec()
+    }
+
+    fn store(&self) -> &Store {
+        self.table.stores[self.slot].as_ref().expect("the accumulator has a store")
+    }
+
+    fn numbers(&self, entries: &[u32]) -> Vec<Option<u32>> {
+        entries.iter().map(|&entry| self.table.known_number(self.slot, entry)).collect()
+    }
+
+    /// The set's entries that are the values of the entries' groups.
+    fn listed(&self, set: &Set, entries: &[u32]) -> (Vec<usize>, Vec<u32>) {
+        let (index, mut offsets, mut listed) = (set.index(), vec![0], Vec::new());
+        for number in self.numbers(entries) {
+            listed.extend_from_slice(number.map_or(&[], |number| index.of(number)));
+            offsets.push(listed.len());
+        }
+        (offsets, listed)
+    }
+}
