@@ -161,7 +161,7 @@ impl Lowering<'_> {
         let kept = if call.is_distinct { Accumulate::Distinct { is_ordered } } else { Accumulate::Values };
         let values = collector.add(kept, arguments)?;
         let nulls = if is_any_null && !call.nulls.is_empty() {
-            let nulls = collector.arguments_of(call.nulls, false)?;
+            let nulls = collector.arguments_of(&call.function, call.nulls)?;
             Some(collector.add(Accumulate::Arrivals, nulls)?)
         } else {
             None
@@ -179,7 +179,7 @@ impl Lowering<'_> {
         let mut call = self.aggregate_call(collector, expressions)?;
         let function = call.function.clone();
         let arguments = std::mem::take(&mut call.arguments);
-        let arguments = collector.arguments_of(arguments, matches!(function.as_str(), "sum" | "avg"))?;
+        let arguments = collector.arguments_of(&function, arguments)?;
         let refused = |data_type: &DataType| self.refused_type(&function, data_type);
         let Some(data_type) = collector.type_of(&arguments)? else {
             let count = collector.add(Accumulate::Count, arguments)?;
@@ -291,12 +291,13 @@ fn sum_of(data_type: &DataType, for_mean: bool) -> Option<Accumulate> {
     }
 }
 
-/// The integer, and its type, that was cast for a sum or a mean.
-pub(super) fn integer_under_cast(argument: &Expr, branch: &Branch) -> Option<(Expr, DataType)> {
+/// The integer, and its type, that was cast for a sum, to BIGINT, or for a mean, to DOUBLE. What the query itself casts to DOUBLE is summed as
+/// that.
+pub(super) fn integer_under_cast(argument: &Expr, is_mean: bool, branch: &Branch) -> Option<(Expr, DataType)> {
     let Expr::Cast(cast) = argument else { return None };
     let data_type = cast.expr.get_type(branch.scope.as_ref()).ok()?;
-    let is_wider = matches!(cast.field.data_type(), DataType::Int64 | DataType::Float64);
-    (is_wider && data_type.is_signed_integer()).then(|| (cast.expr.as_ref().clone(), data_type))
+    let wider = if is_mean { DataType::Float64 } else { DataType::Int64 };
+    (*cast.field.data_type() == wider && data_type.is_signed_integer()).then(|| (cast.expr.as_ref().clone(), data_type))
 }
 
 /// The number under a cast to another number, which is NULL where the cast is.
@@ -336,7 +337,7 @@ impl Collector {
 
     /// Arguments in the form that accumulators share: integers that are summed come without the cast that DataFusion's
     /// functions ask for.
-    fn arguments_of(&self, arguments: Vec<Option<Expr>>, is_sum: bool) -> Result<Vec<Option<Expr>>> {
+    fn arguments_of(&self, function: &str, arguments: Vec<Option<Expr>>) -> Result<Vec<Option<Expr>>> {
         let mut simplified = Vec::new();
         for (branch, argument) in self.branches.iter().zip(arguments) {
             let Some(argument) = argument else { return Ok(vec![None; self.branches.len()]) };
@@ -345,9 +346,9 @@ impl Collector {
             let held = held_type(&data_type).unwrap_or(data_type);
             simplified.push(cast_to(argument, &held, &branch.scope)?);
         }
-        if is_sum {
-            let pairs = self.branches.iter().zip(&simplified);
-            let uncast: Option<Vec<_>> = pairs.map(|(branch, argument)| integer_under_cast(argument, branch)).collect();
+        if matches!(function, "sum" | "avg") {
+            let uncast = |(branch, argument)| integer_under_cast(argument, function == "avg", branch);
+            let uncast: Option<Vec<_>> = self.branches.iter().zip(&simplified).map(uncast).collect();
             if let Some(uncast) = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1))
             {
                 simplified = uncast.into_iter().map(|(argument, _)| argument).collect();

@@ -284,9 +284,9 @@ impl Collector {
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
         match function {
             OverFunction::Sum | OverFunction::Mean => {
-                let pairs = self.branches.iter().zip(&values);
-                let uncast: Option<Vec<_>> =
-                    pairs.map(|(branch, argument)| integer_under_cast(argument, branch)).collect();
+                let is_mean = function == OverFunction::Mean;
+                let uncast = |(branch, argument)| integer_under_cast(argument, is_mean, branch);
+                let uncast: Option<Vec<_>> = self.branches.iter().zip(&values).map(uncast).collect();
                 let same = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1));
                 Ok(same.map_or(values, |same| same.into_iter().map(|(argument, _)| argument).collect()))
             }
