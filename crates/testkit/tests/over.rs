@@ -3,9 +3,9 @@
 //!
 //! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
 
-use std::sync::Arc;
+mod streams;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use arrow::array::RecordBatch;
 use pelton_testkit::over::{Frame, in_order};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -52,22 +52,7 @@ const FUNCTIONS: [&str; 10] = [
 ];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
-    let step = prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40];
-    let disorder = prop_oneof![4 => Just(0), 2 => 0i64..10, 1 => 0i64..80];
-    let key = prop::option::weighted(0.9, prop_oneof![4 => 0i64..3, 1 => any::<i64>()]);
-    let integer = prop::option::weighted(0.8, prop_oneof![Just(0), -9i64..9, -1_000_000_000i64..1_000_000_000]);
-    let float = prop::option::weighted(0.8, -1_000_000i32..1_000_000);
-    let text = prop::option::weighted(0.8, "[a-c]{1,3}");
-    let row = (step, disorder, key, integer, float, text);
-    (-400i64..400, prop::collection::vec(row, 0..150)).prop_map(|(start, rows)| {
-        let mut now = start;
-        let row = |(step, disorder, key, integer, float, text): (i64, i64, _, _, Option<i32>, _)| {
-            now += step;
-            let float = float.map(|float| f64::from(float) / 4.0);
-            Row { time: now - disorder, key, integer, float, text }
-        };
-        rows.into_iter().map(row).collect()
-    })
+    streams::rows(prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40], "[a-c]{1,3}")
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -119,7 +104,8 @@ fn found(case: &Case) -> (Vec<String>, u64) {
     let calls = case.calls.iter().map(|call| format!("{} {}", call.aggregate.sql, call.frame.sql(call.is_keyed)));
     let calls: Vec<String> = calls.enumerate().map(|(number, call)| format!("{call} AS c{number}")).collect();
     let mut query = session.sql(&format!("SELECT {} FROM t", calls.join(", "))).unwrap();
-    let batches: Vec<RecordBatch> = case.rows.chunks(case.batch_rows).map(|rows| batch(&source, rows)).collect();
+    let batches: Vec<RecordBatch> =
+        case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     let mut lines = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
@@ -129,15 +115,4 @@ fn found(case: &Case) -> (Vec<String>, u64) {
     });
     // A chain of nodes counts a late row once: those behind the first get none.
     (lines, query.wait().unwrap().late_rows())
-}
-
-fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|row| Some(row.time)).collect::<TimestampMillisecondArray>()),
-        Arc::new(rows.iter().map(|row| row.key).collect::<Int64Array>()),
-        Arc::new(rows.iter().map(|row| row.integer).collect::<Int64Array>()),
-        Arc::new(rows.iter().map(|row| row.float).collect::<Float64Array>()),
-        Arc::new(rows.iter().map(|row| row.text.clone()).collect::<StringViewArray>()),
-    ];
-    RecordBatch::try_new(source.schema().clone(), columns).unwrap()
 }

@@ -3,11 +3,9 @@
 //!
 //! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
 
-use std::sync::Arc;
+mod streams;
 
-use arrow::array::{
-    ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray,
-};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, TimestampMillisecondType};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -43,24 +41,10 @@ fn kinds() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// A time is the one before plus a step, less some disorder; gaps now and then.
+/// Gaps now and then.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let step = prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40, 1 => 300i64..500];
-    let disorder = prop_oneof![4 => Just(0), 2 => 0i64..10, 1 => 0i64..80];
-    let key = prop::option::weighted(0.9, prop_oneof![4 => 0i64..3, 1 => any::<i64>()]);
-    let integer = prop::option::weighted(0.8, prop_oneof![Just(0), -9i64..9, -1_000_000_000i64..1_000_000_000]);
-    let float = prop::option::weighted(0.8, -1_000_000i32..1_000_000);
-    let text = prop::option::weighted(0.8, "[a-c]{1,3}|a long string of more than [1-3]0 bytes");
-    let row = (step, disorder, key, integer, float, text);
-    (-400i64..400, prop::collection::vec(row, 0..150)).prop_map(|(start, rows)| {
-        let mut now = start;
-        let row = |(step, disorder, key, integer, float, text): (i64, i64, _, _, Option<i32>, _)| {
-            now += step;
-            let float = float.map(|float| f64::from(float) / 4.0);
-            Row { time: now - disorder, key, integer, float, text }
-        };
-        rows.into_iter().map(row).collect()
-    })
+    streams::rows(step, "[a-c]{1,3}|a long string of more than [1-3]0 bytes")
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -135,7 +119,8 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
         case.windows.sql("t", "ts", case.is_keyed.then_some("k"))
     );
     let mut query = session.sql(&sql).unwrap();
-    let batches: Vec<RecordBatch> = case.rows.chunks(case.batch_rows).map(|rows| batch(&source, rows)).collect();
+    let batches: Vec<RecordBatch> =
+        case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     let mut lines = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
@@ -145,17 +130,6 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
     });
     let late = query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum();
     (lines, late)
-}
-
-fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|row| Some(row.time)).collect::<TimestampMillisecondArray>()),
-        Arc::new(rows.iter().map(|row| row.key).collect::<Int64Array>()),
-        Arc::new(rows.iter().map(|row| row.integer).collect::<Int64Array>()),
-        Arc::new(rows.iter().map(|row| row.float).collect::<Float64Array>()),
-        Arc::new(rows.iter().map(|row| row.text.clone()).collect::<StringViewArray>()),
-    ];
-    RecordBatch::try_new(source.schema().clone(), columns).unwrap()
 }
 
 fn read(batch: &RecordBatch) -> Vec<Line> {

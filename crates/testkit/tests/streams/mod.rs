@@ -1,0 +1,38 @@
+//! Random rows, for the models of what is computed from them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use pelton_testkit::windows::Row;
+use proptest::prelude::*;
+
+/// A time is the one before plus a step, less some disorder. Texts match the pattern.
+pub fn rows(step: impl Strategy<Value = i64>, text: &'static str) -> impl Strategy<Value = Vec<Row>> {
+    let disorder = prop_oneof![4 => Just(0), 2 => 0i64..10, 1 => 0i64..80];
+    let key = prop::option::weighted(0.9, prop_oneof![4 => 0i64..3, 1 => any::<i64>()]);
+    let integer = prop::option::weighted(0.8, prop_oneof![Just(0), -9i64..9, -1_000_000_000i64..1_000_000_000]);
+    let float = prop::option::weighted(0.8, -1_000_000i32..1_000_000);
+    let text = prop::option::weighted(0.8, text);
+    let row = (step, disorder, key, integer, float, text);
+    (-400i64..400, prop::collection::vec(row, 0..150)).prop_map(|(start, rows)| {
+        let mut now = start;
+        let row = |(step, disorder, key, integer, float, text): (i64, i64, _, _, Option<i32>, _)| {
+            now += step;
+            let float = float.map(|float| f64::from(float) / 4.0);
+            Row { time: now - disorder, key, integer, float, text }
+        };
+        rows.into_iter().map(row).collect()
+    })
+}
+
+/// The rows for a table that has their columns in their order.
+pub fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| Some(row.time)).collect::<TimestampMillisecondArray>()),
+        Arc::new(rows.iter().map(|row| row.key).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.integer).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.float).collect::<Float64Array>()),
+        Arc::new(rows.iter().map(|row| row.text.clone()).collect::<StringViewArray>()),
+    ];
+    RecordBatch::try_new(source.schema().clone(), columns).unwrap()
+}
