@@ -89,7 +89,7 @@ impl<'a> Options<'a> {
     /// # Errors
     /// Where the value is no duration.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>, ConnectorError> {
-        self.parsed(name, "a duration such as '500 ms', '10 s', '1 min', '2 h' or '1 d'", parse_duration)
+        self.parsed(name, A_DURATION, parse_duration)
     }
 
     /// A memory size in Flink's form: `64 mb`, `1gb`, `512 kb`, in powers of 1024; without a unit, bytes.
@@ -177,7 +177,11 @@ fn number_and_unit(text: &str) -> Option<(u64, String)> {
     Some((text[..digits].parse().ok()?, text[digits..].trim().to_lowercase()))
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// What a duration looks like, for messages.
+pub const A_DURATION: &str = "a duration such as '500 ms', '10 s', '1 min', '2 h' or '1 d'";
+
+/// A duration in Flink's form, as [`Options::duration`] reads it; `None` where the text is none.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     let nanos_per_unit: u64 = match unit.as_str() {
         "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => 1,

@@ -44,6 +44,8 @@ pub struct Stamp {
     pub watermark: Micros,
     /// When the block's bytes were read, in nanoseconds of the engine's clock. Latency is measured from here.
     pub ingested_ns: u64,
+    /// Nothing comes for now, from no partition: until there is another block, the stream does not hold the time of others back.
+    pub is_idle: bool,
 }
 
 impl Default for Stamp {
@@ -55,6 +57,7 @@ impl Default for Stamp {
             watermark_delay: 0,
             watermark: WATERMARK_MIN,
             ingested_ns: 0,
+            is_idle: false,
         }
     }
 }

@@ -35,6 +35,7 @@ pub(crate) struct Surroundings<'a> {
     pub catalog: &'a Catalog,
     pub push_tables: &'a BTreeMap<String, Arc<PushTable>>,
     pub settings: &'a Settings,
+    pub clock: &'a Clock,
 }
 
 /// Starts a program.
@@ -73,7 +74,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let options = RunOptions {
         workers: settings.workers,
         block_rows: settings.block_rows,
-        clock: Clock::system(),
+        clock: surroundings.clock.clone(),
         waker: waker.clone(),
     };
     Ok(Query::new(Run::start(graph, options), results, waker))
@@ -105,7 +106,14 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
             SourceTime::Event { column, delay }
         }
     };
-    Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time })
+    let declared = match (&used.rows, surroundings.catalog.get(&used.table)) {
+        (None, Some(Relation::Table(found))) => table::idle_timeout(&found.definition)?,
+        _ => None,
+    };
+    // Zero stands for never, as in Flink.
+    let idle_timeout =
+        Some(declared.unwrap_or(surroundings.settings.idle_timeout)).filter(|timeout| !timeout.is_zero());
+    Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout })
 }
 
 fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice) -> WindowNode {

@@ -10,6 +10,7 @@ use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, plan_statements};
 use pelton_plan::{Catalog, Table};
+use pelton_runtime::clock::Clock;
 use pelton_runtime::run::WeakRunHandle;
 
 use crate::builder::QueryBuilder;
@@ -32,6 +33,7 @@ pub struct Session(Arc<Mutex<Known>>);
 struct Known {
     catalog: Catalog,
     push_tables: BTreeMap<String, Arc<PushTable>>,
+    clock: Clock,
     /// Queries that may still run, with their numbers.
     queries: Vec<(usize, WeakRunHandle)>,
     queries_started: usize,
@@ -73,6 +75,29 @@ impl Session {
     /// ```
     pub fn new() -> Session {
         Session::default()
+    }
+
+    /// A session whose queries know the time from this clock: processing time, and for how long an input has been idle. A test turns its hands
+    /// itself. (The pace of generated rows is the machine's.)
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use pelton::clock::{Clock, Hands};
+    /// let hands = Arc::new(Hands::default());
+    /// let session = pelton::Session::with_clock(Clock::Manual(hands.clone()));
+    /// let ticks = session.push_table("ticks", "i BIGINT NOT NULL, at AS PROCTIME()")?;
+    /// let query = session.sql(
+    ///     "SELECT window_start, COUNT(*) AS n FROM TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '1' HOUR)
+    ///      GROUP BY window_start, window_end",
+    /// )?;
+    /// hands.advance(Duration::from_hours(1));
+    /// # drop(ticks);
+    /// # query.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn with_clock(clock: Clock) -> Session {
+        Session(Arc::new(Mutex::new(Known { clock, ..Known::default() })))
     }
 
     /// Parses a script without executing any of it.
@@ -315,7 +340,8 @@ impl Session {
 impl Known {
     fn start(&mut self, planned: Planned) -> Result<Query, Error> {
         let settings = Settings::of(&self.catalog);
-        let surroundings = Surroundings { catalog: &self.catalog, push_tables: &self.push_tables, settings: &settings };
+        let Known { catalog, push_tables, clock, .. } = self;
+        let surroundings = Surroundings { catalog, push_tables, settings: &settings, clock };
         let query = start(planned.program, &surroundings)?;
         self.queries.retain(|(_, query)| query.upgrade().is_some_and(|query| !query.has_ended()));
         self.queries_started += 1;

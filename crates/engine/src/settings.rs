@@ -1,5 +1,8 @@
 //! What `SET` can set.
 
+use std::time::Duration;
+
+use pelton_connectors::options::{A_DURATION, parse_duration};
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::Catalog;
 
@@ -40,6 +43,8 @@ pub struct Settings {
     pub block_rows: usize,
     /// `pelton.seed`: what generated data depends on.
     pub seed: u64,
+    /// `table.exec.source.idle-timeout`: partitions that deliver nothing for so long do not hold time back; zero if none does so.
+    pub idle_timeout: Duration,
 }
 
 /// Keys, and what their values are.
@@ -49,6 +54,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.seed", "a whole number"),
+    ("table.exec.source.idle-timeout", A_DURATION),
     ("table.local-time-zone", "'UTC': other time zones are not supported yet"),
 ];
 
@@ -57,7 +63,8 @@ impl Default for Settings {
         // Respects the process's CPU affinity and its container's quota.
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let (tier, windows) = (TierChoice::default(), WindowChoice::default());
-        Settings { tier, workers, windows, block_rows: BLOCK_ROWS_DEFAULT, seed: 0 }
+        let idle_timeout = Duration::ZERO;
+        Settings { tier, workers, windows, block_rows: BLOCK_ROWS_DEFAULT, seed: 0, idle_timeout }
     }
 }
 
@@ -95,6 +102,7 @@ impl Settings {
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
             "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
+            "table.exec.source.idle-timeout" => parse_duration(value).map(|timeout| self.idle_timeout = timeout),
             _ => (value == "UTC").then_some(()),
         };
         applied.ok_or_else(|| Error::Setting { key: key.into(), problem: format!("takes {values}, not '{value}'") })

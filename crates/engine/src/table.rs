@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
+use pelton_connectors::options::Options;
 use pelton_connectors::{ConnectorError, TableRequest};
 use pelton_data::TimeColumn;
 use pelton_plan::Table;
@@ -17,10 +19,31 @@ use pelton_runtime::source::{Chunk, Decoded, Read, Rows, Source, SourceError};
 use crate::error::Error;
 use crate::settings::Settings;
 
+/// The option, of any table that has a watermark, that says when its partitions are idle.
+const IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
+
+/// After how long a partition of the table does not hold time back, where the table says so.
+pub(crate) fn idle_timeout(definition: &TableDefinition) -> Result<Option<Duration>, Error> {
+    let failed = |error| Error::Table { table: definition.name.clone(), error };
+    let timeout = Options::new(&definition.options).duration(IDLE_TIMEOUT).map_err(failed)?;
+    if timeout.is_some() && definition.watermark.is_none() {
+        let problem = "needs a watermark: without WATERMARK FOR, no partition holds time back";
+        return Err(failed(ConnectorError::option(IDLE_TIMEOUT, problem)));
+    }
+    Ok(timeout)
+}
+
+/// The options that are the connector's.
+fn connector_options(definition: &TableDefinition) -> BTreeMap<String, String> {
+    let options = definition.options.iter().filter(|(name, _)| *name != IDLE_TIMEOUT);
+    options.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// The catalogue's entry for a definition: its connector is asked what it delivers and whether that ends.
 pub(crate) fn define(definition: TableDefinition) -> Result<Table, Error> {
     let failed = |error| Error::Table { table: definition.name.clone(), error };
-    let options = &definition.options;
+    let options = &connector_options(&definition);
+    idle_timeout(&definition)?;
     let declared = if definition.columns.is_empty() {
         let schema = pelton_connectors::declared_schema(options).map_err(failed)?;
         let missing = || ConnectorError::option("connector", "needs a table with columns: list them in CREATE TABLE");
@@ -53,7 +76,7 @@ fn request(
         schema,
         columns,
         metadata: metadata.collect::<BTreeMap<_, _>>(),
-        options: definition.options.clone(),
+        options: connector_options(definition),
         event_time,
         block_rows: settings.block_rows,
         seed: settings.seed,

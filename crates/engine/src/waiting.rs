@@ -3,10 +3,13 @@
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 use pelton_data::Micros;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
-use pelton_runtime::progress::{Progress, WindowProgress};
+use pelton_runtime::progress::{Laggard, Progress, WindowProgress};
 
 /// Names of the columns.
-pub(crate) const COLUMNS: [&str; 6] = ["query", "window", "next end", "watermark", "waits for", "late rows"];
+pub(crate) const COLUMNS: [&str; 7] = ["query", "window", "next end", "watermark", "waits for", "idle", "late rows"];
+
+/// Idle partitions that are named; of others there is the number.
+const IDLE_NAMED_MAX: usize = 3;
 
 /// One row for each window of a query, which is the session's query `number`; one row where it has none.
 pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
@@ -14,7 +17,7 @@ pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
     let query = format!("{number}: {}", outputs.join(", "));
     if progress.windows.is_empty() {
         let empty = String::new;
-        return vec![vec![query, empty(), empty(), empty(), "rows".to_owned(), empty()]];
+        return vec![vec![query, empty(), empty(), empty(), "rows".to_owned(), empty(), empty()]];
     }
     let row = |window: &WindowProgress| {
         vec![
@@ -23,6 +26,7 @@ pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
             window.next_end.map_or_else(|| "none is open".to_owned(), instant),
             instant(window.watermark),
             waits_for(window),
+            idle(window),
             window.late_rows.to_string(),
         ]
     };
@@ -32,16 +36,32 @@ pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
 fn waits_for(window: &WindowProgress) -> String {
     match (window.next_end, &window.held_back_by) {
         (_, None) => "the rest of its input to be processed".to_owned(),
-        (None, Some(laggard)) => format!("rows of {}, partition {}", laggard.source, laggard.partition),
+        (None, Some(laggard)) => format!("rows of {}", partition(laggard)),
+        (Some(end), Some(laggard)) if laggard.is_idle && laggard.watermark < end => {
+            format!("rows of any input: all of it is idle, {} too", partition(laggard))
+        }
         (Some(end), Some(laggard)) if laggard.watermark < end => {
             let come_so_far = match laggard.watermark {
                 WATERMARK_MIN => "had no row yet".to_owned(),
                 time => format!("is at {}", instant(time)),
             };
-            format!("{}, partition {}, which {come_so_far}", laggard.source, laggard.partition)
+            format!("{}, which {come_so_far}", partition(laggard))
         }
         (Some(_), Some(_)) => "rows that were read to be processed".to_owned(),
     }
+}
+
+fn idle(window: &WindowProgress) -> String {
+    let mut named: Vec<String> = window.idle.iter().take(IDLE_NAMED_MAX).map(partition).collect();
+    match window.idle.len() - named.len() {
+        0 => {}
+        others => named.push(format!("{others} more")),
+    }
+    named.join("; ")
+}
+
+fn partition(laggard: &Laggard) -> String {
+    format!("{}, partition {}", laggard.source, laggard.partition)
 }
 
 fn instant(micros: Micros) -> String {

@@ -129,14 +129,14 @@ fn shown(session: &Session) -> Vec<Vec<String>> {
 fn progress_says_what_a_window_waits_for() {
     let session = Session::new();
     let (source, mut query) = pushed(&session);
-    let nothing = ["1: result", "window 0", "none is open", "none yet", "rows of clicks, partition 0", "0"];
+    let nothing = ["1: result", "window 0", "none is open", "none yet", "rows of clicks, partition 0", "", "0"];
     assert_eq!(shown(&session), [nothing]);
     source.push_blocking(clicks(&source, &[(1_000, 1), (9_000, 2), (10_500, 4)])).unwrap();
     while query.progress().windows[0].watermark < 9_500_000 {
         std::thread::sleep(Duration::from_millis(1));
     }
     let waiting = "clicks, partition 0, which is at 1970-01-01 00:00:09.500";
-    let open = ["1: result", "window 0", "1970-01-01 00:00:10.000", "1970-01-01 00:00:09.500", waiting, "0"];
+    let open = ["1: result", "window 0", "1970-01-01 00:00:10.000", "1970-01-01 00:00:09.500", waiting, "", "0"];
     assert_eq!(shown(&session), [open]);
     source.push_blocking(clicks(&source, &[(11_000, 8)])).unwrap();
     assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [3]);

@@ -1,10 +1,12 @@
 //! The engine's only way to know the time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pelton_data::Micros;
+
+use crate::wake::Waker;
 
 /// Where the time comes from: the machine, or a test that turns the hands itself.
 #[derive(Debug, Clone)]
@@ -16,8 +18,24 @@ pub enum Clock {
         /// The same instant in microseconds since 1970.
         start_micros: Micros,
     },
-    /// Nanoseconds since 1970 that only the owner moves.
-    Manual(Arc<AtomicU64>),
+    /// Hands that only their owner turns.
+    Manual(Arc<Hands>),
+}
+
+/// The hands of a clock that a test turns. Whoever sleeps until later is woken to look again.
+#[derive(Debug, Default)]
+pub struct Hands {
+    /// Since 1970.
+    nanos: AtomicU64,
+    sleepers: Mutex<Vec<Waker>>,
+}
+
+impl Hands {
+    /// Turns the hands forward.
+    pub fn advance(&self, by: Duration) {
+        self.nanos.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Waker::wake);
+    }
 }
 
 impl Clock {
@@ -27,11 +45,18 @@ impl Clock {
         Clock::System { start: Instant::now(), start_micros: since_epoch.as_micros() as Micros }
     }
 
+    /// Has the workers of a run woken when the hands are turned.
+    pub(crate) fn wakes(&self, waker: &Waker) {
+        if let Clock::Manual(hands) = self {
+            hands.sleepers.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
+        }
+    }
+
     /// Nanoseconds since the clock was made (of a manual clock: since 1970).
     pub fn nanos(&self) -> u64 {
         match self {
             Clock::System { start, .. } => start.elapsed().as_nanos() as u64,
-            Clock::Manual(nanos) => nanos.load(Ordering::Relaxed),
+            Clock::Manual(hands) => hands.nanos.load(Ordering::SeqCst),
         }
     }
 
@@ -39,7 +64,7 @@ impl Clock {
     pub fn micros(&self) -> Micros {
         match self {
             Clock::System { start, start_micros } => start_micros + start.elapsed().as_micros() as Micros,
-            Clock::Manual(nanos) => (nanos.load(Ordering::Relaxed) / 1_000) as Micros,
+            Clock::Manual(hands) => (hands.nanos.load(Ordering::SeqCst) / 1_000) as Micros,
         }
     }
 }

@@ -53,6 +53,8 @@ pub struct SourceNode {
     pub schema: SchemaRef,
     /// How its rows are placed in time.
     pub time: SourceTime,
+    /// A partition that has delivered nothing for so long does not hold event time back; none does without it.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// How a source's rows are placed in time.

@@ -8,7 +8,7 @@
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`clock`], [`wake`], then inside:
-//! `order`, `sequence` (watermarks), `assign` (rows to slices), `state` (what is queued; `over` in front of functions OVER rows), `policy` (what runs next), `outlet` (order
+//! `order`, `inputs` (how far time has come), `sequence` (watermarks), `assign` (rows to slices), `state` (what is queued; `over` in front of functions OVER rows), `policy` (what runs next), `outlet` (order
 //! and limit of an output), `task` (how tasks are done), and [`run`] with [`progress`].
 
 pub mod source;
@@ -22,6 +22,8 @@ pub mod clock;
 pub mod wake;
 
 mod order;
+
+mod inputs;
 
 mod sequence;
 

@@ -4,17 +4,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Micros, Stamp, TimeColumn};
 
 use crate::graph::{Graph, StreamRef};
+use crate::inputs::Inputs;
 use crate::state::{Consumers, Finished, State};
 
 pub(crate) struct OverState {
     pub name: String,
     pub time_column: Option<TimeColumn>,
-    /// How far each feeding pipeline has come, and whether it has ended.
-    pub inputs: Vec<(Micros, bool)>,
+    /// The pipelines that feed it.
+    pub inputs: Inputs,
     /// Rows that no worker has taken yet, with the number of their input; those of one input in their order.
     pub queue: VecDeque<(usize, RecordBatch)>,
     /// A worker puts rows in order.
@@ -38,7 +39,7 @@ impl OverState {
         OverState {
             name: node.name.clone(),
             time_column: node.spec.output_time(),
-            inputs: vec![(WATERMARK_MIN, false); inputs],
+            inputs: Inputs::new(inputs),
             queue: VecDeque::new(),
             busy: false,
             passed: WATERMARK_MIN,
@@ -52,28 +53,24 @@ impl OverState {
         }
     }
 
-    /// The least watermark of its inputs.
-    pub fn watermark(&self) -> Micros {
-        self.inputs.iter().map(|input| input.0).min().unwrap_or(WATERMARK_MAX)
-    }
-
     /// Whether there are rows to take, or rows may leave.
     pub fn must_run(&self) -> bool {
-        !self.ended && (!self.queue.is_empty() || self.watermark() > self.passed)
+        !self.ended && (!self.queue.is_empty() || self.inputs.watermark() > self.passed)
     }
 }
 
 impl State {
-    /// Queues what a pipeline made of a block.
-    pub fn queue_over(&mut self, over: usize, input: usize, finished: Finished) {
+    /// Queues what a pipeline made of a block; whether it is the last that waits there.
+    pub fn queue_over(&mut self, over: usize, input: usize, finished: Finished, is_last: bool) {
         let node = &mut self.overs[over];
         node.late_rows += finished.late_rows;
         node.queue.extend(finished.output.into_iter().map(|rows| (input, rows)));
-        if finished.stamp.watermark > node.inputs[input].0 {
-            node.inputs[input].0 = finished.stamp.watermark;
-            if finished.stamp.ingested_ns > 0 {
-                node.ingested_ns = finished.stamp.ingested_ns;
-            }
+        let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
+        if has_moved && finished.stamp.ingested_ns > 0 {
+            node.ingested_ns = finished.stamp.ingested_ns;
+        }
+        if finished.stamp.is_idle && !node.busy && !node.must_run() {
+            self.punctuate_over(over);
         }
     }
 
@@ -85,7 +82,6 @@ impl State {
         let has_moved = until > node.passed;
         node.passed = until;
         let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
-        let is_read_on = !node.consumers.pipelines.is_empty();
         let stream = StreamRef::Over(over);
         for batch in rows {
             // Rows come in the order of their times, so that none is ever late downstream.
@@ -93,11 +89,21 @@ impl State {
             self.overs[over].rows += batch.num_rows() as u64;
             self.deliver_batch(stream, batch, time_column, stamp);
         }
-        if is_read_on && has_moved {
-            let stamp = Stamp { watermark: until, ingested_ns, ..self.next_over_stamp(over) };
-            self.deliver_punctuation(stream, stamp);
+        if has_moved || self.overs[over].inputs.are_idle() {
+            self.punctuate_over(over);
         }
         self.end_over_if_done(over);
+    }
+
+    /// Says downstream up to where rows have left, and whether no more leave for now.
+    fn punctuate_over(&mut self, over: usize) {
+        let node = &self.overs[over];
+        if !node.consumers.pipelines.is_empty() {
+            let (watermark, ingested_ns) = (node.passed, node.ingested_ns);
+            let is_idle = node.inputs.are_idle() && !node.must_run();
+            let stamp = Stamp { watermark, ingested_ns, is_idle, ..self.next_over_stamp(over) };
+            self.deliver_punctuation(StreamRef::Over(over), stamp);
+        }
     }
 
     fn next_over_stamp(&mut self, over: usize) -> Stamp {
@@ -109,8 +115,7 @@ impl State {
     /// Ends the stream where all of it has been passed on.
     pub fn end_over_if_done(&mut self, over: usize) {
         let node = &mut self.overs[over];
-        let inputs_ended = node.inputs.iter().all(|input| input.1);
-        if node.ended || node.busy || !inputs_ended || node.must_run() {
+        if node.ended || node.busy || !node.inputs.have_ended() || node.must_run() {
             return;
         }
         node.ended = true;

@@ -5,7 +5,7 @@
 //! and to nothing else.
 
 use arrow::array::RecordBatch;
-use pelton_data::time::slice_start;
+use pelton_data::time::{WATERMARK_MIN, slice_start};
 use pelton_data::{Block, Micros};
 
 use crate::clock::Clock;
@@ -106,7 +106,7 @@ fn order(state: &mut State, room: usize) -> Option<Task> {
     })?;
     let node = &mut state.overs[over];
     node.busy = true;
-    Some(Task::Order { over, rows: node.queue.drain(..).collect(), watermark: node.watermark() })
+    Some(Task::Order { over, rows: node.queue.drain(..).collect(), watermark: node.inputs.watermark() })
 }
 
 fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
@@ -121,10 +121,20 @@ fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
                 }
             }
     })?;
+    // How far time has come where the rows go. It is behind the blocks' own time but for one whose stream was idle.
+    let time = match state.pipelines[pipeline].target {
+        TargetState::Stream { .. } => WATERMARK_MIN,
+        TargetState::Window { window, .. } => state.windows[window].inputs.watermark(),
+        TargetState::Over { over, .. } => state.overs[over].inputs.watermark(),
+    };
     let node = &mut state.pipelines[pipeline];
     let blocks_max = (OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1)).clamp(1, BLOCKS_PER_TASK_MAX);
     let count = node.queue.len().div_ceil(workers).min(blocks_max);
-    Some(Task::Compute { pipeline, blocks: node.queue.drain(..count).collect() })
+    let blocks = node.queue.drain(..count).map(|(position, mut block)| {
+        block.stamp.watermark_before = block.stamp.watermark_before.max(time);
+        (position, block)
+    });
+    Some(Task::Compute { pipeline, blocks: blocks.collect() })
 }
 
 fn read(state: &mut State, room: usize, workers: usize, seen: Seen, now_ns: u64) -> Option<Task> {

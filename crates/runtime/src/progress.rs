@@ -94,11 +94,13 @@ pub struct WindowProgress {
     /// The end of the first window that is open and has rows; of sessions, the earliest that one can have. The largest time stands for the end
     /// of the input.
     pub next_end: Option<Micros>,
-    /// Whose time is furthest behind of all partitions that its rows come from; none where all have ended.
+    /// Whose time is furthest behind of all partitions that its rows come from; an idle one only where all are, and none where all have ended.
     pub held_back_by: Option<Laggard>,
+    /// Partitions that its rows come from, and that have delivered nothing for so long that they do not hold time back.
+    pub idle: Vec<Laggard>,
 }
 
-/// A partition of a source that others wait for.
+/// A partition of a source, and how far it has come: one that others wait for, or wait for no longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Laggard {
     /// The table's name.
@@ -107,6 +109,8 @@ pub struct Laggard {
     pub partition: usize,
     /// How far its event time has come, in microseconds: what was read of it, also where that waits to be processed.
     pub watermark: Micros,
+    /// It has delivered nothing for so long that it does not hold time back.
+    pub is_idle: bool,
 }
 
 /// What functions OVER rows have done.

@@ -1,5 +1,6 @@
 //! A run: workers over one graph, from its start to its end.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -18,9 +19,10 @@ use crate::policy::{Next, next};
 use crate::progress::{
     Laggard, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
 };
+use crate::sequence::Partition;
 use crate::sink::SinkError;
 use crate::source::{Source, SourceError};
-use crate::state::{State, Stop, TargetState};
+use crate::state::{SourceState, State, Stop, TargetState};
 use crate::task::Worker;
 use crate::wake::Waker;
 
@@ -156,6 +158,7 @@ impl WeakRunHandle {
 impl Run {
     /// Starts the workers.
     pub fn start(graph: Graph, options: RunOptions) -> Run {
+        options.clock.wakes(&options.waker);
         let shared = Arc::new(Shared::new(graph, options));
         let threads = (0..shared.options.workers).map(|index| {
             let shared = shared.clone();
@@ -363,6 +366,7 @@ impl Shared {
             watermark: node.watermark(),
             next_end: open.next_end,
             held_back_by: self.laggard(&state, StreamRef::Window(index)),
+            idle: self.idle(&state, StreamRef::Window(index)),
         });
         let sinks = state.sinks.iter().map(|node| SinkProgress {
             name: node.name.clone(),
@@ -395,26 +399,43 @@ impl Shared {
         sum
     }
 
-    /// The partition whose time is furthest behind of all that a stream comes from.
+    /// The partition whose time is furthest behind of all that a stream comes from, of those that are not idle if there are any.
     fn laggard(&self, state: &State, stream: StreamRef) -> Option<Laggard> {
+        let behind = self.sources_of(stream).into_iter().filter_map(|source| {
+            let node = &state.sources[source];
+            node.sequencer.partition_behind().map(|partition| partition_of(node, partition))
+        });
+        behind.min_by_key(|laggard| (laggard.is_idle, laggard.watermark))
+    }
+
+    /// The idle partitions of all that a stream comes from.
+    fn idle(&self, state: &State, stream: StreamRef) -> Vec<Laggard> {
+        let nodes = self.sources_of(stream).into_iter().map(|source| &state.sources[source]);
+        let partitions =
+            nodes.flat_map(|node| (0..node.sequencer.partitions.len()).map(|partition| partition_of(node, partition)));
+        partitions.filter(|partition| partition.is_idle).collect()
+    }
+
+    /// The sources that a stream comes from, ascending.
+    fn sources_of(&self, stream: StreamRef) -> BTreeSet<usize> {
         let feeding = |feeds: &dyn Fn(&PipelineTarget) -> bool| {
             let feeding = self.graph.pipelines.iter().filter(|node| feeds(&node.target));
-            feeding.filter_map(|node| self.laggard(state, node.input)).min_by_key(|laggard| laggard.watermark)
+            feeding.flat_map(|node| self.sources_of(node.input)).collect()
         };
         match stream {
-            StreamRef::Source(source) => {
-                let node = &state.sources[source];
-                let partition = node.sequencer.partition_behind()?;
-                let watermark = node.sequencer.partitions[partition].watermark;
-                Some(Laggard { source: node.name.clone(), partition, watermark })
-            }
-            StreamRef::Pipeline(pipeline) => self.laggard(state, self.graph.pipelines[pipeline].input),
+            StreamRef::Source(source) => BTreeSet::from([source]),
+            StreamRef::Pipeline(pipeline) => self.sources_of(self.graph.pipelines[pipeline].input),
             StreamRef::Window(window) => {
                 feeding(&|target| matches!(*target, PipelineTarget::Window(fed) if fed == window))
             }
             StreamRef::Over(over) => feeding(&|target| matches!(*target, PipelineTarget::Over(fed) if fed == over)),
         }
     }
+}
+
+fn partition_of(node: &SourceState, partition: usize) -> Laggard {
+    let Partition { watermark, is_idle, .. } = node.sequencer.partitions[partition];
+    Laggard { source: node.name.clone(), partition, watermark, is_idle }
 }
 
 /// What has not been reported of a window.

@@ -1,10 +1,13 @@
 //! The sequencer of a source: puts decoded chunks back in order and stamps their blocks with watermarks.
 
+use std::time::Duration;
+
 use arrow::array::RecordBatch;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
 use pelton_data::{Block, Micros, Stamp};
 
 use crate::graph::SourceTime;
+use crate::inputs::{Arrival, time_of};
 use crate::order::Reorder;
 use crate::source::RejectedRow;
 
@@ -29,15 +32,21 @@ pub(crate) struct Partition {
     /// Chunks that were read and are not sequenced yet.
     chunks_outstanding: u64,
     /// Not to be read before this instant of the engine's clock.
-    pub not_before_ns: u64,
+    not_before_ns: u64,
     /// … unless there was another event outside than when it was asked.
-    pub asked_at: u64,
+    asked_at: u64,
+    /// Since when it has had nothing whenever it was asked.
+    quiet_since_ns: Option<u64>,
+    /// For so long that it does not hold time back, until it has a block.
+    pub is_idle: bool,
 }
 
 /// What the sequencer of one source remembers.
 pub(crate) struct Sequencer<Error> {
     time: SourceTime,
+    idle_timeout_ns: Option<u64>,
     pub partitions: Vec<Partition>,
+    watermark: Micros,
     pub chunks: Reorder<Result<DecodedChunk, Error>>,
     next_sequence: u64,
     rows: u64,
@@ -45,18 +54,29 @@ pub(crate) struct Sequencer<Error> {
 
 impl Partition {
     /// How far time has come: it no longer holds the others back when all of it has been sequenced.
-    fn held_time(&self) -> Micros {
-        if self.ended && self.chunks_outstanding == 0 { WATERMARK_MAX } else { self.watermark }
+    fn arrival(&self) -> Arrival {
+        let watermark = if self.ended && self.chunks_outstanding == 0 { WATERMARK_MAX } else { self.watermark };
+        Arrival { watermark, is_idle: self.is_idle }
     }
 }
 
 impl<Error> Sequencer<Error> {
-    pub fn new(time: SourceTime, partitions: usize) -> Sequencer<Error> {
-        let partition =
-            Partition { watermark: WATERMARK_MIN, ended: false, chunks_outstanding: 0, not_before_ns: 0, asked_at: 0 };
+    /// Partitions are idle after `idle_timeout`, where there is one.
+    pub fn new(time: SourceTime, partitions: usize, idle_timeout: Option<Duration>) -> Sequencer<Error> {
+        let partition = Partition {
+            watermark: WATERMARK_MIN,
+            ended: false,
+            chunks_outstanding: 0,
+            not_before_ns: 0,
+            asked_at: 0,
+            quiet_since_ns: None,
+            is_idle: false,
+        };
         Sequencer {
             time,
+            idle_timeout_ns: idle_timeout.map(|timeout| timeout.as_nanos() as u64),
             partitions: vec![partition; partitions],
+            watermark: WATERMARK_MIN,
             chunks: Reorder::default(),
             next_sequence: 0,
             rows: 0,
@@ -87,24 +107,63 @@ impl<Error> Sequencer<Error> {
 
     /// The watermark over all partitions.
     pub fn watermark(&self) -> Micros {
-        self.partitions.iter().map(Partition::held_time).min().unwrap_or(WATERMARK_MAX)
+        self.watermark
     }
 
-    /// The partition whose time is furthest behind; none where all have ended.
+    /// Computes the watermark anew. Returns whether it has moved.
+    pub fn advance(&mut self) -> bool {
+        let before = self.watermark;
+        self.watermark = time_of(self.partitions.iter().map(Partition::arrival), before);
+        self.watermark > before
+    }
+
+    /// Whether something may still come, but nothing does for now.
+    pub fn is_idle(&self) -> bool {
+        !self.has_ended() && self.partitions.iter().all(|p| p.is_idle || p.ended) && self.chunks.outstanding() == 0
+    }
+
+    /// The partition whose time is furthest behind, of those that are not idle if there are any; none where all have ended.
     pub fn partition_behind(&self) -> Option<usize> {
-        let held = self.partitions.iter().map(Partition::held_time).enumerate();
-        let behind = held.filter(|(_, time)| *time != WATERMARK_MAX).min_by_key(|&(index, time)| (time, index));
+        let arrivals = self.partitions.iter().map(Partition::arrival).enumerate();
+        let open = arrivals.filter(|(_, arrival)| arrival.watermark != WATERMARK_MAX);
+        let behind = open.min_by_key(|&(index, arrival)| (arrival.is_idle, arrival.watermark, index));
         behind.map(|(index, _)| index)
+    }
+
+    /// Notes that a partition had nothing when it was asked, at this count of outside events: it is asked again after `wait`, or when it
+    /// would be idle. Returns whether it is idle from now on.
+    ///
+    /// A partition that is not asked, for want of room, is never idle: it may have rows.
+    pub fn wait(&mut self, partition: usize, asked_at: u64, now_ns: u64, wait: Duration) -> bool {
+        let partition = &mut self.partitions[partition];
+        partition.asked_at = asked_at;
+        partition.not_before_ns = now_ns + wait.as_nanos() as u64;
+        let Some(timeout_ns) = self.idle_timeout_ns.filter(|_| !partition.is_idle) else { return false };
+        let idle_at_ns = partition.quiet_since_ns.get_or_insert(now_ns).saturating_add(timeout_ns);
+        if now_ns < idle_at_ns {
+            partition.not_before_ns = partition.not_before_ns.min(idle_at_ns);
+            return false;
+        }
+        // What it delivered last may still be decoded; then it is asked again.
+        partition.is_idle = partition.chunks_outstanding == 0;
+        partition.is_idle
     }
 
     /// The position of a chunk that was read from a partition, for [`Sequencer::chunks`] and [`Sequencer::stamp`].
     pub fn hand_out(&mut self, partition: usize) -> u64 {
         self.partitions[partition].chunks_outstanding += 1;
+        self.partitions[partition].quiet_since_ns = None;
         self.chunks.hand_out()
     }
 
     /// Stamps the blocks of the next chunk in order.
     pub fn stamp(&mut self, chunk: &mut DecodedChunk) {
+        let partition = &mut self.partitions[chunk.partition];
+        if partition.is_idle && !chunk.blocks.is_empty() {
+            // Others may have moved time on beyond what it had come to: that is what its rows must be in time for.
+            partition.is_idle = false;
+            partition.watermark = partition.watermark.max(self.watermark);
+        }
         for block in &mut chunk.blocks {
             let before = self.partitions[chunk.partition].watermark;
             let (reached, delay) = match self.time {
@@ -117,14 +176,15 @@ impl<Error> Sequencer<Error> {
             };
             let partition = &mut self.partitions[chunk.partition];
             partition.watermark = before.max(reached);
-            let watermark = self.watermark();
+            self.advance();
             block.stamp = Stamp {
                 sequence: self.next_sequence,
                 rows_before: self.rows,
                 watermark_before: before,
                 watermark_delay: delay,
-                watermark,
+                watermark: self.watermark,
                 ingested_ns: chunk.ingested_ns,
+                is_idle: false,
             };
             self.next_sequence += 1;
             self.rows += block.rows() as u64;
@@ -135,6 +195,7 @@ impl<Error> Sequencer<Error> {
 
     /// A stamp for a block without rows that says how far time has come.
     pub fn punctuation(&mut self, watermark: Micros, now_ns: u64) -> Stamp {
+        let is_idle = self.is_idle();
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         Stamp {
@@ -144,6 +205,7 @@ impl<Error> Sequencer<Error> {
             watermark_delay: 0,
             watermark,
             ingested_ns: now_ns,
+            is_idle,
         }
     }
 }
@@ -177,7 +239,7 @@ mod tests {
     #[test]
     fn a_partition_that_has_ended_holds_time_back_until_its_last_chunk() {
         let column = chunk(0, &[0]).blocks[0].time_column().unwrap();
-        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2);
+        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2, None);
         let watermarks = |sequencer: &mut Sequencer<()>, partition: usize, times: &[i64]| {
             let mut chunk = chunk(partition, times);
             sequencer.stamp(&mut chunk);
@@ -192,5 +254,34 @@ mod tests {
         assert_eq!(watermarks(&mut sequencer, 0, &[20, 25]), [20, 25]);
         assert_eq!(watermarks(&mut sequencer, 1, &[50]), [50]);
         assert_eq!(watermarks(&mut sequencer, 1, &[60, 55]), [60, 60]);
+    }
+    #[test]
+    fn a_partition_is_idle_when_it_has_had_nothing_for_long_enough() {
+        let column = chunk(0, &[0]).blocks[0].time_column().unwrap();
+        let timeout = Some(Duration::from_nanos(100));
+        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2, timeout);
+        let push = |sequencer: &mut Sequencer<()>, partition: usize, times: &[i64]| {
+            let position = sequencer.hand_out(partition);
+            let mut chunk = chunk(partition, times);
+            sequencer.stamp(&mut chunk);
+            sequencer.chunks.finish(position, Ok(DecodedChunk { blocks: Vec::new(), ..chunk }));
+            sequencer.chunks.release();
+            sequencer.watermark()
+        };
+        let wait = Duration::from_nanos(1_000);
+        assert_eq!((push(&mut sequencer, 0, &[10]), push(&mut sequencer, 1, &[30])), (WATERMARK_MIN, 10));
+        assert!(!sequencer.wait(0, 0, 50, wait));
+        assert_eq!(sequencer.partition_to_read(0, 149), Some(1));
+        assert_eq!(sequencer.partition_to_read(0, 150), Some(0), "it is asked when it may be idle");
+        assert!(!sequencer.wait(0, 0, 149, wait) && sequencer.wait(0, 0, 150, wait));
+        assert!(sequencer.advance());
+        assert_eq!((sequencer.watermark(), sequencer.partition_behind(), sequencer.is_idle()), (30, Some(1), false));
+        // When it has rows again they are late for what others have left behind, and it holds time back.
+        let mut late = chunk(0, &[20, 35]);
+        sequencer.hand_out(0);
+        sequencer.stamp(&mut late);
+        let stamps: Vec<_> = late.blocks.iter().map(|b| (b.stamp.watermark_before, b.stamp.watermark)).collect();
+        assert_eq!(stamps, [(30, 30), (30, 30)]);
+        assert_eq!(push(&mut sequencer, 1, &[60]), 35);
     }
 }

@@ -10,6 +10,7 @@ use pelton_data::window::Window;
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
+use crate::inputs::Inputs;
 use crate::order::Reorder;
 use crate::over::OverState;
 use crate::run::RunError;
@@ -127,8 +128,8 @@ pub(crate) struct WindowState {
     pub name: String,
     pub window: Window,
     pub time_column: Option<TimeColumn>,
-    /// How far each feeding pipeline has come, and whether it has ended.
-    pub inputs: Vec<(Micros, bool)>,
+    /// The pipelines that feed it.
+    pub inputs: Inputs,
     /// Windows that end at or before this have been closed.
     pub closed_until: Micros,
     /// A worker closes windows.
@@ -144,9 +145,9 @@ pub(crate) struct WindowState {
 }
 
 impl WindowState {
-    /// Up to where its windows are over by the least watermark of its inputs.
+    /// Up to where its windows are over by the watermark of its inputs.
     pub fn watermark(&self) -> Micros {
-        self.window.over_until(self.inputs.iter().map(|input| input.0).min().unwrap_or(WATERMARK_MAX))
+        self.window.over_until(self.inputs.watermark())
     }
 
     /// Whether the watermark has passed the end of a window that may be open.
@@ -304,6 +305,15 @@ impl State {
         self.end_stream(StreamRef::Source(source));
     }
 
+    /// Says downstream how far a source's time has come, where a partition has become idle or ended.
+    pub fn partition_stopped(&mut self, source: usize, now_ns: u64) {
+        let sequencer = &mut self.sources[source].sequencer;
+        if !sequencer.has_ended() && (sequencer.advance() || sequencer.is_idle()) {
+            let watermark = sequencer.watermark();
+            self.punctuate(source, watermark, now_ns);
+        }
+    }
+
     /// Says downstream that a source's time has come so far.
     pub fn punctuate(&mut self, source: usize, watermark: Micros, now_ns: u64) {
         let node = &mut self.sources[source];
@@ -326,20 +336,25 @@ impl State {
 
     fn pass_on(&mut self, pipeline: usize, finished: Finished) {
         match self.pipelines[pipeline].target {
-            TargetState::Over { over, input } => self.queue_over(over, input, finished),
+            TargetState::Over { over, input } => {
+                let is_last = self.pipelines[pipeline].order.outstanding() == 0;
+                self.queue_over(over, input, finished, is_last);
+            }
             TargetState::Stream { .. } => {
                 for batch in finished.output {
                     self.deliver_batch(StreamRef::Pipeline(pipeline), batch, None, finished.stamp);
                 }
             }
             TargetState::Window { window, input } => {
+                let is_last = self.pipelines[pipeline].order.outstanding() == 0;
                 let node = &mut self.windows[window];
                 node.late_rows += finished.late_rows;
-                if finished.stamp.watermark > node.inputs[input].0 {
-                    node.inputs[input].0 = finished.stamp.watermark;
-                    if finished.stamp.ingested_ns > 0 {
-                        node.ingested_ns = finished.stamp.ingested_ns;
-                    }
+                let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
+                if has_moved && finished.stamp.ingested_ns > 0 {
+                    node.ingested_ns = finished.stamp.ingested_ns;
+                }
+                if finished.stamp.is_idle && !node.closing && !node.must_close() {
+                    self.punctuate_window(window);
                 }
             }
         }
@@ -354,11 +369,11 @@ impl State {
         match node.target {
             TargetState::Stream { .. } => self.end_stream(StreamRef::Pipeline(pipeline)),
             TargetState::Over { over, input } => {
-                self.overs[over].inputs[input].1 = true;
+                self.overs[over].inputs.end(input);
                 self.end_over_if_done(over);
             }
             TargetState::Window { window, input } => {
-                self.windows[window].inputs[input].1 = true;
+                self.windows[window].inputs.end(input);
                 self.end_window_if_done(window);
             }
         }
@@ -379,12 +394,19 @@ impl State {
             self.windows[window].rows += batch.num_rows() as u64;
             self.deliver_batch(stream, batch, time_column, stamp);
         }
-        if !self.windows[window].consumers.pipelines.is_empty() {
-            let watermark = self.windows[window].window.results_watermark(until);
-            let stamp = Stamp { watermark, ingested_ns, ..self.next_window_stamp(window) };
-            self.deliver_punctuation(stream, stamp);
-        }
+        self.punctuate_window(window);
         self.end_window_if_done(window);
+    }
+
+    /// Says downstream up to where windows have been closed, and whether no more close for now.
+    fn punctuate_window(&mut self, window: usize) {
+        let node = &self.windows[window];
+        if !node.consumers.pipelines.is_empty() {
+            let watermark = node.window.results_watermark(node.closed_until);
+            let (ingested_ns, is_idle) = (node.ingested_ns, node.inputs.are_idle() && !node.must_close());
+            let stamp = Stamp { watermark, ingested_ns, is_idle, ..self.next_window_stamp(window) };
+            self.deliver_punctuation(StreamRef::Window(window), stamp);
+        }
     }
 
     /// Says to those that read results that time has come so far.
@@ -401,8 +423,7 @@ impl State {
 
     fn end_window_if_done(&mut self, window: usize) {
         let node = &mut self.windows[window];
-        let inputs_ended = node.inputs.iter().all(|input| input.1);
-        if node.ended || node.closing || !inputs_ended || node.must_close() {
+        if node.ended || node.closing || !node.inputs.have_ended() || node.must_close() {
             return;
         }
         node.ended = true;
@@ -430,10 +451,27 @@ impl State {
                 self.deliver_to_sinks(&consumers, block.to_record_batch(), block.stamp.ingested_ns);
             }
         }
+        if blocks.iter().any(|block| !block.stamp.is_idle) {
+            consumers.pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
+        }
         hand_to_each(&consumers.pipelines, blocks, |pipeline, blocks| {
             let node = &mut self.pipelines[pipeline];
             node.queue.extend(blocks.into_iter().map(|block| (node.order.hand_out(), block)));
         });
+    }
+
+    /// Lets what a pipeline feeds wait for it, now that there is a block: it may be behind what others have come to.
+    fn wake(&mut self, pipeline: usize) {
+        let (were_idle, stream) = match self.pipelines[pipeline].target {
+            TargetState::Stream { .. } => return,
+            TargetState::Window { window, input } => {
+                (self.windows[window].inputs.wake(input), StreamRef::Window(window))
+            }
+            TargetState::Over { over, input } => (self.overs[over].inputs.wake(input), StreamRef::Over(over)),
+        };
+        if were_idle {
+            self.consumers(stream).clone().pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
+        }
     }
 
     fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
@@ -487,7 +525,7 @@ impl SourceState {
             name: node.name.clone(),
             time: node.time,
             schema: node.schema.clone(),
-            sequencer: Sequencer::new(node.time, node.source.partitions()),
+            sequencer: Sequencer::new(node.time, node.source.partitions(), node.idle_timeout),
             reading: false,
             ended: false,
             consumers: Consumers::of(graph, StreamRef::Source(index)),
@@ -507,7 +545,7 @@ impl WindowState {
             name: node.name.clone(),
             window: node.window,
             time_column: node.time_column,
-            inputs: vec![(WATERMARK_MIN, false); inputs],
+            inputs: Inputs::new(inputs),
             closed_until: WATERMARK_MIN,
             closing: false,
             ended: false,

@@ -61,13 +61,16 @@ impl Worker<'_> {
         let chunk = match read {
             Ok(Read::Chunk(chunk)) => chunk,
             Ok(Read::Wait(wait)) => {
-                sequencer.partitions[partition].not_before_ns = ingested_ns + wait.as_nanos() as u64;
-                sequencer.partitions[partition].asked_at = seen.outside;
+                let is_idle = sequencer.wait(partition, seen.outside, ingested_ns, wait);
+                if is_idle {
+                    state.partition_stopped(source, ingested_ns);
+                }
                 state.end_source_if_done(source);
-                return state.sources[source].ended;
+                return is_idle || state.sources[source].ended;
             }
             Ok(Read::End) => {
                 sequencer.partitions[partition].ended = true;
+                state.partition_stopped(source, ingested_ns);
                 state.end_source_if_done(source);
                 return true;
             }

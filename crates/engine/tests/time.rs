@@ -1,0 +1,185 @@
+//! What passing time does while no rows come: a clock whose hands the test turns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use pelton::arrow::datatypes::Int64Type;
+use pelton::clock::{Clock, Hands};
+use pelton::{Outcome, PushSource, Query, Session};
+
+/// Turns the hands until `found` finds something, which it must: each step is longer than any idle timeout here.
+fn turn<T>(hands: &Hands, mut found: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..10_000 {
+        if let Some(found) = found() {
+            return found;
+        }
+        hands.advance(Duration::from_secs(61));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("time has passed, and nothing has happened");
+}
+
+/// Waits, without a turn of the hands.
+fn wait_until(mut reached: impl FnMut() -> bool) {
+    for _ in 0..10_000 {
+        if reached() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("what was waited for has not come");
+}
+
+fn session(hands: &Arc<Hands>) -> Session {
+    let session = Session::with_clock(Clock::Manual(hands.clone()));
+    session.set("table.exec.source.idle-timeout", "1 min").unwrap();
+    session
+}
+
+fn push_table(session: &Session, name: &str) -> PushSource {
+    session.push_table(name, "at TIMESTAMP(3) NOT NULL, v BIGINT NOT NULL, WATERMARK FOR at AS at").unwrap()
+}
+
+fn push(source: &PushSource, rows: &[(i64, i64)]) {
+    let at = TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.0 * 1000));
+    let values = Int64Array::from_iter_values(rows.iter().map(|row| row.1));
+    let rows = RecordBatch::try_new(source.schema().clone(), vec![Arc::new(at), Arc::new(values)]).unwrap();
+    source.push_blocking(rows).unwrap();
+}
+
+const SUMS_OF_TEN_SECONDS: &str = "SELECT SUM(v) AS total FROM TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '10' SECOND)
+    GROUP BY window_start, window_end";
+
+fn totals(batch: &RecordBatch) -> Vec<i64> {
+    batch.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+fn next(query: &mut Query) -> Vec<i64> {
+    totals(&query.next_batch().unwrap().unwrap())
+}
+
+fn is_at(query: &Query, seconds: i64) -> bool {
+    query.progress().windows[0].watermark == seconds * 1_000_000
+}
+
+/// What `SHOW PROGRESS` says the first window waits for, and what of its input is idle.
+fn shown(session: &Session) -> [String; 2] {
+    let statement = session.prepare("SHOW PROGRESS").unwrap().remove(0);
+    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    ["waits for", "idle"].map(|name| rows.column_by_name(name).unwrap().as_string_view().value(0).to_owned())
+}
+
+#[test]
+fn an_idle_input_does_not_hold_windows_open() {
+    for workers in ["1", "2"] {
+        let hands = Arc::new(Hands::default());
+        let session = session(&hands);
+        session.set("pelton.workers", workers).unwrap();
+        let (quiet, busy) = (push_table(&session, "quiet"), push_table(&session, "busy"));
+        let mut query = session
+            .sql(&format!("CREATE VIEW t AS SELECT * FROM quiet UNION ALL SELECT * FROM busy; {SUMS_OF_TEN_SECONDS}"))
+            .unwrap();
+        push(&quiet, &[(5, 1)]);
+        push(&busy, &[(6, 2), (25, 4)]);
+        wait_until(|| is_at(&query, 5));
+        assert_eq!(shown(&session), ["quiet, partition 0, which is at 1970-01-01 00:00:05.000", ""]);
+        assert!(query.try_next_batch().unwrap().is_none(), "the quiet one holds the window open");
+        // Both become idle, in any order: time goes to where the one has come that was ahead, and stands still.
+        let first = turn(&hands, || query.try_next_batch().unwrap());
+        assert_eq!(totals(&first), [3]);
+        turn(&hands, || (query.progress().windows[0].idle.len() == 2).then_some(()));
+        let idle = "quiet, partition 0; busy, partition 0";
+        assert_eq!(shown(&session), ["rows of any input: all of it is idle, quiet, partition 0 too", idle]);
+        // Only what the one row does is awake: the window waits for no other.
+        push(&busy, &[(31, 8)]);
+        assert_eq!(next(&mut query), [4]);
+        // Its rows are late where windows have closed, and it holds time back again.
+        push(&quiet, &[(19, 16), (32, 32)]);
+        wait_until(|| query.progress().windows[0].late_rows == 1);
+        push(&busy, &[(45, 64)]);
+        wait_until(|| is_at(&query, 32));
+        push(&quiet, &[(41, 128)]);
+        assert_eq!(next(&mut query), [40]);
+        drop((quiet, busy));
+        assert_eq!(query.collect().unwrap().iter().flat_map(totals).collect::<Vec<_>>(), [192]);
+    }
+}
+
+#[test]
+fn an_idle_input_does_not_hold_windows_of_windows_open() {
+    let hands = Arc::new(Hands::default());
+    let session = session(&hands);
+    let (quiet, busy) = (push_table(&session, "quiet"), push_table(&session, "busy"));
+    let counts = |view: &str, table: &str| {
+        format!(
+            "CREATE VIEW {view} AS SELECT window_time AS at, COUNT(*) AS n
+             FROM TUMBLE(TABLE {table}, DESCRIPTOR(at), INTERVAL '10' SECOND) GROUP BY window_start, window_end, window_time;"
+        )
+    };
+    let sql = "SELECT SUM(n) AS total FROM TUMBLE((SELECT at, n FROM a UNION ALL SELECT at, n FROM b), DESCRIPTOR(at), INTERVAL '20' SECOND)
+               GROUP BY window_start, window_end";
+    let mut query = session.sql(&[&counts("a", "quiet"), &counts("b", "busy"), sql].concat()).unwrap();
+    push(&quiet, &[(1, 0), (2, 0), (11, 0)]);
+    push(&busy, &[(3, 0), (45, 0)]);
+    wait_until(|| query.progress().windows.iter().any(|window| window.watermark == 45_000_000));
+    assert!(query.try_next_batch().unwrap().is_none());
+    assert_eq!(totals(&turn(&hands, || query.try_next_batch().unwrap())), [3]);
+    // The window of the quiet input from 10 to 20 has not ended, and comes too late.
+    drop((quiet, busy));
+    assert_eq!(next(&mut query), [1]);
+    assert_eq!(query.wait().unwrap().late_rows(), 1);
+}
+
+#[test]
+fn an_idle_input_does_not_hold_functions_over_rows_back() {
+    let hands = Arc::new(Hands::default());
+    let session = session(&hands);
+    let (quiet, busy) = (push_table(&session, "quiet"), push_table(&session, "busy"));
+    let mut query = session
+        .sql(
+            "CREATE VIEW t AS SELECT * FROM quiet UNION ALL SELECT * FROM busy;
+             SELECT SUM(n) AS total
+             FROM TUMBLE((SELECT at, SUM(v) OVER (ORDER BY at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS n FROM t),
+                         DESCRIPTOR(at), INTERVAL '10' SECOND)
+             GROUP BY window_start, window_end",
+        )
+        .unwrap();
+    push(&quiet, &[(5, 1)]);
+    push(&busy, &[(6, 2), (25, 4)]);
+    wait_until(|| is_at(&query, 5));
+    assert_eq!(totals(&turn(&hands, || query.try_next_batch().unwrap())), [4]);
+    drop((quiet, busy));
+    assert_eq!(query.collect().unwrap().iter().flat_map(totals).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn without_a_timeout_no_input_is_idle() {
+    let hands = Arc::new(Hands::default());
+    let session = session(&hands);
+    session.set("table.exec.source.idle-timeout", "0").unwrap();
+    let (quiet, busy) = (push_table(&session, "quiet"), push_table(&session, "busy"));
+    let mut query = session
+        .sql(&format!("CREATE VIEW t AS SELECT * FROM quiet UNION ALL SELECT * FROM busy; {SUMS_OF_TEN_SECONDS}"))
+        .unwrap();
+    push(&busy, &[(6, 2), (25, 4)]);
+    for _ in 0..20 {
+        hands.advance(Duration::from_secs(61));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(query.try_next_batch().unwrap().is_none() && query.progress().windows[0].idle.is_empty());
+    drop((quiet, busy));
+}
+
+#[test]
+fn windows_of_processing_time_close_by_the_clock() {
+    let hands = Arc::new(Hands::default());
+    let session = session(&hands);
+    let source = session.push_table("t", "v BIGINT NOT NULL, at AS PROCTIME()").unwrap();
+    let mut query = session.sql(SUMS_OF_TEN_SECONDS).unwrap();
+    let rows =
+        |v: i64| RecordBatch::try_new(source.schema().clone(), vec![Arc::new(Int64Array::from(vec![v]))]).unwrap();
+    source.push_blocking(rows(1)).unwrap();
+    wait_until(|| query.progress().pipelines[0].rows == 1);
+    assert_eq!(totals(&turn(&hands, || query.try_next_batch().unwrap())), [1]);
+}
