@@ -36,6 +36,9 @@ pub fn micros_per_tick(data_type: &DataType) -> Option<i64> {
 /// Saturates at the ends of representable time.
 pub fn slice_start(time: Micros, size: Micros, offset: Micros) -> Micros {
     debug_assert!(size > 0);
+    if let Some(since) = time.checked_sub(offset) {
+        return time.saturating_sub(since.rem_euclid(size));
+    }
     let since = i128::from(time) - i128::from(offset);
     let start = since.div_euclid(i128::from(size)) * i128::from(size) + i128::from(offset);
     start.clamp(i128::from(Micros::MIN), i128::from(Micros::MAX)) as Micros
