@@ -95,12 +95,13 @@ pub fn assign(block: &Block, window: &Window) -> Assignment {
             return Assignment::whole(block, id);
         }
     }
-    let runs = runs_in_order(block, window).unwrap_or_else(|| runs(block, window));
-    let late_rows = runs.late_rows;
-    Assignment {
-        slices: if runs.are_scattered() { runs.into_masks(block.rows()) } else { runs.into_ranges() },
-        late_rows,
+    if let Some(slices) = slices_in_order(block, window) {
+        return Assignment { slices, late_rows: 0 };
     }
+    let runs = runs(block, window);
+    let late_rows = runs.late_rows;
+    let slices = if runs.are_scattered() { runs.into_masks(block.rows()) } else { runs.into_ranges() };
+    Assignment { slices, late_rows }
 }
 
 /// Rows that come after the watermark which the rows before them in their partition had reached, in the ticks of the time column.
@@ -148,9 +149,9 @@ const RUN_ROWS_MIN: usize = 64;
 /// So many runs of one slice are put together by a mask.
 const RUNS_PER_SLICE_MIN: usize = 2;
 
-/// The runs of a block whose rows are in the order of their times, and come before any of their windows has closed: each slice's end is
+/// The slices of a block whose rows are in the order of their times, and come before any of their windows has closed: each slice's end is
 /// searched for, and no row is looked at. `None` where a row may be out of order or late.
-fn runs_in_order(block: &Block, window: &Window) -> Option<Runs> {
+fn slices_in_order(block: &Block, window: &Window) -> Option<Vec<SliceRows>> {
     let time = block.time_column()?;
     let stamp = &block.stamp;
     // With a delay below zero a row is behind the watermark that it makes itself.
@@ -160,7 +161,7 @@ fn runs_in_order(block: &Block, window: &Window) -> Option<Runs> {
     let ticks = ticks(&block.raw_columns()[time.index]);
     let ticks = ticks.values();
     let micros = |tick: i64| (tick + block.time_shift_ticks()) * time.micros_per_tick;
-    let mut runs = Vec::new();
+    let mut slices = Vec::new();
     let mut row = 0;
     while row < ticks.len() {
         let slice = window.slice(micros(ticks[row]));
@@ -169,11 +170,11 @@ fn runs_in_order(block: &Block, window: &Window) -> Option<Runs> {
             if !is_in_time(window, id, micros(ticks[row]), stamp.watermark_before) {
                 return None;
             }
-            runs.push((id, row..end));
+            slices.push(SliceRows { slice: id, rows: row..end, mask: None });
         }
         row = end;
     }
-    Some(Runs { runs, late_rows: 0 })
+    Some(slices)
 }
 
 /// One past the last row from `row` on that is in the slice, as `row` is. The search begins near `row`: to look at the middle of a long

@@ -25,6 +25,9 @@ const BLOCKS_PER_TASK_MAX: usize = 8;
 /// Rows that a task's results should have at most: more would leave the cache before they are written.
 const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
 
+/// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
+const SLICES_PER_TASK_MAX: usize = 64;
+
 /// How often processing time is said to have passed while no input comes, in nanoseconds.
 const PROCESSING_TICK_NS: u64 = 5_000_000;
 
@@ -128,7 +131,9 @@ fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
         TargetState::Over { over, .. } => state.overs[over].inputs.watermark(),
     };
     let node = &mut state.pipelines[pipeline];
-    let blocks_max = (OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1)).clamp(1, BLOCKS_PER_TASK_MAX);
+    let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
+    let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
+    let blocks_max = by_rows.min(by_slices).clamp(1, BLOCKS_PER_TASK_MAX);
     let count = node.queue.len().div_ceil(workers).min(blocks_max);
     let blocks = node.queue.drain(..count).map(|(position, mut block)| {
         block.stamp.watermark_before = block.stamp.watermark_before.max(time);

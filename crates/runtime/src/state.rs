@@ -76,6 +76,8 @@ pub(crate) struct PipelineState {
     pub consumers: Arc<Consumers>,
     /// Rows that each of the blocks computed last became, about.
     pub output_rows_per_block: usize,
+    /// Slices that each of them went into, about.
+    pub slices_per_block: usize,
     pub rows: u64,
     pub blocks: u64,
     pub busy_ns: u64,
@@ -105,9 +107,16 @@ pub(crate) struct Finished {
     pub stamp: Stamp,
     pub output: Vec<RecordBatch>,
     pub late_rows: u64,
+    /// Slices that its rows went into.
+    pub slices: usize,
 }
 
 impl Finished {
+    /// What a block becomes before it has been computed.
+    pub fn new(block: &Block) -> Finished {
+        Finished { stamp: block.stamp, output: Vec::new(), late_rows: 0, slices: 0 }
+    }
+
     /// Rows of the output.
     pub fn output_rows(&self) -> usize {
         self.output.iter().map(RecordBatch::num_rows).sum()
@@ -234,6 +243,7 @@ impl State {
                 consumers: Consumers::of(graph, StreamRef::Pipeline(index)),
                 // Not known: one block shows it.
                 output_rows_per_block: usize::MAX,
+                slices_per_block: 0,
                 rows: 0,
                 blocks: 0,
                 busy_ns: 0,

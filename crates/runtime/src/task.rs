@@ -137,9 +137,11 @@ impl Worker<'_> {
         };
         let busy_ns = shared.clock.nanos() - started_ns;
         let output_rows: usize = results.iter().flatten().map(Finished::output_rows).sum();
+        let slices: usize = results.iter().flatten().map(|finished| finished.slices).sum();
         let mut state = shared.state();
         let progress = &mut state.pipelines[pipeline];
         progress.output_rows_per_block = output_rows / results.len().max(1);
+        progress.slices_per_block = slices / results.len().max(1);
         progress.rows += rows;
         progress.blocks += count;
         progress.busy_ns += busy_ns;
@@ -152,8 +154,7 @@ impl Worker<'_> {
     /// Computes the rows of several blocks, which count as the first one's: it is the one whose rows have waited longest. Where one fails, the
     /// rows before it leave first, so the error is the last block's.
     fn emit_together(&mut self, kernel: &dyn Kernel, blocks: &[(u64, Block)]) -> Vec<Result<Finished, KernelError>> {
-        let of = |(_, block): &(u64, Block)| Finished { stamp: block.stamp, output: Vec::new(), late_rows: 0 };
-        let mut finished: Vec<Finished> = blocks.iter().map(of).collect();
+        let mut finished: Vec<Finished> = blocks.iter().map(|(_, block)| Finished::new(block)).collect();
         let with_rows = blocks.iter().filter(|(_, block)| block.rows() > 0);
         let inputs: Vec<KernelInput<'_>> = with_rows.map(|(_, block)| KernelInput::all(block)).collect();
         let emitted = kernel.emit(&inputs, &mut finished[0].output, &mut self.scratch);
@@ -170,7 +171,7 @@ impl Worker<'_> {
         kernel: &dyn Kernel,
         block: &Block,
     ) -> Result<Finished, KernelError> {
-        let mut finished = Finished { stamp: block.stamp, output: Vec::new(), late_rows: 0 };
+        let mut finished = Finished::new(block);
         if block.rows() == 0 {
             return Ok(finished);
         }
@@ -178,7 +179,9 @@ impl Worker<'_> {
             TargetState::Stream { .. } => {
                 kernel.emit(&[KernelInput::all(block)], &mut finished.output, &mut self.scratch)?;
             }
-            TargetState::Window { window, .. } => finished.late_rows = self.aggregate(window, kernel, block)?,
+            TargetState::Window { window, .. } => {
+                (finished.slices, finished.late_rows) = self.aggregate(window, kernel, block)?;
+            }
             TargetState::Over { .. } => {
                 let late = late(block);
                 let mask = late.as_ref().map(|late| late.others.as_slice());
@@ -190,7 +193,8 @@ impl Worker<'_> {
         Ok(finished)
     }
 
-    fn aggregate(&mut self, window: usize, kernel: &dyn Kernel, block: &Block) -> Result<u64, KernelError> {
+    /// Adds a block's rows to its slices. Returns how many slices these are, and how many rows are late.
+    fn aggregate(&mut self, window: usize, kernel: &dyn Kernel, block: &Block) -> Result<(usize, u64), KernelError> {
         let node = &self.shared.graph.windows[window];
         let mut assignment = assign(block, &node.window);
         if node.combination == Combination::Buckets && node.window != Window::Global {
@@ -198,7 +202,7 @@ impl Worker<'_> {
         }
         let mut store = self.shared.store(window, self.index);
         kernel.aggregate_slices(block, &assignment.slices, &mut store, &mut self.scratch)?;
-        Ok(assignment.late_rows)
+        Ok((assignment.slices.len(), assignment.late_rows))
     }
 
     fn order(&self, over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros) {
