@@ -12,7 +12,7 @@ use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type,
 use pelton_data::aggregate::Holistic;
 use pelton_data::wide_float::{WideFloat, variance};
 use pelton_state::kernel::KernelError;
-use pelton_state::table::{GroupedValues, ValueGroups};
+use pelton_state::table::{Chosen, GroupedValues, ValueGroups};
 
 use crate::read_out::{converted, means, nulls_where, with_nulls};
 
@@ -33,7 +33,7 @@ pub(crate) struct Kept<'a> {
 pub(crate) fn column(
     function: &Holistic,
     kept: &Kept<'_>,
-    entries: &[u32],
+    entries: Chosen<'_>,
     data_type: &DataType,
 ) -> Result<ArrayRef, KernelError> {
     Ok(match function {
@@ -64,7 +64,7 @@ pub(crate) fn column(
 
 impl Kept<'_> {
     /// The values of each group in the order of their arrival, and their positions.
-    fn in_order(&self, entries: &[u32]) -> (GroupedValues, Vec<u64>) {
+    fn in_order(&self, entries: Chosen<'_>) -> (GroupedValues, Vec<u64>) {
         let GroupedValues { offsets, values } = self.values.of(entries);
         let positions = self.arrivals.as_ref().unwrap_or(&self.values).positions(entries);
         assert_eq!(positions.len(), values.len(), "each value has a position");
@@ -209,7 +209,7 @@ fn choose<T: Copy>(
     }
 }
 
-fn arrays(kept: &Kept<'_>, entries: &[u32], data_type: &DataType) -> Result<ListArray, KernelError> {
+fn arrays(kept: &Kept<'_>, entries: Chosen<'_>, data_type: &DataType) -> Result<ListArray, KernelError> {
     let DataType::List(field) = data_type else { unreachable!("the planner makes an array of values") };
     let (GroupedValues { mut offsets, mut values }, positions) = kept.in_order(entries);
     if let Some(nulls) = &kept.nulls {
@@ -234,7 +234,7 @@ fn with_null_elements(
     positions: &[u64],
     null_offsets: &[usize],
     nulls: &ValueGroups<'_>,
-    entries: &[u32],
+    entries: Chosen<'_>,
 ) -> (Vec<usize>, ArrayRef) {
     let null_positions = nulls.positions(entries);
     let (mut ends, mut rows) = (vec![0], Vec::with_capacity(values.len() + null_positions.len()));
@@ -249,7 +249,7 @@ fn with_null_elements(
     (ends, take(values, &rows, None).expect("rows are those of the values"))
 }
 
-fn joined(kept: &Kept<'_>, entries: &[u32], delimiter: &str) -> arrow::array::StringViewArray {
+fn joined(kept: &Kept<'_>, entries: Chosen<'_>, delimiter: &str) -> arrow::array::StringViewArray {
     let (GroupedValues { offsets, values }, _) = kept.in_order(entries);
     let strings = values.as_string_view();
     let mut builder = StringViewBuilder::with_capacity(entries.len());

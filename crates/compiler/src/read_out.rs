@@ -1,5 +1,6 @@
 //! A closed window becomes rows: groups and accumulators to output columns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -178,8 +179,8 @@ pub(crate) fn means(
         let means = Decimal128Array::new(means.into(), Some(any));
         return Ok(Arc::new(means.with_data_type(data_type.clone())));
     }
-    let sums: Vec<f64> = match sums.data_type() {
-        DataType::Float64 => sums.as_primitive::<Float64Type>().values().to_vec(),
+    let sums: Cow<'_, [f64]> = match sums.data_type() {
+        DataType::Float64 => Cow::Borrowed(sums.as_primitive::<Float64Type>().values()),
         DataType::Int64 => sums.as_primitive::<Int64Type>().values().iter().map(|&sum| sum as f64).collect(),
         _ => {
             let unit = 10f64.powi(scale.into());
@@ -187,7 +188,8 @@ pub(crate) fn means(
         }
     };
     let means = sums.iter().zip(counts.values()).map(|(sum, &count)| sum / count as f64).collect::<Vec<_>>();
-    Ok(Arc::new(Float64Array::new(means.into(), Some(any))))
+    let nulls = Some(any).filter(|any| any.null_count() > 0);
+    Ok(Arc::new(Float64Array::new(means.into(), nulls)))
 }
 
 /// Which values are valid.

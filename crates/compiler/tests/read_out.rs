@@ -61,7 +61,7 @@ fn summed(
     kernel.aggregate(KernelInput::all(&block), &mut table, &mut Scratch::default()).unwrap();
     let entries = table.entry_offsets();
     let window = ClosedWindow { start: 10_000_000, end: 20_000_000, groups: entries.len() };
-    read_out(&program.windows[0], ClosedGroups { table: &table, entries: &entries, windows: &[window] })
+    read_out(&program.windows[0], ClosedGroups { table: &table, entries: (&entries).into(), windows: &[window] })
 }
 
 const TUMBLING: Window = Window::Tumbling { size: 10_000_000, offset: 0 };

@@ -5,7 +5,7 @@
 //! the [`Combination`] needs.
 //!
 //! A slice's groups are found by key once, when it is inserted: from then on they have numbers. A node is a list of accumulators, of the
-//! groups of one slice or of all groups, and nodes are combined entry by entry.
+//! groups of one slice or of all groups, and nodes are combined column by column.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,13 +15,19 @@ use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::Combination;
 
 use crate::layout::EntryLayout;
-use crate::table::{GroupNumbers, Table};
+use crate::table::{ABSENT, Chosen, GroupNumbers, Table};
 
 /// With fewer groups than this, those that have left the window stay numbered: they cost nothing.
 const RENUMBERED_GROUPS_MIN: usize = 1024;
 
+/// Groups of a running window leave it one by one; numbers are given anew once there are so many for each that is left.
+const NUMBERS_PER_GROUP_MAX: usize = 4;
+
 /// Nodes that are no longer needed, kept for the next slices.
 const SPARE_NODES_MAX: usize = 64;
+
+/// More are kept up to so many bytes: windows may have many small slices.
+const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// The slices of the windows that are open, combined.
 ///
@@ -49,12 +55,11 @@ pub struct Single {
 pub struct Combined {
     numbers: GroupNumbers,
     nodes: Nodes,
-    /// The window that is due: all groups that have numbers, by number. It has one accumulator more than slices have: how many of them have
-    /// the group.
+    /// The window that is due: groups that have numbers, by number, but for those of [`Running`].
     window: Table,
-    /// All entries of the window.
-    all: Vec<u32>,
-    /// Those whose groups a slice has.
+    /// The accumulator that is zero where no slice has the group: a count of rows, or one more than slices have, of slices.
+    presence: usize,
+    /// Groups of the window that a slice has, where not all.
     present: Vec<u32>,
     spare: Spare,
 }
@@ -63,9 +68,11 @@ pub struct Combined {
 #[derive(Debug, Default)]
 struct Spare {
     lists: Vec<Table>,
+    list_bytes: usize,
     numbers: Vec<Vec<u32>>,
     entries: Vec<u32>,
     new: Vec<u32>,
+    places: Vec<u32>,
 }
 
 /// A slice, and the end of the last window that it counts in.
@@ -74,7 +81,7 @@ struct Slice {
     last_end: Micros,
     /// Accumulators of its groups, side by side.
     values: Table,
-    /// Where the same groups lie in a list of all.
+    /// The numbers of these groups.
     to: Vec<u32>,
 }
 
@@ -89,11 +96,23 @@ struct Suffix {
 enum Nodes {
     /// Combined anew for each window.
     Slices(Vec<Slice>),
-    /// Subtract on evict: ascending by last end.
-    Running(VecDeque<Slice>),
+    Running(Running),
     TwoStacks(Box<TwoStacks>),
     /// One period's slices so far: the end of its last window.
     Prefix(Option<Micros>),
+}
+
+/// Subtract on evict. The window has only groups that a slice has, in any order.
+#[derive(Debug, Default)]
+struct Running {
+    /// Ascending by last end.
+    slices: VecDeque<Slice>,
+    /// Where each numbered group is in the window; [`ABSENT`] where it has left it.
+    places: Vec<u32>,
+    /// The number of each group of the window.
+    numbers: Vec<u32>,
+    /// Groups that have come into the window since groups were numbered.
+    added: usize,
 }
 
 /// Two stacks.
@@ -110,13 +129,13 @@ struct TwoStacks {
 impl Gag {
     /// No slices yet. Their tables will have this layout.
     pub fn new(combination: Combination, layout: &Arc<EntryLayout>) -> Gag {
-        let counted = with_slice_count(layout);
+        let (counted, presence) = with_presence(layout);
         let nodes = match combination {
             Combination::Single | Combination::Buckets => {
                 return Gag::Single(Box::new(Single { layout: layout.clone(), slice: None, entries: Vec::new() }));
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
-            Combination::SubtractOnEvict => Nodes::Running(VecDeque::new()),
+            Combination::SubtractOnEvict => Nodes::Running(Running::default()),
             Combination::TwoStacks => {
                 let prefix = Table::list(counted.clone());
                 Nodes::TwoStacks(Box::new(TwoStacks { suffixes: Vec::new(), slices: Vec::new(), prefix }))
@@ -128,7 +147,7 @@ impl Gag {
             numbers: GroupNumbers::new(&counted),
             nodes,
             window: Table::list(counted),
-            all: Vec::new(),
+            presence,
             present: Vec::new(),
             spare: Spare::default(),
         }))
@@ -172,18 +191,15 @@ impl Gag {
     }
 
     /// The groups of all slices that are held: a table, and which of its entries they are. Without a slice there is none.
-    pub fn window(&mut self) -> Option<(&Table, &[u32])> {
+    pub fn window(&mut self) -> Option<(&Table, Chosen<'_>)> {
         match self {
             Gag::Single(node) => {
                 let (_, table) = node.slice.as_ref()?;
                 node.entries.clear();
                 table.push_entries(&mut node.entries);
-                Some((table, &node.entries))
+                Some((table, Chosen::Listed(&node.entries)))
             }
-            Gag::Combined(nodes) => {
-                nodes.combine();
-                Some((&nodes.window, &nodes.present))
-            }
+            Gag::Combined(nodes) => Some(nodes.combine()),
         }
     }
 
@@ -200,148 +216,217 @@ impl Gag {
         match self {
             Gag::Single(node) => node.slice.as_ref().map_or(0, |(_, table)| table.bytes()),
             Gag::Combined(nodes) => {
-                let spare: usize = nodes.spare.lists.iter().map(Table::bytes).sum();
-                nodes.nodes.bytes() + nodes.window.bytes() + nodes.numbers.bytes() + spare
+                nodes.nodes.bytes() + nodes.window.bytes() + nodes.numbers.bytes() + nodes.spare.list_bytes
             }
         }
     }
 }
 
-/// The layout, with a count of slices behind its accumulators.
-fn with_slice_count(layout: &EntryLayout) -> Arc<EntryLayout> {
-    let slots = layout.accumulators().iter().map(|slot| slot.accumulator.clone());
+/// The layout, with a count of slices behind its accumulators where these do not count rows, and which of them is zero where a group is not there.
+fn with_presence(layout: &Arc<EntryLayout>) -> (Arc<EntryLayout>, usize) {
+    let slots = layout.accumulators();
+    let counts_rows = |kept: &Accumulator| kept.accumulate == Accumulate::Count && !kept.argument_nullable;
+    if let Some(presence) = slots.iter().position(|slot| counts_rows(&slot.accumulator)) {
+        return (layout.clone(), presence);
+    }
     let count = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
-    let accumulators: Vec<Accumulator> = slots.chain([count]).collect();
-    EntryLayout::new(layout.key_columns(), &accumulators)
+    let accumulators: Vec<Accumulator> = slots.iter().map(|slot| slot.accumulator.clone()).chain([count]).collect();
+    (EntryLayout::new(layout.key_columns(), &accumulators), slots.len())
 }
 
 impl Combined {
     fn insert(&mut self, table: &Table, last_end: Micros) {
         let to = self.number(table);
-        let entries = &self.spare.entries;
-        if matches!(self.nodes, Nodes::Running(_) | Nodes::Prefix(_)) {
-            self.window.add_at(table, entries, &to);
-        }
-        if let Nodes::Prefix(period) = &mut self.nodes {
-            debug_assert!(period.is_none_or(|period| period == last_end), "one period at a time");
-            *period = Some(last_end);
-            return self.spare.numbers.push(to);
-        }
-        let mut values = self.spare.lists.pop().unwrap_or_else(|| Table::list(self.window.layout().clone()));
-        values.append_blank(entries.len());
-        values.add_at(table, entries, &self.all[..entries.len()]);
-        let slice = Slice { last_end, values, to };
-        match &mut self.nodes {
-            Nodes::Slices(slices) => slices.push(slice),
-            Nodes::Running(slices) => {
-                let at = slices.partition_point(|other| other.last_end <= last_end);
-                slices.insert(at, slice);
+        let Combined { nodes, window, spare, .. } = self;
+        match nodes {
+            Nodes::Running(running) => running.add(window, table, &to, spare),
+            Nodes::Prefix(period) => {
+                debug_assert!(period.is_none_or(|period| period == last_end), "one period at a time");
+                *period = Some(last_end);
+                window.add_at(table, &spare.entries, &to);
+                return spare.numbers.push(to);
             }
-            Nodes::TwoStacks(stacks) => stacks.insert(slice, &self.all, &mut self.spare),
+            Nodes::Slices(_) | Nodes::TwoStacks(_) => {}
+        }
+        let mut values = spare.list(window.layout());
+        values.append_values(table, &spare.entries);
+        let slice = Slice { last_end, values, to };
+        match nodes {
+            Nodes::Slices(slices) => slices.push(slice),
+            Nodes::Running(running) => {
+                let at = running.slices.partition_point(|other| other.last_end <= last_end);
+                running.slices.insert(at, slice);
+            }
+            Nodes::TwoStacks(stacks) => stacks.insert(slice, window.groups(), spare),
             Nodes::Prefix(_) => unreachable!("a prefix keeps no slices"),
         }
     }
 
-    /// Numbers a slice's groups, which are left in `spare.entries`. Returns where they lie in a list of all.
+    /// Numbers a slice's groups, which are left in `spare.entries`. Returns the numbers.
     fn number(&mut self, table: &Table) -> Vec<u32> {
         let Spare { entries, new, numbers, .. } = &mut self.spare;
         entries.clear();
         table.push_entries(entries);
         let mut to = numbers.pop().unwrap_or_default();
-        self.numbers.assign(table, entries, &mut to, new);
-        if !new.is_empty() {
-            let first = self.window.append_keys(table, new);
-            self.all.extend((first..first + new.len()).map(|group| self.window.listed_entry(group)));
+        self.numbers.assign(table, Chosen::Listed(entries), &mut to, new);
+        // The groups of a running window are put into it by their places.
+        if !new.is_empty() && !matches!(self.nodes, Nodes::Running(_)) {
+            self.window.append_keys(table, &*new);
         }
         to
     }
 
     fn evict(&mut self, end: Micros) {
-        let before = self.nodes.is_empty();
-        match &mut self.nodes {
+        let Combined { nodes, window, spare, presence, .. } = self;
+        let before = nodes.is_empty();
+        match nodes {
             Nodes::Slices(slices) => {
-                slices.extract_if(.., |slice| slice.last_end <= end).for_each(|slice| self.spare.keep(slice));
+                slices.extract_if(.., |slice| slice.last_end <= end).for_each(|slice| spare.keep(slice));
             }
-            Nodes::Running(slices) => {
-                let count = slices.partition_point(|slice| slice.last_end <= end);
-                for slice in slices.drain(..count) {
-                    self.window.subtract_at(&slice.values, &self.all[..slice.to.len()], &slice.to);
-                    self.spare.keep(slice);
-                }
-            }
-            Nodes::TwoStacks(stacks) => stacks.evict(end, &self.all, &mut self.spare),
+            Nodes::Running(running) => running.evict(end, window, *presence, spare),
+            Nodes::TwoStacks(stacks) => stacks.evict(end, window.groups(), spare),
             Nodes::Prefix(period) => {
                 period.take_if(|period| *period <= end);
             }
         }
-        if self.nodes.is_empty() && !before {
+        if nodes.is_empty() && !before {
             self.numbers.clear();
-            self.window.clear();
-            self.all.clear();
-            if let Nodes::TwoStacks(stacks) = &mut self.nodes {
-                stacks.prefix.clear();
+            window.clear();
+            match nodes {
+                Nodes::TwoStacks(stacks) => stacks.prefix.clear(),
+                Nodes::Running(running) => *running = Running::default(),
+                Nodes::Slices(_) | Nodes::Prefix(_) => {}
             }
         }
     }
 
-    /// Puts the window together that is due.
-    fn combine(&mut self) {
+    /// Puts the window together that is due: its table, and which of the groups in it a slice has.
+    fn combine(&mut self) -> (&Table, Chosen<'_>) {
         match &self.nodes {
             Nodes::Slices(slices) => {
                 self.window.reset_accumulators();
                 for slice in slices {
-                    self.window.add_at(&slice.values, &self.all[..slice.to.len()], &slice.to);
+                    self.window.add_at(&slice.values, Chosen::first(slice.to.len()), &slice.to);
                 }
             }
             Nodes::TwoStacks(stacks) => {
-                self.window.reset_accumulators();
-                let oldest = stacks.suffixes.last().map(|suffix| &suffix.values);
-                for values in oldest.into_iter().chain([&stacks.prefix]) {
-                    let all = &self.all[..values.groups()];
-                    self.window.add_at(values, all, all);
+                match stacks.suffixes.last() {
+                    Some(oldest) => self.window.replace_values(&oldest.values),
+                    None => self.window.reset_accumulators(),
                 }
+                let younger = Chosen::first(stacks.prefix.groups());
+                self.window.add_at(&stacks.prefix, younger, younger);
             }
             Nodes::Running(_) | Nodes::Prefix(_) => {}
         }
-        let count = self.window.layout().accumulators().len() - 1;
-        self.present.clear();
-        self.window.push_counted(count, &mut self.present);
-        if self.all.len() >= RENUMBERED_GROUPS_MIN && self.present.len() * 2 < self.all.len() {
+        if self.must_renumber() {
             self.renumber();
+        }
+        (&self.window, self.window.counted(self.presence, &mut self.present))
+    }
+
+    /// Whether so many groups have left that it is worthwhile to forget their numbers.
+    fn must_renumber(&self) -> bool {
+        let groups = self.window.groups();
+        match &self.nodes {
+            Nodes::Running(running) => {
+                running.added >= RENUMBERED_GROUPS_MIN && groups * NUMBERS_PER_GROUP_MAX < running.added
+            }
+            _ => {
+                let present = || self.window.counts(self.presence).iter().filter(|&&count| count != 0).count();
+                groups >= RENUMBERED_GROUPS_MIN && present() * 2 < groups
+            }
         }
     }
 
     /// Gives new numbers to the groups that are present, and forgets the others.
     fn renumber(&mut self) {
+        let old_groups = self.window.groups();
+        let present = self.window.counted(self.presence, &mut self.present);
         let mut window = Table::list(self.window.layout().clone());
-        window.append(&self.window, &self.present);
-        let kept = std::mem::replace(&mut self.present, window.entry_offsets());
-        self.window = window;
+        window.append(&self.window, present);
         // A table that was only cleared would keep room for the keys of groups that have left.
-        self.numbers = GroupNumbers::new(self.window.layout());
+        self.numbers = GroupNumbers::new(window.layout());
         let (mut to, mut new) = (Vec::new(), Vec::new());
-        self.numbers.assign(&self.window, &self.present, &mut to, &mut new);
-        debug_assert_eq!(to, self.present, "groups are numbered in their order");
-        let renumbered = |old: &u32| self.present[kept.binary_search(old).expect("a slice's groups are present")];
-        let renumber_slice = |slice: &mut Slice| slice.to.iter_mut().for_each(|to| *to = renumbered(to));
+        self.numbers.assign(&window, Chosen::first(window.groups()), &mut to, &mut new);
+        debug_assert!(to.iter().copied().eq(0..to.len() as u32), "groups are numbered in their order");
+        let mut renumbered = vec![ABSENT; old_groups];
+        (0..).zip(present.iter()).for_each(|(number, old)| renumbered[old as usize] = number);
+        let renumber = |slice: &mut Slice, numbers: &[u32]| {
+            slice.to.iter_mut().for_each(|to| *to = numbers[*to as usize]);
+        };
         let renumber_all = |values: &mut Table| {
-            let known = kept.partition_point(|&entry| entry < values.listed_entry(values.groups()));
+            let known: Vec<u32> = present.iter().take_while(|&old| (old as usize) < values.groups()).collect();
             let mut list = Table::list(values.layout().clone());
-            list.append_blank(known);
-            list.add_at(values, &kept[..known], &self.present[..known]);
+            list.append_values(values, &known);
             *values = list;
         };
         match &mut self.nodes {
-            Nodes::Slices(slices) => slices.iter_mut().for_each(renumber_slice),
-            Nodes::Running(slices) => slices.iter_mut().for_each(renumber_slice),
+            Nodes::Slices(slices) => slices.iter_mut().for_each(|slice| renumber(slice, &renumbered)),
+            Nodes::Running(running) => {
+                // All groups are present: each has its place for a number.
+                running.slices.iter_mut().for_each(|slice| renumber(slice, &running.places));
+                running.added = to.len();
+                (running.places, running.numbers) = (to.clone(), to);
+            }
             Nodes::TwoStacks(stacks) => {
-                stacks.slices.iter_mut().for_each(renumber_slice);
+                stacks.slices.iter_mut().for_each(|slice| renumber(slice, &renumbered));
                 stacks.suffixes.iter_mut().for_each(|suffix| renumber_all(&mut suffix.values));
                 renumber_all(&mut stacks.prefix);
             }
             Nodes::Prefix(_) => {}
         }
-        self.all.truncate(self.present.len());
+        self.window = window;
+    }
+}
+
+impl Running {
+    /// Adds a slice's groups, whose numbers these are, to the window.
+    fn add(&mut self, window: &mut Table, table: &Table, numbers: &[u32], spare: &mut Spare) {
+        let Spare { entries, new, places, .. } = spare;
+        places.clear();
+        new.clear();
+        let mut groups = self.numbers.len() as u32;
+        for (&number, &entry) in numbers.iter().zip(&*entries) {
+            // Numbers are given one after the other.
+            if number as usize == self.places.len() {
+                self.places.push(ABSENT);
+            }
+            let place = &mut self.places[number as usize];
+            if *place == ABSENT {
+                *place = groups;
+                groups += 1;
+                self.numbers.push(number);
+                new.push(entry);
+            }
+            places.push(*place);
+        }
+        self.added += new.len();
+        window.append_keys(table, &*new);
+        window.add_at(table, &*entries, &*places);
+    }
+
+    fn evict(&mut self, end: Micros, window: &mut Table, presence: usize, spare: &mut Spare) {
+        while let Some(slice) = self.slices.pop_front_if(|slice| slice.last_end <= end) {
+            let places = &mut spare.places;
+            places.clear();
+            places.extend(slice.to.iter().map(|&number| self.places[number as usize]));
+            window.subtract_at(&slice.values, Chosen::first(places.len()), &*places);
+            let counts = window.counts(presence);
+            let left = slice.to.iter().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
+            let left: Vec<u32> = left.map(|(number, _)| *number).collect();
+            places.clear();
+            for number in left {
+                let place = std::mem::replace(&mut self.places[number as usize], ABSENT);
+                self.numbers.swap_remove(place as usize);
+                if let Some(&moved) = self.numbers.get(place as usize) {
+                    self.places[moved as usize] = place;
+                }
+                places.push(place);
+            }
+            window.swap_remove(places);
+            spare.keep(slice);
+        }
     }
 }
 
@@ -349,7 +434,7 @@ impl Nodes {
     fn is_empty(&self) -> bool {
         match self {
             Nodes::Slices(slices) => slices.is_empty(),
-            Nodes::Running(slices) => slices.is_empty(),
+            Nodes::Running(running) => running.slices.is_empty(),
             Nodes::TwoStacks(stacks) => stacks.suffixes.is_empty() && stacks.slices.is_empty(),
             Nodes::Prefix(period) => period.is_none(),
         }
@@ -361,7 +446,7 @@ impl Nodes {
         }
         match self {
             Nodes::Slices(slices) => sum(slices),
-            Nodes::Running(slices) => sum(slices),
+            Nodes::Running(running) => sum(&running.slices) + 4 * (running.places.len() + running.numbers.len()),
             Nodes::TwoStacks(stacks) => {
                 let suffixes: usize = stacks.suffixes.iter().map(|suffix| suffix.values.bytes()).sum();
                 suffixes + sum(&stacks.slices) + stacks.prefix.bytes()
@@ -372,6 +457,13 @@ impl Nodes {
 }
 
 impl Spare {
+    /// An empty list.
+    fn list(&mut self, layout: &Arc<EntryLayout>) -> Table {
+        let Some(list) = self.lists.pop() else { return Table::list(layout.clone()) };
+        self.list_bytes -= list.bytes();
+        list
+    }
+
     fn keep(&mut self, slice: Slice) {
         self.keep_list(slice.values);
         if self.numbers.len() < SPARE_NODES_MAX {
@@ -380,34 +472,37 @@ impl Spare {
     }
 
     fn keep_list(&mut self, mut list: Table) {
-        if self.lists.len() < SPARE_NODES_MAX {
-            list.clear();
+        list.clear();
+        let bytes = self.list_bytes + list.bytes();
+        if self.lists.len() < SPARE_NODES_MAX || bytes <= SPARE_BYTES_MAX {
+            self.list_bytes = bytes;
             self.lists.push(list);
         }
     }
 }
 
 impl TwoStacks {
-    fn insert(&mut self, slice: Slice, all: &[u32], spare: &mut Spare) {
+    /// Inserts a slice whose groups are among the first `groups`.
+    fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
         if self.suffixes.first().is_none_or(|youngest| youngest.last_end < slice.last_end) {
-            add_to_all(&mut self.prefix, all, &slice);
+            add_to_all(&mut self.prefix, groups, &slice);
             self.slices.push(slice);
             return;
         }
         // It came late, among the older ones: all windows that begin no later than its last one have it.
         let at = self.suffixes.partition_point(|younger| younger.last_end > slice.last_end);
         for older in &mut self.suffixes[at..] {
-            add_to_all(&mut older.values, all, &slice);
+            add_to_all(&mut older.values, groups, &slice);
         }
         if self.suffixes.get(at).is_none_or(|same| same.last_end != slice.last_end) {
             let younger = at.checked_sub(1).map(|younger| &self.suffixes[younger].values);
-            let values = suffix(younger, all, &slice, spare);
+            let values = suffix(younger, groups, &slice, spare);
             self.suffixes.insert(at, Suffix { last_end: slice.last_end, values });
         }
         spare.keep(slice);
     }
 
-    fn evict(&mut self, end: Micros, all: &[u32], spare: &mut Spare) {
+    fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare) {
         let kept = self.suffixes.partition_point(|suffix| suffix.last_end > end);
         self.suffixes.drain(kept..).for_each(|suffix| spare.keep_list(suffix.values));
         if !self.suffixes.is_empty() {
@@ -416,15 +511,15 @@ impl TwoStacks {
         let slices = self.slices.len();
         self.slices.extract_if(.., |slice| slice.last_end <= end).for_each(|slice| spare.keep(slice));
         if self.slices.len() < slices {
-            self.flip(all, spare);
+            self.flip(groups, spare);
         }
     }
 
     /// Makes suffixes of the younger slices.
-    fn flip(&mut self, all: &[u32], spare: &mut Spare) {
+    fn flip(&mut self, groups: usize, spare: &mut Spare) {
         self.slices.sort_by_key(|slice| std::cmp::Reverse(slice.last_end));
         for slice in self.slices.drain(..) {
-            let values = suffix(self.suffixes.last().map(|younger| &younger.values), all, &slice, spare);
+            let values = suffix(self.suffixes.last().map(|younger| &younger.values), groups, &slice, spare);
             self.suffixes.push(Suffix { last_end: slice.last_end, values });
             spare.keep(slice);
         }
@@ -433,21 +528,19 @@ impl TwoStacks {
 }
 
 /// A slice's groups among those of the younger suffix.
-fn suffix(younger: Option<&Table>, all: &[u32], slice: &Slice, spare: &mut Spare) -> Table {
-    let mut values = spare.lists.pop().unwrap_or_else(|| Table::list(slice.values.layout().clone()));
+fn suffix(younger: Option<&Table>, groups: usize, slice: &Slice, spare: &mut Spare) -> Table {
+    let mut values = spare.list(slice.values.layout());
     if let Some(younger) = younger {
-        let all = &all[..younger.groups()];
-        values.append_blank(all.len());
-        values.add_at(younger, all, all);
+        values.append_values(younger, Chosen::first(younger.groups()));
     }
-    add_to_all(&mut values, all, slice);
+    add_to_all(&mut values, groups, slice);
     values
 }
 
 /// Adds a slice to a list of all groups, which may have been shorter when the list was made.
-fn add_to_all(values: &mut Table, all: &[u32], slice: &Slice) {
-    if values.groups() < all.len() {
-        values.append_blank(all.len() - values.groups());
+fn add_to_all(values: &mut Table, groups: usize, slice: &Slice) {
+    if values.groups() < groups {
+        values.append_blank(groups - values.groups());
     }
-    values.add_at(&slice.values, &all[..slice.to.len()], &slice.to);
+    values.add_at(&slice.values, Chosen::first(slice.to.len()), &slice.to);
 }

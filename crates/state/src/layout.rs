@@ -31,9 +31,19 @@ pub(crate) const PACKED_HEADER: usize = 8;
 pub struct EntryLayout {
     key_columns: Vec<KeyColumn>,
     keys: KeyLayout,
+    key_fields: Vec<Field>,
     accumulators: Vec<AccumulatorSlot>,
     stride: usize,
     initial: Vec<u8>,
+}
+
+/// A value that every entry holds, of a key or of an accumulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// First byte inside the entry.
+    pub(crate) offset: usize,
+    /// Bytes.
+    pub(crate) width: usize,
 }
 
 /// How the grouping columns form a key.
@@ -101,8 +111,8 @@ impl EntryLayout {
             let at = slot.offset - accumulators_offset;
             initial[at..at + slot.width].copy_from_slice(&initial_state(&slot.accumulator)[..slot.width]);
         }
-        let key_columns = keys.to_vec();
-        Arc::new(EntryLayout { key_columns, keys: key_layout, accumulators: slots, stride, initial })
+        let (key_columns, key_fields) = (keys.to_vec(), key_fields(&key_layout));
+        Arc::new(EntryLayout { key_columns, keys: key_layout, key_fields, accumulators: slots, stride, initial })
     }
 
     /// The grouping columns as given.
@@ -141,6 +151,17 @@ impl EntryLayout {
             }
             _ => false,
         })
+    }
+
+    /// The values that make a key, but for hashes.
+    pub(crate) fn key_fields(&self) -> &[Field] {
+        &self.key_fields
+    }
+
+    /// All values of an entry, but for hashes.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = Field> {
+        let accumulators = self.accumulators.iter().map(|slot| Field { offset: slot.offset, width: slot.width });
+        self.key_fields.iter().copied().chain(accumulators)
     }
 
     /// What the accumulators of a new entry hold, from the end of the key to the end of the entry.
@@ -183,6 +204,21 @@ fn packed_layout(keys: &[KeyColumn]) -> KeyLayout {
         }
     }
     KeyLayout::Packed { width: end.next_multiple_of(8), columns }
+}
+
+fn key_fields(keys: &KeyLayout) -> Vec<Field> {
+    match keys {
+        KeyLayout::None => Vec::new(),
+        KeyLayout::Integer { .. } => vec![Field { offset: 0, width: 8 }],
+        KeyLayout::Packed { columns, .. } => {
+            let values = columns.iter().map(|column| (column.offset, column.width));
+            // That of a string is part of it.
+            let nulls =
+                columns.iter().filter(|column| !is_string(&column.data_type)).filter_map(|column| column.null_offset);
+            let fields = values.chain(nulls.map(|offset| (offset, 1)));
+            fields.map(|(offset, width)| Field { offset: PACKED_HEADER + offset, width }).collect()
+        }
+    }
 }
 
 fn place_accumulators(accumulators: &[Accumulator], start: usize) -> (Vec<AccumulatorSlot>, usize) {

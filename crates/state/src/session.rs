@@ -243,7 +243,7 @@ impl Sessions {
                 ClosedWindow { start: first, end: last.saturating_add(self.gap), groups: 1 }
             };
             let windows: Vec<ClosedWindow> = self.extents(table, entries).into_iter().map(window).collect();
-            read_out(ClosedGroups { table, entries, windows: &windows })?;
+            read_out(ClosedGroups { table, entries: entries.into(), windows: &windows })?;
         }
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Sessions {
         debug_assert_eq!(younger + 1, self.buckets.len(), "time goes on");
         let into = &mut self.buckets[younger].table;
         let mut to = Vec::new();
-        into.entries_of(pieces, from, &mut to, &mut self.scratch);
+        into.entries_of(pieces, from.into(), &mut to, &mut self.scratch);
         into.add_at(pieces, from, &to);
         let Some(older) = younger.checked_sub(1) else { return };
         let found = self.buckets[older].table.find_entries_of(pieces, from);
@@ -313,7 +313,7 @@ impl Sessions {
         let into = self.bucket(start);
         let mut to = Vec::new();
         let table = &mut self.buckets[into].table;
-        table.entries_of(pieces, &[piece], &mut to, &mut self.scratch);
+        table.entries_of(pieces, (&[piece]).into(), &mut to, &mut self.scratch);
         table.add_at(pieces, &[piece], &to);
         for (joined_start, entry) in joined.into_iter().filter(|(joined_start, _)| *joined_start != start) {
             let older = self.buckets.iter().position(|bucket| bucket.start == joined_start);

@@ -11,7 +11,7 @@ use crate::gag::Gag;
 use crate::layout::EntryLayout;
 use crate::session::OpenSessions;
 use crate::slice::SliceId;
-use crate::table::Table;
+use crate::table::{Chosen, Table};
 
 /// A window that has more groups than this part of those read out at a time is read out by itself.
 const LARGE_WINDOWS_PER_READ_OUT: usize = 4;
@@ -56,7 +56,7 @@ pub struct ClosedGroups<'a> {
     /// Holds the groups.
     pub table: &'a Table,
     /// Which of its entries they are. There is none only for the one window of a whole input.
-    pub entries: &'a [u32],
+    pub entries: Chosen<'a>,
     /// Which windows' groups these are.
     pub windows: &'a [ClosedWindow],
 }
@@ -76,7 +76,6 @@ pub struct CloseLimits {
 #[derive(Debug)]
 struct Waiting {
     groups: Table,
-    entries: Vec<u32>,
     windows: Vec<ClosedWindow>,
 }
 
@@ -161,7 +160,7 @@ impl OpenWindows {
     /// No window is open. Tables will have this layout.
     pub fn new(window: Window, combination: Combination, layout: &Arc<EntryLayout>) -> OpenWindows {
         let gag = Gag::new(combination, layout);
-        let waiting = Waiting { groups: Table::list(gag.layout().clone()), entries: Vec::new(), windows: Vec::new() };
+        let waiting = Waiting { groups: Table::list(gag.layout().clone()), windows: Vec::new() };
         OpenWindows { window, sealed: VecDeque::new(), gag, closed_until: Micros::MIN, waiting }
     }
 
@@ -264,11 +263,11 @@ impl Waiting {
     fn take<E>(
         &mut self,
         bounds: Range<Micros>,
-        (table, entries): (&Table, &[u32]),
+        (table, entries): (&Table, Chosen<'_>),
         groups_at_once: usize,
         read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.entries.len() + entries.len() > groups_at_once {
+        if self.groups.groups() + entries.len() > groups_at_once {
             self.leave(read_out)?;
         }
         let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: entries.len() };
@@ -281,8 +280,6 @@ impl Waiting {
             });
         }
         self.groups.append(table, entries);
-        let first = self.entries.len();
-        self.entries.extend((first..first + entries.len()).map(|group| self.groups.listed_entry(group)));
         self.windows.push(window);
         Ok(())
     }
@@ -292,9 +289,9 @@ impl Waiting {
         if self.windows.is_empty() {
             return Ok(());
         }
-        let result = read_out(ClosedGroups { table: &self.groups, entries: &self.entries, windows: &self.windows });
+        let entries = Chosen::first(self.groups.groups());
+        let result = read_out(ClosedGroups { table: &self.groups, entries, windows: &self.windows });
         self.groups.clear();
-        self.entries.clear();
         self.windows.clear();
         result
     }

@@ -9,7 +9,7 @@ use pelton_data::Block;
 use pelton_data::abi::Status;
 use pelton_data::aggregate::{Accumulate, position};
 use pelton_state::kernel::{KernelError, Scratch};
-use pelton_state::table::{Entries, IntegerMode, KeyRows, Positions, Table};
+use pelton_state::table::{Entries, IntegerMode, KeyLayout, KeyRows, Positions, Table};
 
 use super::by_lookup::ByLookup;
 use super::call::{Bound, Call, Loop, outputs};
@@ -115,7 +115,16 @@ impl Aggregation {
                 }
                 Ok(())
             }
-            Grouping::Columns(_) => self.run_columns(call, positions, table, scratch, arguments),
+            Grouping::Columns(_) => {
+                let rows = match &call.selection {
+                    Some(selection) => KeyRows::Listed(selection),
+                    None => KeyRows::Range(call.first..call.first + call.count),
+                };
+                self.run_columns(call, (positions, rows), table, scratch, arguments)
+            }
+            Grouping::Computed(_) if matches!(table.layout().keys(), KeyLayout::Packed { .. }) => {
+                self.run_columns(call, (positions, KeyRows::Range(0..call.count)), table, scratch, arguments)
+            }
             Grouping::Computed(_) => {
                 let keys: Vec<ArrayRef> = arguments.keys.iter().map(|keys| keys.slice(start, end - start)).collect();
                 let bound = self.bind_listed(call)?;
@@ -243,20 +252,17 @@ impl Aggregation {
         Ok(())
     }
 
+    /// Adds the rows at some positions, by keys that columns hold in `rows`, those of all positions.
     fn run_columns(
         &self,
         call: &Call<'_>,
-        positions: Range<usize>,
+        (positions, rows): (Range<usize>, KeyRows<'_>),
         table: &mut Table,
         scratch: &mut Scratch,
         Arguments { keys, others }: &Arguments,
     ) -> Result<(), KernelError> {
         let bound = self.bind_listed(call)?;
         let Scratch { entries, keys: packed, hashes, .. } = scratch;
-        let rows = match &call.selection {
-            Some(selection) => KeyRows::Listed(selection),
-            None => KeyRows::Range(call.first..call.first + call.count),
-        };
         let mut start = positions.start;
         while start < positions.end {
             let end = positions.end.min(start.saturating_add(table.call_rows()));

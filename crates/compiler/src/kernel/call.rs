@@ -162,13 +162,18 @@ impl<'a> Call<'a> {
         Call { shared, block, first, count, selection, matches: Vec::new(), computed, bound }
     }
 
-    /// The positions of those of these rows that lie in a range of the block's rows.
-    pub(crate) fn positions(&self, rows: Range<usize>) -> Range<usize> {
+    /// The positions of those of these rows that lie in a range of the block's rows, none of which is before position `start`.
+    pub(crate) fn positions(&self, start: usize, rows: Range<usize>) -> Range<usize> {
         match &self.selection {
             None => rows.start.max(self.first) - self.first..rows.end.min(self.first + self.count) - self.first,
             Some(selection) => {
-                let before = |end: usize| selection.partition_point(|&row| (row as usize) < end);
-                before(rows.start)..before(rows.end)
+                let rest = &selection[start..];
+                // A row that was joined to several has as many positions.
+                let mut room = rows.len().min(rest.len());
+                while rest.get(room).is_some_and(|&row| (row as usize) < rows.end) {
+                    room = (2 * room).clamp(1, rest.len());
+                }
+                start..start + rest[..room].partition_point(|&row| (row as usize) < rows.end)
             }
         }
     }

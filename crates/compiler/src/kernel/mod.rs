@@ -212,8 +212,10 @@ impl Kernel for CompiledKernel {
         let mut call = self.surviving(&self.steps, input, scratch)?;
         if call.count > 0 {
             let arguments = aggregation.arguments(&call)?;
+            let mut start = 0;
             for slice in slices {
-                let positions = call.positions(slice.rows.clone());
+                let positions = call.positions(start, slice.rows.clone());
+                start = positions.end;
                 if !positions.is_empty() {
                     aggregation.run(&call, &arguments, positions, store.table(slice.slice), scratch)?;
                 }

@@ -92,7 +92,10 @@ impl Run {
         merged.merge(other);
         let window_of = |groups| ClosedWindow { start: BOUNDS.0, end: BOUNDS.1, groups };
         let read = |entries: &[u32]| {
-            read_out(window, ClosedGroups { table: &merged, entries, windows: &[window_of(entries.len())] })
+            read_out(
+                window,
+                ClosedGroups { table: &merged, entries: entries.into(), windows: &[window_of(entries.len())] },
+            )
         };
         let entries = merged.entry_offsets();
         let batches = entries.chunks(self.rows_max).chain(entries.is_empty().then_some(&entries[..])).map(read);

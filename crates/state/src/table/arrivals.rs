@@ -7,8 +7,8 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{ArrowNativeType, DataType};
 use pelton_data::aggregate::Accumulate;
 
-use super::Table;
 use super::extremes::{held, hold};
+use super::{Chosen, Table};
 use crate::layout::{AccumulatorSlot, POSITION_WIDTH, is_string, value_type, value_width};
 
 /// The positions of the rows of one update, ascending.
@@ -146,11 +146,11 @@ impl Table {
         other: &Table,
         index: usize,
         (mine, theirs): (&AccumulatorSlot, &AccumulatorSlot),
-        from: &[u32],
-        to: &[u32],
+        from: Chosen<'_>,
+        to: Chosen<'_>,
     ) {
         let is_string = is_string(value_type(&mine.accumulator));
-        for (&from, &to) in from.iter().zip(to) {
+        for (from, to) in from.iter().zip(to.iter()) {
             let Some(position) = other.arrival_position(index, from) else { continue };
             if is_string {
                 let value = other.arrival_string(index, from).expect("a position has a value");

@@ -1,23 +1,28 @@
 //! Groups side by side in the order in which they were appended: none is found by its key, and a key may occur several times.
 //!
-//! Partial results whose groups are numbered already are lists without keys, and so are the rows of windows that have closed, with keys.
+//! A list holds each value of its entries in a column of its own, and an entry's number is its place: what is done to all groups is done
+//! column by column, many values at a time, and columns leave as they are. Partial results whose groups are numbered already are lists
+//! without keys, and so are the rows of windows that have closed, with keys.
 
 use std::sync::Arc;
 
 use pelton_data::aggregate::Accumulate;
 
 use super::arena::Arena;
-use super::packed::long_string;
+use super::key_shape::long_string;
+use super::places::{Chosen, Place};
 use super::region::Region;
 use super::{Groups, Table};
-use crate::layout::{EntryLayout, KeyLayout, PACKED_HEADER, is_string};
+use crate::layout::{EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
 
-/// Groups for which a list has room at first.
+/// Groups for which a list has room at first, and of which it always has room for a multiple: columns of any width are aligned then.
 const LENGTH_MIN: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct ListedGroups {
-    entries: Region,
+    /// For each value at `offset` of the layout's entries, from byte `offset * capacity` on, as many as there is room for.
+    columns: Region,
+    capacity: usize,
     groups: usize,
     /// Entries whose integer key is NULL, ascending.
     nulls: Vec<u32>,
@@ -27,7 +32,7 @@ pub(super) struct ListedGroups {
 
 impl ListedGroups {
     pub(super) fn new() -> ListedGroups {
-        ListedGroups { entries: Region::empty(), groups: 0, nulls: Vec::new(), arena: Arena::default() }
+        ListedGroups { columns: Region::empty(), capacity: 0, groups: 0, nulls: Vec::new(), arena: Arena::default() }
     }
 
     pub(super) fn groups(&self) -> usize {
@@ -35,15 +40,21 @@ impl ListedGroups {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.bytes() + self.arena.bytes()
-    }
-
-    pub(super) fn entries_bytes(&self) -> usize {
-        self.entries.bytes()
+        self.columns.bytes() + self.arena.bytes()
     }
 
     pub(super) fn base(&self) -> *mut u8 {
-        self.entries.as_ptr()
+        self.columns.as_ptr()
+    }
+
+    /// The column of the values that entries of the layout have at `offset`.
+    #[inline(always)]
+    pub(super) fn column(&self, offset: usize) -> *mut u8 {
+        self.columns.as_ptr().wrapping_add(offset * self.capacity)
+    }
+
+    pub(super) fn entries_bytes(&self) -> usize {
+        self.columns.bytes()
     }
 
     pub(super) fn clear(&mut self) {
@@ -52,46 +63,107 @@ impl ListedGroups {
         self.arena.clear();
     }
 
-    pub(super) fn push_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
-        let units = layout.stride() / 8;
-        out.extend((0..self.groups).map(|group| (group * units) as u32));
+    /// Whether an integer key is NULL.
+    pub(super) fn has_null_keys(&self) -> bool {
+        !self.nulls.is_empty()
     }
 
     /// The integer key of an entry; `None` where it is NULL.
     pub(super) fn integer_key(&self, entry: u32) -> Option<i64> {
-        assert!(entry as usize * 8 + 8 <= self.entries.bytes(), "an entry lies within its table");
+        assert!((entry as usize) < self.groups, "an entry lies within its table");
         if !self.nulls.is_empty() && self.nulls.binary_search(&entry).is_ok() {
             return None;
         }
-        // SAFETY: the eight bytes lie within the region, as just checked, which is aligned to them.
-        Some(unsafe { self.entries.as_ptr().add(entry as usize * 8).cast::<i64>().read() })
+        // SAFETY: keys are the first column, of eight bytes each, and there is one for each group.
+        Some(unsafe { self.columns.as_ptr().cast::<i64>().add(entry as usize).read() })
     }
 
-    /// Appends `count` groups, whose bytes the caller must write. Returns the number of the first.
+    /// Appends `count` groups, whose values the caller must write. Returns the number of the first.
     fn extend(&mut self, layout: &EntryLayout, count: usize) -> usize {
         let first = self.groups;
-        let (used, wanted) = (first * layout.stride(), (first + count) * layout.stride());
-        if wanted > self.entries.bytes() {
-            assert!(wanted as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
-            let room = wanted.max(2 * used).max(LENGTH_MIN * layout.stride());
-            let old = std::mem::replace(&mut self.entries, Region::zeroed(room));
-            // SAFETY: both regions are at least this long, and different allocations.
-            unsafe { self.entries.as_ptr().copy_from_nonoverlapping(old.as_ptr(), used) };
+        if first + count > self.capacity {
+            self.grow(layout, first + count);
         }
         self.groups += count;
         first
     }
+
+    #[cold]
+    fn grow(&mut self, layout: &EntryLayout, wanted: usize) {
+        let capacity = wanted.max(2 * self.capacity).next_multiple_of(LENGTH_MIN);
+        let bytes = capacity * layout.stride();
+        assert!(bytes as u64 <= 8 << 32, "a table is limited to 32 GiB");
+        let longer = Region::zeroed(bytes);
+        for Field { offset, width } in layout.fields() {
+            // SAFETY: both columns have room for `groups` values of `width` bytes, in different allocations.
+            unsafe {
+                let to = longer.as_ptr().add(offset * capacity);
+                to.copy_from_nonoverlapping(self.column(offset), self.groups * width);
+            }
+        }
+        self.columns = longer;
+        self.capacity = capacity;
+    }
 }
 
-/// Copies so many words of eight bytes. Entries are few words long: a call would cost more than they do.
+/// Calls `$function::<W>` with the width of a value as a constant.
+macro_rules! with_width {
+    ($width:expr, $function:ident($($argument:expr),*)) => {
+        match $width {
+            1 => $function::<1>($($argument),*),
+            2 => $function::<2>($($argument),*),
+            4 => $function::<4>($($argument),*),
+            8 => $function::<8>($($argument),*),
+            16 => $function::<16>($($argument),*),
+            24 => $function::<24>($($argument),*),
+            other => unreachable!("no value has {other} bytes"),
+        }
+    };
+}
+
+/// Copies one value of some entries of another table to neighbours from `to` on.
 ///
 /// # Safety
-/// Both must point to that many words, which do not overlap.
-#[inline(always)]
-unsafe fn copy_words(from: *const u8, to: *mut u8, words: usize) {
-    for word in 0..words {
+/// The values must have `W` bytes, and `to` must point to room for as many, apart from the other table.
+unsafe fn copy_values<const W: usize>(from: Place, entries: Chosen<'_>, to: *mut u8) {
+    match entries {
+        // SAFETY: neighbours lie side by side within their table; the caller promises the room.
+        Chosen::Neighbours { first, count } => unsafe {
+            to.copy_from_nonoverlapping(from.neighbours(first, count), count * W);
+        },
+        Chosen::Listed(entries) => {
+            for (at, &entry) in entries.iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { to.add(at * W).copy_from_nonoverlapping(from.address(entry), W) };
+            }
+        }
+    }
+}
+
+/// Writes one value to neighbours from `to` on.
+///
+/// # Safety
+/// `value` must have `W` bytes, and `to` must point to room for `count` of them.
+unsafe fn fill<const W: usize>(value: &[u8], to: *mut u8, count: usize) {
+    let value: [u8; W] = value.try_into().expect("a value is as wide as its column");
+    if value == [0; W] {
         // SAFETY: the caller's promise.
-        unsafe { to.cast::<u64>().add(word).write_unaligned(from.cast::<u64>().add(word).read_unaligned()) };
+        return unsafe { to.write_bytes(0, count * W) };
+    }
+    for at in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[u8; W]>().add(at).write(value) };
+    }
+}
+
+/// Moves values within a column, one after the other: from the first to the second of each pair.
+///
+/// # Safety
+/// The values must have `W` bytes.
+unsafe fn move_values<const W: usize>(column: Place, moves: &[(u32, u32)]) {
+    for &(from, to) in moves {
+        // SAFETY: both lie within the table; they may be the same.
+        unsafe { column.address(to).copy_from(column.address(from), W) };
     }
 }
 
@@ -101,27 +173,64 @@ impl Table {
         Table::of(layout, Groups::Listed(ListedGroups::new()))
     }
 
+    fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
+        let Groups::Listed(list) = &mut self.groups else { panic!("the table is no list") };
+        (&self.layout, list)
+    }
+
     /// Appends copies of some groups of another table to a list. Where this one has one accumulator more, it counts the tables that had
     /// the group.
     ///
     /// # Panics
     /// Where this is no list, the layouts differ otherwise, or an entry is not in use.
-    pub fn append(&mut self, other: &Table, entries: &[u32]) {
-        let first = self.append_keys(other, entries);
-        if !Arc::ptr_eq(&self.layout, &other.layout) || self.layout.has_references() {
-            let to: Vec<u32> = (first..first + entries.len()).map(|group| self.listed_entry(group)).collect();
-            return self.add_at(other, entries, &to);
+    pub fn append<'a>(&mut self, other: &Table, entries: impl Into<Chosen<'a>>) {
+        let entries = entries.into();
+        let first = self.extend_keys(other, entries);
+        self.set_values(other, entries, first);
+    }
+
+    /// Appends copies of what some groups of another table have accumulated, without their keys. As for [`Table::append`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn append_values<'a>(&mut self, other: &Table, entries: impl Into<Chosen<'a>>) {
+        let entries = entries.into();
+        let (layout, list) = self.listed();
+        let first = list.extend(layout, entries.len());
+        self.set_values(other, entries, first);
+    }
+
+    /// Gives the first groups of a list what all groups of another list have accumulated, and the others what they have before any value.
+    ///
+    /// # Panics
+    /// Where either is no list, the layouts differ, or the other has more groups.
+    pub fn replace_values(&mut self, other: &Table) {
+        let count = other.groups();
+        assert!(count <= self.groups(), "there is a group for each");
+        self.clear_references();
+        self.set_values(other, Chosen::first(count), 0);
+        self.reset(count, self.groups() - count);
+    }
+
+    /// Gives groups of a list, from `first` on, what some groups of another table have accumulated.
+    fn set_values(&mut self, other: &Table, entries: Chosen<'_>, first: usize) {
+        self.assert_accumulates_the_same(&other.layout);
+        let neighbours = Chosen::Neighbours { first, count: entries.len() };
+        if self.layout.has_references() {
+            self.reset(first, entries.len());
+            return self.add_at(other, entries, neighbours);
         }
-        let (stride, bytes) = (self.layout.stride(), self.layout.initial().len());
-        let room = other.entries_bytes();
-        for (at, &entry) in entries.iter().enumerate() {
-            let from = entry as usize * 8 + stride - bytes;
-            assert!(from + bytes <= room, "an entry lies within its table");
-            // SAFETY: the accumulators lie within the other table, as just checked, and within the entry just appended.
-            unsafe {
-                let to = self.start().add((first + at + 1) * stride - bytes);
-                copy_words(other.start().add(from), to, bytes / 8);
-            }
+        let layout = self.layout.clone();
+        for (mine, theirs) in layout.accumulators().iter().zip(other.layout.accumulators()) {
+            let from = other.place(theirs.offset, theirs.width);
+            let to = self.place(mine.offset, mine.width).neighbours(first, entries.len());
+            // SAFETY: there is room for as many values; they are as wide, and tables are apart.
+            unsafe { with_width!(mine.width, copy_values(from, entries, to)) };
+        }
+        if let [count] = &layout.accumulators()[other.layout.accumulators().len()..] {
+            let counts = self.place(count.offset, count.width).neighbours(first, entries.len());
+            // SAFETY: there is room for as many counts, of eight bytes.
+            unsafe { fill::<8>(&1_i64.to_ne_bytes(), counts, entries.len()) };
         }
     }
 
@@ -130,39 +239,52 @@ impl Table {
     ///
     /// # Panics
     /// Where this is no list, the keys differ in their layout, or an entry is not in use.
-    pub fn append_keys(&mut self, other: &Table, entries: &[u32]) -> usize {
+    pub fn append_keys<'a>(&mut self, other: &Table, entries: impl Into<Chosen<'a>>) -> usize {
+        let entries = entries.into();
+        let first = self.extend_keys(other, entries);
+        self.reset(first, entries.len());
+        first
+    }
+
+    /// As [`Table::append_keys`]; the caller must write the accumulators.
+    fn extend_keys(&mut self, other: &Table, entries: Chosen<'_>) -> usize {
         let has_same_keys = Arc::ptr_eq(&self.layout, &other.layout) || self.layout.keys() == other.layout.keys();
         assert!(has_same_keys, "tables that are combined have the same keys");
-        let first = self.append_blank(entries.len());
-        let Table { layout, groups: Groups::Listed(list), .. } = self else { unreachable!("just extended") };
-        let units = layout.stride() / 8;
+        let (layout, list) = self.listed();
+        let first = list.extend(layout, entries.len());
         match layout.keys() {
             KeyLayout::None => {}
             KeyLayout::Integer { .. } => {
-                for (at, &entry) in entries.iter().enumerate() {
-                    let place = (first + at) * units;
+                let keys = list.base().cast::<i64>();
+                if matches!(&other.groups, Groups::Listed(list) if list.nulls.is_empty()) {
+                    // SAFETY: as many groups were just appended; keys are the first column, of eight bytes each, and tables are apart.
+                    unsafe { copy_values::<8>(other.place(0, 8), entries, keys.add(first).cast()) };
+                    return first;
+                }
+                for (at, entry) in (first..).zip(entries.iter()) {
                     match other.integer_key(entry) {
-                        // SAFETY: the entry was just appended, and begins with its key.
-                        Some(key) => unsafe { list.entries.as_ptr().add(place * 8).cast::<i64>().write(key) },
-                        None => list.nulls.push(place as u32),
+                        // SAFETY: the group was just appended; keys are the first column, of eight bytes each.
+                        Some(key) => unsafe { keys.add(at).write(key) },
+                        None => list.nulls.push(at as u32),
                     }
                 }
             }
-            KeyLayout::Packed { width, columns } => {
-                let bytes = other.entries_bytes();
-                let strings = columns.iter().filter(|column| is_string(&column.data_type));
-                let strings: Vec<usize> = strings.map(|column| PACKED_HEADER + column.offset).collect();
-                for (at, &entry) in entries.iter().enumerate() {
-                    assert!(entry as usize * 8 + PACKED_HEADER + width <= bytes, "an entry lies within its table");
-                    // SAFETY: the key, with the hash before it, lies within the other table, as just checked, and within the
-                    // entry just appended. Long strings lie in the other table's arena.
+            KeyLayout::Packed { columns, .. } => {
+                for &Field { offset, width } in layout.key_fields() {
+                    // SAFETY: there is room for as many values, which are as wide in either table, and tables are apart.
                     unsafe {
-                        let from = other.start().add(entry as usize * 8);
-                        let to = list.entries.as_ptr().add((first + at) * units * 8);
-                        copy_words(from, to, (PACKED_HEADER + width) / 8);
-                        for &string in &strings {
-                            if let Some(long) = long_string(from.add(string)) {
-                                to.add(string + 8).cast::<*const u8>().write(list.arena.store(long));
+                        let to = list.column(offset).add(first * width);
+                        with_width!(width, copy_values(other.place(offset, width), entries, to));
+                    }
+                }
+                for column in columns.iter().filter(|column| is_string(&column.data_type)) {
+                    let strings = list.column(PACKED_HEADER + column.offset);
+                    for at in first..first + entries.len() {
+                        // SAFETY: the packed string was just copied; where it is long its bytes lie in the other table's arena.
+                        unsafe {
+                            let string = strings.add(at * 16);
+                            if let Some(long) = long_string(string) {
+                                string.add(8).cast::<*const u8>().write(list.arena.store(long));
                             }
                         }
                     }
@@ -177,28 +299,21 @@ impl Table {
     /// # Panics
     /// Where this is no list.
     pub fn append_blank(&mut self, count: usize) -> usize {
-        let Groups::Listed(list) = &mut self.groups else { panic!("groups are only appended to a list") };
-        let first = list.extend(&self.layout, count);
+        let (layout, list) = self.listed();
+        let first = list.extend(layout, count);
         self.reset(first, count);
         first
     }
 
-    /// Forgets the keys and values of a list's groups from one on.
+    /// Gives accumulators of a list, from one group on, the values that they have before any value.
     fn reset(&mut self, first: usize, count: usize) {
-        let (stride, initial) = (self.layout.stride(), self.layout.initial());
-        let key = stride - initial.len();
-        let Groups::Listed(list) = &mut self.groups else { unreachable!("only lists are reset") };
-        assert!((first + count) * stride <= list.entries.bytes());
-        list.entries.clear(first * stride, count * stride);
-        if initial.iter().all(|&byte| byte == 0) {
-            return;
-        }
-        for group in first..first + count {
-            // SAFETY: the entry lies within the region, as just checked; accumulators follow its key.
-            unsafe {
-                let accumulators = list.entries.as_ptr().add(group * stride + key);
-                copy_words(initial.as_ptr(), accumulators, initial.len() / 8);
-            }
+        let layout = self.layout.clone();
+        let key = layout.stride() - layout.initial().len();
+        for slot in layout.accumulators() {
+            let column = self.place(slot.offset, slot.width).neighbours(first, count);
+            let initial = &layout.initial()[slot.offset - key..][..slot.width];
+            // SAFETY: there is room for as many values.
+            unsafe { with_width!(slot.width, fill(initial, column, count)) };
         }
     }
 
@@ -207,36 +322,59 @@ impl Table {
     /// # Panics
     /// Where this is no list.
     pub fn reset_accumulators(&mut self) {
-        let (stride, initial) = (self.layout.stride(), self.layout.initial());
-        let key = stride - initial.len();
-        let Groups::Listed(list) = &mut self.groups else { panic!("only lists are reset") };
-        for group in 0..list.groups {
-            // SAFETY: the region has an entry of `stride` bytes for each group; accumulators follow its key.
-            unsafe {
-                let accumulators = list.entries.as_ptr().add(group * stride + key);
-                copy_words(initial.as_ptr(), accumulators, initial.len() / 8);
-            }
-        }
         self.clear_references();
+        self.reset(0, self.groups());
     }
 
-    /// Appends the entries of a list whose counter `slot` is not zero.
+    /// Removes groups of a list, one after the other: the last that there is by then takes the place of each.
+    ///
+    /// # Panics
+    /// Where this is no list, or a place lies behind the last group by then.
+    pub fn swap_remove(&mut self, places: &[u32]) {
+        let (layout, list) = self.listed();
+        let groups = list.groups as u32;
+        let moves: Vec<(u32, u32)> = (1..).zip(places).map(|(gone, &place)| (groups - gone, place)).collect();
+        assert!(moves.iter().all(|(last, place)| place <= last), "a group takes the place of one before it");
+        for &(last, place) in &moves {
+            list.nulls.retain(|&null| null != place || place == last);
+            if list.nulls.pop_if(|null| *null == last).is_some() && place < last {
+                let at = list.nulls.partition_point(|&null| null < place);
+                list.nulls.insert(at, place);
+            }
+        }
+        let fields: Vec<Field> = layout.fields().collect();
+        for Field { offset, width } in fields {
+            let column = self.place(offset, width);
+            // SAFETY: the column's values are so wide.
+            unsafe { with_width!(width, move_values(column, &moves)) };
+        }
+        self.listed().1.groups -= places.len();
+    }
+
+    /// The groups of a list whose counter `slot` is not zero. `scratch` is overwritten.
     ///
     /// # Panics
     /// Where this is no list, or has no such counter.
-    pub fn push_counted(&self, slot: usize, out: &mut Vec<u32>) {
-        let Groups::Listed(list) = &self.groups else { panic!("only lists have their groups in order") };
-        let place = &self.layout.accumulators()[slot];
-        assert_eq!(place.accumulator.accumulate, Accumulate::Count);
-        let entries = (0..list.groups).map(|group| self.listed_entry(group));
-        out.extend(entries.filter(|&entry| {
-            // SAFETY: it is the address of a count, of eight bytes.
-            unsafe { self.accumulator_address(place, entry).cast::<i64>().read_unaligned() != 0 }
-        }));
+    pub fn counted<'a>(&self, slot: usize, scratch: &'a mut Vec<u32>) -> Chosen<'a> {
+        let counts = self.counts(slot);
+        if counts.iter().all(|&count| count != 0) {
+            return Chosen::first(counts.len());
+        }
+        scratch.clear();
+        scratch.extend((0..).zip(counts).filter(|(_, count)| **count != 0).map(|(group, _)| group));
+        Chosen::Listed(scratch)
     }
 
-    /// The entry of a list's group.
-    pub fn listed_entry(&self, group: usize) -> u32 {
-        (group * (self.layout.stride() / 8)) as u32
+    /// The counters `slot` of the groups of a list.
+    ///
+    /// # Panics
+    /// Where this is no list, or has no such counter.
+    pub fn counts(&self, slot: usize) -> &[i64] {
+        let place = &self.layout.accumulators()[slot];
+        assert_eq!(place.accumulator.accumulate, Accumulate::Count);
+        let groups = self.groups();
+        let counts = self.place(place.offset, place.width).neighbours(0, groups);
+        // SAFETY: there is a count of eight bytes for each group, aligned as all columns are, and the table is borrowed.
+        unsafe { std::slice::from_raw_parts(counts.cast(), groups) }
     }
 }

@@ -6,8 +6,8 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type};
 use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 
-use super::{Groups, Table};
-use crate::layout::{AccumulatorSlot, KeyLayout, PACKED_HEADER, is_string, value_type};
+use super::{Chosen, Groups, Table};
+use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_string, value_type};
 
 /// Groups merged at a time: their entries stay in the second-level cache.
 const MERGE_BATCH: usize = 4096;
@@ -34,7 +34,8 @@ impl Table {
     /// # Panics
     /// Where the layouts differ.
     pub fn merge(&mut self, mut other: Table) -> Table {
-        assert!(self.layout == other.layout, "tables of one slice have one layout");
+        let has_same_layout = Arc::ptr_eq(&self.layout, &other.layout) || self.layout == other.layout;
+        assert!(has_same_layout, "tables of one slice have one layout");
         // The table with fewer groups is the one to be taken apart.
         if other.groups() > self.groups() {
             std::mem::swap(self, &mut other);
@@ -48,16 +49,16 @@ impl Table {
     ///
     /// # Panics
     /// Where the layouts differ otherwise, or an entry is out of range.
-    pub fn add_at(&mut self, other: &Table, from: &[u32], to: &[u32]) {
-        self.combine(other, from, to, Change::Add);
+    pub fn add_at<'a>(&mut self, other: &Table, from: impl Into<Chosen<'a>>, to: impl Into<Chosen<'a>>) {
+        self.combine(other, from.into(), to.into(), Change::Add);
     }
 
     /// Takes back what [`Table::add_at`] did with these entries.
     ///
     /// # Panics
     /// Where an accumulator is not invertible, or as there.
-    pub fn subtract_at(&mut self, other: &Table, from: &[u32], to: &[u32]) {
-        self.combine(other, from, to, Change::Subtract);
+    pub fn subtract_at<'a>(&mut self, other: &Table, from: impl Into<Chosen<'a>>, to: impl Into<Chosen<'a>>) {
+        self.combine(other, from.into(), to.into(), Change::Subtract);
     }
 
     /// Adds the groups of another table.
@@ -67,7 +68,7 @@ impl Table {
             self.prepare_integers(minimum, maximum, from.len());
         }
         for from in from.chunks(MERGE_BATCH) {
-            self.entries_of(other, from, &mut to, &mut scratch);
+            self.entries_of(other, from.into(), &mut to, &mut scratch);
             self.add_at(other, from, &to);
         }
     }
@@ -76,7 +77,7 @@ impl Table {
     ///
     /// # Panics
     /// Where the keys differ in their layout, or an entry is out of range.
-    pub(crate) fn entries_of(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
+    pub(crate) fn entries_of(&mut self, other: &Table, from: Chosen<'_>, to: &mut Vec<u32>, scratch: &mut KeyScratch) {
         match self.layout.keys() {
             _ if from.is_empty() => to.clear(),
             KeyLayout::None => {
@@ -88,10 +89,10 @@ impl Table {
         }
     }
 
-    fn entries_of_integers(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
+    fn entries_of_integers(&mut self, other: &Table, from: Chosen<'_>, to: &mut Vec<u32>, scratch: &mut KeyScratch) {
         let KeyScratch { integers, hashes, .. } = scratch;
         integers.clear();
-        integers.extend(from.iter().filter_map(|&entry| other.integer_key(entry)));
+        integers.extend(from.iter().filter_map(|entry| other.integer_key(entry)));
         to.clear();
         if let (Some(&minimum), Some(&maximum)) = (integers.iter().min(), integers.iter().max()) {
             self.prepare_integers(minimum, maximum, integers.len());
@@ -99,13 +100,16 @@ impl Table {
         }
         if integers.len() < from.len() {
             // Entries of one table have different keys, so that one at most is NULL.
-            let at = from.iter().position(|&entry| other.integer_key(entry).is_none());
+            let at = from.iter().position(|entry| other.integer_key(entry).is_none());
             to.insert(at.expect("a key is missing"), self.null_entry());
         }
     }
 
-    fn entries_of_packed(&mut self, other: &Table, from: &[u32], to: &mut Vec<u32>, scratch: &mut KeyScratch) {
+    fn entries_of_packed(&mut self, other: &Table, from: Chosen<'_>, to: &mut Vec<u32>, scratch: &mut KeyScratch) {
         let KeyScratch { packed, hashes, .. } = scratch;
+        if let (Groups::Packed(groups), Groups::Packed(theirs)) = (&mut self.groups, &other.groups) {
+            return groups.find_or_insert_entries_of(&self.layout, (theirs, &other.layout), from, to, hashes);
+        }
         other.copy_packed_keys(from, packed);
         // SAFETY: the keys are those of a table with the same layout of keys, which is there until after the call.
         unsafe { self.find_or_insert_packed(packed, from.len(), to, hashes) };
@@ -115,12 +119,15 @@ impl Table {
     ///
     /// # Panics
     /// Where keys are not packed, or an entry is out of range.
-    pub(super) fn copy_packed_keys(&self, from: &[u32], packed: &mut Vec<u8>) {
+    pub(super) fn copy_packed_keys(&self, from: Chosen<'_>, packed: &mut Vec<u8>) {
         let KeyLayout::Packed { width, .. } = *self.layout.keys() else { unreachable!("the keys are packed") };
+        if let Groups::Listed(_) = &self.groups {
+            return self.pack_listed_keys(from, width, packed);
+        }
         let bytes = self.entries_bytes();
         packed.clear();
         packed.reserve(from.len() * width);
-        for (at, &entry) in from.iter().enumerate() {
+        for (at, entry) in from.iter().enumerate() {
             assert!(entry as usize * 8 + PACKED_HEADER + width <= bytes, "an entry lies within its table");
             // SAFETY: the key lies within the table, as just checked, and room for as many keys was reserved.
             unsafe {
@@ -130,6 +137,24 @@ impl Table {
         }
         // SAFETY: the keys were just written.
         unsafe { packed.set_len(from.len() * width) };
+    }
+
+    /// As [`Table::copy_packed_keys`], from the columns of a list.
+    fn pack_listed_keys(&self, from: Chosen<'_>, width: usize, packed: &mut Vec<u8>) {
+        packed.clear();
+        packed.resize(from.len() * width, 0);
+        for field in self.layout.key_fields() {
+            let column = self.place(field.offset, field.width);
+            let offset = field.offset - PACKED_HEADER;
+            assert!(offset + field.width <= width);
+            for (at, entry) in from.iter().enumerate() {
+                // SAFETY: there are `width` bytes for each key, in which the value has its place, as just checked.
+                unsafe {
+                    let key = packed.as_mut_ptr().add(at * width + offset);
+                    key.copy_from_nonoverlapping(column.address(entry), field.width);
+                }
+            }
+        }
     }
 
     /// The integer key of an entry; `None` where it is NULL.
@@ -145,24 +170,31 @@ impl Table {
         }
     }
 
-    /// Adds the accumulators of `other`'s entries `from` to this table's entries `to`, or subtracts them.
-    pub(super) fn combine(&mut self, other: &Table, from: &[u32], to: &[u32], change: Change) {
-        assert_eq!(from.len(), to.len(), "entries are combined in pairs");
-        let layout = self.layout.clone();
-        let (slots, others) = (layout.accumulators(), other.layout.accumulators());
-        let same = slots.len().min(others.len());
+    /// Panics where tables of the other layout do not accumulate the same as this one, which may count them besides.
+    pub(super) fn assert_accumulates_the_same(&self, other: &Arc<EntryLayout>) {
+        let (slots, others) = (self.layout.accumulators(), other.accumulators());
         let is_same = |(mine, theirs): (&AccumulatorSlot, &AccumulatorSlot)| mine.accumulator == theirs.accumulator;
+        let is_longer = others.len() <= slots.len() && slots.len() <= others.len() + 1;
         assert!(
-            Arc::ptr_eq(&layout, &other.layout) || others.len() == same && slots.iter().zip(others).all(is_same),
+            Arc::ptr_eq(&self.layout, other) || is_longer && slots.iter().zip(others).all(is_same),
             "tables accumulate the same"
         );
+    }
+
+    /// Adds the accumulators of `other`'s entries `from` to this table's entries `to`, or subtracts them.
+    pub(super) fn combine(&mut self, other: &Table, from: Chosen<'_>, to: Chosen<'_>, change: Change) {
+        assert_eq!(from.len(), to.len(), "entries are combined in pairs");
+        self.assert_accumulates_the_same(&other.layout);
+        let layout = self.layout.clone();
+        let (slots, others) = (layout.accumulators(), other.layout.accumulators());
         for (index, pair) in slots.iter().zip(others).enumerate() {
             self.combine_slot(other, (index, pair), from, to, change);
         }
-        if let [count] = &slots[same..] {
-            for &to in to {
-                let tables = self.accumulator_address(count, to).cast::<i64>();
-                let step = if change == Change::Add { 1 } else { -1 };
+        if let [count] = &slots[others.len()..] {
+            let place = self.place(count.offset, count.width);
+            let step = if change == Change::Add { 1 } else { -1 };
+            for to in to.iter() {
+                let tables = place.address(to).cast::<i64>();
                 // SAFETY: it is the address of a count.
                 unsafe { tables.write_unaligned(tables.read_unaligned() + step) };
             }
@@ -173,8 +205,8 @@ impl Table {
         &mut self,
         other: &Table,
         (index, slots): (usize, (&AccumulatorSlot, &AccumulatorSlot)),
-        from: &[u32],
-        to: &[u32],
+        from: Chosen<'_>,
+        to: Chosen<'_>,
         change: Change,
     ) {
         let accumulator = &slots.0.accumulator;
@@ -200,7 +232,7 @@ impl Table {
             }
             (Accumulate::First | Accumulate::Last, _) => self.combine_arrivals(other, index, slots, from, to),
             (Accumulate::Minimum | Accumulate::Maximum, _) if is_string(value_type(accumulator)) => {
-                for (&from, &to) in from.iter().zip(to) {
+                for (from, to) in from.iter().zip(to.iter()) {
                     if let Some(value) = other.extreme(index, from) {
                         self.update_extreme(index, to, value);
                     }
@@ -215,8 +247,8 @@ impl Table {
         &mut self,
         other: &Table,
         slots: (&AccumulatorSlot, &AccumulatorSlot),
-        from: &[u32],
-        to: &[u32],
+        from: Chosen<'_>,
+        to: Chosen<'_>,
         smallest: bool,
     ) {
         use DataType::*;
@@ -263,33 +295,39 @@ impl Table {
         &mut self,
         other: &Table,
         (mine, theirs): (&AccumulatorSlot, &AccumulatorSlot),
-        from: &[u32],
-        to: &[u32],
+        from: Chosen<'_>,
+        to: Chosen<'_>,
         combine: impl Fn(T, T) -> T,
     ) {
         assert!(mine.width == size_of::<T>() && theirs.width == mine.width);
-        let (source, source_bytes) = (other.start(), other.entries_bytes());
-        let (target, target_bytes) = (self.start(), self.entries_bytes());
-        for (&from, &to) in from.iter().zip(to) {
-            let (from, to) = (from as usize * 8 + theirs.offset, to as usize * 8 + mine.offset);
-            assert!(
-                from + theirs.width <= source_bytes && to + mine.width <= target_bytes,
-                "entries lie in their tables"
-            );
-            // SAFETY: both are addresses of accumulators of this type, in different tables, within them as just checked.
-            unsafe {
-                let (source, target) = (source.add(from).cast::<T>(), target.add(to).cast::<T>());
-                target.write_unaligned(combine(target.read_unaligned(), source.read_unaligned()));
+        let source = other.place(theirs.offset, theirs.width);
+        let target = self.place(mine.offset, mine.width);
+        let change = |source: *const T, target: *mut T| {
+            // SAFETY: both are addresses of accumulators of this type, in different tables.
+            unsafe { target.write_unaligned(combine(target.read_unaligned(), source.read_unaligned())) }
+        };
+        match (from, to) {
+            (Chosen::Neighbours { first: from, count }, Chosen::Neighbours { first: to, .. }) => {
+                let source = source.neighbours(from, count).cast::<T>();
+                let target = target.neighbours(to, count).cast::<T>();
+                // SAFETY: as many values of this type lie side by side in either table, which are different and borrowed, and columns
+                // are aligned for all types.
+                let (source, target) = unsafe {
+                    (std::slice::from_raw_parts(source, count), std::slice::from_raw_parts_mut(target, count))
+                };
+                target.iter_mut().zip(source).for_each(|(mine, theirs)| *mine = combine(*mine, *theirs));
+            }
+            (Chosen::Neighbours { first, count }, Chosen::Listed(to)) => {
+                let source = source.neighbours(first, count).cast::<T>();
+                for (at, &to) in to.iter().enumerate() {
+                    change(source.wrapping_add(at), target.address(to).cast());
+                }
+            }
+            _ => {
+                for (from, to) in from.iter().zip(to.iter()) {
+                    change(source.address(from).cast(), target.address(to).cast());
+                }
             }
         }
-    }
-
-    /// The address of an accumulator of an entry in use.
-    #[inline(always)]
-    pub(super) fn accumulator_address(&self, slot: &AccumulatorSlot, entry: u32) -> *mut u8 {
-        let at = entry as usize * 8 + slot.offset;
-        assert!(at + slot.width <= self.entries_bytes(), "an entry lies within its table");
-        // SAFETY: the accumulator lies within the table's memory, as just checked.
-        unsafe { self.start().add(at) }
     }
 }

@@ -4,14 +4,16 @@
 //! probed. Entries are numbered in units of eight bytes from [`Table::base`], so that whoever updates accumulators adds an
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
-//! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others) and [`pack`] (how they are packed),
+//! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
 //! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`] and [`value_lists`] (all values of a group),
-//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`list`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
+//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
 //! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
 
 mod packed;
+
+mod key_shape;
 
 mod pack;
 
@@ -24,6 +26,8 @@ mod stores;
 mod value_lists;
 
 mod lookup_entries;
+
+mod places;
 
 mod list;
 
@@ -56,6 +60,7 @@ pub use self::lookup_entries::{LookupKeys, Numbering};
 pub(crate) use self::merge::KeyScratch;
 pub use self::numbering::GroupNumbers;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
+pub use self::places::Chosen;
 pub use self::stores::{Entries, GroupedValues, ValueGroups};
 
 use self::pack::keys_in_place;
@@ -82,7 +87,10 @@ const CALL_ROWS: usize = 2048;
 const CACHED_BYTES: usize = 512 << 10;
 
 /// Slots of a new table.
-const CAPACITY_MIN: usize = 256;
+const CAPACITY_MIN: usize = 64;
+
+/// Once a table has seen so many rows for each slot that it would have with room to spare, it is given that room.
+const SPACIOUS_ROWS_PER_SLOT: usize = 8;
 
 /// A new key this far from its place makes a table grow that is more than a quarter full: keys that arrive in the order of another
 /// table's hashes would otherwise crowd together.
@@ -96,20 +104,22 @@ fn is_hardly_used(groups: usize, capacity: usize) -> bool {
     groups * 64 < capacity && capacity > CAPACITY_MIN
 }
 
-/// How many groups a table of `capacity` slots holds. A search that looks into a second slot costs a wrongly predicted branch, and in a
-/// small table many free slots cost no more cache lines than there are groups.
-fn groups_max(capacity: usize) -> usize {
+/// How many groups a table of `capacity` slots holds that has seen so many rows. A search that looks into a second slot costs a wrongly
+/// predicted branch, and in a small table many free slots cost no more cache lines than there are groups: but they must be made and cleared, which
+/// only many rows are worth, and a block may have rows of many slices, whose tables are best all small.
+fn groups_max(capacity: usize, rows: usize) -> usize {
     match capacity {
+        ..=16_384 if rows / SPACIOUS_ROWS_PER_SLOT < capacity => capacity / 8 * 5,
         ..=4_096 => capacity / 16,
         4_097..=16_384 => capacity / 4,
         _ => capacity / 10 * 7,
     }
 }
 
-/// Slots for `groups` groups and a few more.
-fn capacity_for(groups: usize) -> usize {
+/// Slots for `groups` groups and a few more, and so many rows.
+fn capacity_for(groups: usize, rows: usize) -> usize {
     let mut capacity = CAPACITY_MIN;
-    while groups_max(capacity) < groups {
+    while groups_max(capacity, rows) < groups {
         capacity *= 2;
     }
     capacity
@@ -143,6 +153,7 @@ enum Groups {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableHint {
     groups: usize,
+    rows: usize,
     extent: Option<(i64, i64)>,
 }
 
@@ -161,8 +172,8 @@ impl Table {
                 unsafe { entry.as_ptr().copy_from_nonoverlapping(layout.initial().as_ptr(), layout.initial().len()) };
                 Groups::Single { entry, present: false }
             }
-            KeyLayout::Integer { .. } => Groups::Integer(IntegerGroups::new(hint.groups, hint.extent)),
-            KeyLayout::Packed { width, columns } => Groups::Packed(PackedGroups::new(*width, columns, hint.groups)),
+            KeyLayout::Integer { .. } => Groups::Integer(IntegerGroups::new(hint)),
+            KeyLayout::Packed { width, columns } => Groups::Packed(PackedGroups::new(*width, columns, hint)),
         };
         Table::of(layout, groups)
     }
@@ -175,8 +186,12 @@ impl Table {
 
     /// What this table would have liked to know when it was made.
     pub fn hint(&self) -> TableHint {
-        let extent = if let Groups::Integer(groups) = &self.groups { groups.extent() } else { None };
-        TableHint { groups: self.groups(), extent }
+        let (rows, extent) = match &self.groups {
+            Groups::Integer(groups) => (groups.rows(), groups.extent()),
+            Groups::Packed(groups) => (groups.rows(), None),
+            Groups::Single { .. } | Groups::Listed(_) => (0, None),
+        };
+        TableHint { groups: self.groups(), rows, extent }
     }
 
     /// Where entries hold what.
@@ -374,7 +389,7 @@ impl Table {
             Groups::Single { present, .. } => entries.extend(present.then_some(0)),
             Groups::Integer(groups) => groups.push_entries(&self.layout, entries),
             Groups::Packed(groups) => groups.push_entries(&self.layout, entries),
-            Groups::Listed(groups) => groups.push_entries(&self.layout, entries),
+            Groups::Listed(groups) => entries.extend(0..groups.groups() as u32),
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pelton_data::aggregate::{Accumulate, Accumulator};
 
-use super::Table;
 use super::merge::KeyScratch;
+use super::{Chosen, Table};
 use crate::layout::EntryLayout;
 
 /// The entries that groups have in lists ([`Table::list`]) of one layout, in the order in which their keys were first seen.
@@ -15,21 +15,18 @@ pub struct GroupNumbers {
     /// Holds each key, and how many were seen up to its first.
     table: Table,
     groups: usize,
-    /// From the entry of one group to the next, in units of eight bytes.
-    units: u32,
     /// Buffers that are reused.
     found: Vec<u32>,
     scratch: KeyScratch,
 }
 
 impl GroupNumbers {
-    /// No group has a number. Lists will have this layout.
+    /// No group has a number. Tables will have the keys of this layout.
     pub fn new(layout: &EntryLayout) -> GroupNumbers {
         let order = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
         GroupNumbers {
             table: Table::new(EntryLayout::new(layout.key_columns(), &[order])),
             groups: 0,
-            units: (layout.stride() / 8) as u32,
             found: Vec::new(),
             scratch: KeyScratch::default(),
         }
@@ -40,15 +37,16 @@ impl GroupNumbers {
     ///
     /// # Panics
     /// Where the table's keys are others, or an entry is not in use.
-    pub fn assign(&mut self, table: &Table, entries: &[u32], listed: &mut Vec<u32>, new: &mut Vec<u32>) {
+    pub fn assign(&mut self, table: &Table, entries: Chosen<'_>, listed: &mut Vec<u32>, new: &mut Vec<u32>) {
         let mut found = std::mem::take(&mut self.found);
         self.table.entries_of(table, entries, &mut found, &mut self.scratch);
         listed.clear();
         new.clear();
         let layout = Arc::clone(self.table.layout());
         let slot = &layout.accumulators()[0];
-        for (&entry, &from) in found.iter().zip(entries) {
-            let order = self.table.accumulator_address(slot, entry).cast::<i64>();
+        let order_place = self.table.place(slot.offset, slot.width);
+        for (&entry, from) in found.iter().zip(entries.iter()) {
+            let order = order_place.address(entry).cast::<i64>();
             // SAFETY: it is the address of a count, of eight bytes.
             let mut number = unsafe { order.read_unaligned() };
             if number == 0 {
@@ -58,7 +56,7 @@ impl GroupNumbers {
                 unsafe { order.write_unaligned(number) };
                 new.push(from);
             }
-            listed.push((number as u32 - 1) * self.units);
+            listed.push(number as u32 - 1);
         }
         self.found = found;
     }

@@ -1,5 +1,6 @@
 //! Packing the grouping columns of many rows into keys, one column at a time.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, GenericByteViewArray};
@@ -25,7 +26,10 @@ pub fn pack_keys(layout: &EntryLayout, columns: &[ArrayRef], rows: KeyRows<'_>, 
         panic!("the layout's keys are not packed")
     };
     assert_eq!(columns.len(), places.len(), "one column for each key column");
-    packed.clear();
+    // Bytes that columns write need not be zero before.
+    if places.iter().map(|place| place.width).sum::<usize>() < *width {
+        packed.clear();
+    }
     packed.resize(rows.count() * width, 0);
     for (column, place) in columns.iter().zip(places) {
         assert_eq!(column.len(), columns[0].len(), "columns have the same rows");
@@ -189,16 +193,17 @@ fn pack_column(column: &ArrayRef, place: &PackedColumn, rows: &KeyRows<'_>, keys
             pack_fixed(column, place, rows, keys);
         }
     }
-    if let Some(nulls) = column.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+    let nulls = match column.data_type() {
+        DataType::Dictionary(..) => column.logical_nulls().map(Cow::Owned),
+        _ => column.nulls().map(Cow::Borrowed),
+    };
+    if let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) {
         mark_nulls(&nulls, place, rows, keys);
     }
 }
 
 fn pack_fixed(column: &ArrayRef, place: &PackedColumn, rows: &KeyRows<'_>, keys: &mut Keys<'_>) {
-    let data = column.to_data();
-    let values = &data.buffers()[0].as_slice()[data.offset() * place.width..];
-    assert!(values.len() >= column.len() * place.width);
-    let (start, width) = (values.as_ptr(), place.width);
+    let (start, width) = (values_ptr(column.as_ref()), place.width);
     // SAFETY: rows are in range, and the column has `width` bytes for each.
     unsafe {
         match width {

@@ -3,17 +3,14 @@
 //! An entry is the key's hash, the key, the accumulators. Hashes are compared before keys, and growing needs no key at all.
 //! Long strings live in the arena; a key that is looked for points to the bytes of its column.
 
-use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
-
 use super::arena::Arena;
-use super::hash::{hash_bytes, hash_pair};
+use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
 use super::region::{Region, prefetch};
 use super::spread::spread;
-use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
-use crate::layout::{EntryLayout, PACKED_HEADER, PackedColumn, is_string};
-
-/// Set in every hash: the hash of an entry in use is not zero. Places come from the low bits.
-const IN_USE: u64 = 1 << 63;
+use super::{
+    ABSENT, AHEAD, BATCH, CACHED_BYTES, Chosen, DISTANCE_MAX, TableHint, capacity_for, groups_max, is_hardly_used,
+};
+use crate::layout::{EntryLayout, PACKED_HEADER, PackedColumn};
 
 /// Up to this many slots are marked when they are used: tables that are so small have many more slots than groups.
 const MARKED_SLOTS_MAX: usize = 1 << 14;
@@ -27,23 +24,15 @@ pub(super) struct PackedGroups {
     /// Slots less one; 0 where there are none yet.
     mask: usize,
     groups: usize,
+    /// Rows whose entries were looked for since the table was cleared.
+    rows: usize,
     /// One bit for each slot, in a small table: whether it is in use.
     used: Vec<u64>,
     /// How often entries have got other places.
     moves: u64,
     arena: Arena,
     shape: KeyShape,
-    expected_groups: usize,
-}
-
-/// Where a packed key points to bytes elsewhere.
-#[derive(Debug, Clone)]
-struct KeyShape {
-    width: usize,
-    /// Offsets of strings.
-    strings: Vec<usize>,
-    /// Offsets of words that belong to no string.
-    words: Vec<usize>,
+    expected: TableHint,
 }
 
 /// There is no room for another group.
@@ -54,24 +43,6 @@ pub(super) struct Full;
 fn marked_words(capacity: usize) -> usize {
     if capacity <= MARKED_SLOTS_MAX { capacity.div_ceil(64) } else { 0 }
 }
-
-/// Keys of a form that is common enough for loops of their own.
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    /// One word.
-    Word,
-    /// Two words.
-    Pair,
-    /// One string.
-    String,
-    /// Any words and strings.
-    Any,
-}
-
-const WORD: u8 = Form::Word as u8;
-const PAIR: u8 = Form::Pair as u8;
-const STRING: u8 = Form::String as u8;
-const ANY: u8 = Form::Any as u8;
 
 /// What a search needs to know, in registers.
 #[derive(Clone, Copy)]
@@ -109,26 +80,26 @@ impl Slots {
 }
 
 impl PackedGroups {
-    pub(super) fn new(width: usize, columns: &[PackedColumn], expected_groups: usize) -> PackedGroups {
-        let strings = columns.iter().filter(|column| is_string(&column.data_type));
-        let strings: Vec<usize> = strings.map(|column| column.offset).collect();
-        let in_string = |word: usize| strings.iter().any(|&string| (string..string + 16).contains(&word));
-        let words = (0..width).step_by(8).filter(|&word| !in_string(word)).collect();
-        let shape = KeyShape { width, strings, words };
+    pub(super) fn new(width: usize, columns: &[PackedColumn], expected: TableHint) -> PackedGroups {
         PackedGroups {
             entries: Region::empty(),
             mask: 0,
             groups: 0,
+            rows: 0,
             used: Vec::new(),
             moves: 0,
             arena: Arena::default(),
-            shape,
-            expected_groups,
+            shape: KeyShape::new(width, columns),
+            expected,
         }
     }
 
     pub(super) fn groups(&self) -> usize {
         self.groups
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     pub(super) fn moves(&self) -> u64 {
@@ -175,7 +146,7 @@ impl PackedGroups {
 
     /// Bytes of a packed key.
     pub(super) fn key_width(&self) -> usize {
-        self.shape.width
+        self.shape.width()
     }
 
     /// Appends the entries of `rows` keys, or of some of them before there is no more room.
@@ -190,19 +161,22 @@ impl PackedGroups {
         entries: &mut Vec<u32>,
         hashes: &mut Vec<u64>,
     ) -> Result<(), Full> {
-        assert_eq!(keys.len(), rows * self.shape.width);
-        if self.entries.bytes() == 0 {
-            self.make(layout, capacity_for(self.expected_groups));
-        }
+        assert_eq!(keys.len(), rows * self.shape.width());
+        self.expect(layout, rows)?;
         // SAFETY: the caller's promise, passed on; the keys are as many as asserted, and entries are made.
-        unsafe {
-            match self.shape.form() {
-                Form::Word => self.append_formed::<WORD>(layout, keys, entries, hashes),
-                Form::Pair => self.append_formed::<PAIR>(layout, keys, entries, hashes),
-                Form::String => self.append_formed::<STRING>(layout, keys, entries, hashes),
-                Form::Any => self.append_formed::<ANY>(layout, keys, entries, hashes),
-            }
+        unsafe { with_form!(self.shape.form(), self.append_formed(layout, keys, entries, hashes)) }
+    }
+
+    /// Makes room for the groups that so many further rows are likely to have, unless that is for the caller to do.
+    fn expect(&mut self, layout: &EntryLayout, rows: usize) -> Result<(), Full> {
+        if self.entries.bytes() == 0 {
+            self.make(layout, capacity_for(self.expected.groups, self.expected.rows));
         }
+        if self.groups > groups_max(self.mask + 1, self.rows) {
+            return Err(Full);
+        }
+        self.rows += rows;
+        Ok(())
     }
 
     /// # Safety
@@ -214,34 +188,99 @@ impl PackedGroups {
         entries: &mut Vec<u32>,
         hashes: &mut Vec<u64>,
     ) -> Result<(), Full> {
-        let cached = self.entries.bytes() <= CACHED_BYTES;
-        let (width, stride) = (self.shape.width, layout.stride());
-        let slots = Slots { start: self.entries.as_ptr(), mask: self.mask, stride };
+        let width = if let ONE_WORD..=FOUR_WORDS = FORM { 8 * FORM as usize } else { self.shape.width() };
         for batch in keys.chunks(BATCH * width) {
-            let count = batch.len() / width;
-            entries.reserve(count);
-            // SAFETY: the caller's promise; `batch` is `count` keys.
-            unsafe { self.shape.hash_all::<FORM>(batch.as_ptr(), count, hashes) };
-            let ahead = if cached { count } else { AHEAD };
-            let fetch = |hash: u64| prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
-            if !cached {
-                hashes.iter().take(ahead).for_each(|&hash| fetch(hash));
+            // SAFETY: the caller's promise; `batch` is whole keys.
+            unsafe {
+                self.shape.hash_all::<FORM>(batch.as_ptr(), batch.len() / width, hashes);
+                self.append_hashed::<FORM>(layout, hashes, |row| batch.as_ptr().add(row * width), entries)?;
             }
-            for (row, &hash) in hashes.iter().enumerate() {
-                if let Some(&later) = hashes.get(row + ahead) {
-                    fetch(later);
-                }
-                // SAFETY: as above; room for `count` entries was reserved, and each is written before it is counted.
-                unsafe {
-                    let key = batch.as_ptr().add(row * width);
-                    let entry = match slots.locate::<FORM>(&self.shape, key, hash) {
-                        Ok(entry) => entry,
-                        Err(free) => self.insert(layout, key, hash, free)?,
-                    };
-                    let length = entries.len();
-                    entries.as_mut_ptr().add(length).write(entry);
-                    entries.set_len(length + 1);
-                }
+        }
+        Ok(())
+    }
+
+    /// Replaces `entries` by those of the keys that some entries of another table have; new keys become groups.
+    ///
+    /// # Panics
+    /// Where an entry is not in use.
+    pub(super) fn find_or_insert_entries_of(
+        &mut self,
+        layout: &EntryLayout,
+        (other, other_layout): (&PackedGroups, &EntryLayout),
+        from: Chosen<'_>,
+        entries: &mut Vec<u32>,
+        hashes: &mut Vec<u64>,
+    ) {
+        assert!(self.shape == other.shape, "tables that are combined have the same keys");
+        entries.clear();
+        while self.append_entries_of(layout, (other, other_layout), from, entries, hashes).is_err() {
+            self.grow_once(layout);
+            entries.clear();
+        }
+    }
+
+    fn append_entries_of(
+        &mut self,
+        layout: &EntryLayout,
+        (other, other_layout): (&PackedGroups, &EntryLayout),
+        from: Chosen<'_>,
+        entries: &mut Vec<u32>,
+        hashes: &mut Vec<u64>,
+    ) -> Result<(), Full> {
+        self.expect(layout, from.len())?;
+        let held = |entry: u32| {
+            let at = entry as usize * 8;
+            assert!(at + other_layout.stride() <= other.entries.bytes(), "an entry lies within its table");
+            // SAFETY: the entry lies within the table, as just checked.
+            unsafe { other.entries.as_ptr().add(at) }
+        };
+        for from in from.chunks(BATCH) {
+            hashes.clear();
+            // SAFETY: an entry begins with its hash, and its key follows, whose strings are there as long as the table.
+            unsafe {
+                hashes.extend(from.iter().map(|entry| held(entry).cast::<u64>().read()));
+                let key = |row| held(from.get(row)).add(PACKED_HEADER).cast_const();
+                with_form!(self.shape.form(), self.append_hashed(layout, hashes, key, entries))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the entries of the keys with these hashes.
+    ///
+    /// # Safety
+    /// `key` must give the address of a key, whose strings are there, for each of the hashes, which must be theirs; `FORM` must be the keys'.
+    #[inline(always)]
+    unsafe fn append_hashed<const FORM: u8>(
+        &mut self,
+        layout: &EntryLayout,
+        hashes: &[u64],
+        key: impl Fn(usize) -> *const u8,
+        entries: &mut Vec<u32>,
+    ) -> Result<(), Full> {
+        let (stride, count) = (layout.stride(), hashes.len());
+        let cached = self.entries.bytes() <= CACHED_BYTES;
+        let slots = Slots { start: self.entries.as_ptr(), mask: self.mask, stride };
+        entries.reserve(count);
+        let ahead = if cached { count } else { AHEAD };
+        let fetch = |hash: u64| prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
+        if !cached {
+            hashes.iter().take(ahead).for_each(|&hash| fetch(hash));
+        }
+        for (row, &hash) in hashes.iter().enumerate() {
+            if let Some(&later) = hashes.get(row + ahead) {
+                fetch(later);
+            }
+            // SAFETY: the caller's promise; room for `count` entries was reserved, and each is written before it is counted.
+            unsafe {
+                let key = key(row);
+                let entry = match slots.locate::<FORM>(&self.shape, key, hash) {
+                    Ok(entry) => entry,
+                    Err(free) => self.insert(layout, key, hash, free)?,
+                };
+                let length = entries.len();
+                entries.as_mut_ptr().add(length).write(entry);
+                entries.set_len(length + 1);
             }
         }
         Ok(())
@@ -252,7 +291,7 @@ impl PackedGroups {
     /// # Safety
     /// As for [`PackedGroups::find_or_insert`].
     pub(super) unsafe fn find(&self, keys: &[u8], rows: usize, entries: &mut Vec<u32>, hashes: &mut Vec<u64>) {
-        let width = self.shape.width;
+        let width = self.shape.width();
         assert_eq!(keys.len(), rows * width);
         entries.clear();
         if self.groups == 0 {
@@ -277,7 +316,9 @@ impl PackedGroups {
     #[inline(never)]
     unsafe fn insert(&mut self, layout: &EntryLayout, key: *const u8, hash: u64, slot: usize) -> Result<u32, Full> {
         let distance = slot.wrapping_sub(hash as usize) & self.mask;
-        if self.groups >= groups_max(self.mask + 1) || (distance > DISTANCE_MAX && self.groups > self.mask / 4) {
+        if self.groups >= groups_max(self.mask + 1, self.rows)
+            || (distance > DISTANCE_MAX && self.groups > self.mask / 4)
+        {
             return Err(Full);
         }
         self.groups += 1;
@@ -291,9 +332,9 @@ impl PackedGroups {
             let entry = self.entries.as_ptr().add(slot * stride);
             entry.cast::<u64>().write(hash);
             let held = entry.add(PACKED_HEADER);
-            held.copy_from_nonoverlapping(key, self.shape.width);
-            held.add(self.shape.width).copy_from_nonoverlapping(initial.as_ptr(), initial.len());
-            for &string in &self.shape.strings {
+            held.copy_from_nonoverlapping(key, self.shape.width());
+            held.add(self.shape.width()).copy_from_nonoverlapping(initial.as_ptr(), initial.len());
+            for &string in self.shape.strings() {
                 if let Some(bytes) = long_string(key.add(string)) {
                     held.add(string + 8).cast::<*const u8>().write(self.arena.store(bytes));
                 }
@@ -370,10 +411,11 @@ impl PackedGroups {
 
     /// Forgets all groups, at a cost proportional to what was used.
     pub(super) fn clear(&mut self, layout: &EntryLayout) {
-        self.expected_groups = self.groups;
+        self.expected = TableHint { groups: self.groups, rows: self.rows, extent: None };
+        self.rows = 0;
         let capacity = self.mask + 1;
         if is_hardly_used(self.groups, capacity) {
-            self.make(layout, capacity_for(self.groups));
+            self.make(layout, capacity_for(self.groups, self.expected.rows));
         } else if !self.used.is_empty() && self.groups < capacity / CLEARED_ONE_BY_ONE {
             let (start, stride) = (self.entries.as_ptr(), layout.stride());
             for slot in self.marked_slots() {
@@ -387,121 +429,5 @@ impl PackedGroups {
         }
         self.groups = 0;
         self.arena.clear();
-    }
-}
-
-impl KeyShape {
-    fn form(&self) -> Form {
-        match (self.width, self.strings.as_slice()) {
-            (8, []) => Form::Word,
-            (16, []) => Form::Pair,
-            (16, [0]) => Form::String,
-            _ => Form::Any,
-        }
-    }
-
-    /// Replaces `hashes` by those of `count` keys. They do not depend on `FORM`, which is the keys' or [`ANY`].
-    ///
-    /// # Safety
-    /// `keys` must point to that many packed keys, and their strings must be there.
-    unsafe fn hash_all<const FORM: u8>(&self, keys: *const u8, count: usize, hashes: &mut Vec<u64>) {
-        hashes.clear();
-        // SAFETY: the caller's promise; offsets of words and strings lie within a key.
-        unsafe {
-            match FORM {
-                WORD => hashes.extend((0..count).map(|row| hash_pair(0, word(keys.add(row * 8))) | IN_USE)),
-                PAIR => hashes.extend((0..count).map(|row| {
-                    let key = keys.add(row * 16);
-                    hash_pair(hash_pair(0, word(key)), word(key.add(8))) | IN_USE
-                })),
-                STRING => hashes.extend((0..count).map(|row| hash_string(0, keys.add(row * 16)) | IN_USE)),
-                _ => hashes.extend((0..count).map(|row| self.hash(keys.add(row * self.width)) | IN_USE)),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`KeyShape::hash_all`].
-    unsafe fn hash(&self, key: *const u8) -> u64 {
-        // SAFETY: the caller's promise; offsets of words and strings lie within a key.
-        unsafe {
-            let strings = self.strings.iter().fold(0, |hash, &at| hash_string(hash, key.add(at)));
-            self.words.iter().fold(strings, |hash, &at| hash_pair(hash, word(key.add(at))))
-        }
-    }
-
-    /// Whether an entry's key is `key`.
-    ///
-    /// # Safety
-    /// Both must point to packed keys whose strings are there; `FORM` must be theirs or [`ANY`].
-    #[inline(always)]
-    unsafe fn equal<const FORM: u8>(&self, held: *const u8, key: *const u8) -> bool {
-        // SAFETY: the caller's promise; all offsets lie within a key.
-        unsafe {
-            let same = |at: usize| word(held.add(at)) == word(key.add(at));
-            let same_string = |at: usize| same(at) && (same(at + 8) || equal_long(held.add(at), key.add(at)));
-            match FORM {
-                WORD => same(0),
-                PAIR => same(0) && same(8),
-                STRING => same_string(0),
-                _ => self.words.iter().all(|&at| same(at)) && self.strings.iter().all(|&at| same_string(at)),
-            }
-        }
-    }
-}
-
-/// # Safety
-/// `at` must point to eight bytes.
-#[inline(always)]
-unsafe fn word(at: *const u8) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe { at.cast::<u64>().read_unaligned() }
-}
-
-/// Hash of a packed string and of what was hashed before it.
-///
-/// # Safety
-/// `string` must point to a packed string, whose bytes are there.
-#[inline(always)]
-unsafe fn hash_string(before: u64, string: *const u8) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let second = match long_string(string) {
-            None => word(string.add(8)),
-            Some(bytes) => hash_bytes(bytes),
-        };
-        hash_pair(before ^ word(string), second)
-    }
-}
-
-/// The bytes of a packed string that does not hold them itself. A NULL is no long string.
-///
-/// # Safety
-/// `string` must point to a packed string, whose bytes are there for as long as the result is used.
-#[inline(always)]
-pub(super) unsafe fn long_string<'a>(string: *const u8) -> Option<&'a [u8]> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let length = string.cast::<i32>().read_unaligned();
-        if length <= VIEW_INLINE_LENGTH_MAX as i32 {
-            return None;
-        }
-        let bytes = string.add(8).cast::<*const u8>().read_unaligned();
-        Some(std::slice::from_raw_parts(bytes, length as usize))
-    }
-}
-
-/// Whether two packed strings with the same length and prefix are long and equal.
-///
-/// # Safety
-/// As for [`long_string`], for both.
-#[inline(always)]
-unsafe fn equal_long(left: *const u8, right: *const u8) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match (long_string(left), long_string(right)) {
-            (Some(left), Some(right)) => left == right,
-            _ => false,
-        }
     }
 }

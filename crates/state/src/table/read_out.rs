@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayData, ArrayRef, BinaryViewArray, BooleanArray, StringViewArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::datatypes::{ArrowNativeType, DataType};
+use arrow::datatypes::DataType;
 use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 
-use super::{Groups, Table};
+use super::places::Place;
+use super::{Chosen, Groups, Table};
 use crate::layout::{
     KeyLayout, NULL_BIT, PACKED_HEADER, POSITION_WIDTH, PackedColumn, is_string, value_type, value_width,
 };
@@ -21,7 +22,8 @@ impl Table {
     ///
     /// # Panics
     /// Where there is no such key column, or an entry is not in use.
-    pub fn key_array(&self, key: usize, entries: &[u32]) -> ArrayRef {
+    pub fn key_array<'a>(&self, key: usize, entries: impl Into<Chosen<'a>>) -> ArrayRef {
+        let entries = entries.into();
         match self.layout.keys() {
             KeyLayout::None => panic!("the table has no keys"),
             KeyLayout::Integer { data_type, .. } => {
@@ -32,17 +34,20 @@ impl Table {
         }
     }
 
-    fn integer_keys(&self, data_type: &DataType, entries: &[u32]) -> ArrayRef {
+    fn integer_keys(&self, data_type: &DataType, entries: Chosen<'_>) -> ArrayRef {
         let mut has_null = false;
-        let keys: Vec<i64> = entries
-            .iter()
-            .map(|&entry| {
-                let key = self.integer_key(entry);
-                has_null |= key.is_none();
-                key.unwrap_or(0)
-            })
-            .collect();
-        let valid = |at: usize| self.integer_key(entries[at]).is_some();
+        let keys: Vec<i64> = match &self.groups {
+            Groups::Listed(list) if !list.has_null_keys() => self.place(0, 8).gather(entries),
+            _ => {
+                let key = |entry| {
+                    let key = self.integer_key(entry);
+                    has_null |= key.is_none();
+                    key.unwrap_or(0)
+                };
+                entries.iter().map(key).collect()
+            }
+        };
+        let valid = |at: usize| self.integer_key(entries.get(at)).is_some();
         let nulls = has_null.then(|| NullBuffer::new(BooleanBuffer::collect_bool(entries.len(), valid)));
         // Keys are wide: a narrower type is their low bytes.
         let values: Vec<u8> = match data_type.primitive_width() {
@@ -58,32 +63,34 @@ impl Table {
         fixed_array(data_type, entries.len(), aligned(values), nulls)
     }
 
-    fn packed_keys(&self, column: &PackedColumn, entries: &[u32]) -> ArrayRef {
+    fn packed_keys(&self, column: &PackedColumn, entries: Chosen<'_>) -> ArrayRef {
+        let place = self.place(PACKED_HEADER + column.offset, column.width);
         let nulls = column.null_offset.and_then(|null_offset| {
-            let bytes = self.gather::<u8>(entries, PACKED_HEADER + null_offset);
+            let bytes = if is_string(&column.data_type) {
+                place.part(null_offset - column.offset, 1).gather::<u8>(entries)
+            } else {
+                self.place(PACKED_HEADER + null_offset, 1).gather(entries)
+            };
             let valid = BooleanBuffer::collect_bool(entries.len(), |at| bytes[at] & NULL_BIT == 0);
             Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
         });
-        let offset = PACKED_HEADER + column.offset;
         if is_string(&column.data_type) {
-            let strings = entries.iter().enumerate().map(|(at, &entry)| {
+            let strings = entries.iter().enumerate().map(|(at, entry)| {
                 let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(at));
-                (!is_null).then(|| self.packed_string(entry, offset))
+                (!is_null).then(|| self.packed_string(place, entry))
             });
             return string_array(&column.data_type, strings);
         }
-        self.value_array(&column.data_type, column.width, offset, entries, nulls)
+        value_array(&column.data_type, place, entries, nulls)
     }
 
-    /// The packed string at `offset` inside an entry.
-    fn packed_string(&self, entry: u32, offset: usize) -> &[u8] {
-        let at = entry as usize * 8 + offset;
-        assert!(at + 16 <= self.entries_bytes(), "an entry lies within its table");
+    /// The packed string that an entry has in that place of this table.
+    fn packed_string(&self, place: Place, entry: u32) -> &[u8] {
+        let string: *const u8 = place.part(0, 16).address(entry);
         // SAFETY: the 16 bytes lie within the table, and are a packed string whose bytes, if it is long, are in the arena. Both
         // are borrowed with the table.
         unsafe {
-            let string = self.start().add(at);
-            super::packed::long_string(string).unwrap_or_else(|| {
+            super::key_shape::long_string(string).unwrap_or_else(|| {
                 std::slice::from_raw_parts(string.add(4), string.cast::<u32>().read_unaligned() as usize)
             })
         }
@@ -95,7 +102,8 @@ impl Table {
     ///
     /// # Panics
     /// Where there is no such accumulator, or an entry is not in use.
-    pub fn accumulator_array(&self, slot: usize, entries: &[u32]) -> ArrayRef {
+    pub fn accumulator_array<'a>(&self, slot: usize, entries: impl Into<Chosen<'a>>) -> ArrayRef {
+        let entries = entries.into();
         let place = &self.layout.accumulators()[slot];
         let data_type = match place.accumulator.accumulate {
             Accumulate::Count | Accumulate::SumInteger => &DataType::Int64,
@@ -109,83 +117,50 @@ impl Table {
             Accumulate::First | Accumulate::Last => return self.arrival_array(slot, entries),
         };
         if is_string(data_type) {
-            return string_array(data_type, entries.iter().map(|&entry| self.extreme(slot, entry)));
+            return string_array(data_type, entries.iter().map(|entry| self.extreme(slot, entry)));
         }
-        self.value_array(data_type, place.width, place.offset, entries, None)
+        value_array(data_type, self.place(place.offset, place.width), entries, None)
     }
 
     /// The 64-bit values of an accumulator as integers, whatever their type.
     ///
     /// # Panics
     /// Where the accumulator has other than 64 bits, or an entry is not in use.
-    pub fn integers(&self, slot: usize, entries: &[u32]) -> Vec<i64> {
+    pub fn integers<'a>(&self, slot: usize, entries: impl Into<Chosen<'a>>) -> Vec<i64> {
         let place = &self.layout.accumulators()[slot];
         assert_eq!(place.width, 8, "the accumulator has 64 bits");
-        self.gather(entries, place.offset)
+        self.place(place.offset, 8).gather(entries.into())
     }
 
     /// The values that came first or last.
-    fn arrival_array(&self, slot: usize, entries: &[u32]) -> ArrayRef {
+    fn arrival_array(&self, slot: usize, entries: Chosen<'_>) -> ArrayRef {
         let place = &self.layout.accumulators()[slot];
         let data_type = value_type(&place.accumulator);
         if is_string(data_type) {
-            return string_array(data_type, entries.iter().map(|&entry| self.arrival_string(slot, entry)));
+            return string_array(data_type, entries.iter().map(|entry| self.arrival_string(slot, entry)));
         }
-        let valid = entries.iter().map(|&entry| self.arrival_position(slot, entry).is_some());
+        let valid = entries.iter().map(|entry| self.arrival_position(slot, entry).is_some());
         let nulls = Some(NullBuffer::from_iter(valid)).filter(|nulls| nulls.null_count() > 0);
-        self.value_array(data_type, value_width(data_type), place.offset + POSITION_WIDTH, entries, nulls)
+        let state = self.place(place.offset, place.width);
+        value_array(data_type, state.part(POSITION_WIDTH, value_width(data_type)), entries, nulls)
     }
 
     /// The values of an accumulator that sums in about 106 bits.
     ///
     /// # Panics
     /// Where the accumulator is none, or an entry is not in use.
-    pub fn wide_floats(&self, slot: usize, entries: &[u32]) -> Vec<WideFloat> {
+    pub fn wide_floats<'a>(&self, slot: usize, entries: impl Into<Chosen<'a>>) -> Vec<WideFloat> {
+        let entries = entries.into();
         let place = &self.layout.accumulators()[slot];
         let accumulate = place.accumulator.accumulate;
         assert!(
             matches!(accumulate, Accumulate::SumFloatWide | Accumulate::SumSquares),
             "{accumulate:?} is no wide sum"
         );
-        let high = self.gather::<f64>(entries, place.offset);
-        let low = self.gather::<f64>(entries, place.offset + 8);
+        let state = self.place(place.offset, place.width);
+        let high = state.part(0, 8).gather::<f64>(entries);
+        let low = state.part(8, 8).gather::<f64>(entries);
         high.into_iter().zip(low).map(|(high, low)| WideFloat { high, low }).collect()
-    }
-
-    fn value_array(
-        &self,
-        data_type: &DataType,
-        width: usize,
-        offset: usize,
-        entries: &[u32],
-        nulls: Option<NullBuffer>,
-    ) -> ArrayRef {
-        if *data_type == DataType::Boolean {
-            let values = self.gather::<u8>(entries, offset);
-            let values = BooleanBuffer::collect_bool(entries.len(), |at| values[at] != 0);
-            return Arc::new(BooleanArray::new(values, nulls));
-        }
-        let values = match width {
-            1 => Buffer::from_vec(self.gather::<u8>(entries, offset)),
-            2 => Buffer::from_vec(self.gather::<u16>(entries, offset)),
-            4 => Buffer::from_vec(self.gather::<u32>(entries, offset)),
-            8 => Buffer::from_vec(self.gather::<u64>(entries, offset)),
-            16 => Buffer::from_vec(self.gather::<i128>(entries, offset)),
-            _ => unreachable!("no value has {width} bytes"),
-        };
-        fixed_array(data_type, entries.len(), values, nulls)
-    }
-
-    /// The value at `offset` of each entry: an integer that is as wide, whatever its meaning.
-    fn gather<T: ArrowNativeType>(&self, entries: &[u32], offset: usize) -> Vec<T> {
-        let (start, bytes) = (self.start(), self.entries_bytes());
-        let value = |&entry: &u32| {
-            let at = entry as usize * 8 + offset;
-            assert!(at + size_of::<T>() <= bytes, "an entry lies within its table");
-            // SAFETY: the value lies within the table, as just checked, holds no address, and may have any bits.
-            unsafe { start.add(at).cast::<T>().read_unaligned() }
-        };
-        entries.iter().map(value).collect()
     }
 
     /// Bytes from the start of the first entry to the end of the last.
@@ -198,6 +173,24 @@ impl Table {
             Groups::Listed(groups) => groups.entries_bytes(),
         }
     }
+}
+
+/// The values in that place.
+fn value_array(data_type: &DataType, place: Place, entries: Chosen<'_>, nulls: Option<NullBuffer>) -> ArrayRef {
+    if *data_type == DataType::Boolean {
+        let values = place.gather::<u8>(entries);
+        let values = BooleanBuffer::collect_bool(entries.len(), |at| values[at] != 0);
+        return Arc::new(BooleanArray::new(values, nulls));
+    }
+    let values = match place.width() {
+        1 => Buffer::from_vec(place.gather::<u8>(entries)),
+        2 => Buffer::from_vec(place.gather::<u16>(entries)),
+        4 => Buffer::from_vec(place.gather::<u32>(entries)),
+        8 => Buffer::from_vec(place.gather::<u64>(entries)),
+        16 => Buffer::from_vec(place.gather::<i128>(entries)),
+        _ => unreachable!("no value has {} bytes", place.width()),
+    };
+    fixed_array(data_type, entries.len(), values, nulls)
 }
 
 /// The bytes where any array can have them: vectors of bytes are aligned to nothing.

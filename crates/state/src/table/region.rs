@@ -9,6 +9,10 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Entries begin at a cache line.
 const ALIGNMENT: usize = 64;
 
+/// As no memory is aligned.
+#[repr(align(64))]
+struct CacheLine;
+
 /// Bytes that this value owns, zero at first. It does not move.
 #[derive(Debug)]
 pub(super) struct Region {
@@ -24,7 +28,7 @@ unsafe impl Sync for Region {}
 impl Region {
     /// No memory.
     pub(super) const fn empty() -> Region {
-        Region { start: NonNull::<u64>::dangling().cast(), bytes: 0 }
+        Region { start: NonNull::<CacheLine>::dangling().cast(), bytes: 0 }
     }
 
     /// `bytes` bytes of zeros.

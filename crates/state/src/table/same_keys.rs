@@ -24,7 +24,7 @@ impl Table {
             }
             Groups::Packed(groups) => {
                 let mut keys = Vec::new();
-                other.copy_packed_keys(from, &mut keys);
+                other.copy_packed_keys(from.into(), &mut keys);
                 // SAFETY: the keys are those of a table with the same layout of keys, which is there until after the call.
                 unsafe { groups.find(&keys, from.len(), &mut entries, &mut Vec::new()) };
             }

@@ -12,7 +12,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 
 use super::merge::Change;
 use super::value_lists::Lists;
-use super::{KeyRows, Positions, Table, widen_keys};
+use super::{Chosen, KeyRows, Positions, Table, widen_keys};
 use crate::layout::{EntryLayout, KeyLayout, value_type};
 
 /// Stands for a row without a value.
@@ -183,7 +183,7 @@ impl Set {
             numbers.resize(from.len(), mine);
         }
         let to = self.find(numbers, &other.value_array(&from));
-        self.values.combine(&other.values, &from, &to, Change::Add);
+        self.values.combine(&other.values, (&from).into(), (&to).into(), Change::Add);
     }
 
     /// The entries by group, found once for all that is read before the set changes.
@@ -295,9 +295,9 @@ impl Table {
     }
 
     /// Adds what another table keeps for its entries `from` to what this one does for its entries `to`.
-    pub(super) fn combine_stores(&mut self, other: &Table, slot: usize, from: &[u32], to: &[u32]) {
+    pub(super) fn combine_stores(&mut self, other: &Table, slot: usize, from: Chosen<'_>, to: Chosen<'_>) {
         let Some(theirs) = &other.stores[slot] else { unreachable!("the accumulator has a store") };
-        let known = from.iter().zip(to).filter_map(|(&from, &to)| Some((other.known_number(slot, from)?, to)));
+        let known = from.iter().zip(to.iter()).filter_map(|(from, to)| Some((other.known_number(slot, from)?, to)));
         let pairs: Vec<(u32, u32)> = known.map(|(from, to)| (from, self.number(slot, to))).collect();
         match (self.store(slot), theirs) {
             (Store::Lists(mine), Store::Lists(theirs)) => {
@@ -330,7 +330,7 @@ impl SetIndex {
 
 impl ValueGroups<'_> {
     /// How many values each entry's group has.
-    pub fn counts(&self, entries: &[u32]) -> Vec<usize> {
+    pub fn counts(&self, entries: Chosen<'_>) -> Vec<usize> {
         let offsets = match self.store() {
             Store::Lists(_) => self.of(entries).offsets,
             Store::Set(set) => self.listed(set, entries).0,
@@ -339,7 +339,7 @@ impl ValueGroups<'_> {
     }
 
     /// The values of the entries' groups. Those of a set come in any order.
-    pub fn of(&self, entries: &[u32]) -> GroupedValues {
+    pub fn of(&self, entries: Chosen<'_>) -> GroupedValues {
         match self.store() {
             Store::Lists(lists) => {
                 let (offsets, values) = lists.gather(&self.numbers(entries));
@@ -356,7 +356,7 @@ impl ValueGroups<'_> {
     ///
     /// # Panics
     /// Where it keeps no positions.
-    pub fn positions(&self, entries: &[u32]) -> Vec<u64> {
+    pub fn positions(&self, entries: Chosen<'_>) -> Vec<u64> {
         let positions = match self.store() {
             Store::Lists(lists) => lists.gather(&self.numbers(entries)).1,
             Store::Set(set) => set.values.accumulator_array(0, &self.listed(set, entries).1),
@@ -368,12 +368,12 @@ impl ValueGroups<'_> {
         self.table.stores[self.slot].as_ref().expect("the accumulator has a store")
     }
 
-    fn numbers(&self, entries: &[u32]) -> Vec<Option<u32>> {
-        entries.iter().map(|&entry| self.table.known_number(self.slot, entry)).collect()
+    fn numbers(&self, entries: Chosen<'_>) -> Vec<Option<u32>> {
+        entries.iter().map(|entry| self.table.known_number(self.slot, entry)).collect()
     }
 
     /// The set's entries that are the values of the entries' groups.
-    fn listed(&self, set: &Set, entries: &[u32]) -> (Vec<usize>, Vec<u32>) {
+    fn listed(&self, set: &Set, entries: Chosen<'_>) -> (Vec<usize>, Vec<u32>) {
         let (index, mut offsets, mut listed) = (set.index(), vec![0], Vec::new());
         for number in self.numbers(entries) {
             listed.extend_from_slice(number.map_or(&[], |number| index.of(number)));

@@ -1,6 +1,6 @@
 //! Entries of integer keys side by side, by key.
 
-use super::{DENSE_LENGTH_MAX, IntegerGroups, Mode, distance};
+use super::{CROWDED_LENGTH_MAX, DENSE_LENGTH_MAX, IntegerGroups, Mode, distance};
 use crate::layout::EntryLayout;
 use crate::table::region::Region;
 
@@ -43,7 +43,7 @@ impl IntegerGroups {
             if extent.0 < base { extent.0.saturating_sub(room / 2) } else { base },
             if extent.1 > last { extent.1.saturating_add(room) } else { last },
         );
-        let fits = distance(generous.0, generous.1) < DENSE_LENGTH_MAX as u64;
+        let fits = distance(generous.0, generous.1) < CROWDED_LENGTH_MAX as u64;
         self.move_dense(layout, if fits { generous } else { extent });
     }
 

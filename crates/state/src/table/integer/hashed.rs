@@ -64,6 +64,10 @@ impl IntegerGroups {
         entries.reserve(keys.len());
         loop {
             let slots = self.slots(layout);
+            if matches!(self.mode, Mode::Hash { groups, .. } if groups > slots.groups_max) {
+                self.grow(layout, (slots.mask + 1) * 2);
+                continue;
+            }
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
             let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present };
             let cached = self.entries.bytes() <= CACHED_BYTES;
@@ -84,7 +88,7 @@ impl IntegerGroups {
     fn slots<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
         let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        Slots { start, mask, stride, groups_max: groups_max(mask + 1), initial: layout.initial() }
+        Slots { start, mask, stride, groups_max: groups_max(mask + 1, self.rows), initial: layout.initial() }
     }
 
     /// Replaces `entries` by the entries of `keys`, or [`ABSENT`].
@@ -138,7 +142,7 @@ impl IntegerGroups {
         let Mode::Hash { mask, groups, .. } = self.mode else { unreachable!("not in hash mode") };
         let capacity = mask + 1;
         if is_hardly_used(groups, capacity) {
-            self.make_hash(layout, capacity_for(groups));
+            self.make_hash(layout, capacity_for(groups, self.rows));
         } else {
             self.entries.clear(0, capacity * layout.stride());
             self.initialise_side_entries(layout, capacity);

@@ -5,17 +5,27 @@ mod dense;
 mod hashed;
 
 use super::region::{Region, prefetch};
-use super::{ABSENT, CACHED_BYTES, capacity_for};
+use super::{ABSENT, CACHED_BYTES, TableHint, capacity_for};
 use crate::layout::EntryLayout;
 
 /// Keys that lie within this many integers of each other may have entries side by side.
 pub const DENSE_LENGTH_MAX: usize = 1 << 20;
+
+/// Within so many, where as many of them are keys as one in [`CROWDED_INTEGERS_PER_KEY`].
+const CROWDED_LENGTH_MAX: usize = 1 << 24;
+
+/// See [`CROWDED_LENGTH_MAX`].
+const CROWDED_INTEGERS_PER_KEY: u64 = 4;
 
 /// A dense table this short is worth it for any number of rows.
 const DENSE_LENGTH_FREE: u64 = 1 << 14;
 
 /// A longer one may have this many entries for each row or expected group.
 const DENSE_LENGTH_PER_ROW: u64 = 8;
+
+/// Dense entries that take no more bytes than this stay prepared when they are cleared: the next slice's keys need not be looked at before
+/// their entries are touched.
+const KEPT_EXTENT_BYTES: usize = 8 << 10;
 
 /// How entries of integer keys are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +48,14 @@ pub(super) struct IntegerGroups {
     /// How often entries have got other places.
     moves: u64,
     null_present: bool,
-    /// Smallest and largest key that the table was prepared for since it was cleared.
+    /// Smallest and largest key that the table was prepared for since it was cleared, and where they are near of before.
     extent: Option<(i64, i64)>,
-    /// Rows that the table was prepared for since it was cleared: at least the number of groups.
+    /// Whether the extent is that of before the table was cleared, and nobody has asked for another since.
+    extent_is_kept: bool,
+    /// Rows that the table was prepared for since it was cleared: those of keys that it was prepared for already need not be among them.
     rows: usize,
     /// What is expected before it is seen.
-    expected_groups: usize,
-    expected_extent: Option<(i64, i64)>,
+    expected: TableHint,
 }
 
 #[derive(Debug)]
@@ -73,17 +84,23 @@ fn union(left: Option<(i64, i64)>, right: (i64, i64)) -> (i64, i64) {
     left.map_or(right, |left| (left.0.min(right.0), left.1.max(right.1)))
 }
 
+/// Whether entries side by side take no more memory than entries found by hash would, for as many keys.
+fn is_crowded((minimum, maximum): (i64, i64), keys: usize) -> bool {
+    let distance = distance(minimum, maximum);
+    distance < CROWDED_LENGTH_MAX as u64 && distance / CROWDED_INTEGERS_PER_KEY < keys as u64
+}
+
 impl IntegerGroups {
-    pub(super) fn new(expected_groups: usize, expected_extent: Option<(i64, i64)>) -> IntegerGroups {
+    pub(super) fn new(expected: TableHint) -> IntegerGroups {
         IntegerGroups {
             entries: Region::empty(),
             mode: Mode::Undecided,
             moves: 0,
             null_present: false,
             extent: None,
+            extent_is_kept: false,
             rows: 0,
-            expected_groups,
-            expected_extent,
+            expected,
         }
     }
 
@@ -97,6 +114,10 @@ impl IntegerGroups {
 
     pub(super) fn moves(&self) -> u64 {
         self.moves
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     pub(super) fn extent(&self) -> Option<(i64, i64)> {
@@ -127,6 +148,10 @@ impl IntegerGroups {
     pub(super) fn prepare(&mut self, layout: &EntryLayout, minimum: i64, maximum: i64, rows: usize) -> IntegerMode {
         debug_assert!(minimum <= maximum);
         self.rows += rows;
+        let is_known = self.extent.is_some_and(|(first, last)| first <= minimum && maximum <= last);
+        if std::mem::take(&mut self.extent_is_kept) && !is_known && self.groups() == 0 {
+            self.extent = None;
+        }
         let mut extent = union(self.extent, (minimum, maximum));
         match self.mode {
             Mode::Undecided => self.decide(layout, extent),
@@ -135,7 +160,9 @@ impl IntegerGroups {
                 if distance(base, minimum) > last || distance(base, maximum) > last {
                     if self.extent.is_none() && distance(minimum, maximum) <= last {
                         self.rebase(minimum, maximum);
-                    } else if self.dense_suits(extent, self.rows.max(self.groups())) {
+                    } else if self.dense_suits(extent, self.rows.max(self.groups()))
+                        || is_crowded(extent, self.groups())
+                    {
                         self.widen(layout, extent);
                     } else {
                         self.change_to_hash(layout);
@@ -143,7 +170,7 @@ impl IntegerGroups {
                 }
             }
             Mode::Hash { groups, .. } => {
-                if distance(extent.0, extent.1) / 4 < groups as u64 && self.dense_suits(extent, groups) {
+                if is_crowded(extent, groups) {
                     extent = self.change_to_dense(layout, extent);
                 }
             }
@@ -159,24 +186,24 @@ impl IntegerGroups {
     }
 
     fn decide(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
-        let expected = union(self.expected_extent, extent);
-        let rows = self.rows.max(self.expected_groups);
-        if self.dense_suits(expected, rows) {
+        let expected = union(self.expected.extent, extent);
+        let rows = self.rows.max(self.expected.groups);
+        if self.dense_suits(expected, rows) || is_crowded(expected, self.expected.groups) {
             self.make_dense(layout, expected);
         } else if self.dense_suits(extent, rows) {
             // Keys move on from slice to slice: as much room as the last slice took, most of it ahead.
-            let length = self.expected_extent.map_or(0, |(first, last)| distance(first, last));
+            let length = self.expected.extent.map_or(0, |(first, last)| distance(first, last));
             let room = if length < DENSE_LENGTH_MAX as u64 / 2 { length as i64 } else { 0 };
             let ahead = (extent.0.saturating_sub(room / 8), extent.1.saturating_add(room));
             self.make_dense(layout, if self.dense_suits(ahead, rows) { ahead } else { extent });
         } else {
-            self.make_hash(layout, capacity_for(self.expected_groups));
+            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
         }
     }
 
     fn change_to_hash(&mut self, layout: &EntryLayout) {
         let old = self.take_groups(layout);
-        self.make_hash(layout, capacity_for(old.keys.len().max(self.expected_groups)));
+        self.make_hash(layout, capacity_for(old.keys.len().max(self.expected.groups), self.rows));
         self.put_groups(layout, &old);
     }
 
@@ -184,10 +211,14 @@ impl IntegerGroups {
     fn change_to_dense(&mut self, layout: &EntryLayout, extent: (i64, i64)) -> (i64, i64) {
         let old = self.take_groups(layout);
         let all = old.keys.iter().fold(extent, |extent, &key| union(Some(extent), (key, key)));
-        if self.dense_suits(all, old.keys.len()) {
-            self.make_dense(layout, all);
+        if is_crowded(all, old.keys.len()) {
+            // Of keys at random the least and the greatest come late.
+            let room = (distance(all.0, all.1) / 64) as i64;
+            let roomy = (all.0.saturating_sub(room), all.1.saturating_add(room));
+            let fits = distance(roomy.0, roomy.1) < CROWDED_LENGTH_MAX as u64;
+            self.make_dense(layout, if fits { roomy } else { all });
         } else {
-            self.make_hash(layout, capacity_for(old.keys.len()));
+            self.make_hash(layout, capacity_for(old.keys.len(), self.rows));
         }
         self.put_groups(layout, &old);
         all
@@ -228,7 +259,7 @@ impl IntegerGroups {
         hashes: &mut Vec<u64>,
     ) {
         if matches!(self.mode, Mode::Undecided) {
-            self.make_hash(layout, capacity_for(self.expected_groups));
+            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
         }
         match self.mode {
             Mode::Dense { base, length, .. } => {
@@ -276,7 +307,7 @@ impl IntegerGroups {
     /// The NULL key's entry, which from now on is a group.
     pub(super) fn entry_of_new_null(&mut self, layout: &EntryLayout) -> u32 {
         if matches!(self.mode, Mode::Undecided) {
-            self.make_hash(layout, capacity_for(self.expected_groups));
+            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
         }
         self.null_present = true;
         self.null_entry(layout)
@@ -331,8 +362,18 @@ impl IntegerGroups {
                 let units = layout.dense_stride() / 8;
                 // SAFETY: a dense table has one initialised byte for each of its entries.
                 let present = unsafe { std::slice::from_raw_parts(present.as_ptr(), *length) };
-                let entries = present.iter().enumerate().filter(|(_, present)| **present != 0);
-                out.extend(entries.map(|(entry, _)| (entry * units) as u32));
+                let (words, rest) = present.as_chunks::<8>();
+                let mut first = 0;
+                for word in words.iter().copied().map(u64::from_le_bytes) {
+                    let mut rest = word;
+                    while rest != 0 {
+                        out.push(((first + rest.trailing_zeros() as usize / 8) * units) as u32);
+                        rest &= rest - 1;
+                    }
+                    first += 8;
+                }
+                let rest = rest.iter().zip(first..).filter(|(present, _)| **present != 0);
+                out.extend(rest.map(|(_, entry)| (entry * units) as u32));
             }
             Mode::Hash { .. } => self.push_hashed_entries(layout, out),
         }
@@ -344,15 +385,17 @@ impl IntegerGroups {
     /// Forgets all groups, at a cost proportional to what was used.
     pub(super) fn clear(&mut self, layout: &EntryLayout) {
         let groups = self.groups();
-        self.expected_groups = groups;
-        self.expected_extent = self.extent;
+        self.expected = TableHint { groups, rows: self.rows, extent: self.extent };
         match self.mode {
             Mode::Undecided => {}
             Mode::Dense { .. } => self.clear_dense(layout),
             Mode::Hash { .. } => self.clear_hashed(layout),
         }
         self.null_present = false;
-        self.extent = None;
+        let is_small = |(first, last)| distance(first, last) < (KEPT_EXTENT_BYTES / layout.stride()) as u64;
+        let is_dense = matches!(self.mode, Mode::Dense { .. });
+        self.extent = self.extent.filter(|&extent| is_dense && is_small(extent));
+        self.extent_is_kept = self.extent.is_some();
         self.rows = 0;
     }
 }

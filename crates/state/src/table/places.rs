@@ -1,0 +1,161 @@
+//! Which entries of a table are meant, and where they hold a value.
+
+use arrow::datatypes::ArrowNativeType;
+
+use super::{Groups, Table};
+use crate::layout::AccumulatorSlot;
+
+/// Some entries of a table, in their order.
+#[derive(Debug, Clone, Copy)]
+pub enum Chosen<'a> {
+    /// Groups of a list that follow each other: their values lie side by side.
+    Neighbours {
+        /// The first.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+    /// These.
+    Listed(&'a [u32]),
+}
+
+impl<'a> Chosen<'a> {
+    /// The first groups of a list.
+    pub fn first(count: usize) -> Chosen<'a> {
+        Chosen::Neighbours { first: 0, count }
+    }
+
+    /// How many.
+    pub fn len(self) -> usize {
+        match self {
+            Chosen::Neighbours { count, .. } => count,
+            Chosen::Listed(entries) => entries.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entry in a place.
+    ///
+    /// # Panics
+    /// Where there are fewer listed.
+    #[inline(always)]
+    pub fn get(self, at: usize) -> u32 {
+        match self {
+            Chosen::Neighbours { first, .. } => (first + at) as u32,
+            Chosen::Listed(entries) => entries[at],
+        }
+    }
+
+    /// All of them.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
+        (0..self.len()).map(move |at| self.get(at))
+    }
+
+    /// The same in parts of at most `length`.
+    pub fn chunks(self, length: usize) -> impl Iterator<Item = Chosen<'a>> {
+        (0..self.len()).step_by(length.max(1)).map(move |start| {
+            let end = self.len().min(start.saturating_add(length));
+            match self {
+                Chosen::Neighbours { first, .. } => Chosen::Neighbours { first: first + start, count: end - start },
+                Chosen::Listed(entries) => Chosen::Listed(&entries[start..end]),
+            }
+        })
+    }
+}
+
+impl<'a> From<&'a [u32]> for Chosen<'a> {
+    fn from(entries: &'a [u32]) -> Chosen<'a> {
+        Chosen::Listed(entries)
+    }
+}
+
+impl<'a> From<&'a Vec<u32>> for Chosen<'a> {
+    fn from(entries: &'a Vec<u32>) -> Chosen<'a> {
+        Chosen::Listed(entries)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u32; N]> for Chosen<'a> {
+    fn from(entries: &'a [u32; N]) -> Chosen<'a> {
+        Chosen::Listed(entries)
+    }
+}
+
+/// Where the entries of a table hold one value: at the same distance from each other, in units of what entries are numbered by.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// Address of the value in entry 0.
+    start: *mut u8,
+    step: usize,
+    width: usize,
+    /// Bytes from `start` on that are the table's.
+    room: usize,
+}
+
+impl Place {
+    /// Bytes of the value.
+    pub(super) fn width(self) -> usize {
+        self.width
+    }
+
+    /// A part of the value.
+    pub(super) fn part(self, offset: usize, width: usize) -> Place {
+        assert!(offset + width <= self.width, "a part lies within its value");
+        Place { start: self.start.wrapping_add(offset), width, room: self.room.saturating_sub(offset), ..self }
+    }
+
+    /// The value of each entry, which is an integer or holds no other: no address.
+    pub(super) fn gather<T: ArrowNativeType>(self, entries: Chosen<'_>) -> Vec<T> {
+        assert_eq!(self.width, size_of::<T>(), "values have the width of their type");
+        match entries {
+            Chosen::Neighbours { first, count } if self.step == self.width => {
+                let values = self.neighbours(first, count).cast::<T>();
+                // SAFETY: as many values lie side by side from there on, aligned as columns of lists are, and may have any bits.
+                unsafe { std::slice::from_raw_parts(values, count) }.to_vec()
+            }
+            // SAFETY: the value lies within its table, and may have any bits.
+            _ => entries.iter().map(|entry| unsafe { self.address(entry).cast::<T>().read_unaligned() }).collect(),
+        }
+    }
+
+    /// The address of the value in an entry, all of which lies within the table.
+    #[inline(always)]
+    pub(super) fn address(self, entry: u32) -> *mut u8 {
+        let at = entry as usize * self.step;
+        assert!(at + self.width <= self.room, "an entry lies within its table");
+        // SAFETY: the value lies within the table's memory, as just checked.
+        unsafe { self.start.add(at) }
+    }
+
+    /// The address of the first of the values of neighbours, which lie side by side, all within the table.
+    #[inline(always)]
+    pub(super) fn neighbours(self, first: usize, count: usize) -> *mut u8 {
+        assert!(self.step == self.width, "only the groups of a list are neighbours");
+        assert!((first + count) * self.width <= self.room, "an entry lies within its table");
+        // SAFETY: the values lie within the table's memory, as just checked.
+        unsafe { self.start.add(first * self.width) }
+    }
+}
+
+impl Table {
+    /// Where the table holds the value of `width` bytes that an entry of its layout has at `offset`.
+    #[inline(always)]
+    pub(super) fn place(&self, offset: usize, width: usize) -> Place {
+        if let Groups::Listed(list) = &self.groups {
+            let column = list.column(offset);
+            return Place { start: column, step: width, width, room: list.groups() * width };
+        }
+        let room = self.entries_bytes().saturating_sub(offset);
+        Place { start: self.start().wrapping_add(offset), step: 8, width, room }
+    }
+
+    /// The address of an accumulator of an entry in use.
+    #[inline(always)]
+    pub(super) fn accumulator_address(&self, slot: &AccumulatorSlot, entry: u32) -> *mut u8 {
+        self.place(slot.offset, slot.width).address(entry)
+    }
+}

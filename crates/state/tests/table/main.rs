@@ -1,0 +1,218 @@
+//! Tables against a model: any keys, values, batches, merges and reuse.
+
+mod model;
+
+mod windows;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, DictionaryArray, StringArray, StringViewArray, UInt8Array};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt8Type};
+use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_data::column::logical_type;
+use pelton_state::table::{EntryLayout, IntegerMode, KeyRows, Table};
+use proptest::prelude::*;
+
+use model::{
+    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, key_types, keys_of_rows, read,
+};
+
+/// One number says everything: keys, values, batches, merges, reuse.
+fn check(seed: u64, batches: usize, rows_max: u64) {
+    let random = &mut Random(seed | 1);
+    let types = key_types(random.below(11) as usize);
+    let nullable = random.below(2) == 1;
+    let drawn = [Draw::Near, Draw::Moving, Draw::Anywhere][random.below(3) as usize];
+    let keys: Vec<KeyColumn> =
+        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable }).collect();
+    let layout = EntryLayout::new(&keys, &accumulators());
+    let mut tables = [Table::new(layout.clone()), Table::new(layout.clone())];
+    let mut models = [Model::new(), Model::new()];
+    for batch in 0..batches {
+        let which = random.below(2) as usize;
+        let rows = random.below(rows_max) as usize;
+        let columns: Vec<ArrayRef> = types
+            .iter()
+            .map(|data_type| {
+                let values = (0..rows).map(|_| {
+                    let is_null = nullable && random.below(5) == 0;
+                    (!is_null).then(|| draw(random, drawn, batch as i64))
+                });
+                column(data_type, &values.collect::<Vec<_>>())
+            })
+            .collect();
+        let values: Vec<i64> = (0..rows).map(|_| random.next() as i64 >> random.below(60)).collect();
+        if rows > 0 {
+            add_to_table(&mut tables[which], &columns, &values);
+            for (key, &value) in keys_of_rows(&columns, rows).into_iter().zip(&values) {
+                add_to_model(&mut models[which], key, &Group::new(value));
+            }
+        }
+        match random.below(12) {
+            0 => {
+                tables[which].clear();
+                models[which].clear();
+            }
+            1 => {
+                let hint = tables[1].hint();
+                let other = std::mem::replace(&mut tables[1], Table::with_hint(layout.clone(), hint));
+                tables[0].merge(other);
+                for (key, group) in std::mem::take(&mut models[1]) {
+                    add_to_model(&mut models[0], key, &group);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (table, model) in tables.iter().zip(&models) {
+        assert_eq!(&read(table), model);
+    }
+}
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 16 } else { 150 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_table_holds_what_a_model_holds(seed in any::<u64>()) {
+        let (batches, rows_max) = if cfg!(miri) { (6, 40) } else { (24, 600) };
+        check(seed, batches, rows_max);
+    }
+
+}
+
+fn count_layout(data_type: DataType) -> Arc<EntryLayout> {
+    let count = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
+    EntryLayout::new(&[KeyColumn { data_type, nullable: false }], &[count])
+}
+
+#[test]
+fn keys_in_the_order_of_another_tables_hashes_do_not_crowd_together() {
+    let groups: i64 = if cfg!(miri) { 2_000 } else { 400_000 };
+    let layout = count_layout(DataType::Int64);
+    let mut first = Table::new(layout.clone());
+    let (mut entries, mut hashes) = (Vec::new(), Vec::new());
+    let spread: Vec<i64> = (0..groups).map(|key| key << 21).collect();
+    first.find_or_insert_integers(&spread, &mut entries, &mut hashes);
+    let offsets = first.entry_offsets();
+    let in_hash_order = first.key_array(0, &offsets);
+    let mut second = Table::new(layout);
+    // Quadratic probing would take minutes here.
+    for batch in in_hash_order.as_primitive::<Int64Type>().values().chunks(1000) {
+        second.find_or_insert_integers(batch, &mut entries, &mut hashes);
+    }
+    assert_eq!(second.groups(), groups as usize);
+}
+
+#[test]
+fn a_narrow_range_is_dense_a_wide_one_hashed_and_a_crowded_one_dense_again() {
+    let mut table = Table::new(count_layout(DataType::Int64));
+    let (mut entries, mut hashes) = (Vec::new(), Vec::new());
+    assert_eq!(table.integer_mode(), None);
+    assert!(matches!(table.prepare_integers(-5, 100, 10), IntegerMode::Dense { .. }));
+    table.find_or_insert_integers(&[-5, 100], &mut entries, &mut hashes);
+    assert_eq!(table.prepare_integers(0, 1 << 40, 10), IntegerMode::Hash);
+    table.find_or_insert_integers(&[0, 1 << 40], &mut entries, &mut hashes);
+    assert_eq!(table.groups(), 4);
+    table.clear();
+    let keys: Vec<i64> = (0..20_000).map(|key| key * 2).collect();
+    table.find_or_insert_integers(&keys, &mut entries, &mut hashes);
+    assert!(matches!(table.prepare_integers(0, 40_000, 1), IntegerMode::Dense { .. }));
+    assert_eq!(table.groups(), 20_000);
+    let all = table.entry_offsets();
+    let read: Vec<i64> = table.key_array(0, &all).as_primitive::<Int64Type>().values().to_vec();
+    assert_eq!(read, keys);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a million keys take too long")]
+fn millions_of_keys_that_lie_close_become_dense_and_one_far_away_makes_them_hashed() {
+    let mut table = Table::new(count_layout(DataType::Int64));
+    let (mut entries, mut hashes) = (Vec::new(), Vec::new());
+    let spread: Vec<i64> = (0..1 << 20).map(|key| key * 3 + 7).collect();
+    for keys in spread.chunks(1 << 14) {
+        table.prepare_integers(7, 3 << 20, keys.len());
+        table.find_or_insert_integers(keys, &mut entries, &mut hashes);
+    }
+    let held = |table: &Table| {
+        let mut keys = table.key_array(0, &table.entry_offsets()).as_primitive::<Int64Type>().values().to_vec();
+        keys.sort_unstable();
+        keys
+    };
+    assert!(matches!(table.prepare_integers(-9, 3 << 20, 1), IntegerMode::Dense { .. }));
+    assert_eq!(held(&table), spread);
+    assert_eq!(table.prepare_integers(1 << 40, 1 << 40, 1), IntegerMode::Hash);
+    assert_eq!(held(&table), spread);
+    table.clear();
+    assert_eq!(table.groups(), 0);
+    let mut table = Table::with_hint(table.layout().clone(), table.hint());
+    assert_eq!(table.prepare_integers(0, 1 << 40, 1), IntegerMode::Hash);
+}
+
+#[test]
+fn keys_that_move_on_keep_their_table_dense_and_its_moves_few() {
+    let mut table = Table::new(count_layout(DataType::Int64));
+    let (mut entries, mut hashes) = (Vec::new(), Vec::new());
+    let mut bases = Vec::new();
+    for batch in 0..200 {
+        let keys: Vec<i64> = (0..100).map(|key| 1_000_000 + batch * 50 + key).collect();
+        let mode = table.prepare_integers(keys[0], keys[99], keys.len());
+        let IntegerMode::Dense { length, .. } = mode else { panic!("{mode:?}") };
+        bases.push(length);
+        table.find_or_insert_integers(&keys, &mut entries, &mut hashes);
+    }
+    bases.dedup();
+    assert!(bases.len() < 16, "moved {} times", bases.len());
+    assert_eq!(table.groups(), 199 * 50 + 100);
+}
+
+#[test]
+fn a_key_without_accumulators_still_has_an_entry_of_its_own() {
+    let layout = EntryLayout::new(&[KeyColumn { data_type: DataType::Int32, nullable: false }], &[]);
+    let mut table = Table::new(layout);
+    let (mut entries, mut hashes) = (Vec::new(), Vec::new());
+    table.prepare_integers(1, 3, 3);
+    table.find_or_insert_integers(&[1, 3, 1], &mut entries, &mut hashes);
+    let keys = table.key_array(0, &table.entry_offsets());
+    assert_eq!(keys.as_primitive::<Int32Type>().values(), &[1, 3]);
+}
+
+#[test]
+fn a_growing_extreme_of_strings_does_not_grow_its_table_without_end() {
+    let string = Accumulator {
+        accumulate: Accumulate::Maximum,
+        argument_type: Some(DataType::Utf8View),
+        argument_nullable: false,
+    };
+    let mut table = Table::new(EntryLayout::new(&[], &[string]));
+    let entry = table.single_entry();
+    let rounds = if cfg!(miri) { 300 } else { 20_000 };
+    for round in 0..rounds {
+        let padding = "x".repeat(round % 50);
+        let values = StringViewArray::from_iter_values([format!("{round:0>8}{padding}")]);
+        table.update_string_extreme(0, &[entry], &values, None);
+    }
+    assert!(table.bytes() < 64 << 10, "{} bytes", table.bytes());
+    let held = table.accumulator_array(0, &[entry]);
+    assert!(held.as_string_view().value(0).starts_with(&format!("{:0>8}", rounds - 1)));
+}
+
+#[test]
+fn a_dictionary_of_plain_strings_is_a_key_of_strings() {
+    let long = "a string of more than twelve bytes";
+    let values = StringArray::from(vec!["b", long]);
+    let codes = UInt8Array::from(vec![1, 0, 1]);
+    let coded: ArrayRef = Arc::new(DictionaryArray::<UInt8Type>::new(codes, Arc::new(values)));
+    let plain: ArrayRef = Arc::new(StringViewArray::from(vec![long, "b", "c"]));
+    let mut table = Table::new(count_layout(DataType::Utf8View));
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    table.find_or_insert_columns(&[coded], KeyRows::Range(0..3), &mut first, &mut Vec::new(), &mut Vec::new());
+    table.find_or_insert_columns(
+        &[plain],
+        KeyRows::Listed(&[0, 1, 2, 0]),
+        &mut second,
+        &mut Vec::new(),
+        &mut Vec::new(),
+    );
+    assert_eq!(first, [second[0], second[1], second[0]]);
+    assert_eq!(second[0], second[3]);
+    assert_eq!(table.groups(), 3);
+}

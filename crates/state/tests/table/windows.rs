@@ -1,0 +1,230 @@
+//! Windows that are put together from slices, against a model.
+
+use std::collections::HashMap;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int64Type};
+use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_data::column::logical_type;
+use pelton_data::window::{Combination, Window};
+use pelton_state::slice::SliceId;
+use pelton_state::table::{EntryLayout, Table};
+use pelton_state::window::{CloseLimits, ClosedGroups, OpenWindows};
+use proptest::prelude::*;
+
+use super::model::{
+    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, entries_of_rows, key_types,
+    keys_of_rows, read_entries,
+};
+
+/// Rows of one slice: its number, the number of the first window that they count in, and their groups.
+type SliceModel = (i64, i64, Model);
+
+const SLIDE: i64 = 10;
+
+/// The windows of slices that come in any order, against the same windows put together from all slices of each.
+fn check_windows(seed: u64) {
+    let random = &mut Random(seed | 1);
+    let types = key_types(random.below(11) as usize);
+    let keys: Vec<KeyColumn> =
+        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let slides = [1, 2, 3, 6][random.below(4) as usize];
+    let size = slides * SLIDE;
+    let (window, combination) = match random.below(3) {
+        _ if slides == 1 => (Window::Tumbling { size, offset: 0 }, Combination::Single),
+        0 => (Window::Cumulative { size, step: SLIDE, offset: 0 }, Combination::Prefix),
+        1 => (Window::Hopping { size, slide: SLIDE, offset: 0 }, Combination::Recompute),
+        _ => (Window::Hopping { size, slide: SLIDE, offset: 0 }, Combination::TwoStacks),
+    };
+    let mut accumulators = accumulators();
+    if random.below(2) == 0 {
+        // Only a count of rows says which groups there are; of values that may be NULL it does not.
+        accumulators[0] =
+            Accumulator { argument_type: Some(DataType::Int8), argument_nullable: true, ..accumulators[0].clone() };
+    }
+    let layout = EntryLayout::new(&keys, &accumulators);
+    let mut open = OpenWindows::new(window, combination, &layout);
+    let (mut slices, mut closed, mut spare) = (Vec::<SliceModel>::new(), Vec::new(), Vec::new());
+    let mut closed_until = 0;
+    for slice in 0..24 {
+        for _ in 0..1 + random.below(2) {
+            // Some rows are late, but not for all of their windows.
+            let of_slice = slice - (random.below(slides as u64 + 1) as i64).min(slice);
+            let covered = window.slice(of_slice * SLIDE).covered.expect("windows have no gaps");
+            if covered.last_end <= closed_until || (slides == 1 && of_slice < slice) || random.below(8) == 0 {
+                continue;
+            }
+            let rows = 1 + random.below(300) as usize;
+            let draws = (0..rows).map(|_| (random.below(5) > 0).then(|| draw(random, Draw::Moving, slice)));
+            let draws: Vec<Option<i64>> = draws.collect();
+            let columns: Vec<ArrayRef> = types.iter().map(|data_type| column(data_type, &draws)).collect();
+            let values: Vec<i64> = (0..rows).map(|_| random.next() as i64 >> random.below(60)).collect();
+            let mut table = spare.pop().unwrap_or_else(|| Table::new(layout.clone()));
+            table.clear();
+            add_to_table(&mut table, &columns, &values);
+            let mut model = Model::new();
+            for (key, &value) in keys_of_rows(&columns, rows).into_iter().zip(&values) {
+                add_to_model(&mut model, key, &Group::new(value));
+            }
+            let first_end = covered.first_end.max(closed_until + SLIDE);
+            spare.extend(open.seal(SliceId { first_end, start: of_slice * SLIDE }, table));
+            slices.push((of_slice, first_end, model));
+        }
+        if random.below(3) > 0 {
+            let until = (slice + 1) * SLIDE;
+            while closed_until < until {
+                let limits = CloseLimits {
+                    until,
+                    groups_at_once: [1, 7, 500, 1 << 20][random.below(4) as usize],
+                    groups_max: [1, 600, usize::MAX][random.below(3) as usize],
+                };
+                closed_until = open.close(limits, &mut spare, &mut |groups| take(groups, limits, &mut closed)).unwrap();
+            }
+        }
+    }
+    let mut found: Vec<(i64, Model)> = Vec::new();
+    for (end, key, group) in closed {
+        if found.last().is_none_or(|last| last.0 != end) {
+            found.push((end, Model::new()));
+        }
+        assert!(found.last_mut().unwrap().1.insert(key, group).is_none(), "a window has a key once");
+    }
+    let expected = (1..=closed_until / SLIDE).map(|end| (end * SLIDE, model_window(&window, end * SLIDE, &slices)));
+    assert_eq!(found, expected.filter(|(_, model)| !model.is_empty()).collect::<Vec<_>>());
+}
+
+fn take(
+    closed: ClosedGroups<'_>,
+    limits: CloseLimits,
+    taken: &mut Vec<(i64, Vec<Option<String>>, Group)>,
+) -> Result<(), std::convert::Infallible> {
+    assert!((1..=limits.groups_at_once).contains(&closed.entries.len()));
+    let ends = closed.windows.iter().flat_map(|window| std::iter::repeat_n(window.end, window.groups));
+    let groups = read_entries(closed.table, closed.entries);
+    assert_eq!(ends.clone().count(), groups.len());
+    taken.extend(ends.zip(groups).map(|(end, (key, group))| (end, key, group)));
+    Ok(())
+}
+
+fn model_window(window: &Window, end: i64, slices: &[SliceModel]) -> Model {
+    let mut model = Model::new();
+    for (slice, first_end, groups) in slices {
+        let is_in = *slice * SLIDE >= window.start(end) && *slice * SLIDE < end && *first_end <= end;
+        for (key, group) in groups.iter().filter(|_| is_in) {
+            add_to_model(&mut model, key.clone(), group);
+        }
+    }
+    model
+}
+
+/// A running window of groups that come and go: each has the sum of its rows.
+fn check_running(seed: u64) {
+    let random = &mut Random(seed | 1);
+    let types = key_types(random.below(11) as usize);
+    let keys: Vec<KeyColumn> =
+        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let counts = random.below(2) as usize;
+    let accumulators = [accumulators()[1].clone(), accumulators()[0].clone()];
+    let layout = EntryLayout::new(&keys, &accumulators[..1 + counts]);
+    let slides = 3 + random.below(3) as i64;
+    let window = Window::Hopping { size: slides * SLIDE, slide: SLIDE, offset: 0 };
+    let mut open = OpenWindows::new(window, Combination::SubtractOnEvict, &layout);
+    let mut slices: Vec<HashMap<Vec<Option<String>>, i64>> = Vec::new();
+    for slice in 0..60 {
+        let rows = random.below(60) as usize;
+        let drawn = [Draw::Near, Draw::Moving, Draw::Anywhere][random.below(3) as usize];
+        let draws: Vec<Option<i64>> =
+            (0..rows).map(|_| (random.below(5) > 0).then(|| draw(random, drawn, slice))).collect();
+        let columns: Vec<ArrayRef> = types.iter().map(|data_type| column(data_type, &draws)).collect();
+        let values: Vec<i64> = (0..rows).map(|_| random.below(1000) as i64).collect();
+        let mut model = HashMap::new();
+        if rows > 0 {
+            let mut table = Table::new(layout.clone());
+            let entries = entries_of_rows(&mut table, &columns, rows);
+            let base = table.base();
+            for (&entry, &value) in entries.iter().zip(&values) {
+                for (slot, added) in layout.accumulators().iter().zip([value, 1]) {
+                    // SAFETY: it is the address of a sum or count of an entry that the table has just given.
+                    unsafe { *base.wrapping_add(entry as usize * 8 + slot.offset).cast::<i64>() += added };
+                }
+            }
+            for (key, value) in keys_of_rows(&columns, rows).into_iter().zip(values) {
+                *model.entry(key).or_insert(0) += value;
+            }
+            open.seal(SliceId { first_end: (slice + 1) * SLIDE, start: slice * SLIDE }, table);
+        }
+        slices.push(model);
+        let mut expected: HashMap<Vec<Option<String>>, i64> = HashMap::new();
+        for (key, sum) in slices.iter().rev().take(slides as usize).flatten() {
+            *expected.entry(key.clone()).or_insert(0) += sum;
+        }
+        let mut found = HashMap::new();
+        let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1 << 20, groups_max: usize::MAX };
+        let mut read_out = |groups: ClosedGroups<'_>| -> Result<(), std::convert::Infallible> {
+            let keys: Vec<ArrayRef> = (0..types.len()).map(|key| groups.table.key_array(key, groups.entries)).collect();
+            let sums = groups.table.integers(0, groups.entries);
+            for (key, sum) in keys_of_rows(&keys, sums.len()).into_iter().zip(sums) {
+                assert!(found.insert(key, sum).is_none(), "a window has a key once");
+            }
+            Ok(())
+        };
+        open.close(limits, &mut Vec::new(), &mut read_out).unwrap();
+        assert_eq!(found, expected, "slice {slice}");
+    }
+}
+
+/// Sums and counts are subtracted, and groups that have left are forgotten.
+#[test]
+fn a_running_window_forgets_what_has_left() {
+    let count = |argument_type| Accumulator { accumulate: Accumulate::Count, argument_type, argument_nullable: false };
+    let keys = [KeyColumn { data_type: DataType::Int64, nullable: false }];
+    let layout = EntryLayout::new(&keys, &[count(None)]);
+    let window = Window::Hopping { size: 5 * SLIDE, slide: SLIDE, offset: 0 };
+    let mut open = OpenWindows::new(window, Combination::SubtractOnEvict, &layout);
+    let mut bytes = 0;
+    for slice in 0..200 {
+        let mut table = Table::new(layout.clone());
+        let keys: Vec<i64> = (0..300).map(|row| slice * 1000 + row % 100).collect();
+        let mut entries = Vec::new();
+        table.prepare_integers(keys[0], keys[0] + 99, keys.len());
+        table.find_or_insert_integers(&keys, &mut entries, &mut Vec::new());
+        for entry in entries {
+            let at = table.base().wrapping_add(entry as usize * 8 + layout.accumulators()[0].offset);
+            // SAFETY: it is the address of a count of an entry that the table has just given.
+            unsafe { *at.cast::<i64>() += 1 };
+        }
+        open.seal(SliceId { first_end: (slice + 1) * SLIDE, start: slice * SLIDE }, table);
+        let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1000, groups_max: 1000 };
+        let mut found = Vec::new();
+        let mut read_out = |groups: ClosedGroups<'_>| -> Result<(), std::convert::Infallible> {
+            let keys = groups.table.key_array(0, groups.entries);
+            let counts = groups.table.accumulator_array(0, groups.entries);
+            let (keys, counts) = (keys.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
+            found.extend(keys.values().iter().copied().zip(counts.values().iter().copied()));
+            Ok(())
+        };
+        open.close(limits, &mut Vec::new(), &mut read_out).unwrap();
+        found.sort_unstable();
+        let held = (slice - 4).max(0)..slice + 1;
+        let expected = held.flat_map(|slice| (0..100).map(move |key| (slice * 1000 + key, 3)));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        if slice == 50 {
+            bytes = open.bytes();
+        }
+    }
+    assert!(open.bytes() <= bytes, "{} bytes, {bytes} after a quarter of the slices", open.bytes());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 40 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn windows_are_put_together_from_slices(seed in any::<u64>()) {
+        check_windows(seed);
+    }
+
+    #[test]
+    fn groups_come_into_a_running_window_and_leave_it(seed in any::<u64>()) {
+        check_running(seed);
+    }
+}
