@@ -1,4 +1,4 @@
-//! Parquet files: their row groups are decoded side by side.
+//! Parquet files: parts of their row groups are decoded side by side.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use pelton_runtime::source::{Read, Source, SourceError};
 use super::files::{self, InputFile};
 use crate::format::RowShape;
 use crate::format::parquet::ParquetDecoder;
+use crate::format::parquet::parts::Readers;
 use crate::format::rows::OnError;
 use crate::{ConnectorError, TableRequest};
 
@@ -15,13 +16,14 @@ pub(super) struct ParquetSource {
     shape: RowShape,
     on_error: OnError,
     files: Vec<Partition>,
+    readers: Arc<Readers>,
 }
 
 struct Partition {
     file: InputFile,
     /// Once the file has been opened.
     decoder: Option<Arc<ParquetDecoder>>,
-    next_group: usize,
+    next_part: usize,
 }
 
 impl ParquetSource {
@@ -31,8 +33,8 @@ impl ParquetSource {
         on_error: OnError,
     ) -> Result<ParquetSource, ConnectorError> {
         let shape = files::row_shape(request)?;
-        let files = files.into_iter().map(|file| Partition { file, decoder: None, next_group: 0 }).collect();
-        Ok(ParquetSource { shape, on_error, files })
+        let files = files.into_iter().map(|file| Partition { file, decoder: None, next_part: 0 }).collect();
+        Ok(ParquetSource { shape, on_error, files, readers: Arc::default() })
     }
 }
 
@@ -43,7 +45,7 @@ impl Source for ParquetSource {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let Some(Partition { file, decoder, next_group }) = self.files.get_mut(partition) else {
+        let Some(Partition { file, decoder, next_part }) = self.files.get_mut(partition) else {
             return Ok(Read::End);
         };
         let decoder = match decoder {
@@ -58,11 +60,11 @@ impl Source for ParquetSource {
                 decoder.insert(Arc::new(opened.map_err(input)?))
             }
         };
-        if *next_group == decoder.groups() {
+        let Some(part) = decoder.part(*next_part) else {
             return Ok(Read::End);
-        }
-        let (decoder, group) = (decoder.clone(), *next_group);
-        *next_group += 1;
-        Ok(Read::Chunk(Box::new(move || decoder.decode(group))))
+        };
+        *next_part += 1;
+        let (decoder, readers) = (decoder.clone(), self.readers.clone());
+        Ok(Read::Chunk(Box::new(move || decoder.decode(part, &readers, partition))))
     }
 }

@@ -1,4 +1,4 @@
-//! Parquet: a row group at a time, wanted columns only, brought to the types that the table declares.
+//! Parquet: a part of a row group at a time, wanted columns only, brought to the types that the table declares.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,9 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::util::display::array_value_to_string;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Compression;
-use parquet::errors::ParquetError;
+use parquet::file::metadata::PageIndexPolicy;
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_data::column::sql_name;
 use pelton_runtime::source::{Decoded, RejectedRow, Rows, SourceError};
@@ -23,6 +20,13 @@ use super::rows::{OnError, REJECTED_ROWS_MAX, VALUE_CHARACTERS_MAX, repeat};
 use super::value::Wrong;
 use super::{Origin, RowShape};
 use crate::ConnectorError;
+use parts::{Division, FileNumber, Part, Readers};
+
+pub(crate) mod parts;
+
+/// Batches are small enough that their memory stays in the cache and can be used again, and parts end where pages do: 81,920 rows are four
+/// pages of 20,480, as the arrow libraries write them where values are not long.
+const DIVISION: Division = Division { batch_rows: BLOCK_ROWS_DEFAULT, part_batches: 5 };
 
 /// How the pages of files to write may be compressed, by the names that Flink has.
 pub(crate) fn compressions() -> [(&'static str, Compression); 4] {
@@ -34,7 +38,7 @@ pub(crate) fn compressions() -> [(&'static str, Compression); 4] {
     ]
 }
 
-/// Decodes the row groups of one file.
+/// Decodes the parts of one file.
 pub(crate) struct ParquetDecoder {
     path: PathBuf,
     place: String,
@@ -43,8 +47,8 @@ pub(crate) struct ParquetDecoder {
     /// What is delivered.
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// Number of the first row of each row group, from 1.
-    first_rows: Vec<u64>,
+    division: Division,
+    parts: Vec<Part>,
 }
 
 enum Column {
@@ -57,7 +61,9 @@ enum Column {
 /// The metadata of a file.
 fn metadata(path: &Path, place: &str) -> Result<ArrowReaderMetadata, ConnectorError> {
     let file = File::open(path).map_err(|error| ConnectorError::place(place, error))?;
-    ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| ConnectorError::place(place, error))
+    // Where pages begin, so that those that others decode are not touched; their statistics are not needed.
+    let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
+    ArrowReaderMetadata::load(&file, options).map_err(|error| ConnectorError::place(place, error))
 }
 
 /// The columns of a file, with the types that tables have for them.
@@ -153,32 +159,30 @@ impl ParquetDecoder {
         let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(hints)));
         // Where the reader cannot give views, columns are cast after reading.
         let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata);
-        let mut next_row = 1;
-        let first_rows = metadata.metadata().row_groups().iter().map(|group| {
-            let first = next_row;
-            next_row += group.num_rows() as u64;
-            first
-        });
-        let first_rows = first_rows.collect();
+        let parts = DIVISION.parts(&metadata);
         let (path, place, schema) = (path.to_path_buf(), place.to_string(), shape.schema.clone());
-        Ok(ParquetDecoder { path, place, metadata, on_error, schema, columns, first_rows })
+        Ok(ParquetDecoder { path, place, metadata, on_error, schema, columns, division: DIVISION, parts })
     }
 
-    /// Row groups in the file.
-    pub(crate) fn groups(&self) -> usize {
-        self.first_rows.len()
+    /// The part with this number, from 0.
+    pub(crate) fn part(&self, number: usize) -> Option<Part> {
+        self.parts.get(number).copied()
     }
 
-    /// The rows of a row group.
+    /// The rows of a part, by one of `readers`, which know this file by its number.
     ///
     /// # Errors
     /// [`SourceError`] where the file cannot be read, or for the first row with a value that the table does not hold.
-    pub(crate) fn decode(&self, group: usize) -> Result<Decoded, SourceError> {
+    pub(crate) fn decode(&self, part: Part, readers: &Readers, file: FileNumber) -> Result<Decoded, SourceError> {
         let mut decoded = Decoded { rows: Rows::Batches(Vec::new()), rejected: Vec::new(), rejected_count: 0 };
         let mut batches = Vec::new();
-        let mut first_row = self.first_rows[group];
-        for batch in self.reader(group).map_err(|error| self.input(error))? {
-            let batch = batch.map_err(|error| self.input(error))?;
+        let mut first_row = part.first_row;
+        let wanted = self.columns.iter().filter_map(|column| match column {
+            Column::File(index) => Some(*index),
+            Column::Constant(_) => None,
+        });
+        let open = || parts::builder(&self.path, &self.metadata, wanted);
+        for batch in readers.read(file, part, self.division, open).map_err(|error| self.input(error))? {
             batches.push(self.convert(&batch, first_row, &mut decoded)?);
             first_row += batch.num_rows() as u64;
         }
@@ -204,21 +208,6 @@ impl ParquetDecoder {
         let rows = RecordBatch::try_new_with_options(Arc::new(super::all_nullable(&self.schema)), columns, &options);
         let rows = rows.map_err(|error| self.input(error))?;
         self.without(rows, batch, wrong, first_row, decoded)
-    }
-
-    fn reader(&self, group: usize) -> Result<ParquetRecordBatchReader, ParquetError> {
-        let file = File::open(&self.path)?;
-        let roots = self.columns.iter().filter_map(|column| match column {
-            Column::File(index) => Some(*index),
-            Column::Constant(_) => None,
-        });
-        let parquet_schema = self.metadata.metadata().file_metadata().schema_descr();
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-            .with_projection(ProjectionMask::roots(parquet_schema, roots))
-            .with_row_groups(vec![group])
-            // Small enough that the memory of earlier batches can be used again.
-            .with_batch_size(BLOCK_ROWS_DEFAULT)
-            .build()
     }
 
     /// The column with the type of `field`; `wrong` gets the row, column and problem of values that it cannot hold.
