@@ -165,6 +165,9 @@ mod x86 {
         places
     }
 
+    /// A word with no more bits than it has bytes is read bit by bit.
+    const BITS_ONE_BY_ONE_MAX: u32 = 8;
+
     /// # Safety
     /// `rows` must have room for a number for each row of `first..end` and for a vector more.
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
@@ -174,6 +177,15 @@ mod x86 {
         for_words(first, end, |word, range| {
             let mut bits = mask[word] & range;
             let mut row = word as i32 * 64;
+            if bits.count_ones() <= BITS_ONE_BY_ONE_MAX {
+                while bits != 0 {
+                    // SAFETY: as below.
+                    unsafe { start.add(length).write(row as u32 + bits.trailing_zeros()) };
+                    length += 1;
+                    bits &= bits - 1;
+                }
+                return;
+            }
             while bits != 0 {
                 let byte = bits as u8;
                 // SAFETY: by the caller's promise there is room for a vector after the rows so far.

@@ -32,19 +32,19 @@ pub(super) trait Word: Bits {
     /// Whether the number belongs to the residue, the range where it lies aside.
     fn leaves(self, residue: &Residue<Self>) -> bool;
 
-    /// One bit for each of 64 values, the range where they lie aside.
+    /// One bit for each of 64 values, the range where they lie aside. `EVEN` says whether the divisor is: only then must be rotated.
     ///
     /// # Safety
     /// `values` must point to 64 values, and the processor must have the level's instructions.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn residues_avx2(values: *const Self, residue: &Residue<Self>) -> u64;
+    unsafe fn residues_avx2<const EVEN: bool>(values: *const Self, residue: &Residue<Self>) -> u64;
 
     /// As [`Word::residues_avx2`].
     ///
     /// # Safety
     /// As there.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn residues_avx512(values: *const Self, residue: &Residue<Self>) -> u64;
+    unsafe fn residues_avx512<const EVEN: bool>(values: *const Self, residue: &Residue<Self>) -> u64;
 }
 
 macro_rules! word {
@@ -83,17 +83,17 @@ macro_rules! word {
             #[cfg(target_arch = "x86_64")]
             #[inline]
             #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-            unsafe fn residues_avx2(values: *const $type, residue: &Residue<$type>) -> u64 {
+            unsafe fn residues_avx2<const EVEN: bool>(values: *const $type, residue: &Residue<$type>) -> u64 {
                 // SAFETY: the caller's promise, passed on.
-                unsafe { x86::$avx2(values, residue) }
+                unsafe { x86::$avx2::<EVEN>(values, residue) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-            unsafe fn residues_avx512(values: *const $type, residue: &Residue<$type>) -> u64 {
+            unsafe fn residues_avx512<const EVEN: bool>(values: *const $type, residue: &Residue<$type>) -> u64 {
                 // SAFETY: the caller's promise, passed on.
-                unsafe { x86::$avx512(values, residue) }
+                unsafe { x86::$avx512::<EVEN>(values, residue) }
             }
         }
     };
@@ -128,10 +128,20 @@ pub(super) unsafe fn refine_residue<T: Word>(
         }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level's instructions are there; values are as the caller promises.
-        Instructions::Avx2 => unsafe { refine_avx2(values, residue, flip, (first, end), mask, one) },
+        Instructions::Avx2 => unsafe {
+            match residue.rotation {
+                0 => refine_avx2::<T, false>(values, residue, flip, (first, end), mask, one),
+                _ => refine_avx2::<T, true>(values, residue, flip, (first, end), mask, one),
+            }
+        },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Instructions::Avx512 => unsafe { refine_avx512(values, residue, flip, (first, end), mask, one) },
+        Instructions::Avx512 => unsafe {
+            match residue.rotation {
+                0 => refine_avx512::<T, false>(values, residue, flip, (first, end), mask, one),
+                _ => refine_avx512::<T, true>(values, residue, flip, (first, end), mask, one),
+            }
+        },
     }
 }
 
@@ -141,7 +151,7 @@ macro_rules! refine_by_vectors {
         /// As for [`refine_residue`].
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn $name<T: Word>(
+        unsafe fn $name<T: Word, const EVEN: bool>(
             values: *const T,
             residue: &Residue<T>,
             flip: u64,
@@ -150,7 +160,7 @@ macro_rules! refine_by_vectors {
             one: impl Fn(usize) -> bool,
         ) {
             // SAFETY: a full word has 64 rows, all below `end`.
-            let leaves = |start: usize| unsafe { T::$residues(values.add(start), residue) };
+            let leaves = |start: usize| unsafe { T::$residues::<EVEN>(values.add(start), residue) };
             match residue.within {
                 None => refine(mask, first, end, |start| leaves(start) ^ flip, one),
                 Some(range) => {
@@ -184,7 +194,7 @@ mod x86 {
             /// See the module.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-            pub(super) unsafe fn $name(values: *const $type, residue: &Residue<$type>) -> u64 {
+            pub(super) unsafe fn $name<const EVEN: bool>(values: *const $type, residue: &Residue<$type>) -> u64 {
                 let inverse = $set(residue.inverse as $signed);
                 let offset = $set(residue.offset as $signed);
                 let rotation = $set(residue.rotation as $signed);
@@ -193,7 +203,8 @@ mod x86 {
                 for vector in 0..64 / $lanes {
                     // SAFETY: there are 64 values, by the caller's promise.
                     let value = unsafe { _mm512_loadu_si512(values.add(vector * $lanes).cast()) };
-                    let quotient = $rotate($add($multiply(value, inverse), offset), rotation);
+                    let product = $add($multiply(value, inverse), offset);
+                    let quotient = if EVEN { $rotate(product, rotation) } else { product };
                     word |= ($compare(quotient, quotient_max) as u64) << (vector * $lanes);
                 }
                 word
@@ -226,7 +237,7 @@ mod x86 {
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn words_avx2(values: *const u32, residue: &Residue<u32>) -> u64 {
+    pub(super) unsafe fn words_avx2<const EVEN: bool>(values: *const u32, residue: &Residue<u32>) -> u64 {
         let inverse = _mm256_set1_epi32(residue.inverse as i32);
         let offset = _mm256_set1_epi32(residue.offset as i32);
         let quotient_max = _mm256_set1_epi32(residue.quotient_max as i32);
@@ -237,7 +248,11 @@ mod x86 {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 8).cast()) };
             let product = _mm256_add_epi32(_mm256_mullo_epi32(value, inverse), offset);
-            let quotient = _mm256_or_si256(_mm256_srl_epi32(product, right), _mm256_sll_epi32(product, left));
+            let quotient = if EVEN {
+                _mm256_or_si256(_mm256_srl_epi32(product, right), _mm256_sll_epi32(product, left))
+            } else {
+                product
+            };
             let leaves = _mm256_cmpeq_epi32(_mm256_min_epu32(quotient, quotient_max), quotient);
             word |= (_mm256_movemask_ps(_mm256_castsi256_ps(leaves)) as u64) << (vector * 8);
         }
@@ -248,12 +263,13 @@ mod x86 {
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn doubles_avx2(values: *const u64, residue: &Residue<u64>) -> u64 {
+    pub(super) unsafe fn doubles_avx2<const EVEN: bool>(values: *const u64, residue: &Residue<u64>) -> u64 {
         let inverse = _mm256_set1_epi64x(residue.inverse as i64);
-        let offset = _mm256_set1_epi64x(residue.offset as i64);
-        let inverse_high = _mm256_srli_epi64::<32>(inverse);
-        // There is no comparison without a sign: both sides move by half the range.
+        let inverse_swapped = _mm256_shuffle_epi32::<0b10_11_00_01>(inverse);
+        // There is no comparison without a sign: both sides move by half the range, products that are not rotated with their offset.
         let half = _mm256_set1_epi64x(i64::MIN);
+        let offset = _mm256_set1_epi64x(residue.offset as i64);
+        let offset = if EVEN { offset } else { _mm256_xor_si256(offset, half) };
         let quotient_max = _mm256_xor_si256(_mm256_set1_epi64x(residue.quotient_max as i64), half);
         let right = _mm_cvtsi64_si128(i64::from(residue.rotation));
         let left = _mm_cvtsi64_si128(64 - i64::from(residue.rotation));
@@ -261,14 +277,18 @@ mod x86 {
         for vector in 0..16 {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 4).cast()) };
-            let crossed = _mm256_add_epi64(
-                _mm256_mul_epu32(_mm256_srli_epi64::<32>(value), inverse),
-                _mm256_mul_epu32(value, inverse_high),
-            );
-            let low = _mm256_add_epi64(_mm256_mul_epu32(value, inverse), offset);
-            let product = _mm256_add_epi64(low, _mm256_slli_epi64::<32>(crossed));
-            let quotient = _mm256_or_si256(_mm256_srl_epi64(product, right), _mm256_sll_epi64(product, left));
-            let larger = _mm256_cmpgt_epi64(_mm256_xor_si256(quotient, half), quotient_max);
+            // Of the products of one value's low half and the other's high half only the low halves count, and only in the high half.
+            let crossed = _mm256_mullo_epi32(value, inverse_swapped);
+            let crossed = _mm256_add_epi32(crossed, _mm256_slli_epi64::<32>(crossed));
+            let high = _mm256_blend_epi32::<0b1010_1010>(_mm256_setzero_si256(), crossed);
+            let product = _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epu32(value, inverse), offset), high);
+            let quotient = if EVEN {
+                let rotated = _mm256_or_si256(_mm256_srl_epi64(product, right), _mm256_sll_epi64(product, left));
+                _mm256_xor_si256(rotated, half)
+            } else {
+                product
+            };
+            let larger = _mm256_cmpgt_epi64(quotient, quotient_max);
             beyond |= (_mm256_movemask_pd(_mm256_castsi256_pd(larger)) as u64) << (vector * 4);
         }
         !beyond

@@ -66,6 +66,11 @@ fn multiples(numbers: &[i64], masks: &mut [u64; SEGMENT_WORDS]) -> ([u32; SEGMEN
         // SAFETY: the processor has the instructions.
         return unsafe { multiples_avx512(numbers, masks) };
     }
+    #[cfg(target_arch = "x86_64")]
+    if numbers.len() == SEGMENT_WORDS * 64 && is_x86_feature_detected!("avx2") {
+        // SAFETY: as above.
+        return unsafe { multiples_avx2(numbers, masks) };
+    }
     let is_multiple = |number: &i64| {
         let quotient = (*number as u64).wrapping_mul(INVERSE);
         quotient.wrapping_add(QUOTIENT_MAX) <= 2 * QUOTIENT_MAX
@@ -112,6 +117,40 @@ fn multiples_avx512(numbers: &[i64], masks: &mut [u64; SEGMENT_WORDS]) -> ([u32;
             _mm256_storeu_si256(held.as_mut_ptr().add(count).cast(), listed);
             count += found.count_ones() as usize;
         }
+    }
+    (held, count)
+}
+
+/// Products of 64 bits are put together from those of halves.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn multiples_avx2(numbers: &[i64], masks: &mut [u64; SEGMENT_WORDS]) -> ([u32; SEGMENT_WORDS + 8], usize) {
+    use std::arch::x86_64::{
+        _mm256_add_epi32, _mm256_add_epi64, _mm256_blend_epi32, _mm256_castsi256_pd, _mm256_cmpgt_epi64,
+        _mm256_loadu_si256, _mm256_movemask_pd, _mm256_mul_epu32, _mm256_mullo_epi32, _mm256_set1_epi64x,
+        _mm256_setzero_si256, _mm256_slli_epi64,
+    };
+    let inverse = _mm256_set1_epi64x(INVERSE as i64);
+    let inverse_swapped = _mm256_set1_epi64x(INVERSE.rotate_left(32) as i64);
+    // Comparisons have a sign: both sides are moved by half the range.
+    let below_zero = _mm256_set1_epi64x((QUOTIENT_MAX as i64).wrapping_add(i64::MIN));
+    let quotients = _mm256_set1_epi64x((2 * QUOTIENT_MAX as i64).wrapping_add(i64::MIN));
+    let (mut held, mut count) = ([0_u32; SEGMENT_WORDS + 8], 0);
+    for (word, (numbers, mask)) in numbers.chunks_exact(64).zip(masks.iter_mut()).enumerate() {
+        let mut beyond = 0;
+        for (part, four) in numbers.chunks_exact(4).enumerate() {
+            // SAFETY: the part is four numbers long.
+            let four = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
+            let crossed = _mm256_mullo_epi32(four, inverse_swapped);
+            let crossed = _mm256_add_epi32(crossed, _mm256_slli_epi64::<32>(crossed));
+            let high = _mm256_blend_epi32::<0b1010_1010>(_mm256_setzero_si256(), crossed);
+            let quotient = _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epu32(four, inverse), below_zero), high);
+            let larger = _mm256_cmpgt_epi64(quotient, quotients);
+            beyond |= (_mm256_movemask_pd(_mm256_castsi256_pd(larger)) as u64) << (part * 4);
+        }
+        *mask = !beyond;
+        held[count] = word as u32;
+        count += usize::from(*mask != 0);
     }
     (held, count)
 }
