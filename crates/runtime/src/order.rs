@@ -10,11 +10,13 @@ pub struct Reorder<T> {
     next: u64,
     released: u64,
     waiting: VecDeque<Option<T>>,
+    /// Nothing more is given back.
+    is_closed: bool,
 }
 
 impl<T> Default for Reorder<T> {
     fn default() -> Self {
-        Reorder { next: 0, released: 0, waiting: VecDeque::new() }
+        Reorder { next: 0, released: 0, waiting: VecDeque::new(), is_closed: false }
     }
 }
 
@@ -39,10 +41,18 @@ impl<T> Reorder<T> {
 
     /// The next item in order, if it is here.
     pub fn release(&mut self) -> Option<T> {
+        if self.is_closed {
+            return None;
+        }
         let item = self.waiting.front_mut()?.take()?;
         self.waiting.pop_front();
         self.released += 1;
         Some(item)
+    }
+
+    /// Gives nothing back from now on: what comes behind an error has no place.
+    pub fn close(&mut self) {
+        self.is_closed = true;
     }
 
     /// Positions handed out whose items were not released yet.
@@ -68,6 +78,19 @@ mod tests {
         order.finish(positions[3], 'd');
         assert_eq!(order.release(), Some('d'));
         assert_eq!(order.outstanding(), 0);
+    }
+
+    #[test]
+    fn nothing_leaves_once_closed() {
+        let mut order = Reorder::default();
+        let positions: Vec<u64> = (0..3).map(|_| order.hand_out()).collect();
+        order.finish(positions[0], 'a');
+        assert_eq!(order.release(), Some('a'));
+        order.close();
+        order.finish(positions[1], 'b');
+        assert_eq!(order.release(), None);
+        order.finish(positions[2], 'c');
+        assert_eq!((order.release(), order.outstanding()), (None, 2));
     }
 
     #[test]

@@ -295,7 +295,10 @@ impl State {
                     }
                     self.deliver(StreamRef::Source(source), chunk.blocks);
                 }
-                Err(error) => return self.fail(error),
+                Err(error) => {
+                    self.sources[source].sequencer.chunks.close();
+                    return self.fail(error);
+                }
             }
         }
         self.end_source_if_done(source);
@@ -338,7 +341,10 @@ impl State {
         while let Some(result) = self.pipelines[pipeline].order.release() {
             match result {
                 Ok(finished) => self.pass_on(pipeline, finished),
-                Err(error) => return self.fail(error),
+                Err(error) => {
+                    self.pipelines[pipeline].order.close();
+                    return self.fail(error);
+                }
             }
         }
         self.end_pipeline_if_done(pipeline);
