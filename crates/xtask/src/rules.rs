@@ -67,6 +67,9 @@ fn line_rules(files: &[SourceFile]) -> Vec<String> {
             violations.extend(text::unsafe_places(file, &scanned));
             violations.extend(text::forbidden_names(file, &scanned));
         }
+        if file.path == "Cargo.toml" {
+            violations.extend(text::program_profiles(file));
+        }
         if file.path.ends_with(".md") {
             violations.extend(text::dead_links(file, files));
         }

@@ -21,6 +21,29 @@ const UNSAFE_PLACES: [&str; 11] = [
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "common", "helpers", "manager"];
 
+/// The package of the program.
+const PROGRAM: &str = "pelton-server";
+
+/// A section of the program's package in a profile: cargo then drops the profile's `strip`, and all symbols are in the program.
+pub fn program_profiles(file: &SourceFile) -> Vec<String> {
+    let mut violations = Vec::new();
+    let mut section = "";
+    for (number, line) in file.text.lines().enumerate() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let is_entry = section == "[profile.release.package]" && line.split(['=', '.', ' ']).next() == Some(PROGRAM);
+        if is_entry || line.starts_with(&format!("[profile.release.package.{PROGRAM}]")) {
+            violations.push(violation(
+                file,
+                number,
+                &format!("a section for {PROGRAM} keeps its symbols in the program"),
+            ));
+        }
+    }
+    violations
+}
+
 /// Work that is left open without saying which issue it belongs to.
 pub fn open_ends(file: &SourceFile, scanned: &Scanned) -> Vec<String> {
     let marks = ["TODO", "FIXME", "XXX"];
@@ -171,6 +194,17 @@ mod tests {
         assert_eq!(check(&format!("// {todo} (issue 7): later")), 0);
         assert_eq!(check(&format!("fn f() {{ {}!() }}", todo.to_lowercase())), 1);
         assert_eq!(check(&format!("let x = \"{todo}\"; // a {todo}S list")), 0);
+    }
+
+    #[test]
+    fn the_program_has_no_profile_of_its_own() {
+        let check = |text: &str| program_profiles(&file("Cargo.toml", text)).len();
+        assert_eq!(check("[profile.release.package]\npelton-server = { opt-level = 3 }"), 1);
+        assert_eq!(check("[profile.release.package.pelton-server]\nopt-level = 3"), 1);
+        assert_eq!(
+            check("[profile.release.package]\npelton-state = 1\n[workspace.dependencies]\npelton-server = 1"),
+            0
+        );
     }
 
     #[test]
