@@ -17,6 +17,11 @@ pub fn equal(codes: &[u8], wanted: u8, selection: &mut Selection) -> usize {
         // SAFETY: the processor has the instructions, and the chunk fits the selection.
         return unsafe { equal_avx512(codes, wanted, selection) };
     }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: as above.
+        return unsafe { equal_avx2(codes, wanted, selection) };
+    }
     equal_portable(codes, 0, wanted, selection, 0)
 }
 
@@ -51,6 +56,58 @@ fn equal_avx512(codes: &[u8], wanted: u8, selection: &mut Selection) -> usize {
             count += (mask as u16).count_ones() as usize;
             mask >>= 16;
             rows = _mm512_add_epi32(rows, sixteen);
+        }
+    }
+    equal_portable(codes, whole, wanted, selection, count)
+}
+
+/// For each byte, the places of its bits.
+#[cfg(target_arch = "x86_64")]
+static PLACES: [[u8; 8]; 256] = places();
+
+#[cfg(target_arch = "x86_64")]
+const fn places() -> [[u8; 8]; 256] {
+    let mut places = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                places[byte][count] = bit as u8;
+                count += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    places
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt")]
+fn equal_avx2(codes: &[u8], wanted: u8, selection: &mut Selection) -> usize {
+    use std::arch::x86_64::{
+        _mm_loadl_epi64, _mm256_add_epi32, _mm256_cmpeq_epi8, _mm256_cvtepu8_epi32, _mm256_loadu_si256,
+        _mm256_movemask_epi8, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_storeu_si256,
+    };
+    let wanted_everywhere = _mm256_set1_epi8(wanted as i8);
+    let eight = _mm256_set1_epi32(8);
+    let mut first = _mm256_set1_epi32(0);
+    let mut count = 0;
+    let whole = codes.len() / 32 * 32;
+    for part in codes[..whole].chunks_exact(32) {
+        // SAFETY: the part is 32 bytes long.
+        let codes = unsafe { _mm256_loadu_si256(part.as_ptr().cast()) };
+        let mask = _mm256_movemask_epi8(_mm256_cmpeq_epi8(codes, wanted_everywhere)) as u32;
+        for byte in mask.to_le_bytes() {
+            // SAFETY: eight places are loaded; `count` is at most the rows before this step, so that 8 more fit the selection.
+            unsafe {
+                let places = _mm_loadl_epi64(PLACES[usize::from(byte)].as_ptr().cast());
+                let passing = _mm256_add_epi32(_mm256_cvtepu8_epi32(places), first);
+                _mm256_storeu_si256(selection.as_mut_ptr().add(count).cast(), passing);
+            }
+            count += byte.count_ones() as usize;
+            first = _mm256_add_epi32(first, eight);
         }
     }
     equal_portable(codes, whole, wanted, selection, count)
