@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`] and [`resident`] (the other kinds), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`] and [`state`] (the other kinds), [`report`] (what was measured).
 
 pub mod file;
 
@@ -15,12 +15,16 @@ pub mod waits;
 
 pub mod resident;
 
+pub mod pause;
+
+pub mod state;
+
 pub mod report;
 
 use std::io::Write;
 use std::path::Path;
 
-use file::{Benchmark, Case, Kind};
+use file::{Benchmark, Case, Kind, Statements};
 use loops::{Input, Loop};
 use pelton_data::column::Layout;
 use report::{Figure, Line, Samples};
@@ -149,33 +153,64 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::Files => files::measure(benchmark, case, arguments),
         Kind::Start => waits::measure(benchmark, case, arguments),
         Kind::Resident => resident::measure(benchmark, case, arguments),
+        Kind::Pause => pause::measure(benchmark, case, arguments),
+        Kind::State => state::measure(benchmark, case, arguments),
     }
 }
 
-/// Compiled, interpreted and the loop take turns, so that a noisy moment does not hit one of them only.
+/// What a stream is measured against.
+enum Reference {
+    Loop(Loop),
+    /// Another case of the benchmark, compiled.
+    Case(Box<Prepared>),
+}
+
+/// A case whose files are there.
+struct Prepared {
+    statements: Statements,
+    /// The files last as long.
+    _folder: files::Folder,
+}
+
+impl Prepared {
+    fn new(benchmark: &Benchmark, case: &Case, seconds: f64) -> Result<Prepared, BenchError> {
+        let folder = files::Folder::new(&format!("{}-{}", benchmark.name, case.name))?;
+        let statements = benchmark.statements(case, seconds, &folder.text());
+        files::prepare(&statements.setup, &statements.prepare)?;
+        Ok(Prepared { statements, _folder: folder })
+    }
+
+    fn run(&self, table: &str, tier: &str, windows: &str, workers: usize) -> Result<f64, BenchError> {
+        let settings = [("pelton.tier", tier), ("pelton.windows", windows)];
+        measure::engine(&self.statements.setup, &self.statements.query, table, &settings, workers)
+    }
+}
+
+/// Compiled, interpreted and the reference take turns, so that a noisy moment does not hit one of them only.
 fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let Arguments { workers, seconds, repeat, .. } = *arguments;
-    let file::Statements { setup, query, .. } = benchmark.statements(case, seconds, "");
-    let input = Input::load(&setup, &benchmark.table)?;
+    let prepared = Prepared::new(benchmark, case, seconds)?;
+    let setup = &prepared.statements.setup;
+    let input = Input::load(setup, &benchmark.table)?;
     let passes = input.passes(case.number("call_rows").unwrap_or(loops::CALL_ROWS));
     let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
-    let reference: Option<(&String, Loop)> = match &benchmark.reference {
-        Some(name) => Some((name, loops::named(name, case, &setup, &input)?)),
-        None => None,
+    let reference: Option<(&String, Reference)> = match (benchmark.against(case), &benchmark.reference) {
+        (Some(other), _) => Some((&other.name, Reference::Case(Box::new(Prepared::new(benchmark, other, seconds)?)))),
+        (None, Some(name)) => Some((name, Reference::Loop(loops::named(name, case, setup, &input)?))),
+        (None, None) => None,
     };
-    let [mut compiled, mut interpreted, mut buckets, mut by_hand, mut scan] = [const { Samples(Vec::new()) }; 5];
-    let engine = |tier: &str, windows: &str| {
-        let settings = [("pelton.tier", tier), ("pelton.windows", windows)];
-        measure::engine(&setup, &query, &benchmark.table, &settings, workers)
-    };
+    let [mut compiled, mut interpreted, mut buckets, mut others, mut scan] = [const { Samples(Vec::new()) }; 5];
+    let engine = |prepared: &Prepared, tier, windows| prepared.run(&benchmark.table, tier, windows, workers);
     for _ in 0..repeat.max(1) {
-        compiled.0.push(engine("compile", "slices")?);
-        if let Some((_, run)) = &reference {
-            by_hand.0.push(measure::reference(&passes, run, workers, seconds));
+        compiled.0.push(engine(&prepared, "compile", "slices")?);
+        match &reference {
+            Some((_, Reference::Loop(run))) => others.0.push(measure::reference(&passes, run, workers, seconds)),
+            Some((_, Reference::Case(other))) => others.0.push(engine(other, "compile", "slices")?),
+            None => {}
         }
-        interpreted.0.push(engine("interpret", "slices")?);
+        interpreted.0.push(engine(&prepared, "interpret", "slices")?);
         if benchmark.with_buckets {
-            buckets.0.push(engine("compile", "buckets")?);
+            buckets.0.push(engine(&prepared, "compile", "buckets")?);
         }
         scan.0.push(measure::bandwidth(&passes, &columns, workers, seconds.min(1.0)));
     }
@@ -190,7 +225,7 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
             reference,
         })
     };
-    let against = reference.map(|(name, _)| (name.clone(), by_hand));
+    let against = reference.map(|(name, _)| (name.clone(), others));
     let mut lines = vec![
         line("compiled", compiled.clone(), against.clone()),
         line("interpreted", interpreted, against),

@@ -34,7 +34,7 @@ fn replaced(text: &str, table: &str) -> Result<String, String> {
     Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
 }
 
-/// One table for each form that the lines have: rates, waits, memory. A form that no line has gets none.
+/// One table for each form that the lines have: rates, waits, memory of processes and of windows. A form that no line has gets none.
 fn table(lines: &str) -> Result<String, String> {
     let lines: Vec<&str> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut tables = Vec::new();
@@ -53,7 +53,7 @@ fn table(lines: &str) -> Result<String, String> {
 type Row = fn(&str, &[&str]) -> Result<Option<String>, String>;
 
 /// The field by which a form is known, the head of its table, and how a line becomes a row.
-const FORMS: [(&str, &str, Row); 3] = [
+const FORMS: [(&str, &str, Row); 4] = [
     (
         "records_per_s",
         "| workload | case | workers | million records/s | GB/s | measured against | ratio | interpreted | columns only read |\n|---|---|--:|--:|--:|---|--:|--:|--:|",
@@ -68,6 +68,11 @@ const FORMS: [(&str, &str, Row); 3] = [
         "bytes_peak",
         "| workload | case | workers | most MB resident | last quarter of the run by the second |\n|---|---|--:|--:|--:|",
         resident,
+    ),
+    (
+        "bytes_state",
+        "| workload | case | workers | MB of windows, slices | MB, a table for each window | ratio |\n|---|---|--:|--:|--:|--:|",
+        state,
     ),
 ];
 
@@ -120,6 +125,19 @@ fn resident(line: &str, _: &[&str]) -> Result<Option<String>, String> {
         value(line, "workers")?,
         number(line, "bytes_peak")? / 1e6,
         number(line, "growth")?,
+    )))
+}
+
+fn state(line: &str, _: &[&str]) -> Result<Option<String>, String> {
+    let (slices, buckets) = (number(line, "bytes_state")?, number(line, "bytes_state_buckets")?);
+    Ok(Some(format!(
+        "| {} | {} | {} | {:.3} | {:.3} | {:.1} |",
+        value(line, "bench")?,
+        value(line, "case")?,
+        value(line, "workers")?,
+        slices / 1e6,
+        buckets / 1e6,
+        buckets / slices,
     )))
 }
 

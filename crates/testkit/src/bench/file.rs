@@ -17,9 +17,10 @@
 //! ```
 //!
 //! `reads` names the table whose rows are counted and the columns that the query must look at for every row: their bytes are what is
-//! compared with the machine's bandwidth. A line `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`). A section lasts to the next, or to the end. `kind` says what is measured where it is not the
-//! rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query` then writes the files that the query
-//! reads, in the folder `${folder}`.
+//! compared with the machine's bandwidth. A line `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`).
+//! A case `against=CASE` is measured against another case of the same benchmark and not against the loop. A section lasts to the
+//! next, or to the end. `kind` says what is measured where it is not the rows a second of a replayed stream ([`Kind`]); a section
+//! `prepare` between `setup` and `query` writes the files that the query reads, in the folder `${folder}`.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,27 @@ pub enum Kind {
     Start,
     /// `resident`: the memory of a process while a long stream passes.
     Resident,
+    /// `pause`: how long rows of another stream wait while windows close.
+    Pause,
+    /// `state`: bytes that the windows' state has, with slices and with a table for each window.
+    State,
+}
+
+impl Kind {
+    const NAMES: [(&'static str, Kind); 6] = [
+        ("stream", Kind::Stream),
+        ("files", Kind::Files),
+        ("start", Kind::Start),
+        ("resident", Kind::Resident),
+        ("pause", Kind::Pause),
+        ("state", Kind::State),
+    ];
+
+    fn named(name: &str) -> Result<Kind, String> {
+        let found = Kind::NAMES.iter().find(|(known, _)| *known == name);
+        let names = || Kind::NAMES.map(|(name, _)| name).join(", ");
+        found.map(|(_, kind)| *kind).ok_or_else(|| format!("a benchmark's kind is one of {}, not '{name}'", names()))
+    }
 }
 
 /// One benchmark.
@@ -109,6 +131,9 @@ impl Benchmark {
         for (index, line) in lines[..setup].iter().enumerate() {
             benchmark.read(line).map_err(|problem| BenchmarkError { line: index + 1, problem })?;
         }
+        for (index, line) in lines[..setup].iter().enumerate() {
+            benchmark.check_against(line).map_err(|problem| BenchmarkError { line: index + 1, problem })?;
+        }
         let missing = [("name", benchmark.name.is_empty()), ("reads", benchmark.table.is_empty())];
         let missing = missing.into_iter().chain([("case", benchmark.cases.is_empty())]).find(|(_, missing)| *missing);
         match missing {
@@ -128,15 +153,7 @@ impl Benchmark {
         match word {
             "name" => self.name = rest.to_string(),
             "what" => self.what = rest.to_string(),
-            "kind" => {
-                self.kind = match rest {
-                    "stream" => Kind::Stream,
-                    "files" => Kind::Files,
-                    "start" => Kind::Start,
-                    "resident" => Kind::Resident,
-                    _ => return Err(format!("a benchmark's kind is stream, files, start or resident, not '{rest}'")),
-                }
-            }
+            "kind" => self.kind = Kind::named(rest)?,
             "reference" => self.reference = Some(rest.to_string()),
             "with" if rest == "buckets" => self.with_buckets = true,
             "reads" => {
@@ -158,6 +175,28 @@ impl Benchmark {
             }
         }
         Ok(())
+    }
+
+    /// Whether the case that a line measures another one against is there.
+    fn check_against(&self, line: &str) -> Result<(), String> {
+        let Some((_, name)) = line.split_whitespace().find_map(|word| word.split_once("against=")) else {
+            return Ok(());
+        };
+        let known = || self.cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
+        match self.case(name) {
+            Some(_) => Ok(()),
+            None => Err(format!("there is no case '{name}'; there are {}", known())),
+        }
+    }
+
+    /// The case of that name.
+    pub fn case(&self, name: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+
+    /// The case that this one is measured against, where it is not the loop.
+    pub fn against(&self, case: &Case) -> Option<&Case> {
+        self.case(case.parameters.get("against")?)
     }
 
     /// The statements of a case.
@@ -203,7 +242,7 @@ name n
 what It does.
 reads t a b
 reference loop
-case small rows=10 keys=3
+case small rows=10 keys=3 against=large
 case large rows=1000
 
 setup
@@ -221,6 +260,8 @@ SELECT ${keys} FROM t
         assert_eq!(benchmark.cases.len(), 2);
         let small = &benchmark.cases[0];
         assert_eq!(small.number("keys"), Some(3));
+        assert_eq!(benchmark.against(small).map(|case| case.name.as_str()), Some("large"));
+        assert_eq!(benchmark.against(&benchmark.cases[1]), None);
         let statements = benchmark.statements(small, 0.5, "nowhere");
         assert!(statements.setup.contains("'rows' = '10', 'replay.duration' = '500 ms'"));
         assert_eq!((statements.prepare.as_str(), statements.query.trim()), ("", "SELECT 3 FROM t"));
@@ -244,9 +285,10 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is stream, files, start or resident, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
+        assert_eq!(problem("rows=1000", "against=none"), "line 7: there is no case 'none'; there are small, large");
         assert_eq!(problem("query\n", ""), "line 12: there is no line 'query' behind 'setup'");
     }
 }

@@ -36,6 +36,8 @@ pub enum Figure {
     Wait(Wait),
     /// How much memory a process has.
     Resident(Resident),
+    /// How much memory windows have.
+    State(State),
 }
 
 impl Figure {
@@ -45,6 +47,7 @@ impl Figure {
             Figure::Rate(line) => line.json(),
             Figure::Wait(wait) => wait.json(),
             Figure::Resident(resident) => resident.json(),
+            Figure::State(state) => state.json(),
         }
     }
 
@@ -54,6 +57,7 @@ impl Figure {
             Figure::Rate(line) => line.text(),
             Figure::Wait(wait) => wait.text(),
             Figure::Resident(resident) => resident.text(),
+            Figure::State(state) => state.text(),
         }
     }
 }
@@ -122,6 +126,44 @@ impl Resident {
             "resident",
             peaks.median() / 1e6,
             growth.median()
+        )
+    }
+}
+
+/// The memory of a query's windows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// The benchmark.
+    pub bench: String,
+    /// The case.
+    pub case: String,
+    /// Threads.
+    pub workers: usize,
+    /// Most bytes at any time, each run, with slices.
+    pub slices: Samples,
+    /// The same with a table for each window.
+    pub buckets: Samples,
+}
+
+impl State {
+    fn json(&self) -> String {
+        let State { bench, case, workers, slices, buckets } = self;
+        format!(
+            "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"workers\":{workers},\"bytes_state\":{:.0},\"bytes_state_buckets\":{:.0}}}",
+            slices.median(),
+            buckets.median()
+        )
+    }
+
+    fn text(&self) -> String {
+        let State { bench, case, workers, slices, buckets } = self;
+        let (slices, buckets) = (slices.median(), buckets.median());
+        format!(
+            "{bench:<16} {case:<14} {:<12} {workers} {:>9.3} MB at most, {:.3} MB with a table for each window: {:.1} times",
+            "state",
+            slices / 1e6,
+            buckets / 1e6,
+            buckets / slices
         )
     }
 }
@@ -221,6 +263,12 @@ mod tests {
         };
         assert!(Figure::Resident(resident.clone()).json().ends_with("\"bytes_peak\":200000000,\"growth\":1.010}"));
         assert!(Figure::Resident(resident).text().ends_with("200.0 MB at most, last quarter 1.01 of the second"));
+        let (slices, buckets) = (Samples(vec![2e6]), Samples(vec![5e6]));
+        let state = State { bench: "b".into(), case: "c".into(), workers: 1, slices, buckets };
+        assert!(
+            Figure::State(state.clone()).json().ends_with("\"bytes_state\":2000000,\"bytes_state_buckets\":5000000}")
+        );
+        assert!(Figure::State(state).text().ends_with("5.000 MB with a table for each window: 2.5 times"));
     }
 
     #[test]
