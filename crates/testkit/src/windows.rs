@@ -1,7 +1,7 @@
 //! What windows mean, by their definitions: each window is looked for among all rows, and each aggregate computed from the values of
 //! its rows. Nothing here knows slices, watermarks of several partitions, blocks or tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which windows; lengths in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Windows {
         holds.map(|(start, end)| (start + self.offset, end + self.offset)).collect()
     }
 
-    /// The rows of each group of each window, in order, and how many rows came when all of their windows had closed.
+    /// The rows of each group of each window, in the order of their arrival, and how many rows came when all of their windows had closed.
     pub fn groups<'r>(&self, rows: &'r [Row], is_keyed: bool) -> (BTreeMap<Group, Vec<&'r Row>>, u64) {
         if let Kind::Session { gap } = self.kind {
             return self.sessions(rows, gap, is_keyed);
@@ -136,7 +136,11 @@ impl Windows {
             }
             watermark = now;
         }
-        let group = |session: Session<'r>| ((session.last + gap, session.first, session.key), session.rows);
+        let group = |mut session: Session<'r>| {
+            // The rows lie in the order of their arrival.
+            session.rows.sort_by_key(|&row| std::ptr::from_ref(row));
+            ((session.last + gap, session.first, session.key), session.rows)
+        };
         (sessions.into_iter().map(group).collect(), late)
     }
 
@@ -200,6 +204,65 @@ fn word(value: Option<&String>) -> String {
     value.cloned().unwrap_or_else(|| "NULL".to_string())
 }
 
+/// Integers of the rows, in their order.
+fn integers<'r>(rows: &'r [&Row]) -> impl DoubleEndedIterator<Item = i64> + 'r {
+    rows.iter().filter_map(|row| row.integer)
+}
+
+fn texts<'r>(rows: &'r [&Row]) -> impl DoubleEndedIterator<Item = &'r String> + 'r {
+    rows.iter().filter_map(|row| row.text.as_ref())
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> BTreeSet<T> {
+    values.collect()
+}
+
+/// Each value once, where it came first.
+fn firsts<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.fold(Vec::new(), |mut firsts, value| {
+        if !firsts.contains(&value) {
+            firsts.push(value);
+        }
+        firsts
+    })
+}
+
+/// A value between two where the fraction points between them.
+fn continuous(values: impl Iterator<Item = f64>, fraction: f64) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let rank = values.len().checked_sub(1)? as f64 * fraction;
+    let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
+    Some(low + (high - low) * (rank - rank.floor()))
+}
+
+/// The first value whose share of all up to it reaches the fraction.
+fn discrete<T: Ord>(values: impl Iterator<Item = T>, fraction: f64) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort();
+    let count = values.len() as f64;
+    let place = (1..=values.len()).find(|&place| place as f64 / count >= fraction)?;
+    values.into_iter().nth(place - 1)
+}
+
+/// The value that there is most of, the smallest of several.
+fn mode<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    let most = counts.values().max().copied()?;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| value)
+}
+
+/// An array, or NULL where it would have no element.
+fn array(elements: Vec<String>) -> String {
+    if elements.is_empty() { "NULL".to_string() } else { format!("[{}]", elements.join(", ")) }
+}
+
+fn joined(values: Vec<&String>, delimiter: &str) -> String {
+    let values: Vec<&str> = values.into_iter().map(String::as_str).collect();
+    if values.is_empty() { "NULL".to_string() } else { values.join(delimiter) }
+}
+
 fn sum(rows: &[&Row]) -> Option<f64> {
     rows.iter().filter_map(|row| row.float).reduce(|sum, value| sum + value)
 }
@@ -259,7 +322,48 @@ pub const AGGREGATES: &[Aggregate] = &[
         value: |rows| written(variance(rows, 1).map(|variance| rounded(variance.sqrt()))),
     },
     Aggregate { sql: "MIN(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).min()) },
-    Aggregate { sql: "MAX(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).max()) },
+    Aggregate { sql: "MAX(s)", value: |rows| word(texts(rows).max()) },
+    Aggregate { sql: "FIRST_VALUE(i)", value: |rows| written(integers(rows).next()) },
+    Aggregate { sql: "FIRST_VALUE(s)", value: |rows| word(texts(rows).next()) },
+    Aggregate { sql: "LAST_VALUE(i)", value: |rows| written(integers(rows).next_back()) },
+    Aggregate {
+        sql: "LAST_VALUE(s) FILTER (WHERE f > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+            word(passing.filter_map(|row| row.text.as_ref()).next_back())
+        },
+    },
+    Aggregate {
+        sql: "MEDIAN(i)",
+        value: |rows| written(continuous(integers(rows).map(|integer| integer as f64), 0.5)),
+    },
+    Aggregate {
+        sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
+        value: |rows| written(continuous(rows.iter().filter_map(|row| row.float), 0.25)),
+    },
+    Aggregate { sql: "PERCENTILE_DISC(i, 0.7)", value: |rows| written(discrete(integers(rows), 0.7)) },
+    Aggregate { sql: "PERCENTILE_DISC(s, 0.4)", value: |rows| word(discrete(texts(rows), 0.4)) },
+    Aggregate { sql: "MODE(i)", value: |rows| written(mode(integers(rows))) },
+    Aggregate { sql: "MODE(s)", value: |rows| word(mode(texts(rows))) },
+    Aggregate { sql: "ARRAY_AGG(i)", value: |rows| array(rows.iter().map(|row| written(row.integer)).collect()) },
+    Aggregate {
+        sql: "ARRAY_AGG(DISTINCT i) IGNORE NULLS",
+        value: |rows| array(firsts(integers(rows)).into_iter().map(|integer| integer.to_string()).collect()),
+    },
+    Aggregate { sql: "LISTAGG(s, '+')", value: |rows| joined(texts(rows).collect(), "+") },
+    Aggregate { sql: "LISTAGG(DISTINCT s)", value: |rows| joined(firsts(texts(rows)), ",") },
+    Aggregate { sql: "COUNT(DISTINCT i)", value: |rows| distinct(integers(rows)).len().to_string() },
+    Aggregate {
+        sql: "COUNT(DISTINCT s) FILTER (WHERE i > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.integer.is_some_and(|integer| integer > 0));
+            distinct(passing.filter_map(|row| row.text.as_ref())).len().to_string()
+        },
+    },
+    Aggregate {
+        sql: "SUM(DISTINCT i)",
+        value: |rows| written(distinct(integers(rows)).into_iter().reduce(|sum, value| sum + value)),
+    },
 ];
 
 #[cfg(test)]
