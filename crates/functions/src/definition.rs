@@ -97,9 +97,9 @@ pub(super) const DEFINITIONS: [Definition; 22] = {
     use Parameter::{Any, Integer, Text, Time};
     [
         define("bin", &[Integer], 1, string, text::bin),
-        define("ceil_to", &[Text, Time], 2, second, time::ceil_to),
+        define_once("ceil_to", &[Text, Time], 2, second, time::ceil_to),
         define("date_format", &[Time, Text], 2, string, time::date_format),
-        define("floor_to", &[Text, Time], 2, second, time::floor_to),
+        define_once("floor_to", &[Text, Time], 2, second, time::floor_to),
         define("from_unixtime", &[Integer, Text], 1, string, time::from_unixtime),
         define("hex", &[Any], 1, string, text::hex),
         define("is_alpha", &[Any], 1, boolean, text::is_alpha),
@@ -107,13 +107,13 @@ pub(super) const DEFINITIONS: [Definition; 22] = {
         define("is_digit", &[Any], 1, boolean, text::is_digit),
         define("json_value", &[Text, Text], 2, string, text::json_value),
         define("locate", &[Text, Text, Integer], 2, integer, text::locate),
-        define_text("regexp_extract", &[Text, Text, Integer], 2, text::regexp_extract),
-        define_text("split_index", &[Text, Any, Integer], 3, text::split_index),
+        define_once("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
+        define_once("split_index", &[Text, Any, Integer], 3, string, text::split_index),
         define("substring_from", &[Text, Integer, Integer], 2, string, text::substring),
         define("timestamp_to_string", &[Time], 1, string, time::to_string),
-        define("timestampadd", &[Text, Integer, Time], 3, third, time::add_days),
-        define("timestampadd_time", &[Text, Integer, Time], 3, third_as_timestamp, time::add_time),
-        define("timestampdiff", &[Text, Time, Time], 3, bigint, time::timestamp_diff),
+        define_once("timestampadd", &[Text, Integer, Time], 3, third, time::add_days),
+        define_once("timestampadd_time", &[Text, Integer, Time], 3, third_as_timestamp, time::add_time),
+        define_once("timestampdiff", &[Text, Time, Time], 3, bigint, time::timestamp_diff),
         define("to_date", &[Text, Text], 1, date, time::to_date),
         define("to_timestamp", &[Text, Text], 1, timestamp, time::to_timestamp),
         define("typeof", &[Any], 1, string, text::type_of),
@@ -131,14 +131,15 @@ const fn define(
     Definition { name, parameters, required, returns, evaluate: Evaluate::Arrays(evaluate) }
 }
 
-/// A string made of a string.
-const fn define_text(
+/// A function that looks at what is constant once.
+const fn define_once(
     name: &'static str,
     parameters: &'static [Parameter],
     required: usize,
+    returns: fn(&[DataType]) -> DataType,
     evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>,
 ) -> Definition {
-    Definition { name, parameters, required, returns: string, evaluate: Evaluate::Arguments(evaluate) }
+    Definition { name, parameters, required, returns, evaluate: Evaluate::Arguments(evaluate) }
 }
 
 fn string(_: &[DataType]) -> DataType {

@@ -9,6 +9,7 @@ use arrow::util::display::FormatOptions;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use datafusion_common::{Result, exec_datafusion_err};
 
+use crate::definition::{Argument, Arguments};
 use crate::pattern::{Pattern, parse_plain};
 use crate::time_unit::{Length, Unit};
 
@@ -141,33 +142,50 @@ fn days_since_epoch(date: NaiveDate) -> i32 {
     date.signed_duration_since(NaiveDate::default()).num_days() as i32
 }
 
-fn unit_at(units: &ArrayRef, row: usize) -> Result<Option<Unit>> {
-    let Some(name) = text_at(units, row) else { return Ok(None) };
-    let unit = Unit::named(name).ok_or_else(|| exec_datafusion_err!("{name} is no unit of time"))?;
-    Ok(Some(unit))
+/// The units that a call's first argument names.
+struct Units {
+    names: Argument,
+    /// One for each name.
+    units: Vec<Option<Unit>>,
+}
+
+impl Units {
+    fn new(arguments: &Arguments<'_>) -> Result<Units> {
+        let names = arguments.get(0)?.expect("the unit is given");
+        let unit = |row| {
+            let Some(name) = text_at(&names.values, row) else { return Ok(None) };
+            Unit::named(name).map(Some).ok_or_else(|| exec_datafusion_err!("{name} is no unit of time"))
+        };
+        let units = (0..names.values.len()).map(unit).collect::<Result<_>>()?;
+        Ok(Units { names, units })
+    }
+
+    fn at(&self, row: usize) -> Option<Unit> {
+        self.units[self.names.place(row)]
+    }
 }
 
 /// `FLOOR(time TO unit)`, written `floor_to(unit, time)`. Weeks begin on Sunday.
-pub(super) fn floor_to(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+pub(super) fn floor_to(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     round(arguments, floor)
 }
 
 /// `CEIL(time TO unit)`, written `ceil_to(unit, time)`. Weeks begin on Sunday.
-pub(super) fn ceil_to(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+pub(super) fn ceil_to(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     round(arguments, |time, unit| {
         let start = floor(time, unit)?;
         if start == time { Some(time) } else { add(start, unit, 1) }
     })
 }
 
-fn round(arguments: &[ArrayRef], rounded: impl Fn(NaiveDateTime, Unit) -> Option<NaiveDateTime>) -> Result<ArrayRef> {
-    let values = Times::new(&arguments[1])?;
-    let value = |row: usize| match (unit_at(&arguments[0], row)?, values.at(row)) {
-        (Some(unit), Some(time)) => Ok(rounded(time, unit)),
-        _ => Ok(None),
-    };
-    let rounded: Vec<Option<NaiveDateTime>> = (0..arguments[1].len()).map(value).collect::<Result<_>>()?;
-    times(rounded.into_iter(), arguments[1].data_type())
+fn round(
+    arguments: &Arguments<'_>,
+    rounded: impl Fn(NaiveDateTime, Unit) -> Option<NaiveDateTime>,
+) -> Result<ArrayRef> {
+    let (units, column) = (Units::new(arguments)?, arguments.column(1)?);
+    let values = Times::new(&column)?;
+    let value = |row: usize| rounded(values.at(row)?, units.at(row)?);
+    times((0..arguments.rows).map(value), column.data_type())
 }
 
 fn floor(time: NaiveDateTime, unit: Unit) -> Option<NaiveDateTime> {
@@ -203,38 +221,36 @@ fn add(time: NaiveDateTime, unit: Unit, count: i64) -> Option<NaiveDateTime> {
 
 /// `TIMESTAMPADD(unit, count, time)` for days and coarser units, of the time's type; a day that the month does not have
 /// becomes the month's last.
-pub(super) fn add_days(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    sums(arguments, arguments[2].data_type())
+pub(super) fn add_days(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    sums(arguments, DataType::clone)
 }
 
 /// `TIMESTAMPADD(unit, count, time)` for units finer than days: a DATE becomes a TIMESTAMP(3).
-pub(super) fn add_time(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    match arguments[2].data_type() {
-        DataType::Date32 => sums(arguments, &DataType::Timestamp(TimeUnit::Millisecond, None)),
-        other => sums(arguments, other),
-    }
+pub(super) fn add_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    sums(arguments, |data_type| match data_type {
+        DataType::Date32 => DataType::Timestamp(TimeUnit::Millisecond, None),
+        other => other.clone(),
+    })
 }
 
-fn sums(arguments: &[ArrayRef], data_type: &DataType) -> Result<ArrayRef> {
-    let counts = arguments[1].as_primitive::<Int64Type>();
-    let values = Times::new(&arguments[2])?;
-    let value = |row: usize| match (unit_at(&arguments[0], row)?, counts.is_valid(row), values.at(row)) {
-        (Some(unit), true, Some(time)) => Ok(add(time, unit, counts.value(row))),
-        _ => Ok(None),
+/// `returns` gives the sums' type by that of the times.
+fn sums(arguments: &Arguments<'_>, returns: fn(&DataType) -> DataType) -> Result<ArrayRef> {
+    let (units, counts, column) = (Units::new(arguments)?, arguments.column(1)?, arguments.column(2)?);
+    let counts = counts.as_primitive::<Int64Type>();
+    let values = Times::new(&column)?;
+    let value = |row: usize| {
+        let count = counts.is_valid(row).then(|| counts.value(row))?;
+        add(values.at(row)?, units.at(row)?, count)
     };
-    let sums: Vec<Option<NaiveDateTime>> = (0..counts.len()).map(value).collect::<Result<_>>()?;
-    times(sums.into_iter(), data_type)
+    times((0..arguments.rows).map(value), &returns(column.data_type()))
 }
 
 /// `TIMESTAMPDIFF(unit, from, to)`: how many whole units lie between.
-pub(super) fn timestamp_diff(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let from = Times::new(&arguments[1])?;
-    let to = Times::new(&arguments[2])?;
-    let value = |row: usize| match (unit_at(&arguments[0], row)?, from.at(row), to.at(row)) {
-        (Some(unit), Some(from), Some(to)) => Ok(difference(unit, from, to)),
-        _ => Ok(None),
-    };
-    Ok(Arc::new((0..arguments[0].len()).map(value).collect::<Result<Int64Array>>()?))
+pub(super) fn timestamp_diff(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let units = Units::new(arguments)?;
+    let (from, to) = (Times::new(&arguments.column(1)?)?, Times::new(&arguments.column(2)?)?);
+    let value = |row: usize| difference(units.at(row)?, from.at(row)?, to.at(row)?);
+    Ok(Arc::new((0..arguments.rows).map(value).collect::<Int64Array>()))
 }
 
 fn difference(unit: Unit, from: NaiveDateTime, to: NaiveDateTime) -> Option<i64> {
