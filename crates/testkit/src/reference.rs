@@ -2,7 +2,7 @@
 //!
 //! Each knows its query, its types and the range of its keys, which the engine has to find out; each is checked against a
 //! straightforward computation. In reading order: [`select`] (rows that pass, by SIMD), [`ysb`], [`nexmark`], [`sums`] (by key, any
-//! number of them), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (averages of the rows before each row), [`scan`] (what the machine's memory can deliver at all).
+//! number of them), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (averages of the rows before each row), [`scan`] (what the machine's memory can deliver at all).
 
 pub mod select;
 
@@ -11,6 +11,8 @@ pub mod ysb;
 pub mod nexmark;
 
 pub mod sums;
+
+pub mod functions;
 
 pub mod hop;
 

@@ -11,7 +11,7 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 
 use super::BenchError;
 use super::file::Case;
-use crate::reference::{hop, hop_groups, integers, nexmark, over, sums, ysb};
+use crate::reference::{functions, hop, hop_groups, integers, nexmark, over, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
@@ -188,6 +188,12 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
                 }
                 _ => Box::new(move |blocks| drop(black_box(sums::by_string(blocks, key, value, groups, MINUTE)))),
             }
+        }
+        "functions-by-key" => {
+            let (columns, keys) = ((column("k"), column("v")), parameter("keys")?);
+            let function = case.parameters.get("function").map(String::as_str).and_then(functions::Function::named);
+            let function = function.ok_or_else(|| BenchError::Input(format!("case {} has no function", case.name)))?;
+            Box::new(move |blocks| drop(black_box(functions::by_key(blocks, columns, keys, TEN_SECONDS, function))))
         }
         "over-averages" => over_averages(column("v"), parameter("window")?),
         name if name.starts_with("hop-") => hopping(name, case, input)?,
