@@ -291,6 +291,9 @@ fn change(accumulate: Accumulate, argument: Option<&str>) -> String {
         (Accumulate::Values, Some(argument)) => format!("list += {argument}"),
         (Accumulate::Arrivals, Some(argument)) => format!("list += position of {argument}"),
         (Accumulate::Distinct { .. }, Some(argument)) => format!("set += {argument}"),
+        (Accumulate::Frequencies, Some(argument)) => format!("frequency of {argument} += 1"),
+        (Accumulate::DistinctSketch, Some(argument)) => format!("sketch += {argument}"),
+        (Accumulate::Own(_), Some(argument)) => format!("state += {argument}"),
     }
 }
 

@@ -8,8 +8,9 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, take};
-use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use pelton_data::aggregate::Holistic;
+use pelton_data::significant;
 use pelton_data::wide_float::{WideFloat, variance};
 use pelton_state::kernel::KernelError;
 use pelton_state::table::{Chosen, GroupedValues, ValueGroups};
@@ -56,6 +57,7 @@ pub(crate) fn column(
             let place = |count| discrete_place(count, *fraction, *is_descending);
             picked(kept.values.of(entries), Pick::Place(&place))
         }
+        Holistic::RoundedPercentile { fraction } => Arc::new(rounded_percentiles(kept, entries, *fraction)),
         Holistic::Mode => picked(kept.values.of(entries), Pick::Mode),
         Holistic::Array => Arc::new(arrays(kept, entries, data_type)?),
         Holistic::Joined { delimiter } => Arc::new(joined(kept, entries, delimiter)),
@@ -149,6 +151,29 @@ fn continuous_percentiles(groups: GroupedValues, fraction: f64, is_descending: b
         Some(if share == 0.0 || low == high { low } else { low + (high - low) * share })
     };
     groups.offsets.windows(2).map(percentile).collect()
+}
+
+/// The first value, of numbers as [`significant`] rounds them, that the fraction of all does not come behind.
+fn rounded_percentiles(kept: &Kept<'_>, entries: Chosen<'_>, fraction: f64) -> Float64Array {
+    let GroupedValues { offsets, values } = kept.values.of(entries);
+    let frequencies = kept.values.frequencies(entries);
+    let values = values.as_primitive::<Int32Type>().values();
+    let mut numbers: Vec<(i32, i64)> = values.iter().copied().zip(frequencies).collect();
+    let percentile = |ends: &[usize]| {
+        let group = &mut numbers[ends[0]..ends[1]];
+        group.sort_unstable();
+        let count: i64 = group.iter().map(|(_, frequency)| frequency).sum();
+        if count == 0 {
+            return None;
+        }
+        let mut left = discrete_place(count as usize, fraction, false) as i64;
+        let place = group.iter().position(|(_, frequency)| {
+            left -= frequency;
+            left < 0
+        });
+        Some(significant::value(group[place.expect("a place of them")].0))
+    };
+    offsets.windows(2).map(percentile).collect()
 }
 
 /// The place, in ascending order, of the first of `count` values that the fraction does not come behind.

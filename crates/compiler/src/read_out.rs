@@ -49,7 +49,7 @@ pub fn read_out(window: &WindowAggregate, closed: ClosedGroups<'_>) -> Result<Op
     if window.window != Window::Global || !window.keys.is_empty() {
         return Ok(None);
     }
-    to_batch(window, 1, columns.map(|(column, field)| Ok(without_rows(window, column, field.data_type())))).map(Some)
+    to_batch(window, 1, columns.map(|(column, field)| without_rows(window, column, field.data_type()))).map(Some)
 }
 
 fn to_batch(
@@ -64,16 +64,25 @@ fn to_batch(
 }
 
 /// A column's only value where there was no row.
-fn without_rows(window: &WindowAggregate, column: &WindowColumn, data_type: &DataType) -> ArrayRef {
-    match column {
+fn without_rows(
+    window: &WindowAggregate,
+    column: &WindowColumn,
+    data_type: &DataType,
+) -> Result<ArrayRef, KernelError> {
+    Ok(match column {
         WindowColumn::Value { accumulator, .. }
             if window.accumulators[*accumulator].accumulate == Accumulate::Count =>
         {
             converted(Arc::new(Int64Array::from(vec![0])), data_type)
         }
         WindowColumn::Holistic { function: Holistic::Count, .. } => Arc::new(Int64Array::from(vec![0])),
+        WindowColumn::Value { accumulator, .. } if window.accumulators[*accumulator].function.is_some() => {
+            let function = window.accumulators[*accumulator].function.as_ref().expect("just seen");
+            let value = function.0.states().finish(&[None]);
+            converted(value.map_err(KernelError::Expression)?, data_type)
+        }
         _ => new_null_array(data_type, 1),
-    }
+    })
 }
 
 /// Groups of windows of an aggregation.
@@ -89,6 +98,10 @@ impl Groups<'_> {
             WindowColumn::End => Ok(self.instants(data_type, |closed| closed.end)),
             WindowColumn::Time => Ok(self.instants(data_type, |closed| closed.end.saturating_sub(1_000))),
             WindowColumn::Key(key) => Ok(self.closed.table.key_array(*key, self.closed.entries)),
+            WindowColumn::Value { accumulator, .. } if self.window.accumulators[*accumulator].function.is_some() => {
+                let values = self.closed.table.own_values(*accumulator, self.closed.entries);
+                Ok(converted(values.map_err(KernelError::Expression)?, data_type))
+            }
             WindowColumn::Value { accumulator, count } => {
                 let values =
                     converted(self.closed.table.accumulator_array(*accumulator, self.closed.entries), data_type);

@@ -56,10 +56,10 @@ fn stream(columns: Vec<(&str, Expression)>) -> Target {
 fn window(keys: &[&str], accumulators: Vec<(Accumulate, Option<&str>)>) -> (WindowAggregate, Target) {
     let schema = schema();
     let field = |name: &str| Arc::new(schema.field_with_name(name).unwrap().clone());
-    let accumulator = |(accumulate, argument): &(Accumulate, Option<&str>)| Accumulator {
-        accumulate: *accumulate,
-        argument_type: argument.map(|name| field(name).data_type().clone()),
-        argument_nullable: argument.is_some_and(|name| field(name).is_nullable()),
+    let accumulator = |(accumulate, argument): &(Accumulate, Option<&str>)| {
+        let argument = argument.map(field);
+        let is_nullable = argument.as_ref().is_some_and(|field| field.is_nullable());
+        Accumulator::new(*accumulate, argument.map(|field| field.data_type().clone()), is_nullable)
     };
     let window = WindowAggregate {
         window: Window::Tumbling { size: 10_000_000, offset: 0 },

@@ -45,11 +45,7 @@ fn program(accumulators: usize, nulls: bool) -> Program {
     let all = [Accumulate::Count, Accumulate::SumInteger, Accumulate::Minimum, Accumulate::Maximum];
     let argument = |accumulate| (accumulate != Accumulate::Count).then(|| col("v", &schema).unwrap());
     let used = &all[..accumulators];
-    let accumulator = |&accumulate| Accumulator {
-        accumulate,
-        argument_type: argument(accumulate).map(|_| DataType::Int64),
-        argument_nullable: false,
-    };
+    let accumulator = |&accumulate| Accumulator::new(accumulate, argument(accumulate).map(|_| DataType::Int64), false);
     let window = WindowAggregate {
         window: Window::Global,
         bounds: Window::Global,

@@ -25,11 +25,7 @@ fn summed(
     let field = Field::new("v", values.data_type().clone(), true);
     let schema = Arc::new(Schema::new(vec![field]));
     let argument = col("v", &schema).unwrap();
-    let accumulator = |accumulate| Accumulator {
-        accumulate,
-        argument_type: Some(values.data_type().clone()),
-        argument_nullable: true,
-    };
+    let accumulator = |accumulate| Accumulator::new(accumulate, Some(values.data_type().clone()), true);
     let fields = columns
         .iter()
         .enumerate()

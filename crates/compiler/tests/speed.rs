@@ -95,7 +95,7 @@ fn compare(name: &str, mut kernel: impl FnMut(), mut hand: impl FnMut()) {
 }
 
 fn ysb_program() -> Program {
-    let accumulator = |accumulate, argument_type| Accumulator { accumulate, argument_type, argument_nullable: false };
+    let accumulator = |accumulate, argument_type| Accumulator::new(accumulate, argument_type, false);
     let window = WindowAggregate {
         window: Window::Tumbling { size: 10_000_000, offset: 0 },
         bounds: Window::Tumbling { size: 10_000_000, offset: 0 },

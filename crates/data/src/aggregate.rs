@@ -2,6 +2,8 @@
 
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType, i256};
 
+use crate::own::{Merging, OwnFunction};
+
 /// What an accumulator does with the values that reach it. SQL's aggregates are computed from these when a window closes:
 /// AVG is a sum and a count; a nullable SUM is a sum and a count of values that are not NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,12 +37,26 @@ pub enum Accumulate {
         /// Whether the position where a value came first is kept with it.
         is_ordered: bool,
     },
+    /// Keeps each distinct value once, and how often it came. State: the number of a set beside the entries.
+    Frequencies,
+    /// Keeps what it takes to estimate how many distinct values there are. State: the number of a sketch beside the entries.
+    DistinctSketch,
+    /// What [`Accumulator::function`] says. State: the number of a group in a store beside the entries.
+    Own(Merging),
+}
+
+impl Accumulate {
+    /// Whether what it keeps lies beside the entries.
+    pub fn has_store(self) -> bool {
+        use Accumulate::{Arrivals, Distinct, DistinctSketch, Frequencies, Own, Values};
+        matches!(self, Values | Arrivals | Distinct { .. } | Frequencies | DistinctSketch | Own(_))
+    }
 }
 
 /// What is computed of all values of a group, or all distinct ones, when its window closes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Holistic {
-    /// How many there are.
+    /// How many there are, or about how many where a sketch is kept.
     Count,
     /// Their sum.
     Sum,
@@ -61,6 +77,11 @@ pub enum Holistic {
         is_continuous: bool,
         /// Whether values are counted from the largest.
         is_descending: bool,
+    },
+    /// As a percentile that does not lie between two values, of the frequencies of numbers as [`crate::significant`] rounds them.
+    RoundedPercentile {
+        /// Which, from 0 to 1.
+        fraction: f64,
     },
     /// The value that there is most of; the smallest of several.
     Mode,
@@ -97,6 +118,26 @@ pub struct Accumulator {
     pub argument_type: Option<DataType>,
     /// Whether the argument may be NULL; NULLs change no accumulator.
     pub argument_nullable: bool,
+    /// The function of [`Accumulate::Own`].
+    pub function: Option<OwnFunction>,
+}
+
+impl Accumulator {
+    /// Counts rows.
+    pub fn counting_rows() -> Accumulator {
+        Accumulator::new(Accumulate::Count, None, false)
+    }
+
+    /// Any but those with a function of their own.
+    pub fn new(accumulate: Accumulate, argument_type: Option<DataType>, argument_nullable: bool) -> Accumulator {
+        Accumulator { accumulate, argument_type, argument_nullable, function: None }
+    }
+
+    /// A function over rows of its arguments, which are the fields of `argument_type`; rows that are NULL themselves do not count.
+    pub fn own(function: OwnFunction, argument_type: DataType, argument_nullable: bool) -> Accumulator {
+        let accumulate = Accumulate::Own(function.0.merging());
+        Accumulator { accumulate, argument_type: Some(argument_type), argument_nullable, function: Some(function) }
+    }
 }
 
 /// Type and nullability of one key column.

@@ -6,6 +6,7 @@
 
 use crate::Micros;
 use crate::aggregate::{Accumulate, Accumulator};
+use crate::own::Merging;
 use crate::time::{WATERMARK_MAX, slice_start};
 
 /// How rows are assigned to windows. Lengths are in microseconds and positive.
@@ -237,13 +238,13 @@ impl Combination {
 impl Accumulate {
     /// Whether what is kept grows with each value.
     pub fn keeps_lists(self) -> bool {
-        matches!(self, Accumulate::Values | Accumulate::Arrivals)
+        matches!(self, Accumulate::Values | Accumulate::Arrivals | Accumulate::Own(Merging::Rows))
     }
 
     /// Whether what was added can be taken away again, exactly.
     pub fn is_invertible(self) -> bool {
         match self {
-            Accumulate::Count | Accumulate::SumInteger | Accumulate::SumWide => true,
+            Accumulate::Count | Accumulate::SumInteger | Accumulate::SumWide | Accumulate::Own(Merging::Invert) => true,
             Accumulate::SumFloat
             | Accumulate::SumFloatWide
             | Accumulate::SumSquares
@@ -253,7 +254,10 @@ impl Accumulate {
             | Accumulate::Last
             | Accumulate::Values
             | Accumulate::Arrivals
-            | Accumulate::Distinct { .. } => false,
+            | Accumulate::Distinct { .. }
+            | Accumulate::Frequencies
+            | Accumulate::DistinctSketch
+            | Accumulate::Own(Merging::Rows | Merging::Combine) => false,
         }
     }
 }

@@ -1,11 +1,15 @@
-//! Scalar functions of your own.
+//! Scalar and aggregate functions of your own.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion_common::DataFusionError;
-use datafusion_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
+use datafusion_expr::{AggregateUDF, ColumnarValue, ScalarUDF, Volatility, create_udf};
+use pelton_data::own::{self, Change, Merging, States};
+use pelton_plan::query::own_aggregate;
 
 /// A scalar function over Arrow arrays: it gets one array for each argument, all of the same length, and returns an array of that length.
 ///
@@ -25,4 +29,214 @@ where
         Ok(ColumnarValue::Array(result))
     };
     create_udf(name, arguments, returns, Volatility::Immutable, Arc::new(evaluate))
+}
+
+/// An aggregate function of your own: what it keeps of a group, how rows change that, and what value it has in the end.
+///
+/// What else it can do decides how its windows are computed. A function that can [combine](AggregateFunction::with_combine) what it keeps of
+/// two parts of a window is computed slice by slice, each row once, however many windows it is in. One that can also
+/// [take a part away](AggregateFunction::with_subtract) lets windows slide: the slice that leaves is subtracted. Of a
+/// function that can do neither, all rows of a window are kept until it closes, and reach the function then, in the order of their
+/// arrival. `EXPLAIN` says which.
+///
+/// Rows reach a function as one array for each argument, NULLs included; a `FILTER` is applied before. Parts of a window come in no
+/// order: what a function that combines gives must not depend on it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use pelton::arrow::{array::{Array, AsArray, Float64Array}, compute::{max, min}, datatypes::{DataType, Float64Type}};
+/// use pelton::function::AggregateFunction;
+///
+/// // How far the smallest and the largest value are apart.
+/// let spread = AggregateFunction::new(
+///     "spread",
+///     vec![DataType::Float64],
+///     DataType::Float64,
+///     || None::<(f64, f64)>,
+///     |state, arguments| {
+///         let values = arguments[0].as_primitive::<Float64Type>();
+///         if let (Some(low), Some(high)) = (min(values), max(values)) {
+///             let (known_low, known_high) = state.unwrap_or((low, high));
+///             *state = Some((low.min(known_low), high.max(known_high)));
+///         }
+///         Ok(())
+///     },
+///     |states| Ok(Arc::new(states.iter().map(|state| state.map(|(low, high)| high - low)).collect::<Float64Array>())),
+/// )
+/// .with_combine(|state, other| {
+///     *state = match (*state, *other) {
+///         (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
+///         (own, other) => own.or(other),
+///     };
+///     Ok(())
+/// });
+///
+/// let session = pelton::Session::new();
+/// session.register_aggregate(spread);
+/// let query = session.sql(
+///     "CREATE TABLE n (i INT) WITH ('connector' = 'datagen', 'number-of-rows' = '9', 'pace' = 'flat-out',
+///                                   'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '9');
+///      SELECT SPREAD(i) FILTER (WHERE i > 3) AS spread FROM n",
+/// )?;
+/// let rows = query.collect()?;
+/// assert_eq!(rows[0].column(0).as_primitive::<Float64Type>().value(0), 5.0);
+/// # Ok::<(), pelton::Error>(())
+/// ```
+pub struct AggregateFunction<S>(Definition<S>);
+
+type Accumulate<S> = Box<dyn Fn(&mut S, &[ArrayRef]) -> Result<(), String> + Send + Sync>;
+
+type Finish<S> = Box<dyn Fn(&[&S]) -> Result<ArrayRef, String> + Send + Sync>;
+
+type Merge<S> = Box<dyn Fn(&mut S, &S) -> Result<(), String> + Send + Sync>;
+
+struct Definition<S> {
+    name: String,
+    arguments: Vec<DataType>,
+    returns: DataType,
+    initial: Box<dyn Fn() -> S + Send + Sync>,
+    accumulate: Accumulate<S>,
+    finish: Finish<S>,
+    combine: Option<Merge<S>>,
+    subtract: Option<Merge<S>>,
+}
+
+impl<S: Send + Sync + 'static> AggregateFunction<S> {
+    /// A function that queries call by this name, whose arguments are cast to these types.
+    ///
+    /// `initial` makes the state of a group before its first row; `accumulate` lets rows of one group reach it; `finish` returns
+    /// one value for each state. Errors stop the query when a window is read, and are shown to the user.
+    pub fn new(
+        name: &str,
+        arguments: Vec<DataType>,
+        returns: DataType,
+        initial: impl Fn() -> S + Send + Sync + 'static,
+        accumulate: impl Fn(&mut S, &[ArrayRef]) -> Result<(), String> + Send + Sync + 'static,
+        finish: impl Fn(&[&S]) -> Result<ArrayRef, String> + Send + Sync + 'static,
+    ) -> AggregateFunction<S> {
+        AggregateFunction(Definition {
+            name: name.to_owned(),
+            arguments,
+            returns,
+            initial: Box::new(initial),
+            accumulate: Box::new(accumulate),
+            finish: Box::new(finish),
+            combine: None,
+            subtract: None,
+        })
+    }
+
+    /// Lets the first state become that of its rows and the second's together.
+    pub fn with_combine(
+        mut self,
+        combine: impl Fn(&mut S, &S) -> Result<(), String> + Send + Sync + 'static,
+    ) -> AggregateFunction<S> {
+        self.0.combine = Some(Box::new(combine));
+        self
+    }
+
+    /// Lets the first state become that of its rows without the second's, which it was combined with before. This must be exact: what
+    /// only nearly is, such as a sum of floating-point numbers, would drift. Without [`AggregateFunction::with_combine`] it is of no use.
+    pub fn with_subtract(
+        mut self,
+        subtract: impl Fn(&mut S, &S) -> Result<(), String> + Send + Sync + 'static,
+    ) -> AggregateFunction<S> {
+        self.0.subtract = Some(Box::new(subtract));
+        self
+    }
+
+    /// The function as the planner sees it.
+    pub(crate) fn planned(self) -> AggregateUDF {
+        let (arguments, returns) = (self.0.arguments.clone(), self.0.returns.clone());
+        own_aggregate(Arc::new(Shared(Arc::new(self.0))), arguments, returns)
+    }
+}
+
+/// A definition that all tables of a query use.
+struct Shared<S>(Arc<Definition<S>>);
+
+impl<S> fmt::Debug for Shared<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AggregateFunction").field(&self.0.name).finish()
+    }
+}
+
+impl<S: Send + Sync + 'static> own::AggregateFunction for Shared<S> {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn merging(&self) -> Merging {
+        match (&self.0.combine, &self.0.subtract) {
+            (None, _) => Merging::Rows,
+            (Some(_), None) => Merging::Combine,
+            (Some(_), Some(_)) => Merging::Invert,
+        }
+    }
+
+    fn states(&self) -> Box<dyn States> {
+        Box::new(StatesOf { definition: self.0.clone(), states: Vec::new() })
+    }
+}
+
+/// The states of groups.
+struct StatesOf<S> {
+    definition: Arc<Definition<S>>,
+    states: Vec<S>,
+}
+
+impl<S> fmt::Debug for StatesOf<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("States").field(&self.definition.name).field(&self.states.len()).finish()
+    }
+}
+
+impl<S: Send + Sync + 'static> States for StatesOf<S> {
+    fn groups(&self) -> usize {
+        self.states.len()
+    }
+
+    fn grow_to(&mut self, groups: usize) {
+        self.states.resize_with(groups.max(self.states.len()), &self.definition.initial);
+    }
+
+    fn clear(&mut self) {
+        self.states.clear();
+    }
+
+    fn bytes(&self) -> usize {
+        self.states.capacity() * size_of::<S>()
+    }
+
+    fn accumulate(&mut self, group: u32, arguments: &[ArrayRef]) -> Result<(), String> {
+        (self.definition.accumulate)(&mut self.states[group as usize], arguments)
+    }
+
+    fn merge(&mut self, other: &dyn States, pairs: &[(u32, u32)], change: Change) -> Result<(), String> {
+        let other: &dyn Any = other;
+        let other: &StatesOf<S> = other.downcast_ref().expect("states of one function merge");
+        let merge = match change {
+            Change::Add => &self.definition.combine,
+            Change::Subtract => &self.definition.subtract,
+        };
+        let merge = merge.as_ref().expect("the function can do what it was planned for");
+        pairs.iter().try_for_each(|&(from, to)| merge(&mut self.states[to as usize], &other.states[from as usize]))
+    }
+
+    fn finish(&self, groups: &[Option<u32>]) -> Result<ArrayRef, String> {
+        let initial = (self.definition.initial)();
+        let state = |group: &Option<u32>| group.map_or(&initial, |group| &self.states[group as usize]);
+        let states: Vec<&S> = groups.iter().map(state).collect();
+        let values = (self.definition.finish)(&states)?;
+        let returns = &self.definition.returns;
+        if values.len() != states.len() || values.data_type() != returns {
+            return Err(format!(
+                "it must return {} values of type {returns}, not {} of type {}",
+                states.len(),
+                values.len(),
+                values.data_type()
+            ));
+        }
+        Ok(values)
+    }
 }

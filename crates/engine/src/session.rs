@@ -17,7 +17,7 @@ use crate::builder::QueryBuilder;
 use crate::error::Error;
 use crate::execute::{Surroundings, start};
 use crate::explain::explain;
-use crate::function::scalar_function;
+use crate::function::{AggregateFunction, scalar_function};
 use crate::push::{PushSource, PushTable};
 use crate::query::Query;
 use crate::settings::{KEYS, Settings};
@@ -254,6 +254,13 @@ impl Session {
         self.known().catalog.add_function(scalar_function(name, arguments, returns, body));
     }
 
+    /// Makes an aggregate function available to queries: in windows of every kind, and wherever else queries aggregate.
+    ///
+    /// [`AggregateFunction`] has an example.
+    pub fn register_aggregate<S: Send + Sync + 'static>(&self, function: AggregateFunction<S>) {
+        self.known().catalog.add_aggregate(function.planned());
+    }
+
     /// Begins a query over a table or view: its columns, to be filtered, computed with, joined, cut into windows and aggregated.
     ///
     /// # Errors
@@ -271,7 +278,8 @@ impl Session {
         Ok(QueryBuilder::new(self.clone(), relation))
     }
 
-    /// A call of the scalar function that queries call by this name: one of SQL's, or one of [`Session::register_function`].
+    /// A call of the function that queries call by this name: one of SQL's, scalar or aggregate, or one of [`Session::register_function`] or
+    /// [`Session::register_aggregate`].
     ///
     /// # Errors
     /// [`Error::Plan`] where there is none of that name.

@@ -19,6 +19,8 @@ mod pattern;
 
 mod extreme;
 
+mod significant;
+
 use std::sync::{Arc, LazyLock};
 
 use datafusion_expr::{Expr, ScalarUDF};
@@ -38,4 +40,11 @@ pub fn timestamp_to_string(timestamp: Expr) -> Expr {
         Arc::new(ScalarUDF::new_from_impl(definition::Function::new(named.expect("it is defined"))))
     });
     FUNCTION.call(vec![timestamp])
+}
+
+/// A DOUBLE as the integer that [`pelton_data::significant::rounded`] makes of it.
+pub fn rounded(number: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(definition::Function::new(&significant::DEFINITION))));
+    FUNCTION.call(vec![number])
 }

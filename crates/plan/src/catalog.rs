@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion_expr::ScalarUDF;
+use datafusion_expr::{AggregateUDF, ScalarUDF};
 
 use crate::error::{Place, PlanError, closest};
 use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition};
@@ -39,6 +39,7 @@ pub struct Catalog {
     tables: BTreeMap<String, Table>,
     views: BTreeMap<String, ViewDefinition>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
+    aggregates: BTreeMap<String, Arc<AggregateUDF>>,
     settings: BTreeMap<String, String>,
 }
 
@@ -175,6 +176,21 @@ impl Catalog {
     /// A function added with [`Catalog::add_function`]; names of functions are not case sensitive.
     pub fn function(&self, name: &str) -> Option<&Arc<ScalarUDF>> {
         self.functions.get(&name.to_lowercase())
+    }
+
+    /// Makes an aggregate function available to queries, in place of any other of the same name.
+    pub fn add_aggregate(&mut self, function: AggregateUDF) {
+        self.aggregates.insert(function.name().to_lowercase(), Arc::new(function));
+    }
+
+    /// A function added with [`Catalog::add_aggregate`]; names of functions are not case sensitive.
+    pub fn aggregate(&self, name: &str) -> Option<&Arc<AggregateUDF>> {
+        self.aggregates.get(&name.to_lowercase())
+    }
+
+    /// All functions added with [`Catalog::add_aggregate`], by name.
+    pub fn aggregates(&self) -> impl Iterator<Item = &Arc<AggregateUDF>> {
+        self.aggregates.values()
     }
 
     /// All functions added with [`Catalog::add_function`], by name.

@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
+use pelton_data::own::Merging;
 
 use crate::pipeline::{
     Combination, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window,
@@ -289,6 +290,7 @@ fn holistic(function: &Holistic) -> String {
             let from = if *is_descending { " from the largest" } else { "" };
             format!("{which} percentile {fraction}{from}")
         }
+        Holistic::RoundedPercentile { fraction } => format!("percentile {fraction} of rounded numbers"),
         Holistic::Mode => "mode".to_string(),
         Holistic::Array => "array".to_string(),
         Holistic::Joined { delimiter } => format!("string joined by '{delimiter}'"),
@@ -311,10 +313,24 @@ fn accumulation(accumulator: &Accumulator, argument: Option<&Arc<dyn PhysicalExp
         Accumulate::Arrivals => "list of positions",
         Accumulate::Distinct { is_ordered: false } => "set",
         Accumulate::Distinct { is_ordered: true } => "set with positions",
+        Accumulate::Frequencies => "set with frequencies",
+        Accumulate::DistinctSketch => "sketch of distinct values",
+        Accumulate::Own(merging) => return own_accumulation(accumulator, merging, argument),
     };
     match argument {
         Some(argument) => format!("{name} of {}", expression(argument.as_ref())),
         None => format!("{name} of rows"),
+    }
+}
+
+/// What a function of the program's own keeps.
+fn own_accumulation(accumulator: &Accumulator, merging: Merging, argument: Option<&Arc<dyn PhysicalExpr>>) -> String {
+    let name = accumulator.function.as_ref().map_or("", |function| function.0.name());
+    let arguments = argument.map(|argument| expression(argument.as_ref()).to_string()).unwrap_or_default();
+    match merging {
+        Merging::Rows => format!("rows for {name} of {arguments}: computed of all rows of a window"),
+        Merging::Combine => format!("state of {name} of {arguments}: states combine"),
+        Merging::Invert => format!("state of {name} of {arguments}: states combine and are subtracted"),
     }
 }
 

@@ -118,11 +118,7 @@ fn thread_time_ns() -> f64 {
 
 fn layout(input: &Input) -> Arc<EntryLayout> {
     let data_type = input.blocks[0].0.data_type().clone();
-    let sum = Accumulator {
-        accumulate: Accumulate::SumInteger,
-        argument_type: Some(DataType::Int64),
-        argument_nullable: false,
-    };
+    let sum = Accumulator::new(Accumulate::SumInteger, Some(DataType::Int64), false);
     EntryLayout::new(&[KeyColumn { data_type, nullable: false }], &[sum])
 }
 

@@ -229,7 +229,7 @@ fn with_presence(layout: &Arc<EntryLayout>) -> (Arc<EntryLayout>, usize) {
     if let Some(presence) = slots.iter().position(|slot| counts_rows(&slot.accumulator)) {
         return (layout.clone(), presence);
     }
-    let count = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
+    let count = Accumulator::counting_rows();
     let accumulators: Vec<Accumulator> = slots.iter().map(|slot| slot.accumulator.clone()).chain([count]).collect();
     (EntryLayout::new(layout.key_columns(), &accumulators), slots.len())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
-use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_data::aggregate::{Accumulator, KeyColumn};
 use pelton_data::column::logical_type;
 
 use crate::layout::{EntryLayout, is_integer};
@@ -219,7 +219,7 @@ fn dense_places(keys: &[ArrayRef], rows: &[u32]) -> Option<(Places, Vec<u32>, us
 /// As [`dense_places`], for any keys.
 fn hashed_places(keys: &[ArrayRef], rows: &[u32]) -> (Places, Vec<u32>, usize) {
     let columns = keys.iter().map(|key| KeyColumn { data_type: logical_type(key.data_type()).clone(), nullable: true });
-    let rows_of_key = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
+    let rows_of_key = Accumulator::counting_rows();
     let layout = EntryLayout::new(&columns.collect::<Vec<_>>(), &[rows_of_key]);
     let mut table = Table::new(Arc::clone(&layout));
     let (mut entries, mut hashes) = (Vec::new(), Vec::new());

@@ -145,7 +145,7 @@ impl EntryLayout {
     /// Whether an accumulator refers to something beside its entry: a string, or what a store keeps.
     pub(crate) fn has_references(&self) -> bool {
         self.accumulators.iter().any(|slot| match slot.accumulator.accumulate {
-            Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => true,
+            stored if stored.has_store() => true,
             Accumulate::Minimum | Accumulate::Maximum | Accumulate::First | Accumulate::Last => {
                 is_string(value_type(&slot.accumulator))
             }
@@ -286,7 +286,12 @@ fn state_width(accumulator: &Accumulator) -> usize {
         Accumulate::Count | Accumulate::SumInteger | Accumulate::SumFloat => 8,
         Accumulate::SumWide | Accumulate::SumFloatWide | Accumulate::SumSquares => 16,
         Accumulate::Minimum | Accumulate::Maximum => value_width(value_type(accumulator)),
-        Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => 4,
+        Accumulate::Values
+        | Accumulate::Arrivals
+        | Accumulate::Distinct { .. }
+        | Accumulate::Frequencies
+        | Accumulate::DistinctSketch
+        | Accumulate::Own(_) => 4,
         Accumulate::First | Accumulate::Last => {
             POSITION_WIDTH + value_width(value_type(accumulator)).next_multiple_of(POSITION_WIDTH)
         }
@@ -311,7 +316,10 @@ fn initial_state(accumulator: &Accumulator) -> [u8; 24] {
         | Accumulate::SumSquares
         | Accumulate::Values
         | Accumulate::Arrivals
-        | Accumulate::Distinct { .. } => {}
+        | Accumulate::Distinct { .. }
+        | Accumulate::Frequencies
+        | Accumulate::DistinctSketch
+        | Accumulate::Own(_) => {}
         Accumulate::Minimum => state[..16].copy_from_slice(&bound(value_type(accumulator), true)),
         Accumulate::Maximum => state[..16].copy_from_slice(&bound(value_type(accumulator), false)),
         Accumulate::First | Accumulate::Last => {

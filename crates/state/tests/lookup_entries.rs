@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
-use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_data::aggregate::{Accumulator, KeyColumn};
 use pelton_state::join_index::JoinIndex;
 use pelton_state::layout::EntryLayout;
 use pelton_state::table::{IntegerMode, LookupKeys, Numbering, Table};
@@ -22,7 +22,7 @@ fn lookup_keys(index: &Arc<JoinIndex>, numbering: Numbering, keep_unmatched: boo
 
 fn table() -> Table {
     let key = KeyColumn { data_type: DataType::Int64, nullable: false };
-    let rows = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
+    let rows = Accumulator::counting_rows();
     Table::new(EntryLayout::new(&[key], &[rows]))
 }
 

@@ -253,6 +253,12 @@ fn mode<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| value)
 }
 
+fn spread(rows: &[&Row]) -> Option<i64> {
+    let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+    let values: BTreeSet<i64> = passing.filter_map(|row| row.integer).collect();
+    Some(values.last()? - values.first()?)
+}
+
 /// An array, or NULL where it would have no element.
 fn array(elements: Vec<String>) -> String {
     if elements.is_empty() { "NULL".to_string() } else { format!("[{}]", elements.join(", ")) }
@@ -306,6 +312,13 @@ pub const AGGREGATES: &[Aggregate] = &[
         },
     },
     Aggregate { sql: "COUNT(s)", value: |rows| rows.iter().filter(|row| row.text.is_some()).count().to_string() },
+    Aggregate {
+        sql: "OWN_TOTAL(i, k)",
+        value: |rows| {
+            let products = rows.iter().map(|row| row.integer.unwrap_or(1).wrapping_mul(row.key.unwrap_or(1)));
+            products.fold(0, i64::wrapping_add).to_string()
+        },
+    },
     Aggregate { sql: "MIN(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).min()) },
     Aggregate { sql: "MAX(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).max()) },
     Aggregate { sql: "SUM(f)", value: |rows| written(sum(rows)) },
@@ -363,6 +376,20 @@ pub const AGGREGATES: &[Aggregate] = &[
     Aggregate {
         sql: "SUM(DISTINCT i)",
         value: |rows| written(distinct(integers(rows)).into_iter().reduce(|sum, value| sum + value)),
+    },
+    // Of so few values the estimate is exact, and integers up to 256 are rounded to nothing else.
+    Aggregate {
+        sql: "APPROX_COUNT_DISTINCT(MOD(i, 10))",
+        value: |rows| distinct(integers(rows).map(|integer| integer % 10)).len().to_string(),
+    },
+    Aggregate {
+        sql: "APPROX_PERCENTILE(MOD(i, 100), 0.7)",
+        value: |rows| written(discrete(integers(rows).map(|integer| integer % 100), 0.7).map(|value| value as f64)),
+    },
+    Aggregate { sql: "OWN_SPREAD(i) FILTER (WHERE f > 0)", value: |rows| written(spread(rows)) },
+    Aggregate {
+        sql: "OWN_TRAIL(s)",
+        value: |rows| rows.iter().map(|row| format!("{}>", row.text.as_deref().unwrap_or("-"))).collect(),
     },
 ];
 

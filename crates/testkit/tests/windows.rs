@@ -58,7 +58,7 @@ fn cases() -> impl Strategy<Value = Case> {
     });
     // Half of the time only what can be subtracted.
     let aggregates =
-        prop_oneof![prop::sample::subsequence(&AGGREGATES[..6], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
+        prop_oneof![prop::sample::subsequence(&AGGREGATES[..7], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
     let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
     let configuration = configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
         tier: if is_compiled { "compile" } else { "interpret" },

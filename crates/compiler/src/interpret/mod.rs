@@ -175,6 +175,9 @@ fn add_argument(
         Accumulate::Values => ("an aggregate of all values", has_extremes),
         Accumulate::Arrivals => ("an aggregate of all values", |_| true),
         Accumulate::Distinct { .. } => ("an aggregate of DISTINCT values", has_extremes),
+        Accumulate::Frequencies => ("APPROX_PERCENTILE", has_extremes),
+        Accumulate::DistinctSketch => ("APPROX_COUNT_DISTINCT", has_extremes),
+        Accumulate::Own(_) => ("an aggregate of its own", |data_type| matches!(data_type, DataType::Struct(_))),
     };
     if !takes(argument.data_type()) {
         return Err(CompileError::Argument {

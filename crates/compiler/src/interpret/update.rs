@@ -34,10 +34,11 @@ pub(crate) fn update(
     kept: Kept<'_>,
     positions: Positions<'_>,
 ) {
-    use Accumulate::{Arrivals, Distinct, First, Last, Maximum, Minimum, Values};
+    use Accumulate::{First, Last, Maximum, Minimum};
     let accumulate = table.layout().accumulators()[slot].accumulator.accumulate;
     match (values, accumulate) {
-        (Some(values), First | Last | Values | Arrivals | Distinct { .. }) => {
+        (Some(values), First | Last) => update_kept_values(table, slot, entries, values, kept, positions),
+        (Some(values), stored) if stored.has_store() => {
             update_kept_values(table, slot, entries, values, kept, positions);
         }
         (Some(values), Minimum | Maximum) if is_view(values) => {
@@ -181,7 +182,10 @@ impl<'a> Slots<'a> {
             | Accumulate::Last
             | Accumulate::Values
             | Accumulate::Arrivals
-            | Accumulate::Distinct { .. } => unreachable!("tables keep values themselves"),
+            | Accumulate::Distinct { .. }
+            | Accumulate::Frequencies
+            | Accumulate::DistinctSketch
+            | Accumulate::Own(_) => unreachable!("tables keep values themselves"),
         }
     }
 

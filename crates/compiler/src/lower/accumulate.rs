@@ -73,7 +73,10 @@ impl Update {
             | Accumulate::Last
             | Accumulate::Values
             | Accumulate::Arrivals
-            | Accumulate::Distinct { .. } => {
+            | Accumulate::Distinct { .. }
+            | Accumulate::Frequencies
+            | Accumulate::DistinctSketch
+            | Accumulate::Own(_) => {
                 unreachable!("{:?} is updated a column at a time", self.accumulate)
             }
             Accumulate::Minimum | Accumulate::Maximum => {

@@ -416,7 +416,10 @@ impl Planner {
             | Accumulate::Last
             | Accumulate::Values
             | Accumulate::Arrivals
-            | Accumulate::Distinct { .. } => None,
+            | Accumulate::Distinct { .. }
+            | Accumulate::Frequencies
+            | Accumulate::DistinctSketch
+            | Accumulate::Own(_) => None,
             Accumulate::Minimum | Accumulate::Maximum => match expression.data_type() {
                 DataType::Decimal128(..) => Some(Machine::Wide),
                 data_type => Machine::of(data_type).filter(|machine| *machine != Machine::View),

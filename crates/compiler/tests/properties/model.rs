@@ -208,7 +208,7 @@ fn accumulated(accumulate: Accumulate, values: &[ScalarValue], data_type: &DataT
         Accumulate::Maximum => values.iter().max_by(|left, right| order(left, right)).unwrap().clone(),
         Accumulate::First => values[0].clone(),
         Accumulate::Last => values[values.len() - 1].clone(),
-        Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => panic!("what is kept is no value"),
+        stored => panic!("what {stored:?} keeps is no value"),
     }
 }
 

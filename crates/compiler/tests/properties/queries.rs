@@ -219,7 +219,7 @@ fn window(
 /// Adds an aggregate's accumulators and its output column, as planning does.
 fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: &Schema, parts: &mut WindowParts) {
     use Accumulate::*;
-    let rows = Accumulator { accumulate: Count, argument_type: None, argument_nullable: false };
+    let rows = Accumulator::counting_rows();
     if choices.once_in(4) {
         let count = parts.add(rows, None);
         return parts.output(WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false);
@@ -227,8 +227,7 @@ fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: 
     let argument = any(choices, expressions);
     let nullable = argument.nullable(current).unwrap();
     let data_type = output_type(&argument.data_type(current).unwrap());
-    let accumulator =
-        |accumulate| Accumulator { accumulate, argument_type: Some(data_type.clone()), argument_nullable: nullable };
+    let accumulator = |accumulate| Accumulator::new(accumulate, Some(data_type.clone()), nullable);
     let count = match nullable {
         true => parts.add(accumulator(Count), Some(argument.clone())),
         false => parts.add(rows, None),

@@ -6,12 +6,16 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, NullTreatment};
 use datafusion_expr::{Cast, Expr, ExprSchemable, lit, when};
+use datafusion_functions::core;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_MAX};
+use pelton_data::own::OwnFunction;
+use pelton_functions::rounded;
 
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Branch, cast_to, held_type, without_dictionary_cast};
 use super::lower::{Lowering, materialize, simplify};
+use super::own_aggregate::own_function;
 use super::zeros::with_one_zero;
 use crate::error::PlanError;
 use crate::pipeline::WindowColumn;
@@ -39,6 +43,8 @@ struct Call {
     is_distinct: bool,
     /// Whether `WITHIN GROUP` counts from the largest value.
     is_descending: bool,
+    /// What computes it, where the program defined it.
+    own: Option<OwnFunction>,
 }
 
 impl Lowering<'_> {
@@ -50,6 +56,7 @@ impl Lowering<'_> {
                 unreachable!("an aggregate is a function")
             };
             call.function = func.name().to_string();
+            call.own = own_function(&func);
             call.is_distinct = params.distinct;
             call.is_descending = params.order_by.first().is_some_and(|sort| !sort.asc);
             let counts_nulls =
@@ -59,9 +66,14 @@ impl Lowering<'_> {
                 let hint = "leave it out: NULLs are passed over";
                 return Err(external(PlanError::unsupported(self.landmarks.place_of(&call.function), construct, hint)));
             }
-            let mut given = params.args.into_iter();
-            let argument = given.next();
-            call.constants = given.collect();
+            let argument = if call.own.is_some() {
+                Some(core::r#struct().call(params.args))
+            } else {
+                let mut given = params.args.into_iter();
+                let argument = given.next();
+                call.constants = given.collect();
+                argument
+            };
             if let Some(argument) = argument.as_ref().filter(|_| counts_nulls) {
                 let is_null = argument.clone().is_null();
                 let is_null = params.filter.iter().fold(is_null, |is_null, filter| is_null.and(*filter.clone()));
@@ -100,7 +112,10 @@ impl Lowering<'_> {
             ("mode", _) => Holistic::Mode,
             ("array_agg", _) => Holistic::Array,
             ("listagg", _) => Holistic::Joined { delimiter: self.delimiter(call)? },
-            ("count", true) => Holistic::Count,
+            ("count", true) | ("approx_count_distinct", _) => Holistic::Count,
+            ("approx_percentile", false) => Holistic::RoundedPercentile { fraction: self.fraction(call)? },
+            // Which values are distinct must be known exactly anyway.
+            ("approx_percentile", true) => percentile(self.fraction(call)?, false),
             ("sum", true) => Holistic::Sum,
             ("avg", true) => Holistic::Mean,
             ("var" | "var_pop" | "stddev" | "stddev_pop", true) => Holistic::Variance {
@@ -150,15 +165,22 @@ impl Lowering<'_> {
             self.check_inputs(collector)?;
         }
         let is_any_null = collector.is_nullable(arguments.iter().flatten());
+        let is_estimated = call.function == "approx_count_distinct";
         let arguments = match function {
+            Holistic::RoundedPercentile { .. } => collector.rounded(arguments)?,
             Holistic::Mode => collector.equated(arguments)?,
-            _ if call.is_distinct => collector.equated(arguments)?,
+            _ if call.is_distinct || is_estimated => collector.equated(arguments)?,
             _ => arguments,
         };
         let arrivals = (is_ordered && !call.is_distinct)
             .then(|| collector.add(Accumulate::Arrivals, arguments.clone()))
             .transpose()?;
-        let kept = if call.is_distinct { Accumulate::Distinct { is_ordered } } else { Accumulate::Values };
+        let kept = match function {
+            Holistic::RoundedPercentile { .. } => Accumulate::Frequencies,
+            _ if is_estimated => Accumulate::DistinctSketch,
+            _ if call.is_distinct => Accumulate::Distinct { is_ordered },
+            _ => Accumulate::Values,
+        };
         let values = collector.add(kept, arguments)?;
         let nulls = if is_any_null && !call.nulls.is_empty() {
             let nulls = collector.arguments_of(&call.function, call.nulls)?;
@@ -181,6 +203,10 @@ impl Lowering<'_> {
         let arguments = std::mem::take(&mut call.arguments);
         let arguments = collector.arguments_of(&function, arguments)?;
         let refused = |data_type: &DataType| self.refused_type(&function, data_type);
+        if let Some(own) = call.own.take() {
+            let accumulator = self.own_accumulator(collector, &call, own, arguments)?;
+            return Ok((WindowColumn::Value { accumulator, count: None }, field.data_type().clone(), true));
+        }
         let Some(data_type) = collector.type_of(&arguments)? else {
             let count = collector.add(Accumulate::Count, arguments)?;
             return Ok((WindowColumn::Value { accumulator: count, count: None }, DataType::Int64, false));
@@ -221,6 +247,25 @@ impl Lowering<'_> {
             }
             _ => self.held_value(collector, &function, arguments, &data_type, field),
         }
+    }
+
+    /// What a function that the program defined keeps of rows of its arguments.
+    fn own_accumulator(
+        &self,
+        collector: &mut Collector,
+        call: &Call,
+        function: OwnFunction,
+        arguments: Vec<Option<Expr>>,
+    ) -> Result<usize> {
+        if call.is_distinct {
+            let construct = format!("DISTINCT in {}", call.function.to_uppercase());
+            let hint = "let the function pass over values that it has seen";
+            return Err(external(PlanError::unsupported(self.landmarks.place_of(&call.function), construct, hint)));
+        }
+        self.check_inputs(collector)?;
+        let data_type = collector.type_of(&arguments)?.expect("its arguments are one value");
+        let is_nullable = collector.is_nullable(arguments.iter().flatten());
+        Ok(collector.add_accumulator(Accumulator::own(function, data_type, is_nullable), arguments))
     }
 
     /// A sum, or a value that an accumulator holds.
@@ -364,6 +409,13 @@ impl Collector {
         equated.collect()
     }
 
+    /// Numbers of which only the first bits count.
+    fn rounded(&self, arguments: Vec<Option<Expr>>) -> Result<Vec<Option<Expr>>> {
+        let pairs = self.branches.iter().zip(arguments);
+        let rounded = pairs.map(|(branch, number)| number.map(|it| simplify(rounded(it), &branch.scope)).transpose());
+        rounded.collect()
+    }
+
     fn type_of(&self, arguments: &[Option<Expr>]) -> Result<Option<DataType>> {
         let Some(argument) = &arguments[0] else { return Ok(None) };
         Ok(Some(argument.get_type(self.branches[0].scope.as_ref())?))
@@ -384,17 +436,22 @@ impl Collector {
     pub fn add(&mut self, accumulate: Accumulate, arguments: Vec<Option<Expr>>) -> Result<usize> {
         let argument_type = self.type_of(&arguments)?;
         let argument_nullable = self.is_nullable(arguments.iter().flatten());
-        let accumulator = Accumulator { accumulate, argument_type, argument_nullable };
+        let accumulator = Accumulator::new(accumulate, argument_type, argument_nullable);
         let bare = self.branches.iter().zip(arguments).map(|(branch, argument)| {
             argument.map(|argument| without_dictionary_cast(argument, &branch.scope)).transpose()
         });
         let arguments: Vec<Option<Expr>> = bare.collect::<Result<_>>()?;
+        Ok(self.add_accumulator(accumulator, arguments))
+    }
+
+    /// The number of an accumulator, which is a new one where there is none like it.
+    fn add_accumulator(&mut self, accumulator: Accumulator, arguments: Vec<Option<Expr>>) -> usize {
         let mut known = self.accumulators.iter().zip(&self.arguments);
         if let Some(index) = known.position(|known| known == (&accumulator, &arguments)) {
-            return Ok(index);
+            return index;
         }
         self.accumulators.push(accumulator);
         self.arguments.push(arguments);
-        Ok(self.accumulators.len() - 1)
+        self.accumulators.len() - 1
     }
 }

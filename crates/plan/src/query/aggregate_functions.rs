@@ -15,7 +15,7 @@ use super::diagnose::sql_name;
 use super::draft::held_type;
 
 /// The functions by their own names; `variance` is another name of `var_samp`.
-pub(super) const AGGREGATES: [&str; 19] = [
+pub(super) const AGGREGATES: [&str; 21] = [
     "count",
     "sum",
     "avg",
@@ -35,7 +35,38 @@ pub(super) const AGGREGATES: [&str; 19] = [
     "mode",
     "array_agg",
     "listagg",
+    "approx_count_distinct",
+    "approx_percentile",
 ];
+
+/// Whether DataFusion's function of this name is one of these: some have another name there.
+pub(super) fn is_planned(name: &str) -> bool {
+    AGGREGATES.contains(&name) || matches!(name, "var" | "stddev")
+}
+
+/// What to write instead of an aggregate function that Flink or DataFusion have and windows do not compute yet.
+pub(super) fn instead_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "approx_distinct" => "write APPROX_COUNT_DISTINCT(column)",
+        "approx_median" => "write APPROX_PERCENTILE(column, 0.5)",
+        "approx_percentile_cont" => "write APPROX_PERCENTILE(column, 0.95)",
+        "bit_and" | "bit_or" | "bit_xor" => "register it from Rust as a function of your own",
+        "bool_and" => "write MIN(CASE WHEN condition THEN 1 ELSE 0 END) = 1",
+        "bool_or" => "write MAX(CASE WHEN condition THEN 1 ELSE 0 END) = 1",
+        "collect" | "json_arrayagg" => "write ARRAY_AGG(column)",
+        "corr" | "covar_pop" | "covar_samp" | "regr_slope" => {
+            "compute it from AVG(x * y), AVG(x), AVG(y) and VAR_POP(x)"
+        }
+        "grouping" | "grouping_id" | "group_id" => {
+            "write one INSERT for each set of keys, in one EXECUTE STATEMENT SET"
+        }
+        "json_objectagg" => "write LISTAGG(key || ':' || value)",
+        "nth_value" => "use FIRST_VALUE or LAST_VALUE",
+        "stddev" => "write STDDEV_SAMP or STDDEV_POP",
+        "string_agg" => "write LISTAGG(column, ', ')",
+        _ => return None,
+    })
+}
 
 /// The function of this name, in any case.
 pub(super) fn aggregate_function(name: &str) -> Option<Arc<AggregateUDF>> {
@@ -88,7 +119,7 @@ struct Definition {
     returns: fn(&[DataType]) -> DataType,
 }
 
-const DEFINITIONS: [Definition; 9] = {
+const DEFINITIONS: [Definition; 11] = {
     use Parameter::{Any, Fraction, Number, Text};
     [
         define("first_value", &[Any], first, "FIRST_VALUE(column)"),
@@ -105,6 +136,8 @@ const DEFINITIONS: [Definition; 9] = {
         ordered_set("mode", &[Any], first, "MODE(column)"),
         define("array_agg", &[Any], array, "ARRAY_AGG(column)"),
         Definition { required: 1, ..define("listagg", &[Text, Text], first, "LISTAGG(column, ', ')") },
+        define("approx_count_distinct", &[Any], bigint, "APPROX_COUNT_DISTINCT(column)"),
+        define("approx_percentile", &[Number, Fraction], double, "APPROX_PERCENTILE(column, 0.95)"),
     ]
 };
 
@@ -132,6 +165,10 @@ fn first(types: &[DataType]) -> DataType {
 
 fn double(_: &[DataType]) -> DataType {
     DataType::Float64
+}
+
+fn bigint(_: &[DataType]) -> DataType {
+    DataType::Int64
 }
 
 fn array(types: &[DataType]) -> DataType {

@@ -15,11 +15,12 @@ use pelton_data::Micros;
 
 pub use datafusion_functions_aggregate::expr_fn::{avg, count, max, min, sum};
 
-use super::aggregate_functions::AGGREGATES;
+use super::aggregate_functions::{instead_of, is_planned};
 use super::context::{Aliases, Context, TableScanSource};
 use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
 use super::landmarks::Landmarks;
+use super::own_aggregate::own_function;
 use super::sink::Destination;
 use super::window::{WindowNode, check_length, check_offset, cumulative, hopping, partition_column, time_column};
 use super::{Planned, finish, lower_plan, optimize};
@@ -357,15 +358,16 @@ pub fn count_all() -> Expr {
     count(all)
 }
 
-/// The scalar function of a name, called. Names are not case sensitive.
+/// The scalar or aggregate function of a name, called. Names are not case sensitive.
 ///
 /// # Errors
 /// [`PlanError`] suggests the name that was probably meant.
 pub fn call(catalog: &Catalog, name: &str, arguments: Vec<Expr>) -> Result<Expr, PlanError> {
     let context = Context::new(catalog);
-    match context.get_function_meta(name) {
-        Some(function) => Ok(function.call(arguments)),
-        None => Err(context.unknown_function(name, None)),
+    match (context.get_function_meta(name), context.get_aggregate_meta(name)) {
+        (Some(function), _) => Ok(function.call(arguments)),
+        (None, Some(aggregate)) => Ok(aggregate.call(arguments)),
+        (None, None) => Err(context.unknown_function(name, None)),
     }
 }
 
@@ -517,8 +519,9 @@ fn check_part(part: &Expr, is_aggregate: bool) -> Result<(), PlanError> {
         Expr::AggregateFunction(call) => {
             let name = call.func.name();
             let shown = name.to_uppercase();
-            if !AGGREGATES.contains(&name) {
-                return refuse(&format!("the aggregate {shown}"), "use count, sum, avg, min or max");
+            if !is_planned(name) && own_function(&call.func).is_none() {
+                let instead = "find it by its SQL name with Session::call";
+                return refuse(&format!("DataFusion's aggregate {shown}"), instead_of(name).unwrap_or(instead));
             }
             if !is_aggregate {
                 let message = format!("{part} is an aggregate");
@@ -526,15 +529,8 @@ fn check_part(part: &Expr, is_aggregate: bool) -> Result<(), PlanError> {
                 return Err(PlanError::invalid(None, message).with_hint(hint));
             }
             let parameters = &call.params;
-            if parameters.distinct {
-                let instead = "group by the value in one window and aggregate its groups in another";
-                return refuse(&format!("{shown}(DISTINCT …)"), instead);
-            }
-            if parameters.filter.is_some() {
-                return refuse(&format!("FILTER behind {shown}"), "aggregate a CASE instead");
-            }
             if !parameters.order_by.is_empty() || parameters.null_treatment.is_some() {
-                return refuse(&format!("an order inside {shown}"), "use count, sum, avg, min or max");
+                return refuse(&format!("an order inside {shown}"), "values come in the order of their arrival");
             }
             Ok(())
         }

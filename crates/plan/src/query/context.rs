@@ -324,7 +324,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        aggregate_function(name)
+        self.catalog.aggregate(name).cloned().or_else(|| aggregate_function(name))
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
@@ -349,7 +349,8 @@ impl ContextProvider for Context<'_> {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        AGGREGATES.map(str::to_string).to_vec()
+        let own = self.catalog.aggregates().map(|function| function.name().to_string());
+        own.chain(AGGREGATES.map(str::to_string)).collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {

@@ -11,6 +11,7 @@ use sqlparser::ast::{
 
 use datafusion_expr::planner::ContextProvider;
 
+use super::aggregate_functions::{AGGREGATES, instead_of};
 use super::context::Context;
 use super::over;
 use super::window::Call;
@@ -335,32 +336,6 @@ fn is_group_window(function: &Function) -> bool {
     ["tumble", "hop", "session"].iter().any(|window| name.eq_ignore_ascii_case(window))
 }
 
-/// Aggregate functions that Flink or DataFusion have and windows do not compute yet.
-const AGGREGATES_MISSING: [&str; 22] = [
-    "approx_count_distinct",
-    "approx_distinct",
-    "approx_median",
-    "approx_percentile_cont",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "collect",
-    "corr",
-    "covar_pop",
-    "covar_samp",
-    "grouping",
-    "grouping_id",
-    "group_id",
-    "json_arrayagg",
-    "json_objectagg",
-    "nth_value",
-    "stddev",
-    "string_agg",
-    "regr_slope",
-];
-
 /// Functions that have a value only OVER rows.
 const WINDOW_FUNCTIONS: [&str; 8] =
     ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
@@ -392,8 +367,8 @@ impl Walk<'_, '_> {
             self.landmarks.functions.extend(names.map(|name| (name, place)));
             return Ok(());
         }
-        if AGGREGATES_MISSING.contains(&name.as_str()) {
-            return refuse(place, &format!("the aggregate {shown}"), "use COUNT, SUM, AVG, MIN or MAX");
+        if let Some(instead) = instead_of(&name) {
+            return refuse(place, &format!("the aggregate {shown}"), instead);
         }
         if WINDOW_FUNCTIONS.contains(&name.as_str()) {
             return refuse(place, &format!("{shown} without OVER"), "write LAG(x) OVER (ORDER BY time_column)");
@@ -490,7 +465,7 @@ fn aggregate_place(item: &SelectItem) -> Option<Place> {
         match expression {
             Expr::Function(function) => {
                 let name = function.name.to_string().to_lowercase();
-                let is_aggregate = super::aggregate_functions::AGGREGATES.contains(&name.as_str());
+                let is_aggregate = AGGREGATES.contains(&name.as_str());
                 if is_aggregate { Place::of(function.name.span()) } else { None }
             }
             Expr::BinaryOp {

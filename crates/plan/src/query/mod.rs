@@ -1,7 +1,7 @@
 //! Queries to pipelines.
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
-//! catalogue (`context`, `aggregate_functions`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
+//! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! to agree (`optimize`), and the two zeros of floats one (`zeros`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
@@ -10,6 +10,8 @@
 mod context;
 
 mod aggregate_functions;
+
+mod own_aggregate;
 
 mod landmarks;
 
@@ -62,6 +64,7 @@ pub(crate) use context::Context;
 use draft::Draft;
 use landmarks::Landmarks;
 use lower::Lowering;
+pub use own_aggregate::own_aggregate;
 use sink::Destination;
 
 pub(crate) use window::Length;

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::DataType;
-use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_data::aggregate::{Accumulator, KeyColumn};
 
 use crate::kernel::Scratch;
 use crate::layout::EntryLayout;
@@ -35,9 +34,7 @@ impl Keys {
     /// No keys yet. `columns` are their indices, with types and whether they may be NULL.
     pub fn new(columns: Vec<(usize, KeyColumn)>) -> Keys {
         let (columns, types): (Vec<usize>, Vec<KeyColumn>) = columns.into_iter().unzip();
-        let number =
-            Accumulator { accumulate: Accumulate::Count, argument_type: None::<DataType>, argument_nullable: false };
-        let table = Table::new(EntryLayout::new(&types, &[number]));
+        let table = Table::new(EntryLayout::new(&types, &[Accumulator::counting_rows()]));
         Keys { columns, table, keys: 0, scratch: Scratch::default(), numbers: Vec::new(), places: Vec::new() }
     }
 
@@ -86,7 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::StringViewArray;
-    use arrow::datatypes::{Field, Schema};
+    use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
 

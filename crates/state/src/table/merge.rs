@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type};
 use pelton_data::aggregate::Accumulate;
+use pelton_data::own::Change;
 use pelton_data::wide_float::WideFloat;
 
 use super::{Chosen, Groups, Table};
@@ -11,13 +12,6 @@ use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_s
 
 /// Groups merged at a time: their entries stay in the second-level cache.
 const MERGE_BATCH: usize = 4096;
-
-/// What becomes of the accumulators of one table by those of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    Add,
-    Subtract,
-}
 
 /// Keys on their way from one table to another: buffers that are reused.
 #[derive(Debug, Default)]
@@ -227,9 +221,15 @@ impl Table {
             (Accumulate::SumFloatWide | Accumulate::SumSquares, _) => {
                 self.update::<WideFloat>(other, slots, from, to, WideFloat::plus);
             }
-            (Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. }, _) => {
-                self.combine_stores(other, index, from, to);
-            }
+            (
+                Accumulate::Values
+                | Accumulate::Arrivals
+                | Accumulate::Distinct { .. }
+                | Accumulate::Frequencies
+                | Accumulate::DistinctSketch
+                | Accumulate::Own(_),
+                _,
+            ) => self.combine_stores(other, index, from, to, change),
             (Accumulate::First | Accumulate::Last, _) => self.combine_arrivals(other, index, slots, from, to),
             (Accumulate::Minimum | Accumulate::Maximum, _) if is_string(value_type(accumulator)) => {
                 for (from, to) in from.iter().zip(to.iter()) {

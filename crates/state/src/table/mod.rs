@@ -5,7 +5,7 @@
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`] and [`value_lists`] (all values of a group),
+//! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
 //! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
 //! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
@@ -24,6 +24,10 @@ mod arrivals;
 mod stores;
 
 mod value_lists;
+
+mod sketch;
+
+mod own;
 
 mod lookup_entries;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::aggregate::Accumulator;
 
 use super::merge::KeyScratch;
 use super::{Chosen, Table};
@@ -23,7 +23,7 @@ pub struct GroupNumbers {
 impl GroupNumbers {
     /// No group has a number. Tables will have the keys of this layout.
     pub fn new(layout: &EntryLayout) -> GroupNumbers {
-        let order = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
+        let order = Accumulator::counting_rows();
         GroupNumbers {
             table: Table::new(EntryLayout::new(layout.key_columns(), &[order])),
             groups: 0,

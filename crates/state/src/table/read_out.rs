@@ -111,9 +111,12 @@ impl Table {
             Accumulate::SumFloat => &DataType::Float64,
             Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("wide sums are read by wide_floats"),
             Accumulate::Minimum | Accumulate::Maximum => value_type(&place.accumulator),
-            Accumulate::Values | Accumulate::Arrivals | Accumulate::Distinct { .. } => {
-                panic!("stores are read by value_groups")
-            }
+            Accumulate::Values
+            | Accumulate::Arrivals
+            | Accumulate::Distinct { .. }
+            | Accumulate::Frequencies
+            | Accumulate::DistinctSketch
+            | Accumulate::Own(_) => panic!("stores are read by value_groups or own_values"),
             Accumulate::First | Accumulate::Last => return self.arrival_array(slot, entries),
         };
         if is_string(data_type) {

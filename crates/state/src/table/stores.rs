@@ -7,10 +7,12 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{filter, take};
-use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_data::own::Change;
 
-use super::merge::Change;
+use super::own::OwnStore;
+use super::sketch::{Sketch, each_hash};
 use super::value_lists::Lists;
 use super::{Chosen, KeyRows, Positions, Table, widen_keys};
 use crate::layout::{EntryLayout, KeyLayout, value_type};
@@ -34,12 +36,17 @@ pub(super) enum Store {
     Lists(Lists),
     /// Each distinct value once.
     Set(Box<Set>),
+    /// About how many distinct values there are.
+    Sketches(Vec<Sketch>),
+    /// What a function of the program's own keeps.
+    Own(OwnStore),
 }
 
 /// The distinct values of groups: the keys of a table.
 #[derive(Debug)]
 pub(super) struct Set {
-    /// By group number and value, or by value alone where there is one group. With the smallest position of each where order matters.
+    /// By group number and value, or by value alone where there is one group. With the smallest position of each where order matters, or
+    /// how often it came.
     values: Table,
     groups: usize,
     index: OnceLock<SetIndex>,
@@ -75,8 +82,12 @@ impl Store {
         Some(match accumulator.accumulate {
             Accumulate::Values => Store::Lists(Lists::new(value_type(accumulator))),
             Accumulate::Arrivals => Store::Lists(Lists::new(&DataType::UInt64)),
-            Accumulate::Distinct { is_ordered } => {
-                Store::Set(Box::new(Set::new(value_type(accumulator), is_one_group, is_ordered)))
+            Accumulate::Distinct { .. } | Accumulate::Frequencies => {
+                Store::Set(Box::new(Set::new(accumulator, is_one_group)))
+            }
+            Accumulate::DistinctSketch => Store::Sketches(Vec::new()),
+            Accumulate::Own(_) => {
+                Store::Own(OwnStore::new(accumulator.function.as_ref().expect("the accumulator has a function")))
             }
             _ => return None,
         })
@@ -86,6 +97,8 @@ impl Store {
         match self {
             Store::Lists(lists) => lists.len(),
             Store::Set(set) => set.groups,
+            Store::Sketches(sketches) => sketches.len(),
+            Store::Own(own) => own.groups(),
         }
     }
 
@@ -93,6 +106,8 @@ impl Store {
         match self {
             Store::Lists(lists) => lists.grow_to(groups),
             Store::Set(set) => set.groups = set.groups.max(groups),
+            Store::Sketches(sketches) => sketches.resize_with(groups.max(sketches.len()), Sketch::default),
+            Store::Own(own) => own.grow_to(groups),
         }
     }
 
@@ -104,6 +119,8 @@ impl Store {
                 set.index = OnceLock::new();
                 set.groups = 0;
             }
+            Store::Sketches(sketches) => sketches.clear(),
+            Store::Own(own) => own.clear(),
         }
     }
 
@@ -111,21 +128,26 @@ impl Store {
         match self {
             Store::Lists(lists) => lists.bytes(),
             Store::Set(set) => set.values.bytes() + set.index.get().map_or(0, SetIndex::bytes),
+            Store::Sketches(sketches) => {
+                sketches.capacity() * size_of::<Sketch>() + sketches.iter().map(Sketch::bytes).sum::<usize>()
+            }
+            Store::Own(own) => own.bytes(),
         }
     }
 }
 
 impl Set {
-    fn new(data_type: &DataType, is_one_group: bool, is_ordered: bool) -> Set {
+    fn new(accumulator: &Accumulator, is_one_group: bool) -> Set {
         let column = |data_type: &DataType| KeyColumn { data_type: data_type.clone(), nullable: false };
-        let keys = [column(&DataType::UInt32), column(data_type)];
-        let first = Accumulator {
-            accumulate: Accumulate::Minimum,
-            argument_type: Some(DataType::UInt64),
-            argument_nullable: false,
+        let keys = [column(&DataType::UInt32), column(value_type(accumulator))];
+        let beside = match accumulator.accumulate {
+            Accumulate::Distinct { is_ordered: true } => {
+                Some(Accumulator::new(Accumulate::Minimum, Some(DataType::UInt64), false))
+            }
+            Accumulate::Frequencies => Some(Accumulator::counting_rows()),
+            _ => None,
         };
-        let accumulators = if is_ordered { vec![first] } else { Vec::new() };
-        let layout = EntryLayout::new(&keys[usize::from(is_one_group)..], &accumulators);
+        let layout = EntryLayout::new(&keys[usize::from(is_one_group)..], beside.as_slice());
         Set { values: Table::new(layout), groups: 0, index: OnceLock::new() }
     }
 
@@ -163,14 +185,18 @@ impl Set {
         entries
     }
 
-    /// Lets positions, one for each of `entries`, reach the smallest of these, where they are kept.
-    fn note_positions(&mut self, entries: &[u32], positions: impl Iterator<Item = u64>) {
+    /// Notes that a value came, at its position, for each of `entries`, as far as that is kept.
+    fn note(&mut self, entries: &[u32], positions: impl Iterator<Item = u64>) {
         let layout = self.values.layout().clone();
         let [slot] = layout.accumulators() else { return };
+        let counts = slot.accumulator.accumulate == Accumulate::Count;
         for (&entry, position) in entries.iter().zip(positions) {
             let state = self.values.accumulator_address(slot, entry).cast::<u64>();
-            // SAFETY: it is the address of a minimum of 64-bit numbers.
-            unsafe { state.write_unaligned(state.read_unaligned().min(position)) };
+            // SAFETY: it is the address of a count, or of a minimum of 64-bit numbers.
+            unsafe {
+                let held = state.read_unaligned();
+                state.write_unaligned(if counts { held + 1 } else { held.min(position) });
+            }
         }
     }
 
@@ -257,12 +283,16 @@ impl Table {
                 lists.append_positions(numbered.map(|(at, number)| (positions.get(at), number)));
             }
             Store::Lists(lists) => lists.append(numbered, values),
+            Store::Sketches(sketches) => {
+                each_hash(values, numbered, |number, hash| sketches[number as usize].insert(hash));
+            }
+            Store::Own(own) => own.update(numbered, values, |at| positions.get(at)),
             Store::Set(set) => {
                 let (rows, numbers): (Vec<u32>, Vec<u32>) = numbered.map(|(at, number)| (at as u32, number)).unzip();
                 let values =
                     take(values, &UInt32Array::from(rows.clone()), None).expect("rows are those of the values");
                 let entries = set.find(numbers, &values);
-                set.note_positions(&entries, rows.iter().map(|&row| positions.get(row as usize)));
+                set.note(&entries, rows.iter().map(|&row| positions.get(row as usize)));
             }
         }
     }
@@ -294,8 +324,15 @@ impl Table {
         unsafe { state.read_unaligned() }.checked_sub(1)
     }
 
-    /// Adds what another table keeps for its entries `from` to what this one does for its entries `to`.
-    pub(super) fn combine_stores(&mut self, other: &Table, slot: usize, from: Chosen<'_>, to: Chosen<'_>) {
+    /// Adds what another table keeps for its entries `from` to what this one does for its entries `to`, or takes it away again.
+    pub(super) fn combine_stores(
+        &mut self,
+        other: &Table,
+        slot: usize,
+        from: Chosen<'_>,
+        to: Chosen<'_>,
+        change: Change,
+    ) {
         let Some(theirs) = &other.stores[slot] else { unreachable!("the accumulator has a store") };
         let known = from.iter().zip(to.iter()).filter_map(|(from, to)| Some((other.known_number(slot, from)?, to)));
         let pairs: Vec<(u32, u32)> = known.map(|(from, to)| (from, self.number(slot, to))).collect();
@@ -304,6 +341,10 @@ impl Table {
                 pairs.into_iter().for_each(|(from, to)| mine.append_list(to, theirs, from));
             }
             (Store::Set(mine), Store::Set(theirs)) => mine.add(theirs, pairs.into_iter()),
+            (Store::Sketches(mine), Store::Sketches(theirs)) => {
+                pairs.into_iter().for_each(|(from, to)| mine[to as usize].merge(&theirs[from as usize]));
+            }
+            (Store::Own(mine), Store::Own(theirs)) => mine.merge(theirs, &pairs, change),
             _ => unreachable!("tables of one layout have the same stores"),
         }
     }
@@ -315,6 +356,19 @@ impl Table {
     pub fn value_groups(&self, slot: usize) -> ValueGroups<'_> {
         assert!(self.stores[slot].is_some(), "the accumulator has a store");
         ValueGroups { table: self, slot }
+    }
+
+    /// The values that a function of the program's own has for the groups of entries.
+    ///
+    /// # Errors
+    /// What the function's own code returned as its first error.
+    ///
+    /// # Panics
+    /// Where the accumulator has no such function.
+    pub fn own_values(&self, slot: usize, entries: Chosen<'_>) -> Result<ArrayRef, String> {
+        let Some(Store::Own(own)) = &self.stores[slot] else { panic!("the accumulator has a function of its own") };
+        let numbers: Vec<Option<u32>> = entries.iter().map(|entry| self.known_number(slot, entry)).collect();
+        own.finish(&numbers)
     }
 }
 
@@ -329,16 +383,24 @@ impl SetIndex {
 }
 
 impl ValueGroups<'_> {
-    /// How many values each entry's group has.
+    /// How many values each entry's group has, or about how many.
     pub fn counts(&self, entries: Chosen<'_>) -> Vec<usize> {
         let offsets = match self.store() {
             Store::Lists(_) => self.of(entries).offsets,
             Store::Set(set) => self.listed(set, entries).0,
+            Store::Sketches(sketches) => {
+                let estimate = |number: Option<u32>| number.map_or(0, |number| sketches[number as usize].estimate());
+                return self.numbers(entries).into_iter().map(|number| estimate(number) as usize).collect();
+            }
+            Store::Own(_) => panic!("no values are kept"),
         };
         offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()
     }
 
     /// The values of the entries' groups. Those of a set come in any order.
+    ///
+    /// # Panics
+    /// Where no values are kept.
     pub fn of(&self, entries: Chosen<'_>) -> GroupedValues {
         match self.store() {
             Store::Lists(lists) => {
@@ -349,6 +411,7 @@ impl ValueGroups<'_> {
                 let (offsets, held) = self.listed(set, entries);
                 GroupedValues { offsets, values: set.value_array(&held) }
             }
+            Store::Sketches(_) | Store::Own(_) => panic!("no values are kept"),
         }
     }
 
@@ -360,8 +423,19 @@ impl ValueGroups<'_> {
         let positions = match self.store() {
             Store::Lists(lists) => lists.gather(&self.numbers(entries)).1,
             Store::Set(set) => set.values.accumulator_array(0, &self.listed(set, entries).1),
+            Store::Sketches(_) | Store::Own(_) => panic!("no positions are kept"),
         };
         positions.as_primitive::<UInt64Type>().values().to_vec()
+    }
+
+    /// How often each of the values of [`ValueGroups::of`] came.
+    ///
+    /// # Panics
+    /// Where that is not kept.
+    pub fn frequencies(&self, entries: Chosen<'_>) -> Vec<i64> {
+        let Store::Set(set) = self.store() else { panic!("frequencies are those of a set") };
+        let frequencies = set.values.accumulator_array(0, &self.listed(set, entries).1);
+        frequencies.as_primitive::<Int64Type>().values().to_vec()
     }
 
     fn store(&self) -> &Store {

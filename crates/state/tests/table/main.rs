@@ -80,7 +80,7 @@ proptest! {
 }
 
 fn count_layout(data_type: DataType) -> Arc<EntryLayout> {
-    let count = Accumulator { accumulate: Accumulate::Count, argument_type: None, argument_nullable: false };
+    let count = Accumulator::counting_rows();
     EntryLayout::new(&[KeyColumn { data_type, nullable: false }], &[count])
 }
 
@@ -177,11 +177,7 @@ fn a_key_without_accumulators_still_has_an_entry_of_its_own() {
 
 #[test]
 fn a_growing_extreme_of_strings_does_not_grow_its_table_without_end() {
-    let string = Accumulator {
-        accumulate: Accumulate::Maximum,
-        argument_type: Some(DataType::Utf8View),
-        argument_nullable: false,
-    };
+    let string = Accumulator::new(Accumulate::Maximum, Some(DataType::Utf8View), false);
     let mut table = Table::new(EntryLayout::new(&[], &[string]));
     let entry = table.single_entry();
     let rounds = if cfg!(miri) { 300 } else { 20_000 };

@@ -94,10 +94,9 @@ pub fn float(value: i64) -> f64 {
 
 pub fn accumulators() -> Vec<Accumulator> {
     use Accumulate::*;
-    let of = |accumulate, argument_type: Option<DataType>| Accumulator {
-        accumulate,
-        argument_nullable: argument_type.is_some(),
-        argument_type,
+    let of = |accumulate, argument_type: Option<DataType>| {
+        let is_nullable = argument_type.is_some();
+        Accumulator::new(accumulate, argument_type, is_nullable)
     };
     vec![
         of(Count, None),

@@ -176,7 +176,7 @@ fn check_running(seed: u64) {
 /// Sums and counts are subtracted, and groups that have left are forgotten.
 #[test]
 fn a_running_window_forgets_what_has_left() {
-    let count = |argument_type| Accumulator { accumulate: Accumulate::Count, argument_type, argument_nullable: false };
+    let count = |argument_type| Accumulator::new(Accumulate::Count, argument_type, false);
     let keys = [KeyColumn { data_type: DataType::Int64, nullable: false }];
     let layout = EntryLayout::new(&keys, &[count(None)]);
     let window = Window::Hopping { size: 5 * SLIDE, slide: SLIDE, offset: 0 };

@@ -2,6 +2,8 @@
 
 use pelton::{Error, Outcome, Query, Session, Summary};
 
+use crate::own;
+
 use super::run::{Configuration, Executed, Rows};
 
 /// A new session that runs as the configuration says.
@@ -16,6 +18,7 @@ pub fn session(configuration: Configuration) -> Session {
     if let Some(rows) = configuration.block_rows {
         set("pelton.block-rows", &rows.to_string());
     }
+    own::register(&session);
     session
 }
 

@@ -1,0 +1,209 @@
+//! What aggregate functions that a program defines keep of groups: their states, or rows where states of parts cannot be combined.
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array};
+use arrow::compute::{concat, take};
+use pelton_data::own::{Change, Merging, OwnFunction, States};
+
+/// What a function keeps of the groups of a table.
+#[derive(Debug)]
+pub(super) struct OwnStore {
+    function: OwnFunction,
+    kept: Kept,
+    /// What the function's own code returned as its first error: the query ends with it when a window is read.
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+enum Kept {
+    States(Box<dyn States>),
+    Rows { groups: usize, pieces: Vec<Piece> },
+}
+
+/// Rows as they came.
+#[derive(Debug)]
+struct Piece {
+    /// The group of each.
+    numbers: Vec<u32>,
+    /// The position of each.
+    positions: ArrayRef,
+    /// Their arguments.
+    rows: ArrayRef,
+}
+
+impl OwnStore {
+    pub(super) fn new(function: &OwnFunction) -> OwnStore {
+        let kept = match function.0.merging() {
+            Merging::Rows => Kept::Rows { groups: 0, pieces: Vec::new() },
+            Merging::Combine | Merging::Invert => Kept::States(function.0.states()),
+        };
+        OwnStore { function: function.clone(), kept, error: None }
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        match &self.kept {
+            Kept::States(states) => states.groups(),
+            Kept::Rows { groups, .. } => *groups,
+        }
+    }
+
+    pub(super) fn grow_to(&mut self, wanted: usize) {
+        match &mut self.kept {
+            Kept::States(states) => states.grow_to(wanted),
+            Kept::Rows { groups, .. } => *groups = wanted.max(*groups),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.error = None;
+        match &mut self.kept {
+            Kept::States(states) => states.clear(),
+            Kept::Rows { groups, pieces } => {
+                *groups = 0;
+                pieces.clear();
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match &self.kept {
+            Kept::States(states) => states.bytes(),
+            Kept::Rows { pieces, .. } => pieces.iter().map(Piece::bytes).sum(),
+        }
+    }
+
+    /// Lets the rows at some places reach the groups that stand beside these; `position` is that of the row at a place.
+    pub(super) fn update(
+        &mut self,
+        numbered: impl Iterator<Item = (usize, u32)>,
+        rows: &ArrayRef,
+        position: impl Fn(usize) -> u64,
+    ) {
+        let mut order: Vec<(u32, u32)> = numbered.map(|(at, number)| (number, at as u32)).collect();
+        match &mut self.kept {
+            Kept::Rows { pieces, .. } => {
+                let places: UInt32Array = order.iter().map(|(_, at)| *at).collect::<Vec<_>>().into();
+                let positions: Vec<u64> = order.iter().map(|(_, at)| position(*at as usize)).collect();
+                let rows = take(rows, &places, None).expect("places are those of the rows");
+                let numbers = order.into_iter().map(|(number, _)| number).collect();
+                pieces.push(Piece { numbers, positions: std::sync::Arc::new(UInt64Array::from(positions)), rows });
+            }
+            Kept::States(states) => {
+                // Rows of a group stay in their order.
+                order.sort_by_key(|(number, _)| *number);
+                let result = accumulate(states.as_mut(), &order, rows);
+                note(&mut self.error, &self.function, result);
+            }
+        }
+    }
+
+    /// Adds what another store keeps, or takes it away again: of each pair, what it has of the first to what this one has of the second.
+    pub(super) fn merge(&mut self, other: &OwnStore, pairs: &[(u32, u32)], change: Change) {
+        if self.error.is_none() {
+            self.error.clone_from(&other.error);
+        }
+        match (&mut self.kept, &other.kept) {
+            (Kept::States(mine), Kept::States(theirs)) => {
+                let result = mine.merge(theirs.as_ref(), pairs, change);
+                note(&mut self.error, &self.function, result);
+            }
+            (Kept::Rows { pieces, .. }, Kept::Rows { groups, pieces: theirs }) => {
+                assert!(change == Change::Add, "rows are not taken away");
+                let mut to = vec![None; *groups];
+                pairs.iter().for_each(|&(from, mine)| to[from as usize] = Some(mine));
+                pieces.extend(theirs.iter().filter_map(|piece| piece.renumbered(&to)));
+            }
+            _ => unreachable!("stores of one function keep the same"),
+        }
+    }
+
+    /// The function's values for groups; of one without rows where there is no number.
+    pub(super) fn finish(&self, numbers: &[Option<u32>]) -> Result<ArrayRef, String> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        let result = match &self.kept {
+            Kept::States(states) => states.finish(numbers),
+            Kept::Rows { groups, pieces } => self.finish_rows(*groups, pieces, numbers),
+        };
+        result.map_err(|error| named(&self.function, &error))
+    }
+
+    /// Computes the function from the rows of some groups, in the order of their positions.
+    fn finish_rows(&self, groups: usize, pieces: &[Piece], numbers: &[Option<u32>]) -> Result<ArrayRef, String> {
+        let mut states = self.function.0.states();
+        states.grow_to(groups);
+        let mut is_wanted = vec![false; groups];
+        numbers.iter().flatten().for_each(|&number| is_wanted[number as usize] = true);
+        let mut order: Vec<(u32, u64, u32)> = Vec::new();
+        let mut at = 0;
+        for piece in pieces {
+            let positions = piece.positions.as_primitive::<arrow::datatypes::UInt64Type>().values();
+            for (&number, &position) in piece.numbers.iter().zip(positions) {
+                if is_wanted[number as usize] {
+                    order.push((number, position, at));
+                }
+                at += 1;
+            }
+        }
+        if !order.is_empty() {
+            order.sort_unstable();
+            let order: Vec<(u32, u32)> = order.into_iter().map(|(number, _, at)| (number, at)).collect();
+            let rows: Vec<&dyn Array> = pieces.iter().map(|piece| piece.rows.as_ref()).collect();
+            let rows = concat(&rows).expect("pieces have the same columns");
+            accumulate(states.as_mut(), &order, &rows)?;
+        }
+        states.finish(numbers)
+    }
+}
+
+impl Piece {
+    /// The rows of the groups that have a number in `to`, with these; none where there are none.
+    fn renumbered(&self, to: &[Option<u32>]) -> Option<Piece> {
+        let moved = self.numbers.iter().enumerate().filter_map(|(at, &number)| Some((at as u32, to[number as usize]?)));
+        let (places, numbers): (Vec<u32>, Vec<u32>) = moved.unzip();
+        if numbers.is_empty() {
+            return None;
+        }
+        if numbers.len() == self.numbers.len() {
+            return Some(Piece { numbers, positions: self.positions.clone(), rows: self.rows.clone() });
+        }
+        let places = UInt32Array::from(places);
+        let taken = |array: &ArrayRef| take(array, &places, None).expect("places are those of the rows");
+        Some(Piece { numbers, positions: taken(&self.positions), rows: taken(&self.rows) })
+    }
+
+    fn bytes(&self) -> usize {
+        self.numbers.capacity() * size_of::<u32>()
+            + self.positions.get_array_memory_size()
+            + self.rows.get_array_memory_size()
+    }
+}
+
+/// Lets rows reach the states of their groups: `order` has a group's number and a row's place, groups together.
+fn accumulate(states: &mut dyn States, order: &[(u32, u32)], rows: &ArrayRef) -> Result<(), String> {
+    let is_in_place = order.len() == rows.len() && order.iter().enumerate().all(|(at, (_, row))| at as u32 == *row);
+    let rows = if is_in_place {
+        rows.clone()
+    } else {
+        let places: UInt32Array = order.iter().map(|(_, at)| *at).collect::<Vec<_>>().into();
+        take(rows, &places, None).expect("places are those of the rows")
+    };
+    let columns = rows.as_struct().columns();
+    let mut start = 0;
+    for run in order.chunk_by(|left, right| left.0 == right.0) {
+        let arguments: Vec<ArrayRef> = columns.iter().map(|column| column.slice(start, run.len())).collect();
+        states.accumulate(run[0].0, &arguments)?;
+        start += run.len();
+    }
+    Ok(())
+}
+
+fn note(error: &mut Option<String>, function: &OwnFunction, result: Result<(), String>) {
+    if let (Err(first), None) = (result, &error) {
+        *error = Some(named(function, &first));
+    }
+}
+
+fn named(function: &OwnFunction, error: &str) -> String {
+    format!("{}: {error}", function.0.name().to_uppercase())
+}
