@@ -9,7 +9,7 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type, Int64Type};
 use arrow::error::ArrowError;
 use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean};
@@ -19,6 +19,7 @@ use pelton_data::wide_float::variance;
 use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
+use pelton_state::ranking::ClosedRows;
 use pelton_state::window::{ClosedGroups, ClosedWindow};
 
 use crate::holistic::{self, Kept};
@@ -50,6 +51,49 @@ pub fn read_out(window: &WindowAggregate, closed: ClosedGroups<'_>) -> Result<Op
         return Ok(None);
     }
     to_batch(window, 1, columns.map(|(column, field)| without_rows(window, column, field.data_type()))).map(Some)
+}
+
+/// The first rows of a window that has ended.
+pub fn read_rows(window: &WindowAggregate, closed: ClosedRows<'_>) -> RecordBatch {
+    let ClosedRows { rows, ranks, window: closed } = closed;
+    let column = |(column, field): (&WindowColumn, &FieldRef)| -> ArrayRef {
+        let bound = |of: &dyn Fn(&ClosedWindow) -> Micros| instants(&[closed], ranks.len(), field.data_type(), of);
+        match column {
+            WindowColumn::Start => bound(&|closed| start(window, closed)),
+            WindowColumn::End => bound(&|closed| closed.end),
+            WindowColumn::Time => bound(&last_millisecond),
+            WindowColumn::Rank => Arc::new(Int64Array::from(ranks.to_vec())),
+            WindowColumn::Row(column) => rows.column(*column).clone(),
+            other => unreachable!("{other:?} is computed from groups"),
+        }
+    };
+    let columns = window.columns.iter().zip(window.schema.fields()).map(column);
+    RecordBatch::try_new(window.schema.clone(), columns.collect()).expect("rows are kept in the types of the schema")
+}
+
+fn last_millisecond(closed: &ClosedWindow) -> Micros {
+    closed.end.saturating_sub(1_000)
+}
+
+/// Where a window begins whose bounds are read out. Results of windows that overlap are put into windows that do not.
+fn start(window: &WindowAggregate, closed: &ClosedWindow) -> Micros {
+    let WindowAggregate { window, bounds, .. } = window;
+    if bounds == window { closed.start } else { bounds.start(closed.end) }
+}
+
+/// An instant for all rows of each window, in the column's unit; there are `rows` of all.
+fn instants(
+    windows: &[ClosedWindow],
+    rows: usize,
+    data_type: &DataType,
+    of: impl Fn(&ClosedWindow) -> Micros,
+) -> ArrayRef {
+    let unit = micros_per_tick(data_type).expect("window bounds are timestamps");
+    let mut ticks = Vec::with_capacity(rows);
+    for window in windows {
+        ticks.resize(ticks.len() + window.groups, of(window).div_euclid(unit));
+    }
+    retyped(&Int64Array::from(ticks), data_type)
 }
 
 fn to_batch(
@@ -94,9 +138,10 @@ struct Groups<'a> {
 impl Groups<'_> {
     fn column(&self, column: &WindowColumn, data_type: &DataType) -> Result<ArrayRef, KernelError> {
         match column {
-            WindowColumn::Start => Ok(self.instants(data_type, |closed| self.start(closed))),
+            WindowColumn::Start => Ok(self.instants(data_type, |closed| start(self.window, closed))),
             WindowColumn::End => Ok(self.instants(data_type, |closed| closed.end)),
-            WindowColumn::Time => Ok(self.instants(data_type, |closed| closed.end.saturating_sub(1_000))),
+            WindowColumn::Time => Ok(self.instants(data_type, last_millisecond)),
+            WindowColumn::Rank | WindowColumn::Row(_) => unreachable!("groups have no rank"),
             WindowColumn::Key(key) => Ok(self.closed.table.key_array(*key, self.closed.entries)),
             WindowColumn::Value { accumulator, .. } if self.window.accumulators[*accumulator].function.is_some() => {
                 let values = self.closed.table.own_values(*accumulator, self.closed.entries);
@@ -134,20 +179,8 @@ impl Groups<'_> {
         }
     }
 
-    /// Results of windows that overlap are grouped by windows that do not.
-    fn start(&self, closed: &ClosedWindow) -> Micros {
-        let WindowAggregate { window, bounds, .. } = self.window;
-        if bounds == window { closed.start } else { bounds.start(closed.end) }
-    }
-
-    /// An instant for all groups of each window, in the column's unit.
     fn instants(&self, data_type: &DataType, of: impl Fn(&ClosedWindow) -> Micros) -> ArrayRef {
-        let unit = micros_per_tick(data_type).expect("window bounds are timestamps");
-        let mut ticks = Vec::with_capacity(self.closed.entries.len());
-        for window in self.closed.windows {
-            ticks.resize(ticks.len() + window.groups, of(window).div_euclid(unit));
-        }
-        retyped(&Int64Array::from(ticks), data_type)
+        instants(self.closed.windows, self.closed.entries.len(), data_type, of)
     }
 
     /// How many values each group has, and which groups have any.

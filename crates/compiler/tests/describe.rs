@@ -69,6 +69,7 @@ fn window(keys: &[&str], accumulators: Vec<(Accumulate, Option<&str>)>) -> (Wind
         columns: Vec::new(),
         schema: Arc::new(Schema::empty()),
         session_slots: None,
+        ranking: None,
         time_column: None,
     };
     let arguments = accumulators.iter().map(|(_, argument)| argument.map(column)).collect();

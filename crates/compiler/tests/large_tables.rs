@@ -54,6 +54,7 @@ fn program(accumulators: usize, nulls: bool) -> Program {
         columns: Vec::new(),
         schema: Arc::new(Schema::empty()),
         session_slots: None,
+        ranking: None,
         time_column: None,
     };
     let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();

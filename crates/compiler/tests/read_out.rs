@@ -38,6 +38,7 @@ fn summed(
         schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
         columns: columns.into_iter().map(|(column, _)| column).collect(),
         session_slots: None,
+        ranking: None,
         time_column: None,
     };
     let target =

@@ -107,6 +107,7 @@ fn ysb_program() -> Program {
         columns: Vec::new(),
         schema: Arc::new(Schema::empty()),
         session_slots: None,
+        ranking: None,
         time_column: None,
     };
     let target = Target::Window { window: 0, keys: vec![column("key")], arguments: vec![None, Some(column("price"))] };

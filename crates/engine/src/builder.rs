@@ -197,6 +197,40 @@ impl QueryBuilder {
         self.group_by([]).aggregate(aggregates)
     }
 
+    /// Top-N: numbers the rows of each window, and of each of `keys` within it, in an order, and keeps the first `rows_max`. Their number,
+    /// from 1, becomes the column `row_number`: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, … ORDER BY …) <= rows_max`.
+    ///
+    /// The rows are cut into windows, or are results of windows whose `window_start` and `window_end` they still have. Rows that the order
+    /// does not tell apart are told apart by their other columns.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the rows are in no windows, or an expression names none of their columns.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pelton::builder::{TimeWindow, col, count_all};
+    /// let session = pelton::Session::new();
+    /// # for statement in session.prepare("CREATE TABLE bid (WATERMARK FOR dateTime AS dateTime)
+    /// #     WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '9200', 'pace' = 'flat-out')")? { session.execute(&statement)?; }
+    /// let (ascending, nulls_first) = (false, false);
+    /// let hottest = session
+    ///     .table("bid")?
+    ///     .window(TimeWindow::tumble("dateTime", Duration::from_hours(1)))?
+    ///     .group_by([col("auction")])
+    ///     .aggregate([count_all().alias("bids")])?
+    ///     .top(3, [col("bids").sort(ascending, nulls_first)], [])?;
+    /// assert_eq!(hottest.run()?.collect()?[0].num_rows(), 3);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn top(
+        self,
+        rows_max: usize,
+        order: impl IntoIterator<Item = SortExpr>,
+        keys: impl IntoIterator<Item = Expr>,
+    ) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.top(rows_max, order, keys))
+    }
+
     /// Puts rows that match side by side: `JOIN … ON`. One of the sides is a bounded table, which is loaded when the query starts.
     ///
     /// # Errors

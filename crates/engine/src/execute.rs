@@ -22,7 +22,8 @@ use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
 use pelton_state::join_index::JoinIndex;
-use pelton_state::window::ClosedGroups;
+use pelton_state::ranking::Ranker;
+use pelton_state::window::Contents;
 
 use crate::error::Error;
 use crate::push::PushTable;
@@ -55,7 +56,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
                 Some(over) => PipelineTarget::Over(over),
                 None => PipelineTarget::Stream { schema: schema.clone() },
             },
-            Target::Window { window, .. } => PipelineTarget::Window(*window),
+            Target::Window { window, .. } | Target::Rows { window, .. } => PipelineTarget::Window(*window),
         },
     });
     let (results, mut result_sink) = result_channel(&program);
@@ -119,7 +120,10 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
 fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice) -> WindowNode {
     let read_out = {
         let window = window.clone();
-        move |closed: ClosedGroups<'_>| pelton_compiler::read_out(&window, closed)
+        move |contents: Contents<'_>| match contents {
+            Contents::Groups(groups) => pelton_compiler::read_out(&window, groups),
+            Contents::Rows(rows) => Ok(Some(pelton_compiler::read_rows(&window, rows))),
+        }
     };
     WindowNode {
         name: format!("window {index}"),
@@ -133,6 +137,7 @@ fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice)
         },
         session_slots: window.session_slots,
         layout: pelton_compiler::entry_layout(window),
+        ranker: window.ranking.clone().map(|ranking| Arc::new(Ranker::new(ranking))),
         read_out: Box::new(read_out),
         schema: window.schema.clone(),
         time_column: window.time_column.and_then(|index| time_column(&window.schema, index)),
@@ -186,6 +191,8 @@ pub(crate) fn pipeline_name(program: &Program, index: usize) -> String {
             Some(over) => format!("pipeline {index}: {input} → over {over}"),
             None => format!("pipeline {index}: {input} → rows"),
         },
-        Target::Window { window, .. } => format!("pipeline {index}: {input} → window {window}"),
+        Target::Window { window, .. } | Target::Rows { window, .. } => {
+            format!("pipeline {index}: {input} → window {window}")
+        }
     }
 }

@@ -149,6 +149,43 @@ fn windows_and_aggregations_are_those_of_sql() -> Result<(), Error> {
 }
 
 #[test]
+fn the_first_rows_of_windows_are_those_of_sql() -> Result<(), Error> {
+    let session = session();
+    let hottest = session.table("bid")?.window(seconds(2))?.group_by([col("auction")]);
+    check(
+        &session,
+        &hottest
+            .aggregate([count_all().alias("bids")])?
+            .top(3, [col("bids").sort(false, false), col("auction").sort(true, true)], [])?
+            .select([col("window_start"), col("auction"), col("row_number")])?,
+        "SELECT window_start, auction, row_number FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY bids DESC, auction) AS row_number
+            FROM (SELECT window_start, window_end, auction, COUNT(*) AS bids
+                  FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND) GROUP BY window_start, window_end, auction))
+         WHERE row_number <= 3",
+    );
+    let hop = TimeWindow::hop("dateTime", Duration::from_secs(1), Duration::from_secs(2));
+    check(
+        &session,
+        &session
+            .table("bid")?
+            .window(hop)?
+            .top(1, [col("price").sort(false, false)], [col("channel")])?
+            .select([col("window_start"), col("channel"), col("price")])?,
+        "SELECT window_start, channel, price FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, channel ORDER BY price DESC) AS row_number
+            FROM HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND, INTERVAL '2' SECOND))
+         WHERE row_number <= 1",
+    );
+    let refused = session.table("bid")?.top(1, [col("price").sort(false, false)], []).err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "the rows are in no windows; cut them into windows first, or keep window_start and window_end of those that were aggregated"
+    );
+    Ok(())
+}
+
+#[test]
 fn overlapping_windows_are_those_of_sql() -> Result<(), Error> {
     let session = session();
     let hits = |window: TimeWindow| {

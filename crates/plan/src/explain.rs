@@ -12,8 +12,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
-use pelton_data::arrangement::Arrangement;
+use pelton_data::arrangement::{Arrangement, OrderKey};
 use pelton_data::own::Merging;
+use pelton_data::ranking::Ranking;
 
 use crate::pipeline::{
     Combination, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window,
@@ -89,19 +90,10 @@ fn write_arrangement(text: &mut String, output: &Output, program: &Program, inde
             StreamRef::Over(over) => &program.overs[over].spec.schema,
             StreamRef::Pipeline(pipeline) => match &program.pipelines[pipeline].target {
                 Target::Stream { schema, .. } => schema,
-                Target::Window { .. } => unreachable!("an output's input is a stream"),
+                Target::Rows { .. } | Target::Window { .. } => unreachable!("an output's input is a stream"),
             },
         };
-        let keys = order.keys.iter().map(|key| {
-            let direction = if key.descending { " descending" } else { "" };
-            let nulls = match (key.nulls_first, key.descending) {
-                (true, true) => ", NULLs first",
-                (false, false) => ", NULLs last",
-                _ => "",
-            };
-            format!("{}{direction}{nulls}", schema.field(key.column).name())
-        });
-        writeln!(text, "{indent}  in the order of {}", keys.collect::<Vec<_>>().join(", "))?;
+        writeln!(text, "{indent}  in the order of {}", order_keys(&order.keys, schema))?;
     }
     if *offset > 0 {
         writeln!(text, "{indent}  without the first {offset} rows")?;
@@ -110,6 +102,19 @@ fn write_arrangement(text: &mut String, output: &Output, program: &Program, inde
         Some(rows_max) => writeln!(text, "{indent}  at most {rows_max} rows"),
         None => Ok(()),
     }
+}
+
+fn order_keys(keys: &[OrderKey], schema: &Schema) -> String {
+    let keys = keys.iter().map(|key| {
+        let direction = if key.descending { " descending" } else { "" };
+        let nulls = match (key.nulls_first, key.descending) {
+            (true, true) => ", NULLs first",
+            (false, false) => ", NULLs last",
+            _ => "",
+        };
+        format!("{}{direction}{nulls}", schema.field(key.column).name())
+    });
+    keys.collect::<Vec<_>>().join(", ")
 }
 
 fn write_source(text: &mut String, number: usize, source: &SourceUse, indent: &str) -> fmt::Result {
@@ -149,7 +154,7 @@ fn write_pipeline(
             Some(over) => format!("over {over}"),
             None => "rows".to_string(),
         },
-        Target::Window { window, .. } => format!("window {window}"),
+        Target::Window { window, .. } | Target::Rows { window, .. } => format!("window {window}"),
     };
     writeln!(text, "{indent}pipeline {number}: {} to {target}", stream(pipeline.input))?;
     for step in &pipeline.steps {
@@ -171,7 +176,7 @@ fn write_pipeline(
         }
     }
     match &pipeline.target {
-        Target::Stream { columns, schema } => {
+        Target::Stream { columns, schema } | Target::Rows { columns, schema, .. } => {
             for (column, field) in columns.iter().zip(schema.fields()) {
                 writeln!(text, "{indent}  {} = {}", field.name(), expression(column.as_ref()))?;
             }
@@ -191,11 +196,16 @@ fn write_pipeline(
 
 fn write_window(text: &mut String, number: usize, window: &WindowAggregate, indent: &str) -> fmt::Result {
     writeln!(text, "{indent}window {number}: {}", WindowText(window))?;
-    if let Some(combination) = combination(window) {
-        writeln!(text, "{indent}  slices combined by {combination}")?;
+    match &window.ranking {
+        Some(ranking) => writeln!(text, "{indent}  keeps {}", ranked(ranking))?,
+        None => {
+            if let Some(combination) = combination(window) {
+                writeln!(text, "{indent}  slices combined by {combination}")?;
+            }
+        }
     }
     for (column, field) in window.columns.iter().zip(window.schema.fields()) {
-        writeln!(text, "{indent}  {} = {}", self::field(field), window_column(column))?;
+        writeln!(text, "{indent}  {} = {}", self::field(field), window_column(column, window))?;
     }
     Ok(())
 }
@@ -253,8 +263,28 @@ fn stream(stream: StreamRef) -> String {
     }
 }
 
-fn window_column(column: &WindowColumn) -> String {
+/// Which rows are kept.
+fn ranked(ranking: &Ranking) -> String {
+    let Ranking { schema, keys, order, first, last } = ranking;
+    let which = match (first, last) {
+        (1, 1) => "the first row".to_string(),
+        (1, last) => format!("the first {last} rows"),
+        (first, last) if first == last => format!("row {last}"),
+        (first, last) => format!("rows {first} to {last}"),
+    };
+    let keys: Vec<&str> = keys.iter().map(|key| schema.field(*key).name().as_str()).collect();
+    let by = if keys.is_empty() { String::new() } else { format!(" by {}", keys.join(", ")) };
+    let order = if order.is_empty() { "all columns".to_string() } else { order_keys(order, schema) };
+    format!("{which}{by} in the order of {order}")
+}
+
+fn window_column(column: &WindowColumn, window: &WindowAggregate) -> String {
     match column {
+        WindowColumn::Rank => "number of the row".to_string(),
+        WindowColumn::Row(column) => {
+            let schema = window.ranking.as_ref().map(|ranking| &ranking.schema);
+            schema.expect("rows are kept").field(*column).name().clone()
+        }
         WindowColumn::Start => "start".to_string(),
         WindowColumn::End => "end".to_string(),
         WindowColumn::Time => "last millisecond".to_string(),

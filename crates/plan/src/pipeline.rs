@@ -13,6 +13,7 @@ use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
 use pelton_data::over::OverSpec;
+use pelton_data::ranking::Ranking;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`.
@@ -42,7 +43,7 @@ impl Program {
     pub fn window_input(&self, pipeline: usize) -> usize {
         let window = |pipeline: &Pipeline| match pipeline.target {
             Target::Window { window, .. } => Some(window),
-            Target::Stream { .. } => None,
+            Target::Stream { .. } | Target::Rows { .. } => None,
         };
         let own = window(&self.pipelines[pipeline]);
         self.pipelines[..pipeline].iter().filter(|earlier| window(earlier) == own).count()
@@ -156,6 +157,15 @@ pub enum Target {
         /// Names and types of the columns.
         schema: SchemaRef,
     },
+    /// Rows from which `Program::windows[window]` keeps the first of each window and key.
+    Rows {
+        /// Which.
+        window: usize,
+        /// One expression for each column that is kept.
+        columns: Vec<Arc<dyn PhysicalExpr>>,
+        /// Names and types of the columns.
+        schema: SchemaRef,
+    },
     /// Rows are added to the window aggregation `Program::windows[window]`.
     Window {
         /// Which.
@@ -167,7 +177,7 @@ pub enum Target {
     },
 }
 
-/// A window aggregation: rows of one or more pipelines, grouped by window and keys.
+/// A window aggregation: rows of one or more pipelines, grouped by window and keys. Or the first rows of each window and key.
 #[derive(Debug, Clone)]
 pub struct WindowAggregate {
     /// Which windows rows fall into.
@@ -181,6 +191,8 @@ pub struct WindowAggregate {
     pub accumulators: Vec<Accumulator>,
     /// Where the windows are sessions, the accumulators that tell a group's.
     pub session_slots: Option<SessionSlots>,
+    /// Which rows are kept, where it is rows: then there are neither keys nor accumulators.
+    pub ranking: Option<Ranking>,
     /// The output's columns.
     pub columns: Vec<WindowColumn>,
     /// The output's schema, one field for each of `columns`.
@@ -238,6 +250,10 @@ pub enum WindowColumn {
         /// Index of the accumulator that keeps the positions of NULLs, where these count.
         nulls: Option<usize>,
     },
+    /// Of rows that are kept, the rank, from 1.
+    Rank,
+    /// Of rows that are kept, column `i` of `Ranking::schema`.
+    Row(usize),
     /// A sum divided by a count, NULL where the count is zero.
     Mean {
         /// Index of the accumulator that sums.

@@ -11,7 +11,8 @@ use pelton_data::window::{Combination, SessionSlots, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::layout::EntryLayout;
-use pelton_state::window::ClosedGroups;
+use pelton_state::ranking::Ranker;
+use pelton_state::window::Contents;
 
 use crate::sink::Sink;
 use crate::source::Source;
@@ -136,7 +137,7 @@ impl KernelSlot {
     }
 }
 
-/// A window aggregation, fed by the pipelines that target it.
+/// A window aggregation, or the first rows of windows, fed by the pipelines that target it.
 pub struct WindowNode {
     /// For people.
     pub name: String,
@@ -148,7 +149,9 @@ pub struct WindowNode {
     pub session_slots: Option<SessionSlots>,
     /// What an entry of its tables holds.
     pub layout: Arc<EntryLayout>,
-    /// Reads groups of closed windows out.
+    /// Chooses the rows that are kept, where these are not groups.
+    pub ranker: Option<Arc<Ranker>>,
+    /// Reads groups or rows of closed windows out.
     pub read_out: ReadOut,
     /// Schema of what is read out.
     pub schema: SchemaRef,
@@ -164,8 +167,8 @@ pub struct OverNode {
     pub spec: OverSpec,
 }
 
-/// Turns the groups of closed windows into rows, where there are any.
-pub type ReadOut = Box<dyn Fn(ClosedGroups<'_>) -> Result<Option<RecordBatch>, KernelError> + Send + Sync>;
+/// Turns what closed windows hold into rows, where there are any.
+pub type ReadOut = Box<dyn Fn(Contents<'_>) -> Result<Option<RecordBatch>, KernelError> + Send + Sync>;
 
 /// An output, fed by one or more streams.
 pub struct SinkNode {

@@ -296,8 +296,12 @@ impl Shared {
             .map(|window| (0..workers).map(|_| Mutex::new(SliceStore::new(window.layout.clone()))).collect::<Vec<_>>());
         let stores = stores.collect();
         let open_windows = graph.windows.iter();
-        let open_windows = open_windows
-            .map(|node| Mutex::new(Open::new(node.window, node.combination, &node.layout, node.session_slots)));
+        let open_windows = open_windows.map(|node| {
+            Mutex::new(match &node.ranker {
+                Some(ranker) => Open::ranked(node.window, ranker.clone()),
+                None => Open::groups(node.window, node.combination, &node.layout, node.session_slots),
+            })
+        });
         let open_windows = open_windows.collect();
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();

@@ -8,7 +8,9 @@ use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
-use pelton_state::window::{CloseLimits, ClosedGroups};
+use pelton_state::ranking::Ranker;
+use pelton_state::slice::SliceRows;
+use pelton_state::window::{CloseLimits, Contents};
 
 use crate::assign::{assign, late};
 use crate::graph::SourceTime;
@@ -197,12 +199,36 @@ impl Worker<'_> {
     fn aggregate(&mut self, window: usize, kernel: &dyn Kernel, block: &Block) -> Result<(usize, u64), KernelError> {
         let node = &self.shared.graph.windows[window];
         let mut assignment = assign(block, &node.window);
+        if let Some(ranker) = &node.ranker {
+            self.choose(window, ranker, kernel, block, &assignment.slices)?;
+            return Ok((assignment.slices.len(), assignment.late_rows));
+        }
         if node.combination == Combination::Buckets && node.window != Window::Global {
             assignment = assignment.into_buckets(&node.window);
         }
         let mut store = self.shared.store(window, self.index);
         kernel.aggregate_slices(block, &assignment.slices, &mut store, &mut self.scratch)?;
         Ok((assignment.slices.len(), assignment.late_rows))
+    }
+
+    /// Adds the rows of a block that may be among the first of their windows.
+    fn choose(
+        &mut self,
+        window: usize,
+        ranker: &Ranker,
+        kernel: &dyn Kernel,
+        block: &Block,
+        slices: &[SliceRows],
+    ) -> Result<(), KernelError> {
+        let mut batches = Vec::new();
+        for slice in slices {
+            kernel.emit(&[slice.input(block)], &mut batches, &mut self.scratch)?;
+            for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
+                let candidates = ranker.choose(&batch)?;
+                self.shared.open_windows(window).add_rows(slice.slice, &candidates);
+            }
+        }
+        Ok(())
     }
 
     fn order(&self, over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros) {
@@ -266,9 +292,9 @@ impl Worker<'_> {
             groups_max: CLOSED_ROWS_MAX,
         };
         let mut batches = Vec::new();
-        let mut read_out = |closed: ClosedGroups<'_>| {
-            batches.extend((node.read_out)(closed)?);
-            Ok(())
+        let mut read_out = |contents: Contents<'_>| {
+            batches.extend((node.read_out)(contents)?);
+            Ok::<(), KernelError>(())
         };
         let until = open.close(limits, &mut spare, &mut read_out)?;
         let late_rows = open.take_late_rows();

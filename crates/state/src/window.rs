@@ -8,7 +8,9 @@ use pelton_data::Micros;
 use pelton_data::window::{Combination, SessionSlots, Window};
 
 use crate::gag::Gag;
+use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
+use crate::ranking::{Candidates, ClosedRows, RankedWindows, Ranker};
 use crate::session::OpenSessions;
 use crate::slice::SliceId;
 use crate::table::{Chosen, Table};
@@ -23,6 +25,17 @@ pub enum Open {
     Windows(Box<OpenWindows>),
     /// Sessions, which are made of what slices have of each key.
     Sessions(Box<OpenSessions>),
+    /// Windows of which the first rows are kept.
+    Ranked(Box<RankedWindows>),
+}
+
+/// What windows that have ended hold.
+#[derive(Debug, Clone, Copy)]
+pub enum Contents<'a> {
+    /// Groups.
+    Groups(ClosedGroups<'a>),
+    /// The first rows of one window.
+    Rows(ClosedRows<'a>),
 }
 
 /// The open windows of one aggregation, over the slices that the watermark has passed.
@@ -84,7 +97,7 @@ impl Open {
     ///
     /// # Panics
     /// Where the windows are sessions, and there are no slots for them.
-    pub fn new(
+    pub fn groups(
         window: Window,
         combination: Combination,
         layout: &Arc<EntryLayout>,
@@ -99,34 +112,59 @@ impl Open {
         }
     }
 
+    /// Nothing is open. The rows that `ranker` chooses will be kept.
+    pub fn ranked(window: Window, ranker: Arc<Ranker>) -> Open {
+        Open::Ranked(Box::new(RankedWindows::new(window, ranker)))
+    }
+
     /// See [`OpenWindows::seal`] and [`OpenSessions::seal`].
+    ///
+    /// # Panics
+    /// Where rows are kept, which are in no tables.
     pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
         match self {
             Open::Windows(windows) => windows.seal(id, table),
             Open::Sessions(sessions) => sessions.seal(id, table),
+            Open::Ranked(_) => unreachable!("rows are in no tables"),
         }
     }
 
-    /// See [`OpenWindows::close`] and [`OpenSessions::close`].
+    /// See [`RankedWindows::add`].
+    ///
+    /// # Panics
+    /// Where groups are kept.
+    pub fn add_rows(&mut self, id: SliceId, candidates: &Candidates) {
+        match self {
+            Open::Ranked(ranked) => ranked.add(id, candidates),
+            Open::Windows(_) | Open::Sessions(_) => unreachable!("groups are in tables"),
+        }
+    }
+
+    /// See [`OpenWindows::close`], [`OpenSessions::close`] and [`RankedWindows::close`].
     ///
     /// # Errors
-    /// What `read_out` returns.
-    pub fn close<E>(
+    /// What `read_out` returns, or where rows cannot be decoded.
+    pub fn close<E: From<KernelError>>(
         &mut self,
         limits: CloseLimits,
         spare: &mut Vec<Table>,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        read_out: &mut impl FnMut(Contents<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         match self {
-            Open::Windows(windows) => windows.close(limits, spare, read_out),
-            Open::Sessions(sessions) => sessions.close(limits, spare, read_out),
+            Open::Windows(windows) => {
+                windows.close(limits, spare, &mut |groups: ClosedGroups<'_>| read_out(Contents::Groups(groups)))
+            }
+            Open::Sessions(sessions) => {
+                sessions.close(limits, spare, &mut |groups: ClosedGroups<'_>| read_out(Contents::Groups(groups)))
+            }
+            Open::Ranked(ranked) => ranked.close(limits, &mut |rows: ClosedRows<'_>| read_out(Contents::Rows(rows))),
         }
     }
 
     /// Rows of sealed slices, since this was asked last, that turned out to be late.
     pub fn take_late_rows(&mut self) -> u64 {
         match self {
-            Open::Windows(_) => 0,
+            Open::Windows(_) | Open::Ranked(_) => 0,
             Open::Sessions(sessions) => sessions.take_late_rows(),
         }
     }
@@ -136,6 +174,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.next_end(),
             Open::Sessions(sessions) => sessions.next_end(),
+            Open::Ranked(ranked) => ranked.next_end(),
         }
     }
 
@@ -144,6 +183,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.sealed_slices(),
             Open::Sessions(sessions) => sessions.slices(),
+            Open::Ranked(ranked) => ranked.slices(),
         }
     }
 
@@ -152,6 +192,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.bytes(),
             Open::Sessions(sessions) => sessions.bytes(),
+            Open::Ranked(ranked) => ranked.bytes(),
         }
     }
 }

@@ -122,7 +122,7 @@ enum InterpretedTarget {
 impl InterpretedTarget {
     fn new(program: &Program, pipeline: usize, schema: &Schema) -> Result<InterpretedTarget, CompileError> {
         match &program.pipelines[pipeline].target {
-            Target::Stream { columns, schema: output } => {
+            Target::Stream { columns, schema: output } | Target::Rows { columns, schema: output, .. } => {
                 let typed = columns.iter().zip(output.fields());
                 let columns = typed
                     .map(|(column, field)| Expression::new(column, schema, Some(field.data_type())))

@@ -252,7 +252,7 @@ impl Planner {
         steps: &[CompiledStep],
     ) -> Result<CompiledTarget, CompileError> {
         match &pipeline.target {
-            Target::Stream { columns, schema } => {
+            Target::Stream { columns, schema } | Target::Rows { columns, schema, .. } => {
                 let mut projection = Projector::default();
                 for (column, field) in columns.iter().zip(schema.fields()) {
                     projection.add(self, column, field.data_type(), false)?;

@@ -77,7 +77,7 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
     }
     let schema = Schema::new(fields);
     match &pipeline.target {
-        Target::Stream { columns, schema: output } => rows
+        Target::Stream { columns, schema: output } | Target::Rows { columns, schema: output, .. } => rows
             .iter()
             .map(|row| {
                 let typed = columns.iter().zip(output.fields());
@@ -171,6 +171,7 @@ fn output(window: &WindowAggregate, key: &Row, values: &[Vec<ScalarValue>], boun
     let instant = |micros: i64| Some(ScalarValue::TimestampMillisecond(Some(micros.div_euclid(1000)), None));
     let columns = window.columns.iter().zip(window.schema.fields());
     let row = columns.map(|(column, field)| match column {
+        WindowColumn::Rank | WindowColumn::Row(_) => unreachable!("these queries keep no rows"),
         WindowColumn::Start => instant(bounds.0),
         WindowColumn::End => instant(bounds.1),
         WindowColumn::Time => instant(bounds.1 - 1000),

@@ -211,6 +211,7 @@ fn window(
         columns,
         schema: Arc::new(Schema::new(fields)),
         session_slots: None,
+        ranking: None,
         time_column: None,
     };
     (Target::Window { window: 0, keys, arguments }, aggregate)

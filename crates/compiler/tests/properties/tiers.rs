@@ -66,7 +66,8 @@ fn compare(how: &str, query: &Query, expected: &Outcome, actual: Result<Vec<Reco
         (Outcome::Rows(_), Err(error)) => panic!("{how}: {error}\n{:#?}", query.program),
         (Outcome::Rows(expected), Ok(batches)) => {
             let schema = match &query.pipeline().target {
-                pelton_plan::pipeline::Target::Stream { schema, .. } => schema,
+                pelton_plan::pipeline::Target::Stream { schema, .. }
+                | pelton_plan::pipeline::Target::Rows { schema, .. } => schema,
                 pelton_plan::pipeline::Target::Window { window, .. } => &query.program.windows[*window].schema,
             };
             assert!(batches.iter().all(|batch| &batch.schema() == schema));

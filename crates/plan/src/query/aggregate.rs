@@ -122,6 +122,7 @@ impl Lowering<'_> {
             keys: key_fields,
             accumulators: collector.accumulators.clone(),
             session_slots,
+            ranking: None,
             columns,
             schema: Arc::new(Schema::new(window_fields)),
             time_column,
@@ -154,7 +155,7 @@ impl Lowering<'_> {
     }
 
     /// The windows that groups are formed in, and what each grouping expression of each branch is.
-    fn window_of(&mut self, input: &Relation, groups: Vec<Vec<Expr>>) -> Result<(Window, Vec<Vec<Group>>)> {
+    pub(super) fn window_of(&mut self, input: &Relation, groups: Vec<Vec<Expr>>) -> Result<(Window, Vec<Vec<Group>>)> {
         let mut windows = Vec::new();
         let mut classified = Vec::new();
         for (branch, expressions) in input.branches.iter().zip(groups) {
@@ -197,7 +198,7 @@ impl Lowering<'_> {
     }
 
     /// The windows that rows fall into which are grouped by the bounds of `bounds`: these, or those of their results.
-    fn window_of_rows(&self, input: &Relation, bounds: Window) -> Result<Window> {
+    pub(super) fn window_of_rows(&self, input: &Relation, bounds: Window) -> Result<Window> {
         let results = input.branches.iter().filter(|branch| branch.cut.is_none()).count();
         if results > 0 && matches!(bounds, Window::Session { .. }) {
             let construct = "grouping the results of sessions by their windows once more";
@@ -221,7 +222,7 @@ impl Lowering<'_> {
     }
 
     /// The window, and which of its bounds, that a grouping expression is.
-    fn bound(&self, branch: &Branch, expression: &Expr) -> Option<(Window, usize)> {
+    pub(super) fn bound(&self, branch: &Branch, expression: &Expr) -> Option<(Window, usize)> {
         let Expr::Column(name) = expression else { return None };
         if let Some(cut) = &branch.cut {
             let is_bound = name.relation.as_ref().is_some_and(|relation| relation.table() == WINDOW);

@@ -3,6 +3,8 @@
 //! Each call adds to DataFusion's logical plan what the SQL front end adds for the clause it is named after; from there on
 //! both go the same way. Expressions are DataFusion's, so what a query's text cannot hold is refused here.
 
+mod top;
+
 use std::time::Duration;
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};

@@ -108,6 +108,8 @@ pub(super) enum TargetDraft {
         /// the window is global.
         time: Option<Expr>,
     },
+    /// See [`crate::pipeline::Target::Rows`]; `time` as of windows.
+    Rows { window: usize, columns: Vec<Expr>, time: Option<Expr> },
     /// Column `time` of `columns` is the time attribute of the input that rows are put in order by.
     Over { over: usize, columns: Vec<Expr>, time: usize },
 }
@@ -117,7 +119,7 @@ impl TargetDraft {
     pub fn stream(&self) -> Option<StreamRef> {
         match self {
             TargetDraft::Stream { .. } => None,
-            TargetDraft::Window { window, .. } => Some(StreamRef::Window(*window)),
+            TargetDraft::Window { window, .. } | TargetDraft::Rows { window, .. } => Some(StreamRef::Window(*window)),
             TargetDraft::Over { over, .. } => Some(StreamRef::Over(*over)),
         }
     }
@@ -126,7 +128,7 @@ impl TargetDraft {
     pub fn time(&self) -> Option<&Expr> {
         match self {
             TargetDraft::Stream { .. } => None,
-            TargetDraft::Window { time, .. } => time.as_ref(),
+            TargetDraft::Window { time, .. } | TargetDraft::Rows { time, .. } => time.as_ref(),
             TargetDraft::Over { columns, time, .. } => Some(&columns[*time]),
         }
     }

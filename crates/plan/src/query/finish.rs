@@ -15,7 +15,10 @@ use pelton_data::over::OverSpec;
 use super::draft::{Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
 use super::join::lookup_qualifier;
 use super::prune::prune;
-use crate::pipeline::{LookupTable, Output, OutputTarget, Over, Pipeline, Program, SourceUse, Step, StreamRef, Target};
+use crate::pipeline::{
+    LookupTable, Output, OutputTarget, Over, Pipeline, Program, SourceUse, Step, StreamRef, Target, WindowAggregate,
+    WindowColumn,
+};
 
 /// Column names that expressions use, by where they come from.
 #[derive(Default)]
@@ -49,7 +52,7 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
     for (number, pipeline) in pipelines.into_iter().enumerate() {
         let output = match pipeline.target {
             TargetDraft::Stream { output, .. } => Some(output),
-            TargetDraft::Window { .. } => None,
+            TargetDraft::Window { .. } | TargetDraft::Rows { .. } => None,
             TargetDraft::Over { over, .. } => {
                 over_inputs[over].push(StreamRef::Pipeline(bound.len()));
                 None
@@ -68,7 +71,7 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
             StreamRef::Over(over) => overs[over].schema.clone(),
             StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
         };
-        bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas, &overs)?);
+        bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas, &windows, &overs)?);
     }
     let outputs = outputs.into_iter().zip(inputs).zip(schemas);
     let outputs = outputs.map(|((output, inputs), schema)| bind_output(output, inputs, schema));
@@ -124,6 +127,10 @@ impl PipelineDraft {
         }
         match &self.target {
             TargetDraft::Stream { columns, .. } | TargetDraft::Over { columns, .. } => expressions.extend(columns),
+            TargetDraft::Rows { columns, time, .. } => {
+                expressions.extend(columns);
+                expressions.extend(time);
+            }
             TargetDraft::Window { keys, arguments, time, .. } => {
                 expressions.extend(keys);
                 expressions.extend(arguments.iter().flatten());
@@ -204,7 +211,7 @@ fn output_schemas(pipelines: &[PipelineDraft], outputs: &[OutputDraft]) -> Resul
 /// columns. Returns the numbers of the pipelines that became superfluous.
 fn fold_projections(
     pipelines: &[PipelineDraft],
-    windows: &mut [crate::pipeline::WindowAggregate],
+    windows: &mut [WindowAggregate],
     overs: &mut [OverSpec],
     schemas: &[SchemaRef],
 ) -> Vec<usize> {
@@ -221,8 +228,7 @@ fn fold_projections(
                 let Some(indices) = chosen(columns, &window.schema) else { continue };
                 window.columns = indices.iter().map(|index| window.columns[*index].clone()).collect();
                 window.schema = schemas[*output].clone();
-                window.time_column =
-                    window.columns.iter().position(|column| *column == crate::pipeline::WindowColumn::Time);
+                window.time_column = window.columns.iter().position(|column| *column == WindowColumn::Time);
             }
             StreamRef::Over(over) => {
                 let over = &mut overs[over];
@@ -251,6 +257,7 @@ fn bind_pipeline(
     input_schema: SchemaRef,
     lookups: &[BoundLookup],
     outputs: &[SchemaRef],
+    windows: &[WindowAggregate],
     overs: &[OverSpec],
 ) -> Result<Pipeline> {
     let mut looked_up: Vec<(String, Vec<FieldRef>)> = Vec::new();
@@ -285,13 +292,18 @@ fn bind_pipeline(
             }
         }
     }
+    let bind_all =
+        |columns: &[Expr]| columns.iter().map(|column| physical_expression(column, &scope)).collect::<Result<Vec<_>>>();
     let stream = |columns: &[Expr], schema: &SchemaRef| {
-        let columns = columns.iter().map(|column| physical_expression(column, &scope)).collect::<Result<_>>()?;
-        Ok::<Target, DataFusionError>(Target::Stream { columns, schema: schema.clone() })
+        Ok::<Target, DataFusionError>(Target::Stream { columns: bind_all(columns)?, schema: schema.clone() })
     };
     let target = match &pipeline.target {
         TargetDraft::Stream { output, columns } => stream(columns, &outputs[*output])?,
         TargetDraft::Over { over, columns, .. } => stream(columns, &overs[*over].input_schema)?,
+        TargetDraft::Rows { window, columns, .. } => {
+            let ranking = windows[*window].ranking.as_ref().expect("rows are ranked");
+            Target::Rows { window: *window, columns: bind_all(columns)?, schema: ranking.schema.clone() }
+        }
         TargetDraft::Window { window, keys, arguments, .. } => {
             let bind = |argument: &Option<Expr>| argument.as_ref().map(|a| physical_expression(a, &scope)).transpose();
             Target::Window {

@@ -90,7 +90,7 @@ impl Lowering<'_> {
     pub fn filter(&mut self, branch: &mut Branch, predicate: Expr) -> Result<()> {
         let predicate = simplify(materialize(predicate, branch)?, &branch.scope)?;
         for conjunct in split_conjunction_owned(predicate) {
-            if conjunct == lit(true) {
+            if conjunct == lit(true) || self.bound_ranks(branch, &conjunct) {
                 continue;
             }
             if let Some(cut) = branch.cut.as_ref().filter(|cut| cut.would_change_by(&conjunct)) {

@@ -3,7 +3,7 @@
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! to agree (`optimize`), and the two zeros of floats one (`zeros`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
-//! `aggregate`, `accumulate`, `session`, `over`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
+//! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
 
@@ -34,6 +34,8 @@ mod aggregate;
 mod accumulate;
 
 mod over;
+
+mod ranking;
 
 mod session;
 
@@ -155,6 +157,7 @@ fn lower_plan(
             Some(destination) => lowering.insert(arranged, &prepared, destination)?,
             None => lowering.emit(arranged, &prepared)?,
         }
+        lowering.check_rankings()?;
         Ok(prepared)
     })();
     *draft = lowering.draft;

@@ -19,7 +19,10 @@ pub(super) fn prune(draft: &mut Draft) {
         match stream {
             StreamRef::Window(window) => {
                 prune_columns(draft, window);
-                prune_accumulators(draft, window);
+                match draft.windows[window].ranking {
+                    Some(_) => prune_rows(draft, window),
+                    None => prune_accumulators(draft, window),
+                }
             }
             StreamRef::Over(over) => {
                 prune_values(draft, over);
@@ -56,7 +59,8 @@ fn projected(schema: &SchemaRef, kept: &[usize]) -> SchemaRef {
 fn prune_columns(draft: &mut Draft, window: usize) {
     let stream = StreamRef::Window(window);
     let mut readers = draft.pipelines.iter().filter(|pipeline| pipeline.input == stream);
-    let is_cut_again = readers.any(|pipeline| matches!(pipeline.target, TargetDraft::Window { .. }));
+    let is_cut = |target: &TargetDraft| matches!(target, TargetDraft::Window { .. } | TargetDraft::Rows { .. });
+    let is_cut_again = readers.any(|pipeline| is_cut(&pipeline.target));
     let (schema, time_column) = (draft.windows[window].schema.clone(), draft.windows[window].time_column);
     let kept = kept_columns(draft, stream, &schema, |index| is_cut_again && time_column == Some(index));
     let window = &mut draft.windows[window];
@@ -112,6 +116,39 @@ fn prune_input(draft: &mut Draft, number: usize) {
     }
 }
 
+/// Leaves out columns of rows that are kept.
+fn prune_rows(draft: &mut Draft, number: usize) {
+    let window = &mut draft.windows[number];
+    let ranking = window.ranking.as_mut().expect("rows are kept");
+    let mut kept: BTreeSet<usize> = ranking.keys.iter().copied().collect();
+    kept.extend(ranking.order.iter().map(|key| key.column));
+    kept.extend(window.columns.iter().filter_map(|column| match column {
+        WindowColumn::Row(column) => Some(*column),
+        _ => None,
+    }));
+    // Rows are counted by the length of a column.
+    let has_others = kept.iter().any(|column| !ranking.keys.contains(column));
+    let first = (0..ranking.schema.fields().len()).find(|column| !ranking.keys.contains(column));
+    kept.extend(first.filter(|_| !has_others));
+    let kept: Vec<usize> = kept.into_iter().collect();
+    let place = |column: usize| kept.binary_search(&column).expect("used columns are kept");
+    ranking.schema = projected(&ranking.schema, &kept);
+    ranking.keys.iter_mut().for_each(|key| *key = place(*key));
+    ranking.order.iter_mut().for_each(|key| key.column = place(key.column));
+    for column in &mut window.columns {
+        if let WindowColumn::Row(column) = column {
+            *column = place(*column);
+        }
+    }
+    for pipeline in &mut draft.pipelines {
+        if let TargetDraft::Rows { window, columns, .. } = &mut pipeline.target
+            && *window == number
+        {
+            *columns = kept.iter().map(|column| columns[*column].clone()).collect();
+        }
+    }
+}
+
 fn prune_accumulators(draft: &mut Draft, number: usize) {
     let window = &mut draft.windows[number];
     let mut kept = BTreeSet::new();
@@ -124,6 +161,7 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
                 kept.extend([*values].into_iter().chain(*arrivals).chain(*nulls));
             }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
+            WindowColumn::Rank | WindowColumn::Row(_) => {}
         }
     }
     if let Some(slots) = &window.session_slots {
@@ -145,6 +183,7 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
                 (*values, *arrivals, *nulls) = (place(*values), arrivals.map(place), nulls.map(place));
             }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
+            WindowColumn::Rank | WindowColumn::Row(_) => {}
         }
     }
     if let Some(slots) = &mut window.session_slots {

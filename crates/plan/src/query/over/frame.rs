@@ -23,16 +23,6 @@ pub(in crate::query) fn check(window: &ast::WindowSpec, place: Option<Place>) ->
         return Err(PlanError::invalid(place, "OVER lacks the ORDER BY of a time attribute").with_hint(FORM));
     };
     let order = Place::of(first.expr.span()).or(place);
-    if window.order_by.len() > 1 {
-        return Err(PlanError::unsupported(
-            order,
-            "OVER … ORDER BY several columns",
-            "order by a time attribute alone",
-        ));
-    }
-    if first.options.asc == Some(false) {
-        return Err(PlanError::unsupported(order, "OVER … ORDER BY … DESC", "leave DESC out"));
-    }
     window.window_frame.as_ref().map_or(Ok(()), |frame| check_frame(frame, order))
 }
 

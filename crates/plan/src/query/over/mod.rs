@@ -29,12 +29,12 @@ use crate::error::{Place, PlanError};
 use crate::pipeline::StreamRef;
 
 /// The input of a node while its columns are collected.
-struct Collector {
-    branches: Vec<Branch>,
-    names: Names,
-    fields: Vec<FieldRef>,
+pub(super) struct Collector {
+    pub branches: Vec<Branch>,
+    pub names: Names,
+    pub fields: Vec<FieldRef>,
     /// For each column, one expression a branch.
-    columns: Vec<Vec<Expr>>,
+    pub columns: Vec<Vec<Expr>>,
 }
 
 impl Lowering<'_> {
@@ -45,9 +45,14 @@ impl Lowering<'_> {
         }
         let functions: Vec<&WindowFunction> = window.window_expr.iter().map(window_function).collect();
         let first = &functions[0].params;
-        let time = self.order_column(&first.order_by, &window.input)?;
         let input = self.relation(&window.input)?;
         let schema = window.input.schema();
+        if self.numbers_windows(&functions, &input, schema)? {
+            let field = window.schema.field(schema.fields().len());
+            // A condition above says how many rows are kept: those who read the same plan may want different numbers.
+            return self.number_rows(functions[0], field, input, &window.input);
+        }
+        let time = self.order_column(&first.order_by, &window.input)?;
         let mut collector = Collector::new(input);
         let mut columns = Vec::new();
         let mut results = Vec::new();
@@ -100,7 +105,16 @@ impl Lowering<'_> {
         };
         let refused =
             |place: Option<Place>, message: &str| Err(external(PlanError::invalid(place, message).with_hint(hint())));
-        let [SortExpr { expr: Expr::Column(column), asc: true, .. }] = order else {
+        let unsupported = |construct: &str, hint: &str| {
+            Err(external(PlanError::unsupported(self.landmarks.over_order(None), construct, hint)))
+        };
+        if order.len() > 1 {
+            return unsupported("OVER … ORDER BY several columns", "order by a time attribute alone");
+        }
+        if order.iter().any(|key| !key.asc) {
+            return unsupported("OVER … ORDER BY … DESC", "leave DESC out");
+        }
+        let [SortExpr { expr: Expr::Column(column), .. }] = order else {
             let place = self.landmarks.over_order(None);
             return refused(place, "OVER puts rows in the order of one time attribute, ascending");
         };
@@ -204,7 +218,7 @@ impl Lowering<'_> {
 }
 
 /// What became of a column.
-enum Added {
+pub(super) enum Added {
     /// It is the same value for all rows.
     Constant(Expr),
     /// Its index.
@@ -212,17 +226,17 @@ enum Added {
 }
 
 impl Collector {
-    fn new(input: Relation) -> Collector {
+    pub fn new(input: Relation) -> Collector {
         Collector { branches: input.branches, names: Names::default(), fields: Vec::new(), columns: Vec::new() }
     }
 
     /// An expression over the relation, whose columns `schema` describes, for each branch.
-    fn of_branches(&self, expression: &Expr, schema: &DFSchema) -> Result<Vec<Expr>> {
+    pub fn of_branches(&self, expression: &Expr, schema: &DFSchema) -> Result<Vec<Expr>> {
         self.branches.iter().map(|branch| branch.substitute(expression, schema)).collect()
     }
 
     /// Adds a column, unless there is the same. `values` are one expression a branch.
-    fn add(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
+    pub fn add(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
         let pairs = self.branches.iter().zip(values);
         let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
@@ -235,7 +249,7 @@ impl Collector {
     }
 
     /// Adds a key; none where it is the same for all rows.
-    fn add_key(&mut self, key: &Expr, schema: &DFSchema) -> Result<Option<usize>> {
+    pub fn add_key(&mut self, key: &Expr, schema: &DFSchema) -> Result<Option<usize>> {
         let pairs = self.branches.iter().map(|branch| (branch, branch.substitute(key, schema)));
         let values = pairs.map(|(branch, value)| simplify(materialize(value?, branch)?, &branch.scope));
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
@@ -249,7 +263,7 @@ impl Collector {
     }
 
     /// As `add`, for expressions in terms of each branch's scope, whether constant or not.
-    fn add_column(&mut self, values: Vec<Expr>, name: &str) -> Result<usize> {
+    pub fn add_column(&mut self, values: Vec<Expr>, name: &str) -> Result<usize> {
         let pairs = self.branches.iter().zip(values);
         let held = pairs.map(|(branch, value)| {
             let data_type = value.get_type(branch.scope.as_ref())?;

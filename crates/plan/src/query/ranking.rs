@@ -1,0 +1,246 @@
+//! Top-N and deduplication of windows: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, … ORDER BY …) AS rn`, and
+//! `WHERE rn <= n` above it. The windows keep their first rows; the condition says how many.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::WindowFunction;
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
+use pelton_data::arrangement::OrderKey;
+use pelton_data::ranking::Ranking;
+
+use super::aggregate::result;
+use super::context::external;
+use super::draft::{Branch, PipelineDraft, Relation, TargetDraft};
+use super::lower::{Lowering, simplify};
+use super::over::{Added, Collector};
+use super::window::WINDOW_COLUMNS;
+use crate::error::PlanError;
+use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
+
+/// What the number of rows to keep is written as.
+const FORM: &str = "write SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY x DESC) AS rn FROM …) WHERE rn <= 10";
+
+/// No condition has said yet how many rows are kept.
+const UNBOUNDED: u64 = u64::MAX;
+
+impl Lowering<'_> {
+    /// Whether functions over rows number the rows of windows.
+    pub(super) fn numbers_windows(
+        &self,
+        functions: &[&WindowFunction],
+        input: &Relation,
+        schema: &DFSchema,
+    ) -> Result<bool> {
+        let [function] = functions else { return Ok(false) };
+        if function.fun.name() != "row_number" {
+            return Ok(false);
+        }
+        for branch in &input.branches {
+            let partition = function.params.partition_by.iter().map(|key| branch.substitute(key, schema));
+            let partition = partition.collect::<Result<Vec<_>>>()?;
+            let has = |wanted: usize| partition.iter().any(|key| self.is_bound(branch, key, wanted));
+            if has(0) && has(1) {
+                continue;
+            }
+            if has(0) || has(1) {
+                let lacking = WINDOW_COLUMNS[usize::from(has(0))];
+                let message = format!("PARTITION BY of a window lacks {lacking}");
+                let hint = "partition by both window_start and window_end";
+                return Err(external(PlanError::invalid(self.landmarks.over("row_number"), message).with_hint(hint)));
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn is_bound(&self, branch: &Branch, expression: &Expr, wanted: usize) -> bool {
+        self.bound(branch, expression).is_some_and(|(_, bound)| bound == wanted)
+    }
+
+    /// The rows of windows, numbered; `plan` is the input's, `function` the ROW_NUMBER, and `field` the number's.
+    pub(super) fn number_rows(
+        &mut self,
+        function: &WindowFunction,
+        field: &Field,
+        input: Relation,
+        plan: &LogicalPlan,
+    ) -> Result<Relation> {
+        let schema = plan.schema();
+        let partition = &function.params.partition_by;
+        let groups = input.branches.iter().map(|branch| {
+            let keys = partition.iter().map(|key| simplify(branch.substitute(key, schema)?, &branch.scope));
+            keys.collect::<Result<Vec<_>>>()
+        });
+        let groups = groups.collect::<Result<Vec<_>>>()?;
+        self.check_no_session(&input, &groups)?;
+        let (bounds, _) = self.window_of(&input, groups)?;
+        let window = self.window_of_rows(&input, bounds)?;
+        let mut collector = Collector::new(input);
+        let mut numbered = Numbered::default();
+        for (index, field) in schema.fields().iter().enumerate() {
+            let values: Vec<Expr> = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
+            let (column, data_type) = match self.common_bound(&collector, &values) {
+                Some(bound) => {
+                    let column = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time][bound].clone();
+                    (column, field.data_type().clone())
+                }
+                None => match collector.add(values, field.name())? {
+                    Added::Constant(value) => {
+                        numbered.results.push(value);
+                        continue;
+                    }
+                    Added::Column(column) => (WindowColumn::Row(column), collector.fields[column].data_type().clone()),
+                },
+            };
+            let nullable = match column {
+                WindowColumn::Row(column) => collector.fields[column].is_nullable(),
+                _ => false,
+            };
+            let name = match column {
+                WindowColumn::Row(column) => collector.fields[column].name().clone(),
+                _ => collector.names.unique(field.name()),
+            };
+            numbered.add(column, Field::new(name, data_type, nullable), field);
+        }
+        let name = collector.names.unique(function.fun.name());
+        numbered.add(WindowColumn::Rank, Field::new(name, DataType::Int64, false), field);
+        let ranking = self.ranking(&mut collector, function, schema)?;
+        let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
+        let index = self.draft.windows.len();
+        self.draft.windows.push(WindowAggregate {
+            window,
+            bounds,
+            keys: Vec::new(),
+            accumulators: Vec::new(),
+            session_slots: None,
+            ranking: Some(ranking),
+            columns: numbered.columns,
+            schema: Arc::new(Schema::new(numbered.fields)),
+            time_column,
+        });
+        self.feed_ranking(index, collector);
+        let stream = StreamRef::Window(index);
+        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+        branch.columns = numbered.results;
+        Ok(Relation { branches: vec![branch] })
+    }
+
+    /// Refuses the rows of sessions, of which it is not known when they end.
+    fn check_no_session(&self, input: &Relation, groups: &[Vec<Expr>]) -> Result<()> {
+        let mut bounds =
+            input.branches.iter().zip(groups).flat_map(|(branch, keys)| {
+                keys.iter().filter_map(|key| self.bound(branch, key)).map(|(window, _)| window)
+            });
+        if !bounds.any(|window| matches!(window, Window::Session { .. })) {
+            return Ok(());
+        }
+        let hint = "number the rows of TUMBLE, HOP or CUMULATE windows; the first and last of a session are MIN and MAX, or FIRST_VALUE and LAST_VALUE";
+        Err(external(PlanError::unsupported(
+            self.landmarks.over("row_number"),
+            "ROW_NUMBER of the rows of sessions",
+            hint,
+        )))
+    }
+
+    /// The bound of its window that a column is in all branches.
+    fn common_bound(&self, collector: &Collector, values: &[Expr]) -> Option<usize> {
+        let mut bounds = collector.branches.iter().zip(values).map(|(branch, value)| self.bound(branch, value));
+        let (_, first) = bounds.next()??;
+        bounds.all(|bound| bound.is_some_and(|(_, bound)| bound == first)).then_some(first)
+    }
+
+    /// Adds keys and order to the columns that are kept.
+    fn ranking(&self, collector: &mut Collector, function: &WindowFunction, schema: &DFSchema) -> Result<Ranking> {
+        let mut keys = Vec::new();
+        for key in &function.params.partition_by {
+            let values = collector.of_branches(key, schema)?;
+            if self.common_bound(collector, &values).is_none() {
+                keys.extend(collector.add_key(key, schema)?.filter(|key| !keys.contains(key)));
+            }
+        }
+        let mut order: Vec<OrderKey> = Vec::new();
+        for SortExpr { expr, asc, nulls_first } in &function.params.order_by {
+            let values = collector.of_branches(expr, schema)?;
+            // The rows of one window have the same bounds.
+            if self.common_bound(collector, &values).is_some() {
+                continue;
+            }
+            let Added::Column(column) = collector.add(values, "order")? else { continue };
+            if !keys.contains(&column) && !order.iter().any(|known| known.column == column) {
+                order.push(OrderKey { column, descending: !asc, nulls_first: *nulls_first });
+            }
+        }
+        if (0..collector.fields.len()).all(|column| keys.contains(&column)) {
+            collector.add_column(vec![lit(true); collector.branches.len()], "row")?;
+        }
+        let schema = Arc::new(Schema::new(collector.fields.clone()));
+        Ok(Ranking { schema, keys, order, first: 1, last: UNBOUNDED })
+    }
+
+    fn feed_ranking(&mut self, window: usize, collector: Collector) {
+        let Collector { branches, columns, .. } = collector;
+        for (number, branch) in branches.into_iter().enumerate() {
+            let columns = columns.iter().map(|values| values[number].clone()).collect();
+            let time = branch.cut.map(|cut| cut.time);
+            let Branch { input, scope, steps, .. } = branch;
+            let target = TargetDraft::Rows { window, columns, time };
+            self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
+        }
+    }
+
+    /// Lets a window keep no more rows than a condition on their numbers wants. Returns whether `conjunct` was one: then no row that it is not
+    /// true for leaves.
+    pub(super) fn bound_ranks(&mut self, branch: &Branch, conjunct: &Expr) -> bool {
+        let (Expr::BinaryExpr(BinaryExpr { left, op, right }), StreamRef::Window(window)) = (conjunct, branch.input)
+        else {
+            return false;
+        };
+        let Some((_, WindowColumn::Rank)) = self.draft.window_column(branch.input, left) else { return false };
+        let Expr::Literal(ScalarValue::Int64(Some(number)), _) = right.as_ref() else { return false };
+        let ranking = self.draft.windows[window].ranking.as_mut().expect("a rank is one of kept rows");
+        let rank = |number: i64| u64::try_from(number).unwrap_or(0);
+        let (first, last) = match op {
+            Operator::LtEq => (1, rank(*number)),
+            Operator::Lt => (1, rank(number.saturating_sub(1))),
+            Operator::Eq => (rank(*number), rank(*number)),
+            Operator::GtEq => (rank(*number), UNBOUNDED),
+            Operator::Gt => (rank(number.saturating_add(1)), UNBOUNDED),
+            _ => return false,
+        };
+        ranking.first = ranking.first.max(first);
+        ranking.last = ranking.last.min(last);
+        true
+    }
+
+    /// Refuses windows that would keep all of their rows.
+    pub(super) fn check_rankings(&self) -> Result<()> {
+        let mut rankings = self.draft.windows.iter().filter_map(|window| window.ranking.as_ref());
+        if rankings.all(|ranking| ranking.last != UNBOUNDED) {
+            return Ok(());
+        }
+        let construct = "ROW_NUMBER of a window's rows without a bound";
+        Err(external(PlanError::unsupported(self.landmarks.over("row_number"), construct, FORM)))
+    }
+}
+
+/// The columns of numbered rows.
+#[derive(Default)]
+struct Numbered {
+    columns: Vec<WindowColumn>,
+    fields: Vec<Field>,
+    /// The relation's columns, in terms of the fields.
+    results: Vec<Expr>,
+}
+
+impl Numbered {
+    /// Adds a column, which the plan has as `planned`.
+    fn add(&mut self, column: WindowColumn, field: Field, planned: &Field) {
+        self.results.push(result(field.name(), field.data_type(), planned));
+        if !self.columns.contains(&column) {
+            self.columns.push(column);
+            self.fields.push(field);
+        }
+    }
+}
