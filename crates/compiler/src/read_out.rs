@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
-    make_array, new_null_array,
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+    StringViewArray, UInt64Array, make_array, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
@@ -16,6 +16,7 @@ use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean};
 use pelton_data::column::{logical_type, sql_name};
 use pelton_data::time::micros_per_tick;
 use pelton_data::wide_float::variance;
+use pelton_data::window::ResultKind;
 use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
@@ -125,6 +126,7 @@ fn without_rows(
             let value = function.0.states().finish(&[None]);
             converted(value.map_err(KernelError::Expression)?, data_type)
         }
+        WindowColumn::Kind => Arc::new(StringViewArray::from_iter_values([ResultKind::Final.name()])),
         _ => new_null_array(data_type, 1),
     })
 }
@@ -141,6 +143,11 @@ impl Groups<'_> {
             WindowColumn::Start => Ok(self.instants(data_type, |closed| start(self.window, closed))),
             WindowColumn::End => Ok(self.instants(data_type, |closed| closed.end)),
             WindowColumn::Time => Ok(self.instants(data_type, last_millisecond)),
+            WindowColumn::Kind => {
+                let kinds =
+                    self.closed.windows.iter().flat_map(|window| std::iter::repeat_n(window.kind, window.groups));
+                Ok(Arc::new(StringViewArray::from_iter_values(kinds.map(ResultKind::name))))
+            }
             WindowColumn::Rank | WindowColumn::Row(_) => unreachable!("groups have no rank"),
             WindowColumn::Key(key) => Ok(self.closed.table.key_array(*key, self.closed.entries)),
             WindowColumn::Value { accumulator, .. } if self.window.accumulators[*accumulator].function.is_some() => {

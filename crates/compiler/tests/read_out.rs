@@ -10,6 +10,7 @@ use datafusion_physical_expr::expressions::col;
 use pelton_compiler::{entry_layout, interpret, read_out};
 use pelton_data::Block;
 use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::window::ResultKind;
 use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
@@ -57,7 +58,7 @@ fn summed(
     let kernel = interpret(&program, 0, &[]).unwrap();
     kernel.aggregate(KernelInput::all(&block), &mut table, &mut Scratch::default()).unwrap();
     let entries = table.entry_offsets();
-    let window = ClosedWindow { start: 10_000_000, end: 20_000_000, groups: entries.len() };
+    let window = ClosedWindow { start: 10_000_000, end: 20_000_000, groups: entries.len(), kind: ResultKind::Final };
     read_out(&program.windows[0], ClosedGroups { table: &table, entries: (&entries).into(), windows: &[window] })
 }
 

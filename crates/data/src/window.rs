@@ -57,6 +57,37 @@ pub struct SessionSlots {
     pub rows: usize,
 }
 
+/// When windows are reported besides when their time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Emission {
+    /// Rows that come up to so long after their windows have ended correct them, in microseconds.
+    pub lateness: Micros,
+    /// So long after rows have come for them, on the clock and in microseconds, windows are reported whose time has not come.
+    pub early_after: Option<Micros>,
+}
+
+/// What a row of results is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ResultKind {
+    /// What a window came to when its time had come. There is no other kind unless asked for.
+    Final,
+    /// The same once more, with rows that came later than that, but not too late.
+    Correction,
+    /// What the rows of a window come to that have come so far, before its time.
+    Early,
+}
+
+impl ResultKind {
+    /// As users read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ResultKind::Final => "final",
+            ResultKind::Correction => "correction",
+            ResultKind::Early => "early",
+        }
+    }
+}
+
 /// A stretch of time whose rows belong to the same windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {

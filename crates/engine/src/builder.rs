@@ -374,7 +374,8 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn explain(&self) -> Result<String, Error> {
-        explain(&self.session.plan_built(&self.relation, None)?)
+        let (planned, settings) = self.session.plan_built(&self.relation, None)?;
+        explain(&planned, &settings)
     }
 
     fn check_session(&self, other: &QueryBuilder) -> Result<(), Error> {

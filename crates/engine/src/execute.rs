@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use pelton_data::TimeColumn;
-use pelton_data::window::Combination;
+use pelton_data::window::{Combination, Emission, Window};
+use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource,
     WindowAggregate,
@@ -17,6 +19,7 @@ use pelton_runtime::clock::Clock;
 use pelton_runtime::graph::{
     Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
+use pelton_runtime::late::LateLog;
 use pelton_runtime::run::{Run, RunOptions};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
@@ -29,7 +32,7 @@ use crate::error::Error;
 use crate::push::PushTable;
 use crate::query::{Query, result_channel};
 use crate::settings::{Settings, WindowChoice};
-use crate::{table, tier};
+use crate::{emission, late, table, tier};
 
 /// What a program is started against.
 pub(crate) struct Surroundings<'a> {
@@ -37,6 +40,7 @@ pub(crate) struct Surroundings<'a> {
     pub push_tables: &'a BTreeMap<String, Arc<PushTable>>,
     pub settings: &'a Settings,
     pub clock: &'a Clock,
+    pub late: &'a LateLog,
 }
 
 /// Starts a program.
@@ -63,7 +67,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let sinks = program.outputs.iter().map(|output| sink_node(output, surroundings, &mut result_sink));
     let graph = Graph {
         pipelines: pipelines.collect(),
-        windows: program.windows.iter().enumerate().map(|window| window_node(window, settings.windows)).collect(),
+        windows: program.windows.iter().enumerate().map(|window| window_node(window, settings)).collect(),
         overs: program.overs.iter().enumerate().map(over_node).collect(),
         sinks: sinks.collect::<Result<_, Error>>()?,
         sources: program
@@ -76,6 +80,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         workers: settings.workers,
         block_rows: settings.block_rows,
         clock: surroundings.clock.clone(),
+        late: surroundings.late.clone(),
         waker: waker.clone(),
     };
     Ok(Query::new(Run::start(graph, options), results, waker))
@@ -83,7 +88,10 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
 
 /// Runs the program of a bounded table to its end, and indexes its rows.
 fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<Arc<JoinIndex>, Error> {
-    let batches = start(Program::clone(&lookup.program), surroundings)?.collect()?;
+    // What is loaded is final.
+    let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
+    let surroundings = Surroundings { settings: &settings, ..*surroundings };
+    let batches = start(Program::clone(&lookup.program), &surroundings)?.collect()?;
     let rows: RecordBatch = concat_batches(&lookup.schema, &batches)
         .map_err(|error| Error::Usage(format!("the rows of a joined table do not fit together: {error}")))?;
     Ok(Arc::new(JoinIndex::new(rows, &lookup.keys)))
@@ -93,6 +101,9 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
     let source: Box<dyn Source> = match (&used.rows, surroundings.push_tables.get(&used.table)) {
         (Some(rows), _) => table::written_rows(rows.clone()),
         (None, Some(push)) => table::with_computed_time(push.open(&used.table, &used.columns, waker)?, used),
+        (None, None) if used.table == LATE_ROWS => table::written_rows(
+            late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
+        ),
         (None, None) => match surroundings.catalog.get(&used.table) {
             Some(Relation::Table(found)) => table::open_source(found, used, surroundings.settings)?,
             _ => return Err(Error::Usage(format!("table '{}' is gone", used.table))),
@@ -117,7 +128,9 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
     Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout })
 }
 
-fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice) -> WindowNode {
+fn window_node((index, window): (usize, &WindowAggregate), settings: &Settings) -> WindowNode {
+    let is_cut = window.window != Window::Global;
+    let emission = if is_cut { emission::emission(settings) } else { Emission::default() };
     let read_out = {
         let window = window.clone();
         move |contents: Contents<'_>| match contents {
@@ -128,8 +141,10 @@ fn window_node((index, window): (usize, &WindowAggregate), choice: WindowChoice)
     WindowNode {
         name: format!("window {index}"),
         window: window.window,
-        combination: match (choice, window.combination()) {
-            // Sessions are merged from slices in any case.
+        emission,
+        combination: match (settings.windows, window.combination()) {
+            // Sessions are merged, and windows are reported more than once, from slices in any case.
+            (_, combination) if emission != Emission::default() => combination,
             (WindowChoice::Slices, combination) | (WindowChoice::Buckets, combination @ Combination::Merge) => {
                 combination
             }
@@ -159,7 +174,9 @@ fn sink_node(
 ) -> Result<SinkNode, Error> {
     let inputs = output.inputs.iter().copied().map(stream).collect();
     let (name, sink) = match &output.target {
-        OutputTarget::Result => ("result".to_owned(), result_sink.take().expect("a program has one result at most")),
+        OutputTarget::Result => {
+            (output_name(output).to_owned(), result_sink.take().expect("a program has one result at most"))
+        }
         OutputTarget::Table(name) => match surroundings.catalog.get(name) {
             Some(Relation::Table(found)) => (name.clone(), table::open_sink(found, surroundings.settings)?),
             _ => return Err(Error::Usage(format!("table '{name}' is gone"))),
@@ -174,6 +191,14 @@ fn stream(planned: Planned) -> StreamRef {
         Planned::Pipeline(index) => StreamRef::Pipeline(index),
         Planned::Window(index) => StreamRef::Window(index),
         Planned::Over(index) => StreamRef::Over(index),
+    }
+}
+
+/// What an output is called where people see it.
+pub(crate) fn output_name(output: &Output) -> &str {
+    match &output.target {
+        OutputTarget::Result => "result",
+        OutputTarget::Table(name) => name,
     }
 }
 

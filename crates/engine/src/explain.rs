@@ -3,22 +3,29 @@
 use pelton_plan::pipeline::Program;
 use pelton_plan::query::Planned;
 
+use crate::emission;
 use crate::error::Error;
 use crate::execute::pipeline_name;
+use crate::settings::Settings;
 
 /// The logical plan, the pipelines, the kernels, and what is not portable to Flink, as text.
 ///
 /// # Errors
-/// [`Error::Compile`] where a pipeline cannot be described.
-pub(crate) fn explain(planned: &Planned) -> Result<String, Error> {
+/// [`Error::Compile`] where a pipeline cannot be described; [`Error::Plan`] where the settings do not go with the query.
+pub(crate) fn explain(planned: &Planned, settings: &Settings) -> Result<String, Error> {
     let program = &planned.program;
+    emission::check(program, settings)?;
     let kernels = (0..program.pipelines.len()).map(|pipeline| kernel(program, pipeline));
     let mut sections = vec![
         ("logical plan", pelton_plan::explain::logical_plans(planned)),
         ("pipelines", pelton_plan::explain::pipelines(program)),
         ("kernels", kernels.collect::<Result<Vec<_>, _>>()?.join("\n")),
     ];
-    let notes = pelton_plan::explain::portability(planned);
+    let mut notes = pelton_plan::explain::portability(planned);
+    if let Some((how, note)) = emission::explained(program, settings) {
+        sections.push(("emission", how));
+        notes.push(note);
+    }
     if !notes.is_empty() {
         sections.push(("not portable to Flink", notes.join("\n")));
     }

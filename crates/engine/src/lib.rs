@@ -18,8 +18,8 @@
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), [`push`] (rows from your program), [`builder`] (queries
+//! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
+//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], [`display`].
 
 pub mod session;
@@ -28,6 +28,8 @@ pub mod settings;
 
 mod table;
 
+mod emission;
+
 mod execute;
 
 mod tier;
@@ -35,6 +37,8 @@ mod tier;
 pub mod query;
 
 mod waiting;
+
+mod late;
 
 pub mod push;
 

@@ -11,17 +11,18 @@ use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, plan_statements};
 use pelton_plan::{Catalog, Table};
 use pelton_runtime::clock::Clock;
+use pelton_runtime::late::LateLog;
 use pelton_runtime::run::WeakRunHandle;
 
 use crate::builder::QueryBuilder;
 use crate::error::Error;
-use crate::execute::{Surroundings, start};
+use crate::execute::{Surroundings, output_name, start};
 use crate::explain::explain;
 use crate::function::{AggregateFunction, scalar_function};
 use crate::push::{PushSource, PushTable};
 use crate::query::Query;
 use crate::settings::{KEYS, Settings};
-use crate::{table, waiting};
+use crate::{emission, late, table, waiting};
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
 ///
@@ -29,11 +30,11 @@ use crate::{table, waiting};
 #[derive(Clone, Default)]
 pub struct Session(Arc<Mutex<Known>>);
 
-#[derive(Default)]
 struct Known {
     catalog: Catalog,
     push_tables: BTreeMap<String, Arc<PushTable>>,
     clock: Clock,
+    late: LateLog,
     /// Queries that may still run, with their numbers.
     queries: Vec<(usize, WeakRunHandle)>,
     queries_started: usize,
@@ -153,7 +154,8 @@ impl Session {
         };
         if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = statement {
             let known = self.known();
-            return explain(&plan_statements(&known.catalog, &[statement])?).map(Some);
+            let settings = Settings::of(&known.catalog);
+            return explain(&plan_statements(&known.catalog, &[statement])?, &settings).map(Some);
         }
         self.execute_statement(statement).map(|_| None)
     }
@@ -295,8 +297,13 @@ impl Session {
         Ok(builder::call(&self.known().catalog, function, arguments.into_iter().collect())?)
     }
 
-    pub(crate) fn plan_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Planned, Error> {
-        Ok(relation.plan(&self.known().catalog, into)?)
+    pub(crate) fn plan_built(
+        &self,
+        relation: &RelationBuilder,
+        into: Option<&str>,
+    ) -> Result<(Planned, Settings), Error> {
+        let known = self.known();
+        Ok((relation.plan(&known.catalog, into)?, Settings::of(&known.catalog)))
     }
 
     pub(crate) fn start_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Query, Error> {
@@ -335,7 +342,7 @@ impl Session {
             }
             Statement::Explain(explained) => {
                 let planned = plan_statements(&known.catalog, &[explained.as_ref()])?;
-                let text = explain(&planned)?;
+                let text = explain(&planned, &Settings::of(&known.catalog))?;
                 return Ok(Outcome::Rows(text_rows(&["plan"], text.lines().map(|line| vec![line.to_owned()]))));
             }
             Statement::ShowProgress => return Ok(Outcome::Rows(known.progress())),
@@ -345,11 +352,29 @@ impl Session {
     }
 }
 
+impl Default for Known {
+    fn default() -> Known {
+        let mut catalog = Catalog::default();
+        catalog.add_system_table(late::table());
+        Known {
+            catalog,
+            push_tables: BTreeMap::new(),
+            clock: Clock::default(),
+            late: LateLog::new(),
+            queries: Vec::new(),
+            queries_started: 0,
+        }
+    }
+}
+
 impl Known {
     fn start(&mut self, planned: Planned) -> Result<Query, Error> {
         let settings = Settings::of(&self.catalog);
+        emission::check(&planned.program, &settings)?;
         let Known { catalog, push_tables, clock, .. } = self;
-        let surroundings = Surroundings { catalog, push_tables, settings: &settings, clock };
+        let outputs = planned.program.outputs.iter().map(output_name);
+        let late = self.late.of_query(&waiting::query_name(self.queries_started + 1, outputs));
+        let surroundings = Surroundings { catalog, push_tables, settings: &settings, clock, late: &late };
         let query = start(planned.program, &surroundings)?;
         self.queries.retain(|(_, query)| query.upgrade().is_some_and(|query| !query.has_ended()));
         self.queries_started += 1;

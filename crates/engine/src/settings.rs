@@ -45,7 +45,22 @@ pub struct Settings {
     pub seed: u64,
     /// `table.exec.source.idle-timeout`: partitions that deliver nothing for so long do not hold time back; zero if none does so.
     pub idle_timeout: Duration,
+    /// `table.exec.emit.allow-lateness`: rows that come up to so long after their windows have ended correct them.
+    pub allowed_lateness: Duration,
+    /// `table.exec.emit.early-fire.enabled`: windows are reported before their time has come,
+    pub early_fire: bool,
+    /// `table.exec.emit.early-fire.delay`: so long after rows have come for them.
+    pub early_delay: Duration,
 }
+
+/// Which rows still count that come when their windows have ended.
+pub(crate) const ALLOW_LATENESS: &str = "table.exec.emit.allow-lateness";
+
+/// Whether windows are reported before their time has come.
+pub(crate) const EARLY_FIRE: &str = "table.exec.emit.early-fire.enabled";
+
+/// How often.
+pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 
 /// Keys, and what their values are.
 pub const KEYS: &[(&str, &str)] = &[
@@ -55,6 +70,9 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.seed", "a whole number"),
     ("table.exec.source.idle-timeout", A_DURATION),
+    (ALLOW_LATENESS, A_DURATION),
+    (EARLY_FIRE, "'true' or 'false'"),
+    (EARLY_DELAY, A_DURATION),
     ("table.local-time-zone", "'UTC': other time zones are not supported yet"),
 ];
 
@@ -62,9 +80,17 @@ impl Default for Settings {
     fn default() -> Self {
         // Respects the process's CPU affinity and its container's quota.
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let (tier, windows) = (TierChoice::default(), WindowChoice::default());
-        let idle_timeout = Duration::ZERO;
-        Settings { tier, workers, windows, block_rows: BLOCK_ROWS_DEFAULT, seed: 0, idle_timeout }
+        Settings {
+            tier: TierChoice::default(),
+            workers,
+            windows: WindowChoice::default(),
+            block_rows: BLOCK_ROWS_DEFAULT,
+            seed: 0,
+            idle_timeout: Duration::ZERO,
+            allowed_lateness: Duration::ZERO,
+            early_fire: false,
+            early_delay: Duration::ZERO,
+        }
     }
 }
 
@@ -103,6 +129,9 @@ impl Settings {
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
             "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
             "table.exec.source.idle-timeout" => parse_duration(value).map(|timeout| self.idle_timeout = timeout),
+            EARLY_FIRE => value.parse().ok().map(|enabled| self.early_fire = enabled),
+            EARLY_DELAY => parse_duration(value).map(|delay| self.early_delay = delay),
+            ALLOW_LATENESS => parse_duration(value).map(|lateness| self.allowed_lateness = lateness),
             _ => (value == "UTC").then_some(()),
         };
         applied.ok_or_else(|| Error::Setting { key: key.into(), problem: format!("takes {values}, not '{value}'") })

@@ -13,8 +13,7 @@ const IDLE_NAMED_MAX: usize = 3;
 
 /// One row for each window of a query, which is the session's query `number`; one row where it has none.
 pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
-    let outputs: Vec<&str> = progress.sinks.iter().map(|sink| sink.name.as_str()).collect();
-    let query = format!("{number}: {}", outputs.join(", "));
+    let query = query_name(number, progress.sinks.iter().map(|sink| sink.name.as_str()));
     if progress.windows.is_empty() {
         let empty = String::new;
         return vec![vec![query, empty(), empty(), empty(), "rows".to_owned(), empty(), empty()]];
@@ -31,6 +30,11 @@ pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
         ]
     };
     progress.windows.iter().map(row).collect()
+}
+
+/// What people call the session's query `number` with these outputs.
+pub(crate) fn query_name<'a>(number: usize, outputs: impl Iterator<Item = &'a str>) -> String {
+    format!("{number}: {}", outputs.collect::<Vec<_>>().join(", "))
 }
 
 fn waits_for(window: &WindowProgress) -> String {

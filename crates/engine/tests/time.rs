@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
-use pelton::arrow::datatypes::Int64Type;
+use pelton::arrow::datatypes::{Int64Type, TimestampMillisecondType};
 use pelton::clock::{Clock, Hands};
 use pelton::{Outcome, PushSource, Query, Session};
 
@@ -182,4 +182,56 @@ fn windows_of_processing_time_close_by_the_clock() {
     source.push_blocking(rows(1)).unwrap();
     wait_until(|| query.progress().pipelines[0].rows == 1);
     assert_eq!(totals(&turn(&hands, || query.try_next_batch().unwrap())), [1]);
+}
+
+/// Start in seconds, total and kind of each row.
+fn reported(batch: &RecordBatch) -> Vec<(i64, i64, String)> {
+    let starts = batch.column(0).as_primitive::<TimestampMillisecondType>();
+    let kinds = batch.column(2).as_string_view();
+    let rows = (0..batch.num_rows()).map(|row| {
+        (starts.value(row) / 1000, batch.column(1).as_primitive::<Int64Type>().value(row), kinds.value(row).to_owned())
+    });
+    rows.collect()
+}
+
+#[test]
+fn windows_are_reported_before_their_time_when_rows_have_come_for_them() {
+    for workers in ["1", "2"] {
+        let hands = Arc::new(Hands::default());
+        let session = session(&hands);
+        session.set("pelton.workers", workers).unwrap();
+        session.set("table.exec.emit.early-fire.enabled", "true").unwrap();
+        session.set("table.exec.emit.early-fire.delay", "1 s").unwrap();
+        session.set("table.exec.emit.allow-lateness", "5 s").unwrap();
+        let source = push_table(&session, "t");
+        let mut query = session
+            .sql(
+                "SELECT window_start, SUM(v) AS total, RESULT_KIND() AS kind
+                 FROM HOP(TABLE t, DESCRIPTOR(at), INTERVAL '10' SECOND, INTERVAL '20' SECOND) GROUP BY window_start, window_end",
+            )
+            .unwrap();
+        let rows = |query: &mut Query, hands: &Hands| {
+            let mut found = turn(hands, || query.try_next_batch().unwrap().map(|batch| reported(&batch)));
+            while let Some(batch) = query.try_next_batch().unwrap() {
+                found.extend(reported(&batch));
+            }
+            found
+        };
+        let expected =
+            |rows: &[(i64, i64, &str)]| rows.iter().map(|row| (row.0, row.1, row.2.to_owned())).collect::<Vec<_>>();
+        push(&source, &[(1, 1), (12, 2)]);
+        wait_until(|| query.progress().windows[0].rows == 1);
+        // From -10 to 10 has ended at 12, before the clock has moved at all.
+        assert_eq!(reported(&query.next_batch().unwrap().unwrap()), expected(&[(-10, 1, "final")]));
+        assert_eq!(rows(&mut query, &hands), expected(&[(0, 3, "early"), (10, 2, "early")]));
+        // Nothing new is nothing to report, however long it lasts.
+        hands.advance(Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(query.try_next_batch().unwrap().is_none());
+        push(&source, &[(14, 4), (9, 8)]);
+        assert_eq!(rows(&mut query, &hands), expected(&[(0, 15, "early"), (10, 6, "early")]));
+        drop(source);
+        let rest: Vec<_> = query.collect().unwrap().iter().flat_map(reported).collect();
+        assert_eq!(rest, expected(&[(-10, 9, "correction"), (0, 15, "final"), (10, 6, "final")]));
+    }
 }

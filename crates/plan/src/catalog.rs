@@ -12,6 +12,9 @@ use crate::error::{Place, PlanError, closest};
 use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition};
 use crate::types::SqlType;
 
+/// The table, of any session, that has the rows which came too late for its queries.
+pub const LATE_ROWS: &str = "late_rows";
+
 /// A table of the catalogue.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -37,6 +40,7 @@ pub enum Relation<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     tables: BTreeMap<String, Table>,
+    system_tables: BTreeMap<String, Table>,
     views: BTreeMap<String, ViewDefinition>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     aggregates: BTreeMap<String, Arc<AggregateUDF>>,
@@ -88,6 +92,11 @@ impl Catalog {
         Ok(())
     }
 
+    /// Adds a table of the session's own, which is read as others are, and not listed among them.
+    pub fn add_system_table(&mut self, table: Table) {
+        self.system_tables.insert(table.definition.name.clone(), table);
+    }
+
     /// Adds a view. An existing one of the same name is an error, or stays with `IF NOT EXISTS`.
     pub fn add_view(&mut self, view: ViewDefinition) -> Result<(), PlanError> {
         if self.is_free(&view.name, view.place, view.if_not_exists)? {
@@ -116,6 +125,10 @@ impl Catalog {
                 let message = format!("{} is a view", dropped.target.name);
                 return Err(PlanError::invalid(dropped.target.place, message).with_hint("use DROP VIEW"));
             }
+            Ok(Relation::Table(table)) if self.system_tables.contains_key(&table.definition.name) => {
+                let message = format!("{} is a table of the session itself", dropped.target.name);
+                return Err(PlanError::invalid(dropped.target.place, message).with_hint("it cannot be dropped"));
+            }
             Ok(Relation::Table(_)) => {}
         }
         self.tables.remove(&dropped.target.name);
@@ -140,7 +153,8 @@ impl Catalog {
     /// What `name` stands for.
     pub fn get(&self, name: &str) -> Option<Relation<'_>> {
         let table = self.tables.get(name).map(Relation::Table);
-        table.or_else(|| self.views.get(name).map(Relation::View))
+        let table = table.or_else(|| self.views.get(name).map(Relation::View));
+        table.or_else(|| self.system_tables.get(name).map(Relation::Table))
     }
 
     /// What `name` stands for, or an error that suggests the name that was probably meant.
@@ -151,7 +165,7 @@ impl Catalog {
     /// The error for a name that stands for nothing.
     pub fn unknown(&self, named: &Named) -> PlanError {
         let error = PlanError::invalid(named.place, format!("there is no table or view {}", named.name));
-        let names = self.tables.keys().chain(self.views.keys()).map(String::as_str);
+        let names = self.tables.keys().chain(self.views.keys()).chain(self.system_tables.keys()).map(String::as_str);
         match closest(&named.name, names) {
             Some(name) => error.with_hint(format!("did you mean {name}? (names are case sensitive)")),
             None => error.with_hint("SHOW TABLES lists what there is"),

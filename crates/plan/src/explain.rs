@@ -288,6 +288,7 @@ fn window_column(column: &WindowColumn, window: &WindowAggregate) -> String {
         WindowColumn::Start => "start".to_string(),
         WindowColumn::End => "end".to_string(),
         WindowColumn::Time => "last millisecond".to_string(),
+        WindowColumn::Kind => "kind of result".to_string(),
         WindowColumn::Key(key) => format!("key {key}"),
         WindowColumn::Value { accumulator, count: None } => format!("accumulator {accumulator}"),
         WindowColumn::Value { accumulator, count: Some(count) } => {

@@ -217,6 +217,8 @@ pub enum WindowColumn {
     End,
     /// Last millisecond of the window: the result's event time.
     Time,
+    /// What the row is: the name of a [`pelton_data::window::ResultKind`].
+    Kind,
     /// `WindowAggregate::keys[i]`.
     Key(usize),
     /// The value of an accumulator, NULL where `count` (an accumulator that counts its values) is zero.

@@ -11,18 +11,20 @@ use pelton_data::window::{Covered, Slice, Window};
 use pelton_data::{Block, Micros};
 use pelton_state::slice::{SliceId, SliceRows};
 
+use crate::late::LateList;
+
 /// How the rows of a block are spread over slices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     /// Rows by slice. A slice may occur more than once.
     pub slices: Vec<SliceRows>,
     /// Rows all of whose windows had closed before they came.
-    pub late_rows: u64,
+    pub late: LateList,
 }
 
 impl Assignment {
     fn whole(block: &Block, slice: SliceId) -> Assignment {
-        Assignment { slices: vec![SliceRows { slice, rows: 0..block.rows(), mask: None }], late_rows: 0 }
+        Assignment { slices: vec![SliceRows { slice, rows: 0..block.rows(), mask: None }], late: LateList::default() }
     }
 
     /// The same rows in each of their windows, as if each window were one slice.
@@ -30,10 +32,8 @@ impl Assignment {
         let slices = self.slices.into_iter().flat_map(|rows| {
             let covered = window.slice(rows.slice.start).covered.expect("a slice with rows belongs to a window");
             let ends = std::iter::successors(Some(rows.slice.first_end), |&end| Some(window.next_end(end)));
-            ends.take_while(move |&end| end <= covered.last_end).map(move |end| SliceRows {
-                slice: SliceId { first_end: end, start: window.start(end) },
-                ..rows.clone()
-            })
+            ends.take_while(move |&end| end <= covered.last_end)
+                .map(move |end| SliceRows { slice: SliceId::new(end, window.start(end)), ..rows.clone() })
         });
         Assignment { slices: slices.collect(), ..self }
     }
@@ -52,7 +52,7 @@ enum Place {
 fn slice_in_time(window: &Window, slice: &Slice) -> Option<SliceId> {
     let Covered { first_end, .. } = slice.covered?;
     let first_end = if let Window::Session { .. } = window { slice.start } else { first_end };
-    Some(SliceId { first_end, start: slice.start })
+    Some(SliceId::new(first_end, slice.start))
 }
 
 /// Whether a row of that slice comes before any of its windows has closed.
@@ -64,27 +64,34 @@ fn is_in_time(window: &Window, slice: SliceId, time: Micros, watermark: Micros) 
 }
 
 /// Where a row of this time and slice belongs that comes when the watermark of its partition is `watermark`.
-fn place(window: &Window, slice: &Slice, time: Micros, watermark: Micros) -> Place {
+fn place(window: &Window, lateness: Micros, slice: &Slice, time: Micros, watermark: Micros) -> Place {
     let Some(id) = slice_in_time(window, slice) else { return Place::Nowhere };
     if is_in_time(window, id, time, watermark) {
         return Place::Slice(id);
     }
-    if slice.covered.is_none_or(|covered| covered.last_end <= watermark) {
+    if slice.covered.is_none_or(|covered| covered.last_end.saturating_add(lateness) <= watermark) {
         return Place::Late;
     }
     // Whether there is a session that a row behind the watermark can join is seen when all rows before it are known.
-    let is_session = matches!(window, Window::Session { .. });
-    Place::Slice(SliceId { first_end: if is_session { watermark } else { window.next_end(watermark) }, ..id })
+    if matches!(window, Window::Session { .. }) {
+        return Place::Slice(SliceId { first_end: watermark, ..id });
+    }
+    let first_end = window.next_end(watermark.saturating_sub(lateness)).max(id.first_end);
+    if first_end > watermark {
+        return Place::Slice(SliceId { first_end, ..id });
+    }
+    Place::Slice(SliceId { first_end: watermark.saturating_add(1), corrects: true, ..id })
 }
 
 /// Assigns the rows of `block` to slices.
 ///
 /// A row counts in those of its windows that end after the watermark which the rows before it in its partition had reached, and is
-/// late where none does. That is a property of the stream alone: it does not depend on where blocks begin or who computes them.
+/// late where none does. That is a property of the stream alone: it does not depend on where blocks begin or who computes them. Windows that end up
+/// to `lateness` before that watermark are corrected.
 /// Whether a row is late for all sessions is found where they are merged (`pelton_state::session`).
-pub fn assign(block: &Block, window: &Window) -> Assignment {
+pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros) -> Assignment {
     if *window == Window::Global {
-        return Assignment::whole(block, SliceId { first_end: Micros::MAX, start: Micros::MIN });
+        return Assignment::whole(block, SliceId::new(Micros::MAX, Micros::MIN));
     }
     let Some(range) = block.time_range() else { return Assignment::default() };
     let slice = window.slice(range.min);
@@ -96,24 +103,24 @@ pub fn assign(block: &Block, window: &Window) -> Assignment {
         }
     }
     if let Some(slices) = slices_in_order(block, window) {
-        return Assignment { slices, late_rows: 0 };
+        return Assignment { slices, late: LateList::default() };
     }
-    let runs = runs(block, window);
-    let late_rows = runs.late_rows;
+    let mut runs = runs(block, window, lateness);
+    let late = std::mem::take(&mut runs.late);
     let slices = if runs.are_scattered() { runs.into_masks(block.rows()) } else { runs.into_ranges() };
-    Assignment { slices, late_rows }
+    Assignment { slices, late }
 }
 
 /// Rows that come after the watermark which the rows before them in their partition had reached, in the ticks of the time column.
-pub struct Late {
-    /// How many.
-    pub rows: u64,
+pub(crate) struct Late {
+    /// Which.
+    pub rows: LateList,
     /// All others: one bit for every row of the block.
     pub others: Vec<u64>,
 }
 
 /// The late rows of a block, where there are any. As in [`assign`], that does not depend on where blocks begin.
-pub fn late(block: &Block) -> Option<Late> {
+pub(crate) fn late(block: &Block) -> Option<Late> {
     let (time, range) = (block.time_column()?, block.time_range()?);
     let stamp = &block.stamp;
     let floor = |micros: Micros| micros.div_euclid(time.micros_per_tick);
@@ -124,23 +131,23 @@ pub fn late(block: &Block) -> Option<Late> {
     let ticks = ticks(&block.raw_columns()[time.index]);
     let shift = block.time_shift_ticks();
     let mut watermark = stamp.watermark_before;
-    let mut late = Late { rows: 0, others: vec![0; block.rows().div_ceil(64)] };
+    let mut late = Late { rows: LateList::default(), others: vec![0; block.rows().div_ceil(64)] };
     for (row, tick) in ticks.values().iter().enumerate() {
         let tick = tick + shift;
         if tick < floor(watermark) {
-            late.rows += 1;
+            late.rows.push(row, watermark);
         } else {
             late.others[row / 64] |= 1 << (row % 64);
         }
         watermark = watermark.max((tick * time.micros_per_tick).saturating_sub(stamp.watermark_delay));
     }
-    (late.rows > 0).then_some(late)
+    (late.rows.count > 0).then_some(late)
 }
 
 /// Consecutive rows of one slice.
 struct Runs {
     runs: Vec<(SliceId, Range<usize>)>,
-    late_rows: u64,
+    late: LateList,
 }
 
 /// Below this many rows a run costs more in calls than a mask costs in looking at it.
@@ -188,14 +195,14 @@ fn run_end(ticks: &[i64], row: usize, is_in: impl Fn(i64) -> bool) -> usize {
     first + ticks[first..ticks.len().min(first + step + 1)].partition_point(|&tick| is_in(tick))
 }
 
-fn runs(block: &Block, window: &Window) -> Runs {
+fn runs(block: &Block, window: &Window, lateness: Micros) -> Runs {
     let time = block.time_column().expect("a block with a time range has a time column");
     let ticks = ticks(&block.raw_columns()[time.index]);
     let shift = block.time_shift_ticks();
     let delay = block.stamp.watermark_delay;
     let mut watermark = block.stamp.watermark_before;
     let mut runs: Vec<(SliceId, Range<usize>)> = Vec::new();
-    let mut late_rows = 0;
+    let mut late = LateList::default();
     // The slice of the row before: an empty one to begin with.
     let mut slice = Slice { start: Micros::MAX, end: Micros::MIN, covered: None };
     for (row, tick) in ticks.values().iter().enumerate() {
@@ -203,17 +210,17 @@ fn runs(block: &Block, window: &Window) -> Runs {
         if micros < slice.start || micros >= slice.end {
             slice = window.slice(micros);
         }
-        match place(window, &slice, micros, watermark) {
+        match place(window, lateness, &slice, micros, watermark) {
             Place::Slice(id) => match runs.last_mut() {
                 Some((last, rows)) if *last == id && rows.end == row => rows.end = row + 1,
                 _ => runs.push((id, row..row + 1)),
             },
-            Place::Late => late_rows += 1,
+            Place::Late => late.push(row, watermark),
             Place::Nowhere => {}
         }
         watermark = watermark.max(micros.saturating_sub(delay));
     }
-    Runs { runs, late_rows }
+    Runs { runs, late }
 }
 
 impl Runs {
@@ -279,7 +286,7 @@ mod tests {
     }
 
     fn slice(start: Micros, first_end: Micros) -> SliceId {
-        SliceId { first_end, start }
+        SliceId::new(first_end, start)
     }
 
     const TUMBLING: Window = Window::Tumbling { size: 10, offset: 0 };
@@ -299,30 +306,32 @@ mod tests {
 
     #[test]
     fn a_block_inside_one_slice_is_one_range() {
-        let assignment = assign(&block(&[10, 19, 12], WATERMARK_MIN, 0), &TUMBLING);
+        let assignment = assign(&block(&[10, 19, 12], WATERMARK_MIN, 0), &TUMBLING, 0);
         assert_eq!(assignment.slices, [SliceRows { slice: slice(10, 20), rows: 0..3, mask: None }]);
     }
 
     #[test]
     fn a_row_behind_its_own_blocks_watermark_is_late() {
-        let assignment = assign(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), &TUMBLING);
+        let assignment = assign(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), &TUMBLING, 0);
         assert_eq!(rows_of(&assignment), [(slice(0, 10), 0), (slice(20, 30), 1), (slice(20, 30), 3)]);
-        assert_eq!(assignment.late_rows, 1);
+        assert_eq!(assignment.late.count, 1);
+        let (rows, each) = assignment.late.take(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), Some(&TUMBLING)).unwrap();
+        assert_eq!((rows.num_rows(), each[0].time, each[0].window_end, each[0].watermark), (1, 8, Some(10), 20));
     }
 
     #[test]
     fn a_row_counts_in_those_of_its_windows_that_are_open() {
         let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
-        let assignment = assign(&block(&[5, 21, 6, 45, 7], WATERMARK_MIN, 0), &hopping);
+        let assignment = assign(&block(&[5, 21, 6, 45, 7], WATERMARK_MIN, 0), &hopping, 0);
         let expected = [(slice(0, 10), 0), (slice(20, 30), 1), (slice(0, 30), 2), (slice(40, 50), 3)];
         assert_eq!(rows_of(&assignment), expected);
-        assert_eq!(assignment.late_rows, 1);
+        assert_eq!(assignment.late.count, 1);
     }
 
     #[test]
     fn buckets_are_the_windows_of_a_row() {
         let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
-        let assignment = assign(&block(&[5, 21, 6], WATERMARK_MIN, 0), &hopping).into_buckets(&hopping);
+        let assignment = assign(&block(&[5, 21, 6], WATERMARK_MIN, 0), &hopping, 0).into_buckets(&hopping);
         let expected = [(-20, 10, 0), (-10, 20, 0), (0, 30, 0), (0, 30, 1), (10, 40, 1), (20, 50, 1), (0, 30, 2)];
         assert_eq!(rows_of(&assignment), expected.map(|(start, end, row)| (slice(start, end), row)));
     }
@@ -330,20 +339,40 @@ mod tests {
     #[test]
     fn a_row_between_windows_is_not_late() {
         let gaps = Window::Hopping { size: 3, slide: 10, offset: 0 };
-        let assignment = assign(&block(&[2, 3, 9, 12, 5], WATERMARK_MIN, 0), &gaps);
-        assert_eq!((rows_of(&assignment), assignment.late_rows), (vec![(slice(0, 3), 0), (slice(10, 13), 3)], 0));
+        let assignment = assign(&block(&[2, 3, 9, 12, 5], WATERMARK_MIN, 0), &gaps, 0);
+        assert_eq!((rows_of(&assignment), assignment.late.count), (vec![(slice(0, 3), 0), (slice(10, 13), 3)], 0));
+    }
+
+    #[test]
+    fn a_row_within_the_lateness_corrects_its_windows() {
+        let assignment = assign(&block(&[5, 21, 6, 45, 7, 28], WATERMARK_MIN, 0), &TUMBLING, 25);
+        let correcting = |start: Micros, watermark: Micros| SliceId { first_end: watermark + 1, start, corrects: true };
+        let expected = [
+            (slice(0, 10), 0),
+            (slice(20, 30), 1),
+            (correcting(0, 21), 2),
+            (slice(40, 50), 3),
+            (correcting(20, 45), 5),
+        ];
+        assert_eq!((rows_of(&assignment), assignment.late.count), (expected.to_vec(), 1));
+        let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
+        // Of the windows that end at 10, 20 and 30 the first is final, the second is corrected, and the third has not ended.
+        let assignment = assign(&block(&[22, 7], WATERMARK_MIN, 0), &hopping, 5);
+        assert_eq!(rows_of(&assignment), [(slice(20, 30), 0), (correcting(0, 22), 1)]);
+        let assignment = assign(&block(&[26, 7], WATERMARK_MIN, 0), &hopping, 5);
+        assert_eq!(rows_of(&assignment), [(slice(20, 30), 0), (slice(0, 30), 1)]);
     }
 
     #[test]
     fn sessions_take_rows_behind_the_watermark_apart() {
         let sessions = Window::Session { gap: 10 };
-        let assignment = assign(&block(&[3, 12, 14, 12, 14, 5], WATERMARK_MIN, 0), &sessions);
+        let assignment = assign(&block(&[3, 12, 14, 12, 14, 5], WATERMARK_MIN, 0), &sessions, 0);
         let in_time = [(slice(0, 0), 0), (slice(10, 10), 1), (slice(10, 10), 2), (slice(10, 10), 4)];
         let behind = [(slice(10, 14), 3), (slice(0, 14), 5)];
         let mut expected = [in_time.as_slice(), &behind].concat();
         expected.sort_by_key(|&(_, row)| row);
-        assert_eq!((rows_of(&assignment), assignment.late_rows), (expected, 0));
-        let disorder_within_the_delay = assign(&block(&[11, 19, 15], 5, 8), &sessions);
+        assert_eq!((rows_of(&assignment), assignment.late.count), (expected, 0));
+        let disorder_within_the_delay = assign(&block(&[11, 19, 15], 5, 8), &sessions, 0);
         assert_eq!(disorder_within_the_delay.slices, [SliceRows { slice: slice(10, 10), rows: 0..3, mask: None }]);
     }
 
@@ -374,16 +403,16 @@ mod tests {
                     } else {
                         let is_whole = covered.first_end > watermark;
                         let first_end = if is_whole { covered.first_end } else { window.next_end(watermark) };
-                        expected.push((SliceId { first_end, start: slice.start }, row));
+                        expected.push((SliceId::new(first_end, slice.start), row));
                     }
                 }
                 watermark = watermark.max(time - delay);
             }
             let (mut found, mut found_late, mut before, mut begin) = (Vec::new(), 0, WATERMARK_MIN, 0);
             for piece in times.chunks(cut) {
-                let assignment = assign(&block(piece, before, delay), &window);
+                let assignment = assign(&block(piece, before, delay), &window, 0);
                 found.extend(rows_of(&assignment).into_iter().map(|(slice, row)| (slice, row + begin)));
-                found_late += assignment.late_rows;
+                found_late += assignment.late.count;
                 before = before.max(piece.iter().max().unwrap() - delay);
                 begin += piece.len();
             }

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_data::arrangement::Arrangement;
 use pelton_data::over::OverSpec;
-use pelton_data::window::{Combination, SessionSlots, Window};
+use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::layout::EntryLayout;
@@ -145,6 +145,8 @@ pub struct WindowNode {
     pub window: Window,
     /// How they are put together from slices.
     pub combination: Combination,
+    /// When they are reported besides when their time has come.
+    pub emission: Emission,
     /// Which accumulators tell the sessions, where the windows are sessions.
     pub session_slots: Option<SessionSlots>,
     /// What an entry of its tables holds.

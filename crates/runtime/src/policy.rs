@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::graph::{SourceTime, StreamRef};
 use crate::state::{State, Stop, TargetState};
 use crate::wake::Seen;
+use crate::window::WindowState;
 
 /// Blocks that may wait in front of a pipeline, or batches in front of a sink, for each worker.
 const QUEUED_PER_WORKER_MAX: usize = 8;
@@ -39,6 +40,8 @@ pub(crate) enum Task {
     Compute { pipeline: usize, blocks: Vec<(u64, Block)> },
     /// Close the windows that end at or before the watermark.
     Close { window: usize, watermark: Micros },
+    /// Report what the windows come to so far that have not ended.
+    Report { window: usize },
     /// Put these rows, with the numbers of their inputs, in order, and compute those before the watermark.
     Order { over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros },
     /// Write what waits, or flush, or end the sink.
@@ -65,6 +68,7 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, clock: &Clock)
         true => None,
         false => write(state, seen)
             .or_else(|| close(state, room))
+            .or_else(|| report(state, room, now_ns))
             .or_else(|| order(state, room))
             .or_else(|| compute(state, room, workers))
             .or_else(|| read(state, room, workers, seen, now_ns)),
@@ -100,6 +104,19 @@ fn close(state: &mut State, room: usize) -> Option<Task> {
     let node = &mut state.windows[window];
     node.closing = true;
     Some(Task::Close { window, watermark: node.watermark() })
+}
+
+fn report(state: &mut State, room: usize, now_ns: u64) -> Option<Task> {
+    let window = (0..state.windows.len()).find(|&index| {
+        let node = &state.windows[index];
+        !node.closing
+            && node.report_ns().is_some_and(|at| at <= now_ns)
+            && has_room(state, StreamRef::Window(index), room)
+    })?;
+    let node = &mut state.windows[window];
+    node.closing = true;
+    node.rows_since_ns = None;
+    Some(Task::Report { window })
 }
 
 fn order(state: &mut State, room: usize) -> Option<Task> {
@@ -189,5 +206,7 @@ fn wait_ns(state: &State, now_ns: u64) -> Option<u64> {
         let read = node.sequencer.wait_until_ns().filter(|&at| at > now_ns);
         [tick, read].into_iter().flatten().min()
     });
-    reads.min().map(|at| at.saturating_sub(now_ns).max(1))
+    // One that is due already waits for room, or for what is being done to its windows.
+    let reports = state.windows.iter().filter_map(WindowState::report_ns).filter(|&at| at > now_ns);
+    reads.chain(reports).min().map(|at| at.saturating_sub(now_ns).max(1))
 }

@@ -14,6 +14,7 @@ use pelton_state::window::Open;
 
 use crate::clock::Clock;
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
+use crate::late::LateLog;
 use crate::outlet::Outlet;
 use crate::policy::{Next, next};
 use crate::progress::{
@@ -37,12 +38,20 @@ pub struct RunOptions {
     pub clock: Clock,
     /// What connectors wake the workers with.
     pub waker: Waker,
+    /// Keeps late rows.
+    pub late: LateLog,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        RunOptions { workers, block_rows: BLOCK_ROWS_DEFAULT, clock: Clock::system(), waker: Waker::new() }
+        RunOptions {
+            workers,
+            block_rows: BLOCK_ROWS_DEFAULT,
+            clock: Clock::system(),
+            waker: Waker::new(),
+            late: LateLog::new(),
+        }
     }
 }
 
@@ -287,7 +296,7 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl Shared {
     fn new(graph: Graph, options: RunOptions) -> Shared {
-        let state = State::new(&graph);
+        let state = State::new(&graph, options.late.clone());
         let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
         let stores = graph
@@ -299,7 +308,7 @@ impl Shared {
         let open_windows = open_windows.map(|node| {
             Mutex::new(match &node.ranker {
                 Some(ranker) => Open::ranked(node.window, ranker.clone()),
-                None => Open::groups(node.window, node.combination, &node.layout, node.session_slots),
+                None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),
             })
         });
         let open_windows = open_windows.collect();

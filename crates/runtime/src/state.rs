@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use hdrhistogram::Histogram;
-use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
-use pelton_data::window::Window;
+use pelton_data::time::WATERMARK_MAX;
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
-use crate::inputs::Inputs;
+use crate::late::{LateLog, LateRow};
 use crate::order::Reorder;
 use crate::over::OverState;
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
 use crate::source::RejectedRow;
+use crate::window::WindowState;
 
 /// Rejected rows kept for inspection, for each source.
 const REJECTED_ROWS_KEPT: usize = 100;
@@ -42,6 +42,7 @@ pub(crate) struct State {
     pub windows: Vec<WindowState>,
     pub overs: Vec<OverState>,
     pub sinks: Vec<SinkState>,
+    pub late: LateLog,
     pub stop: Stop,
     pub failure: Option<RunError>,
     /// Tasks that workers are on.
@@ -67,6 +68,8 @@ pub(crate) struct SourceState {
 }
 
 pub(crate) struct PipelineState {
+    /// What its blocks are of.
+    pub input_name: String,
     /// Blocks no worker has taken yet, with their positions.
     pub queue: VecDeque<(u64, Block)>,
     pub order: Reorder<Result<Finished, RunError>>,
@@ -107,65 +110,33 @@ pub(crate) struct Finished {
     pub stamp: Stamp,
     pub output: Vec<RecordBatch>,
     pub late_rows: u64,
+    /// The last of the late rows.
+    pub late: Option<(RecordBatch, Vec<LateRow>)>,
+    /// When windows are corrected by some of its rows.
+    pub corrections: Vec<Micros>,
     /// Slices that its rows went into.
     pub slices: usize,
+    /// Whether the block had rows.
+    pub has_rows: bool,
 }
 
 impl Finished {
     /// What a block becomes before it has been computed.
     pub fn new(block: &Block) -> Finished {
-        Finished { stamp: block.stamp, output: Vec::new(), late_rows: 0, slices: 0 }
+        Finished {
+            stamp: block.stamp,
+            output: Vec::new(),
+            late_rows: 0,
+            late: None,
+            corrections: Vec::new(),
+            slices: 0,
+            has_rows: block.rows() > 0,
+        }
     }
 
     /// Rows of the output.
     pub fn output_rows(&self) -> usize {
         self.output.iter().map(RecordBatch::num_rows).sum()
-    }
-}
-
-/// Windows that have closed.
-pub(crate) struct Closed {
-    /// All that end at or before this.
-    pub until: Micros,
-    /// In the order of their ends.
-    pub rows: Vec<RecordBatch>,
-    /// Rows that turned out to be late only now.
-    pub late_rows: u64,
-}
-
-pub(crate) struct WindowState {
-    pub name: String,
-    pub window: Window,
-    pub time_column: Option<TimeColumn>,
-    /// The pipelines that feed it.
-    pub inputs: Inputs,
-    /// Windows that end at or before this have been closed.
-    pub closed_until: Micros,
-    /// A worker closes windows.
-    pub closing: bool,
-    pub ended: bool,
-    /// When the input that moved the watermark last was read.
-    pub ingested_ns: u64,
-    pub next_sequence: u64,
-    pub consumers: Arc<Consumers>,
-    pub late_rows: u64,
-    pub rows: u64,
-    pub busy_ns: u64,
-}
-
-impl WindowState {
-    /// Up to where its windows are over by the watermark of its inputs.
-    pub fn watermark(&self) -> Micros {
-        self.window.over_until(self.inputs.watermark())
-    }
-
-    /// Whether the watermark has passed the end of a window that may be open.
-    pub fn must_close(&self) -> bool {
-        let watermark = self.watermark();
-        if self.ended || watermark <= self.closed_until {
-            return false;
-        }
-        self.closed_until == WATERMARK_MIN || self.window.next_end(self.closed_until) <= watermark
     }
 }
 
@@ -216,7 +187,7 @@ impl Consumers {
 }
 
 impl State {
-    pub fn new(graph: &Graph) -> State {
+    pub fn new(graph: &Graph, late: LateLog) -> State {
         let mut feeding = vec![0; graph.windows.len()];
         let mut feeding_overs = vec![0; graph.overs.len()];
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
@@ -235,6 +206,7 @@ impl State {
                 }
             };
             PipelineState {
+                input_name: name_of(graph, node.input),
                 queue: VecDeque::new(),
                 order: Reorder::default(),
                 input_ended: false,
@@ -256,6 +228,7 @@ impl State {
             windows: (0..graph.windows.len()).map(|index| WindowState::new(graph, index, feeding[index])).collect(),
             overs: (0..graph.overs.len()).map(|index| OverState::new(graph, index, feeding_overs[index])).collect(),
             sinks: graph.sinks.iter().map(SinkState::new).collect(),
+            late,
             stop: Stop::No,
             failure: None,
             tasks_running: 0,
@@ -350,7 +323,16 @@ impl State {
         self.end_pipeline_if_done(pipeline);
     }
 
-    fn pass_on(&mut self, pipeline: usize, finished: Finished) {
+    fn pass_on(&mut self, pipeline: usize, mut finished: Finished) {
+        if let Some((rows, each)) = finished.late.take() {
+            let node = &self.pipelines[pipeline];
+            let operator = match node.target {
+                TargetState::Window { window, .. } => &self.windows[window].name,
+                TargetState::Over { over, .. } => &self.overs[over].name,
+                TargetState::Stream { .. } => unreachable!("rows without windows are never late"),
+            };
+            self.late.keep(operator, &node.input_name, (Some(rows), each));
+        }
         match self.pipelines[pipeline].target {
             TargetState::Over { over, input } => {
                 let is_last = self.pipelines[pipeline].order.outstanding() == 0;
@@ -363,15 +345,7 @@ impl State {
             }
             TargetState::Window { window, input } => {
                 let is_last = self.pipelines[pipeline].order.outstanding() == 0;
-                let node = &mut self.windows[window];
-                node.late_rows += finished.late_rows;
-                let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
-                if has_moved && finished.stamp.ingested_ns > 0 {
-                    node.ingested_ns = finished.stamp.ingested_ns;
-                }
-                if finished.stamp.is_idle && !node.closing && !node.must_close() {
-                    self.punctuate_window(window);
-                }
+                self.aggregated(window, input, finished, is_last);
             }
         }
     }
@@ -395,55 +369,10 @@ impl State {
         }
     }
 
-    /// Passes closed windows on.
-    pub fn windows_closed(&mut self, window: usize, closed: Closed) {
-        let Closed { until, rows, late_rows } = closed;
-        let node = &mut self.windows[window];
-        node.closing = false;
-        node.closed_until = until;
-        node.late_rows += late_rows;
-        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
-        let stream = StreamRef::Window(window);
-        for batch in rows {
-            // Closed windows come in order of their ends, so that none of their rows is ever late downstream.
-            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_window_stamp(window) };
-            self.windows[window].rows += batch.num_rows() as u64;
-            self.deliver_batch(stream, batch, time_column, stamp);
-        }
-        self.punctuate_window(window);
-        self.end_window_if_done(window);
-    }
-
-    /// Says downstream up to where windows have been closed, and whether no more close for now.
-    fn punctuate_window(&mut self, window: usize) {
-        let node = &self.windows[window];
-        if !node.consumers.pipelines.is_empty() {
-            let watermark = node.window.results_watermark(node.closed_until);
-            let (ingested_ns, is_idle) = (node.ingested_ns, node.inputs.are_idle() && !node.must_close());
-            let stamp = Stamp { watermark, ingested_ns, is_idle, ..self.next_window_stamp(window) };
-            self.deliver_punctuation(StreamRef::Window(window), stamp);
-        }
-    }
-
     /// Says to those that read results that time has come so far.
     pub fn deliver_punctuation(&mut self, stream: StreamRef, stamp: Stamp) {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
         self.deliver(stream, vec![Block::punctuation(schema, stamp)]);
-    }
-
-    fn next_window_stamp(&mut self, window: usize) -> Stamp {
-        let node = &mut self.windows[window];
-        node.next_sequence += 1;
-        Stamp { sequence: node.next_sequence - 1, rows_before: node.rows, ..Stamp::default() }
-    }
-
-    fn end_window_if_done(&mut self, window: usize) {
-        let node = &mut self.windows[window];
-        if node.ended || node.closing || !node.inputs.have_ended() || node.must_close() {
-            return;
-        }
-        node.ended = true;
-        self.end_stream(StreamRef::Window(window));
     }
 
     pub fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
@@ -527,6 +456,16 @@ impl State {
     }
 }
 
+/// What people call a stream.
+fn name_of(graph: &Graph, stream: StreamRef) -> String {
+    match stream {
+        StreamRef::Source(source) => graph.sources[source].name.clone(),
+        StreamRef::Pipeline(pipeline) => graph.pipelines[pipeline].name.clone(),
+        StreamRef::Window(window) => graph.windows[window].name.clone(),
+        StreamRef::Over(over) => graph.overs[over].name.clone(),
+    }
+}
+
 /// Hands a value to each consumer; only where there are several is it cloned.
 fn hand_to_each<T: Clone>(consumers: &[usize], value: T, mut hand: impl FnMut(usize, T)) {
     let Some((&last, others)) = consumers.split_last() else { return };
@@ -550,27 +489,6 @@ impl SourceState {
             rejected: Vec::new(),
             rejected_count: 0,
             tick_ns: 0,
-        }
-    }
-}
-
-impl WindowState {
-    fn new(graph: &Graph, index: usize, inputs: usize) -> WindowState {
-        let node = &graph.windows[index];
-        WindowState {
-            name: node.name.clone(),
-            window: node.window,
-            time_column: node.time_column,
-            inputs: Inputs::new(inputs),
-            closed_until: WATERMARK_MIN,
-            closing: false,
-            ended: false,
-            ingested_ns: 0,
-            next_sequence: 0,
-            consumers: Consumers::of(graph, StreamRef::Window(index)),
-            late_rows: 0,
-            rows: 0,
-            busy_ns: 0,
         }
     }
 }

@@ -10,17 +10,19 @@ use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::ranking::Ranker;
 use pelton_state::slice::SliceRows;
-use pelton_state::window::{CloseLimits, Contents};
+use pelton_state::window::{CloseLimits, ClosedGroups, Contents};
 
 use crate::assign::{assign, late};
 use crate::graph::SourceTime;
+use crate::late::{self, LateList};
 use crate::outlet::Outlet;
 use crate::policy::Task;
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
 use crate::sink::SinkError;
 use crate::source::{Chunk, Read, Rows};
-use crate::state::{Closed, Finished, Stop, TargetState};
+use crate::state::{Finished, Stop, TargetState};
+use crate::window::Closed;
 
 /// A task that has closed windows of so many rows leaves the others to the next: those that wait for the rows may be full.
 const CLOSED_ROWS_MAX: usize = 1 << 16;
@@ -43,6 +45,7 @@ impl Worker<'_> {
             Task::Read { source, partition } => return self.read(source, partition),
             Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),
             Task::Close { window, watermark } => self.close(window, watermark),
+            Task::Report { window } => self.report(window),
             Task::Order { over, rows, watermark } => self.order(over, rows, watermark),
             Task::Write { sink } => return self.write(sink),
         }
@@ -182,33 +185,48 @@ impl Worker<'_> {
                 kernel.emit(&[KernelInput::all(block)], &mut finished.output, &mut self.scratch)?;
             }
             TargetState::Window { window, .. } => {
-                (finished.slices, finished.late_rows) = self.aggregate(window, kernel, block)?;
+                let late = self.aggregate(window, kernel, block, &mut finished)?;
+                finished.late_rows = late.count;
+                finished.late = late.take(block, Some(&self.shared.graph.windows[window].window));
             }
             TargetState::Over { .. } => {
                 let late = late(block);
                 let mask = late.as_ref().map(|late| late.others.as_slice());
                 let input = KernelInput { mask, ..KernelInput::all(block) };
                 kernel.emit(&[input], &mut finished.output, &mut self.scratch)?;
-                finished.late_rows = late.map_or(0, |late| late.rows);
+                if let Some(late) = late {
+                    finished.late_rows = late.rows.count;
+                    finished.late = late.rows.take(block, None);
+                }
             }
         }
         Ok(finished)
     }
 
-    /// Adds a block's rows to its slices. Returns how many slices these are, and how many rows are late.
-    fn aggregate(&mut self, window: usize, kernel: &dyn Kernel, block: &Block) -> Result<(usize, u64), KernelError> {
+    /// Adds a block's rows to its slices. Returns those that are late, and notes how many slices there are, and when windows are corrected.
+    fn aggregate(
+        &mut self,
+        window: usize,
+        kernel: &dyn Kernel,
+        block: &Block,
+        finished: &mut Finished,
+    ) -> Result<LateList, KernelError> {
         let node = &self.shared.graph.windows[window];
-        let mut assignment = assign(block, &node.window);
+        let mut assignment = assign(block, &node.window, node.emission.lateness);
         if let Some(ranker) = &node.ranker {
             self.choose(window, ranker, kernel, block, &assignment.slices)?;
-            return Ok((assignment.slices.len(), assignment.late_rows));
+            finished.slices = assignment.slices.len();
+            return Ok(assignment.late);
         }
         if node.combination == Combination::Buckets && node.window != Window::Global {
             assignment = assignment.into_buckets(&node.window);
         }
+        let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
+        finished.corrections.extend(correcting.map(|slice| slice.first_end));
         let mut store = self.shared.store(window, self.index);
         kernel.aggregate_slices(block, &assignment.slices, &mut store, &mut self.scratch)?;
-        Ok((assignment.slices.len(), assignment.late_rows))
+        finished.slices = assignment.slices.len();
+        Ok(assignment.late)
     }
 
     /// Adds the rows of a block that may be among the first of their windows.
@@ -297,12 +315,43 @@ impl Worker<'_> {
             Ok::<(), KernelError>(())
         };
         let until = open.close(limits, &mut spare, &mut read_out)?;
-        let late_rows = open.take_late_rows();
+        let late = open.take_late();
         drop(open);
         for (index, table) in spare.into_iter().enumerate() {
             self.shared.store(window, index % workers).recycle(table);
         }
-        Ok(Closed { until, rows: batches, late_rows })
+        let late_rows = late.as_ref().map_or(0, |late| late.rows);
+        Ok(Closed { until, rows: batches, late_rows, late: late.map(|late| late::of_sessions(node, &late)) })
+    }
+
+    /// Reports what windows that have not ended come to so far.
+    fn report(&self, window: usize) {
+        let started_ns = self.shared.clock.nanos();
+        let result = self.report_windows(window);
+        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let mut state = self.shared.state();
+        state.windows[window].busy_ns += busy_ns;
+        match result {
+            Ok(rows) => state.windows_reported(window, rows),
+            Err(error) => {
+                let pipeline = self.shared.graph.windows[window].name.clone();
+                state.fail(RunError::Kernel { pipeline, error });
+            }
+        }
+    }
+
+    fn report_windows(&self, window: usize) -> Result<Vec<RecordBatch>, KernelError> {
+        let (node, workers) = (&self.shared.graph.windows[window], self.shared.options.workers);
+        // Nothing closes meanwhile: no slice leaves its store.
+        let unsealed: Vec<_> =
+            (0..workers).flat_map(|worker| self.shared.store(window, worker).copies().collect::<Vec<_>>()).collect();
+        let mut batches = Vec::new();
+        let mut read_out = |groups: ClosedGroups<'_>| {
+            batches.extend((node.read_out)(Contents::Groups(groups))?);
+            Ok::<(), KernelError>(())
+        };
+        self.shared.open_windows(window).report_early(&unsealed, self.shared.options.block_rows, &mut read_out)?;
+        Ok(batches)
     }
 
     /// Writes what waits. Returns whether anything changed: a sink without room is left until there was another event.

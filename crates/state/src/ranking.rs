@@ -15,7 +15,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use pelton_data::Micros;
 use pelton_data::arrangement::OrderKey;
 use pelton_data::ranking::Ranking;
-use pelton_data::window::Window;
+use pelton_data::window::{ResultKind, Window};
 
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
@@ -256,7 +256,7 @@ impl RankedWindows {
         let start = self.window.start(end);
         for (rows, ranks) in rows.chunks(rows_at_once).zip(ranks.chunks(rows_at_once)) {
             let batch = self.ranker.decoded(rows).map_err(state_error)?;
-            let window = ClosedWindow { start, end, groups: rows.len() };
+            let window = ClosedWindow { start, end, groups: rows.len(), kind: ResultKind::Final };
             read_out(ClosedRows { rows: &batch, ranks, window })?;
         }
         Ok(rows.len())

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 use pelton_data::time::{micros_per_tick, slice_start};
-use pelton_data::window::SessionSlots;
+use pelton_data::window::{ResultKind, SessionSlots};
 
 use crate::layout::EntryLayout;
 use crate::slice::SliceId;
@@ -47,10 +47,54 @@ struct Sessions {
     buckets: Vec<Bucket>,
     /// Entries of the first bucket that are over, in the order of their ends.
     over: Vec<u32>,
-    late_rows: u64,
+    late: LateSessions,
     /// Tables that are no longer needed.
     spare: Vec<Table>,
     scratch: KeyScratch,
+}
+
+/// Pieces, since they were taken last, that came when all sessions that they could be in were over.
+#[derive(Debug)]
+pub struct LateSessions {
+    /// How many rows, over all pieces.
+    pub rows: u64,
+    /// The last of the pieces.
+    pub pieces: Table,
+    /// What session each of `pieces` would be by itself.
+    pub windows: Vec<ClosedWindow>,
+    /// How each of `pieces` came.
+    pub arrivals: Vec<LateArrival>,
+}
+
+/// How a late piece came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateArrival {
+    /// How far its partition's time had come before it.
+    pub watermark: Micros,
+    /// How many rows it has.
+    pub rows: u64,
+}
+
+/// Late pieces that are kept. Those that come when there are so many take the place of all before.
+const LATE_PIECES_MAX: usize = 1000;
+
+impl LateSessions {
+    fn new(layout: &Arc<EntryLayout>) -> LateSessions {
+        let (windows, arrivals) = (Vec::new(), Vec::new());
+        LateSessions { rows: 0, pieces: Table::list(layout.clone()), windows, arrivals }
+    }
+
+    fn push(&mut self, pieces: &Table, piece: u32, window: ClosedWindow, arrival: LateArrival) {
+        if self.windows.len() == LATE_PIECES_MAX {
+            self.pieces.clear();
+            self.windows.clear();
+            self.arrivals.clear();
+        }
+        self.rows += arrival.rows;
+        self.pieces.append(pieces, &[piece]);
+        self.windows.push(window);
+        self.arrivals.push(arrival);
+    }
 }
 
 /// The sessions whose last rows are in one slice; at most one of each key, for two would be one. A group without rows is no session.
@@ -159,9 +203,10 @@ impl OpenSessions {
         }
     }
 
-    /// Rows, since this was asked last, that came when all sessions that they could be in were over.
-    pub fn take_late_rows(&mut self) -> u64 {
-        std::mem::take(&mut self.sessions.late_rows)
+    /// Pieces, since this was asked last, that came when all sessions that they could be in were over; `None` where there are none.
+    pub fn take_late(&mut self) -> Option<LateSessions> {
+        let Sessions { late, layout, .. } = &mut self.sessions;
+        (late.rows > 0).then(|| std::mem::replace(late, LateSessions::new(layout)))
     }
 
     /// The earliest end that an open session can have.
@@ -194,7 +239,7 @@ impl Sessions {
             layout: layout.clone(),
             buckets: Vec::new(),
             over: Vec::new(),
-            late_rows: 0,
+            late: LateSessions::new(layout),
             spare: Vec::new(),
             scratch: KeyScratch::default(),
         }
@@ -240,7 +285,7 @@ impl Sessions {
         for entries in self.over.chunks(groups_at_once.max(1)) {
             let window = |extent: Extent| {
                 let Extent { first, last } = extent;
-                ClosedWindow { start: first, end: last.saturating_add(self.gap), groups: 1 }
+                ClosedWindow { start: first, end: last.saturating_add(self.gap), groups: 1, kind: ResultKind::Final }
             };
             let windows: Vec<ClosedWindow> = self.extents(table, entries).into_iter().map(window).collect();
             read_out(ClosedGroups { table, entries: entries.into(), windows: &windows })?;
@@ -306,8 +351,14 @@ impl Sessions {
             }
         }
         if joined.is_empty() && own.last.saturating_add(self.gap) < watermark {
-            self.late_rows += pieces.integers(self.slots.rows, &[piece])[0] as u64;
-            return;
+            let rows = pieces.integers(self.slots.rows, &[piece])[0] as u64;
+            let window = ClosedWindow {
+                start: own.first,
+                end: own.last.saturating_add(self.gap),
+                groups: 1,
+                kind: ResultKind::Final,
+            };
+            return self.late.push(pieces, piece, window, LateArrival { watermark, rows });
         }
         let start = slice_start(last, self.gap, 0);
         let into = self.bucket(start);

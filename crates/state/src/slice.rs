@@ -21,15 +21,25 @@ const RECYCLED_BYTES_MAX: usize = 4 << 20;
 ///
 /// Where a session ends is not known beforehand. Of sessions, `first_end` is the slice's start for rows that came when the watermark had not
 /// passed them, and for all others the watermark under which they came.
+///
+/// Where windows are corrected after they have been reported, rows that came when a window had closed which they count in are kept apart as well. Their
+/// `first_end` is one microsecond after the watermark under which they came: the windows are corrected when that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceId {
     /// End of the first window that the rows count in.
     pub first_end: Micros,
     /// First instant of the slice.
     pub start: Micros,
+    /// Whether the rows correct a window.
+    pub corrects: bool,
 }
 
 impl SliceId {
+    /// A slice of rows that correct no window.
+    pub fn new(first_end: Micros, start: Micros) -> SliceId {
+        SliceId { first_end, start, corrects: false }
+    }
+
     /// The earliest end that a window of `window` can have which its rows count in.
     pub fn end_min(&self, window: &Window) -> Micros {
         match window {
@@ -139,9 +149,18 @@ impl SliceStore {
         }
     }
 
+    /// Copies of the slices that are open.
+    pub fn copies(&self) -> impl Iterator<Item = (SliceId, Table)> {
+        self.slices.iter().map(|(id, table)| {
+            let mut copy = Table::new(self.layout.clone());
+            copy.add(table);
+            (*id, copy)
+        })
+    }
+
     /// The earliest end that a window with rows in an open slice can have.
     pub fn next_end(&self, window: &Window) -> Option<Micros> {
-        self.slices.iter().map(|(id, _)| id.end_min(window)).min()
+        self.slices.iter().filter(|(id, _)| !id.corrects).map(|(id, _)| id.end_min(window)).min()
     }
 
     /// Open slices.

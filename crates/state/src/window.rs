@@ -1,17 +1,17 @@
 //! Windows that are open, and how they close.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::Micros;
-use pelton_data::window::{Combination, SessionSlots, Window};
+use pelton_data::window::{Combination, Emission, ResultKind, SessionSlots, Window};
 
+use crate::correction::Corrections;
 use crate::gag::Gag;
 use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
 use crate::ranking::{Candidates, ClosedRows, RankedWindows, Ranker};
-use crate::session::OpenSessions;
+use crate::session::{LateSessions, OpenSessions};
 use crate::slice::SliceId;
 use crate::table::{Chosen, Table};
 
@@ -50,6 +50,8 @@ pub struct OpenWindows {
     closed_until: Micros,
     /// Groups of small windows that wait for others to leave with them; empty between calls.
     waiting: Waiting,
+    /// Where rows may come when their windows have been reported.
+    corrections: Option<Box<Corrections>>,
 }
 
 /// A window that has ended.
@@ -61,6 +63,8 @@ pub struct ClosedWindow {
     pub end: Micros,
     /// Groups of it, which follow those of the window before.
     pub groups: usize,
+    /// What the groups are.
+    pub kind: ResultKind,
 }
 
 /// Groups of windows that have ended, in the order of the windows' ends.
@@ -93,7 +97,8 @@ struct Waiting {
 }
 
 impl Open {
-    /// Nothing is open. Tables will have this layout; those of sessions have `session_slots` in it.
+    /// Nothing is open. Tables will have this layout; those of sessions have `session_slots` in it. Windows other than sessions are corrected by
+    /// rows that come up to `emission.lateness` after them.
     ///
     /// # Panics
     /// Where the windows are sessions, and there are no slots for them.
@@ -102,13 +107,14 @@ impl Open {
         combination: Combination,
         layout: &Arc<EntryLayout>,
         session_slots: Option<SessionSlots>,
+        emission: Emission,
     ) -> Open {
         match window {
             Window::Session { gap } => {
                 let slots = session_slots.expect("groups of sessions have the times of their rows");
                 Open::Sessions(Box::new(OpenSessions::new(gap, slots, layout)))
             }
-            _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout))),
+            _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout, emission))),
         }
     }
 
@@ -161,11 +167,30 @@ impl Open {
         }
     }
 
-    /// Rows of sealed slices, since this was asked last, that turned out to be late.
-    pub fn take_late_rows(&mut self) -> u64 {
+    /// See [`OpenWindows::report_early`].
+    ///
+    /// # Panics
+    /// Where the windows are sessions, or rows are kept.
+    ///
+    /// # Errors
+    /// What `read_out` returns.
+    pub fn report_early<E>(
+        &mut self,
+        unsealed: &[(SliceId, Table)],
+        groups_at_once: usize,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         match self {
-            Open::Windows(_) | Open::Ranked(_) => 0,
-            Open::Sessions(sessions) => sessions.take_late_rows(),
+            Open::Windows(windows) => windows.report_early(unsealed, groups_at_once, read_out),
+            Open::Sessions(_) | Open::Ranked(_) => panic!("only groups of windows are reported early"),
+        }
+    }
+
+    /// See [`OpenSessions::take_late`]. Whether a row is too late for other windows is known before it is in a slice.
+    pub fn take_late(&mut self) -> Option<LateSessions> {
+        match self {
+            Open::Windows(_) | Open::Ranked(_) => None,
+            Open::Sessions(sessions) => sessions.take_late(),
         }
     }
 
@@ -198,11 +223,17 @@ impl Open {
 }
 
 impl OpenWindows {
-    /// No window is open. Tables will have this layout.
-    pub fn new(window: Window, combination: Combination, layout: &Arc<EntryLayout>) -> OpenWindows {
+    /// No window is open. Tables will have this layout. Windows are corrected by rows that come up to `emission.lateness` after them.
+    ///
+    /// # Panics
+    /// Where windows that have tables of their own are to be reported more than once.
+    pub fn new(window: Window, combination: Combination, layout: &Arc<EntryLayout>, emission: Emission) -> OpenWindows {
+        let is_once = emission == Emission::default();
+        assert!(is_once || combination != Combination::Buckets, "windows are reported once more from their slices");
+        let corrections = (!is_once).then(|| Box::new(Corrections::new(window, emission.lateness, layout)));
         let gag = Gag::new(combination, layout);
         let waiting = Waiting { groups: Table::list(gag.layout().clone()), windows: Vec::new() };
-        OpenWindows { window, sealed: VecDeque::new(), gag, closed_until: Micros::MIN, waiting }
+        OpenWindows { window, sealed: VecDeque::new(), gag, closed_until: Micros::MIN, waiting, corrections }
     }
 
     /// Takes one worker's table of a slice which that worker adds no more rows to. Returns a table that is no longer needed, where
@@ -212,6 +243,10 @@ impl OpenWindows {
     /// Where a window that the slice counts in has closed.
     pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
         assert!(id.first_end > self.closed_until, "a slice is sealed before its windows close");
+        if id.corrects {
+            let corrections = self.corrections.as_mut().expect("windows that are corrected have what corrects them");
+            return corrections.seal(id, table);
+        }
         if self.sealed.back().is_none_or(|last| last.0 < id) {
             self.sealed.push_back((id, table));
             return None;
@@ -226,7 +261,7 @@ impl OpenWindows {
     }
 
     /// Closes windows that have rows and ended, up to which all slices must have been sealed, in the order of their ends, and hands
-    /// their groups to `read_out`. The one window of a whole input closes also without rows, as SQL wants. Tables that are no longer needed are added to `spare`.
+    /// their groups to `read_out`; and what rows have corrected whose watermark has passed. The one window of a whole input closes also without rows, as SQL wants. Tables that are no longer needed are added to `spare`.
     /// Returns up to which end windows have been closed.
     ///
     /// # Errors
@@ -237,28 +272,116 @@ impl OpenWindows {
         spare: &mut Vec<Table>,
         read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
+        let groups_at_once = limits.groups_at_once.max(1);
         let mut groups = 0;
-        while let Some(end) = self.next_end().filter(|&end| end <= limits.until) {
-            self.advance(end, spare);
-            let start = self.window.start(end);
-            match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
-                Some((table, entries)) => {
-                    groups += entries.len();
-                    self.waiting.take(start..end, (table, entries), limits.groups_at_once.max(1), read_out)?;
+        loop {
+            let end = self.next_end().filter(|&end| end <= limits.until);
+            let due = self.corrections.as_ref().and_then(|corrections| corrections.next_due());
+            // Rows that correct a window came when its time had come.
+            let until = match (end, due.filter(|&due| due <= limits.until)) {
+                (Some(end), due) if due.is_none_or(|due| end < due) => {
+                    groups += self.close_next(end, groups_at_once, spare, read_out)?;
+                    end
                 }
-                None if self.window == Window::Global => {
-                    self.waiting.windows.push(ClosedWindow { start, end, groups: 0 });
+                (_, Some(due)) => {
+                    groups += self.correct(due, groups_at_once, spare, read_out)?;
+                    due - 1
                 }
-                None => {}
-            }
-            spare.extend(self.gag.evict(end));
+                _ => break,
+            };
             if groups >= limits.groups_max {
                 self.waiting.leave(read_out)?;
-                return Ok(end);
+                return Ok(until);
             }
+        }
+        if let Some(corrections) = &mut self.corrections {
+            corrections.forget(limits.until, spare);
         }
         self.waiting.leave(read_out)?;
         Ok(limits.until)
+    }
+
+    /// Closes the window that ends at `end`. Returns how many groups it has.
+    fn close_next<E>(
+        &mut self,
+        end: Micros,
+        groups_at_once: usize,
+        spare: &mut Vec<Table>,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        self.advance(end, spare);
+        let window = ClosedWindow { start: self.window.start(end), end, groups: 0, kind: ResultKind::Final };
+        let mut groups = 0;
+        match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
+            Some((table, entries)) => {
+                groups = entries.len();
+                self.waiting.take(window, (table, entries), groups_at_once, read_out)?;
+            }
+            None if self.window == Window::Global => self.waiting.windows.push(window),
+            None => {}
+        }
+        if let Some(table) = self.gag.evict(end) {
+            spare.extend(match &mut self.corrections {
+                Some(corrections) => corrections.keep(window.start, table),
+                None => Some(table),
+            });
+        }
+        Ok(groups)
+    }
+
+    /// Reports the windows once more that rows have corrected whose turn it is. Returns how many groups they have.
+    fn correct<E>(
+        &mut self,
+        due: Micros,
+        groups_at_once: usize,
+        spare: &mut Vec<Table>,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let watermark = due - 1;
+        let corrections = self.corrections.as_mut().expect("something is due");
+        let (pieces, windows) = corrections.correct(due);
+        self.closed_until = self.closed_until.max(watermark);
+        for piece in pieces {
+            // The rows count in windows as well that are open.
+            let unneeded = if piece.last_end > watermark {
+                self.gag.insert(piece.table, piece.last_end)
+            } else {
+                Some(piece.table)
+            };
+            spare.extend(unneeded);
+        }
+        let mut groups = 0;
+        for (bounds, table) in windows {
+            let entries = table.entry_offsets();
+            groups += entries.len();
+            let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Correction };
+            self.waiting.take(window, (&table, (&entries).into()), groups_at_once, read_out)?;
+        }
+        Ok(groups)
+    }
+
+    /// Reports what the windows that have not ended come to so far, with the slices that have not been sealed.
+    ///
+    /// # Panics
+    /// Where windows are reported once only.
+    ///
+    /// # Errors
+    /// What `read_out` returns.
+    pub fn report_early<E>(
+        &mut self,
+        unsealed: &[(SliceId, Table)],
+        groups_at_once: usize,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let others: Vec<(SliceId, &Table)> =
+            self.sealed.iter().chain(unsealed).map(|(id, table)| (*id, table)).collect();
+        let corrections = self.corrections.as_mut().expect("windows that are reported early have their slices kept");
+        for (bounds, table) in corrections.early(self.closed_until, &others) {
+            let entries = table.entry_offsets();
+            let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
+            self.waiting.take(window, (&table, (&entries).into()), groups_at_once, read_out)?;
+        }
+        self.waiting.leave(read_out)
     }
 
     /// End of the next window that has rows.
@@ -282,7 +405,12 @@ impl OpenWindows {
                     self.window.slice(id.start).covered.expect("a slice with rows belongs to a window").last_end
                 }
             };
-            spare.extend(self.gag.insert(table, last_end));
+            if let Some(table) = self.gag.insert(table, last_end) {
+                spare.extend(match &mut self.corrections {
+                    Some(corrections) => corrections.keep(id.start, table),
+                    None => Some(table),
+                });
+            }
         }
         self.closed_until = end;
     }
@@ -295,7 +423,8 @@ impl OpenWindows {
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
         let sealed: usize = self.sealed.iter().map(|(_, table)| table.bytes()).sum();
-        sealed + self.gag.bytes() + self.waiting.groups.bytes()
+        let corrections = self.corrections.as_ref().map_or(0, |corrections| corrections.bytes());
+        sealed + self.gag.bytes() + self.waiting.groups.bytes() + corrections
     }
 }
 
@@ -303,7 +432,7 @@ impl Waiting {
     /// Takes a window's groups, or hands them on where they are many.
     fn take<E>(
         &mut self,
-        bounds: Range<Micros>,
+        window: ClosedWindow,
         (table, entries): (&Table, Chosen<'_>),
         groups_at_once: usize,
         read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
@@ -311,7 +440,7 @@ impl Waiting {
         if self.groups.groups() + entries.len() > groups_at_once {
             self.leave(read_out)?;
         }
-        let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: entries.len() };
+        let window = ClosedWindow { groups: entries.len(), ..window };
         // A copy costs less than a batch of its own, unless the batch is large.
         if entries.len() > groups_at_once / LARGE_WINDOWS_PER_READ_OUT {
             self.leave(read_out)?;

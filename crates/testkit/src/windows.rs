@@ -41,6 +41,8 @@ pub struct Windows {
     pub offset: i64,
     /// What the watermark trails the largest time by, in milliseconds.
     pub delay: i64,
+    /// How long after a window has ended rows correct it, in milliseconds; of sessions, 0.
+    pub lateness: i64,
 }
 
 /// One row.
@@ -69,6 +71,17 @@ struct Session<'r> {
 /// A window and group: end, start, key.
 pub type Group = (i64, i64, Option<i64>);
 
+/// A group of a window as it is reported.
+#[derive(Debug, Clone)]
+pub struct Reported<'r> {
+    /// Which.
+    pub group: Group,
+    /// Whether it has been reported before.
+    pub is_correction: bool,
+    /// Its rows so far, in order.
+    pub rows: Vec<&'r Row>,
+}
+
 impl Windows {
     /// The windows that hold `time`, as start and end, by their definition.
     pub fn holding(&self, time: i64) -> Vec<(i64, i64)> {
@@ -89,23 +102,38 @@ impl Windows {
         holds.map(|(start, end)| (start + self.offset, end + self.offset)).collect()
     }
 
-    /// The rows of each group of each window, in the order of their arrival, and how many rows came when all of their windows had closed.
-    pub fn groups<'r>(&self, rows: &'r [Row], is_keyed: bool) -> (BTreeMap<Group, Vec<&'r Row>>, u64) {
+    /// What is reported, in order, and how many rows came too late for all of their windows: each group of a window when its time has come, and once
+    /// more when time moves on after rows that were late for it, but not too late.
+    pub fn reported<'r>(&self, rows: &'r [Row], is_keyed: bool) -> (Vec<Reported<'r>>, u64) {
         if let Kind::Session { gap } = self.kind {
-            return self.sessions(rows, gap, is_keyed);
+            let (groups, late) = self.sessions(rows, gap, is_keyed);
+            let reported = groups.into_iter().map(|(group, rows)| Reported { group, is_correction: false, rows });
+            return (reported.collect(), late);
         }
         let mut groups: BTreeMap<Group, Vec<&Row>> = BTreeMap::new();
+        let (mut corrected, mut reported) = (BTreeSet::new(), Vec::new());
         let (mut late, mut watermark) = (0, i64::MIN);
-        for row in rows {
-            let windows = self.holding(row.time);
-            let open = windows.iter().filter(|(_, end)| *end > watermark);
-            late += u64::from(!windows.is_empty() && open.clone().count() == 0);
-            for (start, end) in open {
-                groups.entry((*end, *start, row.key.filter(|_| is_keyed))).or_default().push(row);
+        for row in rows.iter().map(Some).chain([None]) {
+            let windows = row.map(|row| self.holding(row.time)).unwrap_or_default();
+            let counting = windows.iter().filter(|(_, end)| end + self.lateness > watermark);
+            late += u64::from(!windows.is_empty() && counting.clone().count() == 0);
+            for (row, (start, end)) in row.into_iter().flat_map(|row| counting.clone().map(move |window| (row, window)))
+            {
+                let group = (*end, *start, row.key.filter(|_| is_keyed));
+                groups.entry(group).or_default().push(row);
+                corrected.extend((*end <= watermark).then_some(group));
             }
-            watermark = watermark.max(row.time - self.delay);
+            let now = row.map_or(i64::MAX, |row| watermark.max(row.time - self.delay));
+            if now > watermark {
+                let corrected = std::mem::take(&mut corrected).into_iter().map(|group| (group, true));
+                let ended =
+                    groups.keys().filter(|group| watermark < group.0 && group.0 <= now).map(|group| (*group, false));
+                let report = |(group, is_correction)| Reported { group, is_correction, rows: groups[&group].clone() };
+                reported.extend(corrected.chain(ended).map(report));
+            }
+            watermark = now;
         }
-        (groups, late)
+        (reported, late)
     }
 
     /// Sessions: a row joins those that it is near to and that are not over, or begins one. A row behind the watermark joins when the watermark
@@ -398,7 +426,7 @@ mod tests {
     use super::*;
 
     fn windows(kind: Kind, offset: i64, delay: i64) -> Windows {
-        Windows { kind, offset, delay }
+        Windows { kind, offset, delay, lateness: 0 }
     }
 
     #[test]
@@ -413,10 +441,28 @@ mod tests {
     fn a_row_counts_in_windows_that_are_open_when_it_comes() {
         let row = |time| Row { time, key: Some(1), integer: Some(time), float: None, text: None };
         let rows = [row(5), row(21), row(6), row(45), row(7)];
-        let (groups, late) = windows(Kind::Hop { slide: 10, size: 30 }, 0, 0).groups(&rows, true);
-        let counts: Vec<(i64, usize)> = groups.iter().map(|(group, rows)| (group.0, rows.len())).collect();
-        assert_eq!(counts, [(10, 1), (20, 1), (30, 3), (40, 1), (50, 2), (60, 1), (70, 1)]);
-        assert_eq!(late, 1);
+        let hop = windows(Kind::Hop { slide: 10, size: 30 }, 0, 0);
+        let counts = |windows: Windows| {
+            let (reported, late) = windows.reported(&rows, true);
+            let count = |one: &Reported<'_>| (one.group.0, one.is_correction, one.rows.len());
+            (reported.iter().map(count).collect::<Vec<_>>(), late)
+        };
+        let closed = [(10, 1), (20, 1), (30, 3), (40, 1), (50, 2), (60, 1), (70, 1)];
+        assert_eq!(counts(hop), (closed.map(|(end, rows)| (end, false, rows)).to_vec(), 1));
+        // 6 comes at 21, and 7 at 45: of its windows only the last ended less than 20 before.
+        let corrected = [
+            (10, false, 1),
+            (20, false, 1),
+            (10, true, 2),
+            (20, true, 2),
+            (30, false, 3),
+            (40, false, 1),
+            (30, true, 4),
+            (50, false, 2),
+            (60, false, 1),
+            (70, false, 1),
+        ];
+        assert_eq!(counts(Windows { lateness: 20, ..hop }), (corrected.to_vec(), 0));
     }
 
     #[test]
@@ -424,8 +470,9 @@ mod tests {
         let row = |time| Row { time, key: Some(1), integer: Some(time), float: None, text: None };
         let sessions = |gap, delay, times: &[i64]| {
             let rows: Vec<Row> = times.iter().map(|&time| row(time)).collect();
-            let (groups, late) = windows(Kind::Session { gap }, 0, delay).groups(&rows, true);
-            (groups.into_iter().map(|((end, start, _), rows)| (start, end, rows.len())).collect::<Vec<_>>(), late)
+            let (reported, late) = windows(Kind::Session { gap }, 0, delay).reported(&rows, true);
+            let session = |one: Reported<'_>| (one.group.1, one.group.0, one.rows.len());
+            (reported.into_iter().map(session).collect::<Vec<_>>(), late)
         };
         // Exactly the gap is near enough, one more is not; the row between the two merges them as long as it may.
         assert_eq!(sessions(10, 0, &[0, 10, 21]), (vec![(0, 20, 2), (21, 31, 1)], 0));

@@ -10,7 +10,7 @@ use pelton_testkit::ranking::{OrderColumn, first_rows};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
-use pelton_testkit::windows::{Kind, Row, Windows};
+use pelton_testkit::windows::{Kind, Reported, Row, Windows};
 use proptest::prelude::*;
 
 fn config() -> ProptestConfig {
@@ -44,7 +44,7 @@ fn cases() -> impl Strategy<Value = Case> {
         (1i64..12, 1i64..60).prop_map(|(slide, size)| Kind::Hop { slide, size }),
         (1i64..12, 1i64..9).prop_map(|(step, steps)| Kind::Cumulate { step, steps }),
     ];
-    let windows = (kinds, 0i64..40).prop_map(|(kind, delay)| Windows { kind, offset: 0, delay });
+    let windows = (kinds, 0i64..40).prop_map(|(kind, delay)| Windows { kind, offset: 0, delay, lateness: 0 });
     let column = (prop::sample::select(vec!["i", "f", "s"]), any::<bool>(), any::<bool>());
     let column = column.prop_map(|(name, is_descending, nulls_first)| OrderColumn { name, is_descending, nulls_first });
     let order = prop::collection::vec(column, 1..3);
@@ -90,14 +90,14 @@ fn written<T: std::fmt::Debug>(value: Option<T>) -> String {
 }
 
 fn expected(case: &Case) -> (Vec<String>, u64) {
-    let (groups, late) = case.windows.groups(&case.rows, case.is_keyed);
+    let (reported, late) = case.windows.reported(&case.rows, case.is_keyed);
     let is_told_apart_by = |name: &&str| {
         let is_key = *name == "k" && case.is_keyed;
         is_key || case.order.iter().any(|order| order.name == *name)
     };
     let others: Vec<&'static str> = COLUMNS.into_iter().filter(|name| !is_told_apart_by(name)).collect();
     let mut lines = Vec::new();
-    for ((end, start, _), rows) in groups {
+    for Reported { group: (end, start, _), rows, .. } in reported {
         let first = first_rows(&rows, &case.order, &others, case.last);
         for (rank, row) in (1..).zip(first).skip(case.first - 1) {
             let text = row.text.clone().unwrap_or_else(|| "NULL".to_string());

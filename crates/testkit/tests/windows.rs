@@ -10,7 +10,7 @@ use arrow::datatypes::{Int64Type, TimestampMillisecondType};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
-use pelton_testkit::windows::{AGGREGATES, Aggregate, Group, Kind, Row, Windows};
+use pelton_testkit::windows::{AGGREGATES, Aggregate, Group, Kind, Reported, Row, Windows};
 use proptest::prelude::*;
 
 fn config() -> ProptestConfig {
@@ -48,13 +48,15 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let windows = (kinds(), -30i64..30, 0i64..40).prop_map(|(kind, offset, delay)| {
+    let lateness = prop_oneof![Just(0), 1i64..60];
+    let windows = (kinds(), -30i64..30, 0i64..40, lateness).prop_map(|(kind, offset, delay, lateness)| {
         let size = match kind {
             Kind::Tumble { size } | Kind::Hop { size, .. } => size,
             Kind::Cumulate { step, steps } => step * steps,
             Kind::Session { .. } => 1,
         };
-        Windows { kind, offset: offset % size, delay }
+        let is_session = matches!(kind, Kind::Session { .. });
+        Windows { kind, offset: offset % size, delay, lateness: if is_session { 0 } else { lateness } }
     });
     // Half of the time only what can be subtracted.
     let aggregates =
@@ -82,25 +84,28 @@ proptest! {
 
     #[test]
     fn windows_have_the_rows_of_their_definitions(case in cases()) {
-        let (expected, late) = expected(&case);
+        let (mut expected, late) = expected(&case);
         let (mut found, found_late) = found(&case);
-        let ends: Vec<i64> = found.iter().map(|(group, _)| group.0).collect();
-        prop_assert!(ends.is_sorted(), "windows leave in the order of their ends: {ends:?}");
+        let order = |lines: &[Line]| lines.iter().map(|line| (line.0.0, line.1.clone())).collect::<Vec<_>>();
+        prop_assert_eq!(order(&found), order(&expected), "windows leave in the order of their ends, and are then corrected");
+        expected.sort();
         found.sort();
         prop_assert_eq!(found, expected);
         prop_assert_eq!(found_late, late);
     }
 }
 
-type Line = (Group, String);
+/// Group, kind, values.
+type Line = (Group, String, String);
 
 fn expected(case: &Case) -> (Vec<Line>, u64) {
-    let (groups, late) = case.windows.groups(&case.rows, case.is_keyed);
-    let line = |(group, rows): (Group, Vec<&Row>)| {
-        let values = case.aggregates.iter().map(|aggregate| (aggregate.value)(&rows));
-        (group, values.collect::<Vec<_>>().join(" | "))
+    let (reported, late) = case.windows.reported(&case.rows, case.is_keyed);
+    let line = |one: Reported<'_>| {
+        let values = case.aggregates.iter().map(|aggregate| (aggregate.value)(&one.rows));
+        let kind = if one.is_correction { "correction" } else { "final" };
+        (one.group, kind.to_owned(), values.collect::<Vec<_>>().join(" | "))
     };
-    (groups.into_iter().map(line).collect(), late)
+    (reported.into_iter().map(line).collect(), late)
 }
 
 fn found(case: &Case) -> (Vec<Line>, u64) {
@@ -114,10 +119,11 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
     let aggregates: Vec<&str> = case.aggregates.iter().map(|aggregate| aggregate.sql).collect();
     let (key, by_key) = if case.is_keyed { ("k", ", k") } else { ("CAST(NULL AS BIGINT)", "") };
     let sql = format!(
-        "SELECT window_end, window_start, {key}, {} FROM {} GROUP BY window_start, window_end{by_key}",
+        "SELECT window_end, window_start, {key}, RESULT_KIND(), {} FROM {} GROUP BY window_start, window_end{by_key}",
         aggregates.join(", "),
         case.windows.sql("t", "ts", case.is_keyed.then_some("k"))
     );
+    session.set("table.exec.emit.allow-lateness", &format!("{} ms", case.windows.lateness)).unwrap();
     let mut query = session.sql(&sql).unwrap();
     let batches: Vec<RecordBatch> =
         case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
@@ -136,8 +142,9 @@ fn read(batch: &RecordBatch) -> Vec<Line> {
     let instants = |column: usize| batch.column(column).as_primitive::<TimestampMillisecondType>().clone();
     let (ends, starts) = (instants(0), instants(1));
     let keys = batch.column(2).as_primitive::<Int64Type>();
-    let values: Vec<usize> = (3..batch.num_columns()).collect();
+    let kinds = batch.column(3).as_string_view();
+    let values: Vec<usize> = (4..batch.num_columns()).collect();
     let lines = row_lines(&batch.project(&values).unwrap()).unwrap();
-    let groups = ends.values().iter().zip(starts.values()).zip(keys);
-    groups.map(|((end, start), key)| (*end, *start, key)).zip(lines).collect()
+    let groups = ends.values().iter().zip(starts.values()).zip(keys).map(|((end, start), key)| (*end, *start, key));
+    groups.zip(kinds).zip(lines).map(|((group, kind), line)| (group, kind.unwrap().to_owned(), line)).collect()
 }

@@ -184,7 +184,7 @@ fn output(window: &WindowAggregate, key: &Row, values: &[Vec<ScalarValue>], boun
             Some(holistic(function, &values[*kept], field.data_type()))
         }
         WindowColumn::Mean { sum, .. } => mean(&values[*sum], field.data_type()),
-        WindowColumn::Variance { .. } => panic!("the generator has no variances"),
+        WindowColumn::Variance { .. } | WindowColumn::Kind => panic!("the generator has neither variances nor kinds"),
     });
     row.collect()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use pelton_compiler::{entry_layout, read_out};
+use pelton_data::window::ResultKind;
 use pelton_data::{Block, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
@@ -90,7 +91,7 @@ impl Run {
         }
         let [mut merged, other] = tables;
         merged.merge(other);
-        let window_of = |groups| ClosedWindow { start: BOUNDS.0, end: BOUNDS.1, groups };
+        let window_of = |groups| ClosedWindow { start: BOUNDS.0, end: BOUNDS.1, groups, kind: ResultKind::Final };
         let read = |entries: &[u32]| {
             read_out(
                 window,

@@ -6,8 +6,9 @@ use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
+use crate::catalog::LATE_ROWS;
 use crate::pipeline::{Program, Window};
-use crate::query::Planned;
+use crate::query::{Planned, RESULT_KIND};
 use crate::types::SqlType;
 
 /// DataFusion's functions that Flink does not have, as far as no function of Flink is respelt to them.
@@ -54,6 +55,9 @@ pub fn portability(planned: &Planned) -> Vec<String> {
 }
 
 fn note_program(program: &Program, notes: &mut BTreeSet<String>) {
+    if program.sources.iter().any(|source| source.table == LATE_ROWS) {
+        notes.insert(format!("Flink has no table {LATE_ROWS}: it drops rows that are too late, and counts them"));
+    }
     if program.windows.iter().any(|window| window.window == Window::Global) {
         notes.insert(
             "grouping without a window gives one result when the bounded input has ended; \
@@ -103,6 +107,9 @@ fn note_plan(node: &LogicalPlan, notes: &mut BTreeSet<String>) {
 
 fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<String>) {
     let Expr::AggregateFunction(call) = expression.clone().unalias_nested().data else { return };
+    if call.func.name() == RESULT_KIND {
+        notes.insert(format!("Flink has no function {}", RESULT_KIND.to_uppercase()));
+    }
     let Some(mut argument) = call.params.args.first() else { return };
     if let Expr::Cast(cast) = argument {
         argument = &cast.expr;

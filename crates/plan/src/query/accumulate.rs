@@ -11,6 +11,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_
 use pelton_data::own::OwnFunction;
 use pelton_functions::rounded;
 
+use super::aggregate_functions::RESULT_KIND;
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Branch, cast_to, held_type, without_dictionary_cast};
@@ -200,6 +201,9 @@ impl Lowering<'_> {
     ) -> Result<(WindowColumn, DataType, bool)> {
         let mut call = self.aggregate_call(collector, expressions)?;
         let function = call.function.clone();
+        if function == RESULT_KIND {
+            return Ok((WindowColumn::Kind, DataType::Utf8View, false));
+        }
         let arguments = std::mem::take(&mut call.arguments);
         let arguments = collector.arguments_of(&function, arguments)?;
         let refused = |data_type: &DataType| self.refused_type(&function, data_type);

@@ -14,8 +14,11 @@ use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Vo
 use super::diagnose::sql_name;
 use super::draft::held_type;
 
+/// Says of a window's results whether they are its first or correct others.
+pub(crate) const RESULT_KIND: &str = "result_kind";
+
 /// The functions by their own names; `variance` is another name of `var_samp`.
-pub(super) const AGGREGATES: [&str; 21] = [
+pub(super) const AGGREGATES: [&str; 22] = [
     "count",
     "sum",
     "avg",
@@ -37,6 +40,7 @@ pub(super) const AGGREGATES: [&str; 21] = [
     "listagg",
     "approx_count_distinct",
     "approx_percentile",
+    RESULT_KIND,
 ];
 
 /// Whether DataFusion's function of this name is one of these: some have another name there.
@@ -119,7 +123,7 @@ struct Definition {
     returns: fn(&[DataType]) -> DataType,
 }
 
-const DEFINITIONS: [Definition; 11] = {
+const DEFINITIONS: [Definition; 12] = {
     use Parameter::{Any, Fraction, Number, Text};
     [
         define("first_value", &[Any], first, "FIRST_VALUE(column)"),
@@ -135,6 +139,7 @@ const DEFINITIONS: [Definition; 11] = {
         ordered_set("percentile_disc", &[Any, Fraction], first, "PERCENTILE_DISC(0.95) WITHIN GROUP (ORDER BY column)"),
         ordered_set("mode", &[Any], first, "MODE(column)"),
         define("array_agg", &[Any], array, "ARRAY_AGG(column)"),
+        define(RESULT_KIND, &[], text, "RESULT_KIND()"),
         Definition { required: 1, ..define("listagg", &[Text, Text], first, "LISTAGG(column, ', ')") },
         define("approx_count_distinct", &[Any], bigint, "APPROX_COUNT_DISTINCT(column)"),
         define("approx_percentile", &[Number, Fraction], double, "APPROX_PERCENTILE(column, 0.95)"),
@@ -163,6 +168,10 @@ fn first(types: &[DataType]) -> DataType {
     types[0].clone()
 }
 
+fn text(_: &[DataType]) -> DataType {
+    DataType::Utf8View
+}
+
 fn double(_: &[DataType]) -> DataType {
     DataType::Float64
 }
@@ -184,7 +193,12 @@ struct Function {
 
 impl Function {
     fn new(definition: &'static Definition) -> Function {
-        Function { definition, signature: Signature::user_defined(Volatility::Immutable) }
+        // DataFusion coerces no arguments where there are none.
+        let signature = match definition.parameters {
+            [] => Signature::nullary(Volatility::Immutable),
+            _ => Signature::user_defined(Volatility::Immutable),
+        };
+        Function { definition, signature }
     }
 }
 

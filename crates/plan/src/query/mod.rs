@@ -69,7 +69,8 @@ use lower::Lowering;
 pub use own_aggregate::own_aggregate;
 use sink::Destination;
 
-pub(crate) use window::Length;
+pub(crate) use aggregate_functions::RESULT_KIND;
+pub use window::Length;
 
 /// A program, and the plans it was made of.
 #[derive(Debug, Clone)]

@@ -161,7 +161,7 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
                 kept.extend([*values].into_iter().chain(*arrivals).chain(*nulls));
             }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
-            WindowColumn::Rank | WindowColumn::Row(_) => {}
+            WindowColumn::Rank | WindowColumn::Row(_) | WindowColumn::Kind => {}
         }
     }
     if let Some(slots) = &window.session_slots {
@@ -183,7 +183,7 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
                 (*values, *arrivals, *nulls) = (place(*values), arrivals.map(place), nulls.map(place));
             }
             WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
-            WindowColumn::Rank | WindowColumn::Row(_) => {}
+            WindowColumn::Rank | WindowColumn::Row(_) | WindowColumn::Kind => {}
         }
     }
     if let Some(slots) = &mut window.session_slots {

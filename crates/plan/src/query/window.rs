@@ -161,8 +161,8 @@ impl UserDefinedLogicalNodeCore for WindowNode {
     }
 }
 
-/// A length of time as people write it.
-pub(crate) struct Length(pub Micros);
+/// A length of time, in microseconds, as people write it.
+pub struct Length(pub Micros);
 
 impl std::fmt::Display for Length {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

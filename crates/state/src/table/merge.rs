@@ -55,8 +55,8 @@ impl Table {
         self.combine(other, from.into(), to.into(), Change::Subtract);
     }
 
-    /// Adds the groups of another table.
-    fn add(&mut self, other: &Table) {
+    /// Adds the groups of another table, in whatever way either finds its entries.
+    pub(crate) fn add(&mut self, other: &Table) {
         let (from, mut to, mut scratch) = (other.entry_offsets(), Vec::new(), KeyScratch::default());
         if let Some((minimum, maximum)) = other.prepared_integers() {
             self.prepare_integers(minimum, maximum, from.len());

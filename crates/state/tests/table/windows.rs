@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::column::logical_type;
-use pelton_data::window::{Combination, Window};
+use pelton_data::window::{Combination, Emission, Window};
 use pelton_state::slice::SliceId;
 use pelton_state::table::{EntryLayout, Table};
 use pelton_state::window::{CloseLimits, ClosedGroups, OpenWindows};
@@ -43,7 +43,7 @@ fn check_windows(seed: u64) {
             Accumulator { argument_type: Some(DataType::Int8), argument_nullable: true, ..accumulators[0].clone() };
     }
     let layout = EntryLayout::new(&keys, &accumulators);
-    let mut open = OpenWindows::new(window, combination, &layout);
+    let mut open = OpenWindows::new(window, combination, &layout, Emission::default());
     let (mut slices, mut closed, mut spare) = (Vec::<SliceModel>::new(), Vec::new(), Vec::new());
     let mut closed_until = 0;
     for slice in 0..24 {
@@ -67,7 +67,7 @@ fn check_windows(seed: u64) {
                 add_to_model(&mut model, key, &Group::new(value));
             }
             let first_end = covered.first_end.max(closed_until + SLIDE);
-            spare.extend(open.seal(SliceId { first_end, start: of_slice * SLIDE }, table));
+            spare.extend(open.seal(SliceId::new(first_end, of_slice * SLIDE), table));
             slices.push((of_slice, first_end, model));
         }
         if random.below(3) > 0 {
@@ -128,7 +128,7 @@ fn check_running(seed: u64) {
     let layout = EntryLayout::new(&keys, &accumulators[..1 + counts]);
     let slides = 3 + random.below(3) as i64;
     let window = Window::Hopping { size: slides * SLIDE, slide: SLIDE, offset: 0 };
-    let mut open = OpenWindows::new(window, Combination::SubtractOnEvict, &layout);
+    let mut open = OpenWindows::new(window, Combination::SubtractOnEvict, &layout, Emission::default());
     let mut slices: Vec<HashMap<Vec<Option<String>>, i64>> = Vec::new();
     for slice in 0..60 {
         let rows = random.below(60) as usize;
@@ -151,7 +151,7 @@ fn check_running(seed: u64) {
             for (key, value) in keys_of_rows(&columns, rows).into_iter().zip(values) {
                 *model.entry(key).or_insert(0) += value;
             }
-            open.seal(SliceId { first_end: (slice + 1) * SLIDE, start: slice * SLIDE }, table);
+            open.seal(SliceId::new((slice + 1) * SLIDE, slice * SLIDE), table);
         }
         slices.push(model);
         let mut expected: HashMap<Vec<Option<String>>, i64> = HashMap::new();
@@ -180,7 +180,7 @@ fn a_running_window_forgets_what_has_left() {
     let keys = [KeyColumn { data_type: DataType::Int64, nullable: false }];
     let layout = EntryLayout::new(&keys, &[count(None)]);
     let window = Window::Hopping { size: 5 * SLIDE, slide: SLIDE, offset: 0 };
-    let mut open = OpenWindows::new(window, Combination::SubtractOnEvict, &layout);
+    let mut open = OpenWindows::new(window, Combination::SubtractOnEvict, &layout, Emission::default());
     let mut bytes = 0;
     for slice in 0..200 {
         let mut table = Table::new(layout.clone());
@@ -193,7 +193,7 @@ fn a_running_window_forgets_what_has_left() {
             // SAFETY: it is the address of a count of an entry that the table has just given.
             unsafe { *at.cast::<i64>() += 1 };
         }
-        open.seal(SliceId { first_end: (slice + 1) * SLIDE, start: slice * SLIDE }, table);
+        open.seal(SliceId::new((slice + 1) * SLIDE, slice * SLIDE), table);
         let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1000, groups_max: 1000 };
         let mut found = Vec::new();
         let mut read_out = |groups: ClosedGroups<'_>| -> Result<(), std::convert::Infallible> {

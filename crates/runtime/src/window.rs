@@ -1,0 +1,184 @@
+//! Window aggregations, among what the scheduler's lock guards: how far their inputs have come, and what closes next.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use pelton_data::time::WATERMARK_MIN;
+use pelton_data::window::Window;
+use pelton_data::{Micros, Stamp, TimeColumn};
+
+use crate::graph::{Graph, StreamRef};
+use crate::inputs::Inputs;
+use crate::late::LateRow;
+use crate::state::{Consumers, Finished, PipelineState, State, TargetState};
+
+/// Windows that have closed.
+pub(crate) struct Closed {
+    /// All that end at or before this.
+    pub until: Micros,
+    /// In the order of their ends.
+    pub rows: Vec<RecordBatch>,
+    /// Rows that turned out to be late only now.
+    pub late_rows: u64,
+    /// The last of them.
+    pub late: Option<(Option<RecordBatch>, Vec<LateRow>)>,
+}
+
+pub(crate) struct WindowState {
+    pub name: String,
+    pub window: Window,
+    pub time_column: Option<TimeColumn>,
+    /// The pipelines that feed it.
+    pub inputs: Inputs,
+    /// Windows that end at or before this have been closed.
+    pub closed_until: Micros,
+    /// When windows are corrected.
+    pub corrections: BTreeSet<Micros>,
+    /// A worker closes windows, or reports some.
+    pub closing: bool,
+    /// When windows are reported whose time has not come: so many nanoseconds after rows have come.
+    early_after_ns: Option<u64>,
+    /// When the first row was read that has come since.
+    pub rows_since_ns: Option<u64>,
+    pub ended: bool,
+    /// When the input that moved the watermark last was read.
+    pub ingested_ns: u64,
+    pub next_sequence: u64,
+    pub consumers: Arc<Consumers>,
+    pub late_rows: u64,
+    pub rows: u64,
+    pub busy_ns: u64,
+}
+
+impl WindowState {
+    /// `inputs` pipelines feed it.
+    pub fn new(graph: &Graph, index: usize, inputs: usize) -> WindowState {
+        let node = &graph.windows[index];
+        WindowState {
+            name: node.name.clone(),
+            window: node.window,
+            time_column: node.time_column,
+            inputs: Inputs::new(inputs),
+            closed_until: WATERMARK_MIN,
+            corrections: BTreeSet::new(),
+            closing: false,
+            early_after_ns: node.emission.early_after.map(|micros| micros as u64 * 1_000),
+            rows_since_ns: None,
+            ended: false,
+            ingested_ns: 0,
+            next_sequence: 0,
+            consumers: Consumers::of(graph, StreamRef::Window(index)),
+            late_rows: 0,
+            rows: 0,
+            busy_ns: 0,
+        }
+    }
+
+    /// Up to where its windows are over by the watermark of its inputs.
+    pub fn watermark(&self) -> Micros {
+        self.window.over_until(self.inputs.watermark())
+    }
+
+    /// When windows are to be reported next whose time has not come.
+    pub fn report_ns(&self) -> Option<u64> {
+        let rows_since_ns = self.rows_since_ns.filter(|_| !self.ended)?;
+        self.early_after_ns.map(|after_ns| rows_since_ns.saturating_add(after_ns))
+    }
+
+    /// Whether the watermark has passed the end of a window that may be open, or rows that correct one.
+    pub fn must_close(&self) -> bool {
+        let watermark = self.watermark();
+        if self.ended || watermark <= self.closed_until {
+            return false;
+        }
+        let is_due = self.corrections.first().is_some_and(|due| *due <= watermark);
+        is_due || self.closed_until == WATERMARK_MIN || self.window.next_end(self.closed_until) <= watermark
+    }
+}
+
+impl State {
+    /// Notes what a pipeline made of a block; whether it is the last that waits there.
+    pub fn aggregated(&mut self, window: usize, input: usize, finished: Finished, is_last: bool) {
+        let node = &mut self.windows[window];
+        node.late_rows += finished.late_rows;
+        if finished.has_rows {
+            node.rows_since_ns.get_or_insert(finished.stamp.ingested_ns);
+        }
+        node.corrections.extend(finished.corrections);
+        let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
+        if has_moved && finished.stamp.ingested_ns > 0 {
+            node.ingested_ns = finished.stamp.ingested_ns;
+        }
+        if finished.stamp.is_idle && !node.closing && !node.must_close() {
+            self.punctuate_window(window);
+        }
+    }
+
+    /// Passes on what windows come to so far.
+    pub fn windows_reported(&mut self, window: usize, rows: Vec<RecordBatch>) {
+        let node = &mut self.windows[window];
+        node.closing = false;
+        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
+        for batch in rows {
+            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_window_stamp(window) };
+            self.windows[window].rows += batch.num_rows() as u64;
+            self.deliver_batch(StreamRef::Window(window), batch, time_column, stamp);
+        }
+        self.end_window_if_done(window);
+    }
+
+    /// Passes closed windows on.
+    pub fn windows_closed(&mut self, window: usize, closed: Closed) {
+        let Closed { until, rows, late_rows, late } = closed;
+        if let Some(late) = late {
+            let feeds =
+                |node: &&PipelineState| matches!(node.target, TargetState::Window { window: fed, .. } if fed == window);
+            let sources: BTreeSet<&str> =
+                self.pipelines.iter().filter(feeds).map(|node| node.input_name.as_str()).collect();
+            let source = sources.into_iter().collect::<Vec<_>>().join(", ");
+            self.late.keep(&self.windows[window].name, &source, late);
+        }
+        let node = &mut self.windows[window];
+        node.closing = false;
+        node.closed_until = until;
+        node.corrections = node.corrections.split_off(&until.saturating_add(1));
+        node.late_rows += late_rows;
+        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
+        let stream = StreamRef::Window(window);
+        for batch in rows {
+            // Closed windows come in order of their ends, so that none of their rows is ever late downstream.
+            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_window_stamp(window) };
+            self.windows[window].rows += batch.num_rows() as u64;
+            self.deliver_batch(stream, batch, time_column, stamp);
+        }
+        self.punctuate_window(window);
+        self.end_window_if_done(window);
+    }
+
+    /// Says downstream up to where windows have been closed, and whether no more close for now.
+    fn punctuate_window(&mut self, window: usize) {
+        let node = &self.windows[window];
+        if !node.consumers.pipelines.is_empty() {
+            let watermark = node.window.results_watermark(node.closed_until);
+            let (ingested_ns, is_idle) = (node.ingested_ns, node.inputs.are_idle() && !node.must_close());
+            let stamp = Stamp { watermark, ingested_ns, is_idle, ..self.next_window_stamp(window) };
+            self.deliver_punctuation(StreamRef::Window(window), stamp);
+        }
+    }
+
+    fn next_window_stamp(&mut self, window: usize) -> Stamp {
+        let node = &mut self.windows[window];
+        node.next_sequence += 1;
+        Stamp { sequence: node.next_sequence - 1, rows_before: node.rows, ..Stamp::default() }
+    }
+
+    pub fn end_window_if_done(&mut self, window: usize) {
+        let node = &mut self.windows[window];
+        if node.ended || node.closing || !node.inputs.have_ended() || node.must_close() {
+            return;
+        }
+        node.ended = true;
+        self.end_stream(StreamRef::Window(window));
+    }
+}
