@@ -256,7 +256,7 @@ impl Worker<'_> {
         let mut state = self.shared.state();
         state.overs[over].busy_ns += busy_ns;
         match result {
-            Ok((rows, late_rows)) => state.rows_ordered(over, watermark, rows, late_rows),
+            Ok((rows, until, late_rows)) => state.rows_ordered(over, until, rows, late_rows),
             Err(error) => {
                 let pipeline = self.shared.graph.overs[over].name.clone();
                 state.fail(RunError::Kernel { pipeline, error });
@@ -264,19 +264,21 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes rows, and returns those before the watermark with what is computed for them, and how many were late.
+    /// Takes rows, and returns the next before the watermark with what is computed for them, up to which time these are all, and how many
+    /// were late.
     fn order_rows(
         &self,
         over: usize,
         rows: Vec<(usize, RecordBatch)>,
         watermark: Micros,
-    ) -> Result<(Vec<RecordBatch>, u64), KernelError> {
+    ) -> Result<(Vec<RecordBatch>, Micros, u64), KernelError> {
         let mut ordered = self.shared.over(over);
         let mut late_rows = 0;
         for (input, rows) in rows {
             late_rows += ordered.add(input, rows)? as u64;
         }
-        Ok((ordered.advance(watermark, self.shared.options.block_rows)?, late_rows))
+        let (rows, until) = ordered.advance(watermark, self.shared.options.block_rows)?;
+        Ok((rows, until, late_rows))
     }
 
     fn close(&self, window: usize, watermark: Micros) {

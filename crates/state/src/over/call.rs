@@ -1,13 +1,15 @@
 //! One call over the rows of one key.
 
 use arrow::array::{Array, ArrowPrimitiveType, PrimitiveArray};
+use arrow::buffer::NullBuffer;
 use pelton_data::over::{OverCall, OverFunction};
 
-use super::extreme::Extreme;
-use super::frame::Bounds;
+use super::extreme::{Candidates, Key};
+use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::sum::FrameSum;
-use super::value::{DecimalMean, Form, Results, Value};
+use super::two_stacks::{Entering, Totals};
+use super::value::{Counts, DecimalMean, Form, Results, Value};
 
 /// What a call remembers of the rows of one key.
 #[derive(Debug)]
@@ -23,11 +25,8 @@ pub(super) enum CallState {
 #[derive(Debug)]
 pub(super) struct FrameState<T: Value> {
     state: State<T>,
-    /// Values in the frame that are not NULL.
-    count: u64,
-    /// Rows of the frame so far.
-    start: u64,
-    end: u64,
+    /// Values in the last frame that are not NULL, where the column may be.
+    valid: ValidCount,
 }
 
 #[derive(Debug)]
@@ -35,21 +34,64 @@ enum State<T: Value> {
     /// The count is all, or values are looked up.
     None,
     Sum(T::Sum),
-    Extreme(Extreme<T>),
+    /// Keys, or their complements where the largest is looked for.
+    Extreme(Totals<Candidates<T::Key>>),
     /// The first value of all.
     First(Option<T>),
 }
 
-/// Rows of one key that come next: `values[rows]`, the first of which is at `position`.
-pub(super) struct Run<'a, A: ArrowPrimitiveType> {
-    pub values: &'a PrimitiveArray<A>,
-    pub first_row: usize,
+/// Values of a frame that are not NULL.
+#[derive(Debug, Default)]
+struct ValidCount {
+    count: u64,
+    /// Rows of the frame so far.
+    start: u64,
+    end: u64,
+    /// One past the last row that is not NULL.
+    last: u64,
+}
+
+/// Rows of one key that come next, and where their frames are.
+pub(super) struct Run<'a, T> {
+    pub values: &'a [T],
+    /// Where any is NULL.
+    pub nulls: Option<NullBuffer>,
+    /// Of the first row.
     pub position: u64,
+    pub bounds: &'a Bounds,
+    /// The values from the first frame's start to the run's end, where the call looks back at any.
+    pub kept: Option<&'a ColumnStore<T>>,
+}
+
+/// What is computed on the way; overwritten by each run.
+#[derive(Debug)]
+pub(super) struct Scratch<T: Value> {
+    values: Vec<T>,
+    buffer: Vec<T>,
+    keys: Vec<T::Key>,
+    key_buffer: Vec<T::Key>,
+    smallest: Vec<T::Key>,
+    totals: Vec<<T::Sum as FrameSum<T>>::Total>,
+    counts: Vec<u64>,
 }
 
 /// A mean that has too many digits for its type.
 #[derive(Debug)]
 pub(super) struct Overflow;
+
+impl<T: Value> Default for Scratch<T> {
+    fn default() -> Scratch<T> {
+        Scratch {
+            values: Vec::new(),
+            buffer: Vec::new(),
+            keys: Vec::new(),
+            key_buffer: Vec::new(),
+            smallest: Vec::new(),
+            totals: Vec::new(),
+            counts: Vec::new(),
+        }
+    }
+}
 
 impl CallState {
     /// `argument` is the form of the argument, where there is one.
@@ -74,27 +116,32 @@ impl CallState {
 }
 
 /// Results of a call that counts rows.
-pub(super) fn count_rows(function: OverFunction, position: u64, bounds: &Bounds, results: &mut Results) {
-    let frames = bounds.starts.iter().zip(&bounds.ends);
-    match function {
-        OverFunction::RowNumber => {
-            (position..).zip(frames).for_each(|(row, _)| results.push_integer(row as i64 + 1));
+pub(super) fn count_rows(function: OverFunction, bounds: &Bounds, results: &mut Results) {
+    let mut rows = 0;
+    for step in bounds.steps() {
+        rows += step.rows;
+        match (function, step.moves) {
+            // The last of the rows of one time is the last of their frame.
+            (OverFunction::RowNumber, Moves::Nothing) => {
+                results.integers().extend((0..step.rows as u64).rev().map(|behind| (step.end - behind) as i64));
+            }
+            (OverFunction::RowNumber, _) => results.integers().extend(step.ends().map(|end| end as i64)),
+            (_, _) => results.integers().extend(step.lengths().map(|length| length as i64)),
         }
-        _ => frames.for_each(|(start, end)| results.push_integer((end - start) as i64)),
     }
+    results.append_valid(rows);
 }
 
 impl<T: Value> FrameState<T> {
     fn new(call: &OverCall) -> FrameState<T> {
         let is_bounded = call.frame.is_bounded();
         let state = match call.function {
-            OverFunction::Sum | OverFunction::Mean => State::Sum(T::Sum::new(is_bounded)),
-            OverFunction::Minimum => State::Extreme(Extreme::new(false, is_bounded)),
-            OverFunction::Maximum => State::Extreme(Extreme::new(true, is_bounded)),
+            OverFunction::Sum | OverFunction::Mean => State::Sum(T::Sum::new(call.frame)),
+            OverFunction::Minimum | OverFunction::Maximum => State::Extreme(Totals::new(call.frame, Candidates::new)),
             OverFunction::First if !is_bounded => State::First(None),
             _ => State::None,
         };
-        FrameState { state, count: 0, start: 0, end: 0 }
+        FrameState { state, valid: ValidCount::default() }
     }
 
     fn bytes(&self) -> usize {
@@ -105,151 +152,206 @@ impl<T: Value> FrameState<T> {
         }
     }
 
-    /// Pushes the result of each row of a run. `kept` holds the values from the first frame's start to the run's end, where the call
-    /// looks back at any.
-    pub fn compute<A: ArrowPrimitiveType<Native = T>>(
+    /// Appends the result of each row of a run. Where `nullable`, any value of the key may be NULL.
+    pub fn compute(
         &mut self,
         call: &OverCall,
-        run: &Run<'_, A>,
-        bounds: &Bounds,
-        kept: Option<&ColumnStore<T>>,
+        run: &Run<'_, T>,
+        nullable: bool,
         decimal: Option<DecimalMean>,
+        scratch: &mut Scratch<T>,
         results: &mut Results,
     ) -> Result<(), Overflow> {
         match call.function {
-            OverFunction::Lag { rows } => lag(run, bounds, rows, kept, results),
-            OverFunction::First => self.first(run, bounds, kept, results),
-            OverFunction::Last => bounds.ends.iter().for_each(|&end| push(run.value(end - 1), results)),
-            OverFunction::Minimum | OverFunction::Maximum => self.extreme(run, bounds, results),
-            OverFunction::Sum => self.sum(run, bounds, kept, results, |sum, _, results| {
-                T::push_sum(sum, results);
-                Ok(())
-            })?,
-            OverFunction::Mean => self.sum(run, bounds, kept, results, |sum, count, results| {
-                if T::push_mean(sum, count, decimal, results) { Ok(()) } else { Err(Overflow) }
-            })?,
-            OverFunction::Count => self.count(run, bounds, kept, results),
+            OverFunction::Lag { rows } => run.lag(rows, results),
+            OverFunction::First => self.first(run, results),
+            OverFunction::Last => run.last(results),
+            OverFunction::Minimum => self.extreme(run, nullable, false, scratch, results),
+            OverFunction::Maximum => self.extreme(run, nullable, true, scratch, results),
+            OverFunction::Count => {
+                self.valid.slide(run, &mut scratch.counts);
+                results.integers().extend(scratch.counts.iter().map(|&count| count as i64));
+                results.append_valid(run.values.len());
+            }
+            OverFunction::Sum | OverFunction::Mean => return self.sum(call, run, nullable, decimal, scratch, results),
             OverFunction::CountRows | OverFunction::RowNumber => unreachable!("rows are counted without values"),
         }
         Ok(())
     }
 
-    /// `finish` pushes what comes of a sum and a count of values that is not zero.
-    fn sum<A: ArrowPrimitiveType<Native = T>>(
+    fn sum(
         &mut self,
-        run: &Run<'_, A>,
-        bounds: &Bounds,
-        kept: Option<&ColumnStore<T>>,
+        call: &OverCall,
+        run: &Run<'_, T>,
+        nullable: bool,
+        decimal: Option<DecimalMean>,
+        scratch: &mut Scratch<T>,
         results: &mut Results,
-        finish: impl Fn(<T::Sum as FrameSum<T>>::Total, u64, &mut Results) -> Result<(), Overflow>,
     ) -> Result<(), Overflow> {
-        let FrameState { state: State::Sum(sum), count, start, end } = self else { unreachable!("a sum is kept") };
-        for (&frame_start, &frame_end) in bounds.starts.iter().zip(&bounds.ends) {
-            while *end < frame_end {
-                let value = run.value(*end);
-                *count += u64::from(value.is_some());
-                sum.push(*end, value.unwrap_or(T::ZERO));
-                *end += 1;
+        let State::Sum(sum) = &mut self.state else { unreachable!("a sum is kept") };
+        let Scratch { values, buffer, totals, counts, .. } = scratch;
+        let values = run.values_or(T::ZERO, values);
+        totals.clear();
+        let entering = Entering { values, position: run.position };
+        sum.slide(run.bounds, entering, run.kept, buffer, totals);
+        let counts = match nullable {
+            true => {
+                self.valid.slide(run, counts);
+                Counts::Valid(counts)
             }
-            if *start < frame_start {
-                let kept = kept.expect("a bounded frame looks back");
-                *count -= kept.count_valid(*start, frame_start);
-                sum.evict(frame_start, frame_end, kept);
-                *start = frame_start;
-            }
-            match *count {
-                0 => results.push_null(),
-                count => finish(sum.total(), count, results)?,
-            }
+            false => Counts::Rows(run.bounds),
+        };
+        match call.function {
+            OverFunction::Sum => T::push_sums(totals, results),
+            _ => T::push_means(totals, counts, decimal, results).then_some(()).ok_or(Overflow)?,
+        }
+        match counts {
+            Counts::Rows(_) => results.append_valid(values.len()),
+            Counts::Valid(counts) => results.append_validity(counts.iter().map(|&count| count > 0)),
         }
         Ok(())
     }
 
-    fn count<A: ArrowPrimitiveType<Native = T>>(
+    fn extreme(
         &mut self,
-        run: &Run<'_, A>,
-        bounds: &Bounds,
-        kept: Option<&ColumnStore<T>>,
+        run: &Run<'_, T>,
+        nullable: bool,
+        is_largest: bool,
+        scratch: &mut Scratch<T>,
         results: &mut Results,
     ) {
-        for (&start, &end) in bounds.starts.iter().zip(&bounds.ends) {
-            while self.end < end {
-                self.count += u64::from(run.value(self.end).is_some());
-                self.end += 1;
+        let State::Extreme(extreme) = &mut self.state else { unreachable!("an extreme value is kept") };
+        let Scratch { keys, key_buffer, smallest, .. } = scratch;
+        keys.clear();
+        match is_largest {
+            false => keys.extend(run.values.iter().map(|value| value.key())),
+            true => keys.extend(run.values.iter().map(|value| value.key().reversed())),
+        }
+        if let Some(nulls) = &run.nulls {
+            let null = (0..keys.len()).filter(|&row| nulls.is_null(row));
+            null.for_each(|row| keys[row] = T::Key::LARGEST);
+        }
+        smallest.clear();
+        let entering = Entering { values: keys.as_slice(), position: run.position };
+        extreme.slide(run.bounds, entering, None, key_buffer, smallest);
+        let values = T::results(results);
+        match is_largest {
+            false => values.extend(smallest.iter().map(|&key| T::of_key(key))),
+            true => values.extend(smallest.iter().map(|&key| T::of_key(key.reversed()))),
+        }
+        match nullable {
+            false => results.append_valid(run.values.len()),
+            true => {
+                let frames = run.bounds.steps().flat_map(|step| step.starts().zip(step.ends()));
+                results.append_validity(frames.map(|(start, end)| self.valid.has_any(run, start, end)));
             }
-            if self.start < start {
-                self.count -= kept.expect("a bounded frame looks back").count_valid(self.start, start);
-                self.start = start;
-            }
-            results.push_integer(self.count as i64);
         }
     }
 
-    fn extreme<A: ArrowPrimitiveType<Native = T>>(&mut self, run: &Run<'_, A>, bounds: &Bounds, results: &mut Results) {
-        let FrameState { state: State::Extreme(extreme), end, .. } = self else {
-            unreachable!("an extreme value is kept")
-        };
-        for (&frame_start, &frame_end) in bounds.starts.iter().zip(&bounds.ends) {
-            while *end < frame_end {
-                if let Some(value) = run.value(*end) {
-                    extreme.push(*end, value);
-                }
-                *end += 1;
-            }
-            extreme.evict(frame_start);
-            push(extreme.value(), results);
-        }
-    }
-
-    fn first<A: ArrowPrimitiveType<Native = T>>(
-        &mut self,
-        run: &Run<'_, A>,
-        bounds: &Bounds,
-        kept: Option<&ColumnStore<T>>,
-        results: &mut Results,
-    ) {
+    fn first(&mut self, run: &Run<'_, T>, results: &mut Results) {
         if let State::First(first) = &mut self.state {
             if run.position == 0 {
                 *first = run.value(0);
             }
-            return bounds.starts.iter().for_each(|_| push(*first, results));
+            let rows = run.values.len();
+            let values = T::results(results);
+            values.resize(values.len() + rows, first.unwrap_or(T::ZERO));
+            return results.append_validity(std::iter::repeat_n(first.is_some(), rows));
         }
-        let kept = kept.expect("a bounded frame looks back");
-        bounds.starts.iter().for_each(|&start| push(kept.value(start), results));
+        let kept = run.kept.expect("a bounded frame looks back");
+        let starts = || run.bounds.steps().flat_map(Step::starts);
+        T::results(results).extend(starts().map(|start| kept.get(start)));
+        results.append_validity(starts().map(|start| kept.is_valid(start)));
     }
 }
 
-fn lag<A: ArrowPrimitiveType>(
-    run: &Run<'_, A>,
-    bounds: &Bounds,
-    rows: u64,
-    kept: Option<&ColumnStore<A::Native>>,
-    results: &mut Results,
-) where
-    A::Native: Value,
-{
-    let kept = kept.expect("LAG looks back");
-    for (position, _) in (run.position..).zip(&bounds.starts) {
-        push(position.checked_sub(rows).and_then(|position| kept.value(position)), results);
+impl ValidCount {
+    /// Replaces `counts` by how many values of each frame are not NULL.
+    fn slide<T: Value>(&mut self, run: &Run<'_, T>, counts: &mut Vec<u64>) {
+        counts.clear();
+        counts.extend(run.bounds.steps().flat_map(|step| step.starts().zip(step.ends())).map(|(start, end)| {
+            while self.end < end {
+                self.count += u64::from(run.is_valid(self.end));
+                self.end += 1;
+            }
+            if self.start < start {
+                self.count -= run.kept.expect("a bounded frame looks back").count_valid(self.start, start);
+                self.start = start;
+            }
+            self.count
+        }));
+    }
+
+    /// Whether any value of a frame is not NULL. Nothing needs to be kept for it.
+    fn has_any<T: Value>(&mut self, run: &Run<'_, T>, start: u64, end: u64) -> bool {
+        while self.end < end {
+            if run.is_valid(self.end) {
+                self.last = self.end + 1;
+            }
+            self.end += 1;
+        }
+        self.last > start
     }
 }
 
-#[inline]
-fn push<T: Value>(value: Option<T>, results: &mut Results) {
-    match value {
-        Some(value) => value.push(results),
-        None => results.push_null(),
+impl<'a, T: Value> Run<'a, T> {
+    /// Of the rows of an array from `first_row` on, as many as `bounds` has frames.
+    pub fn new<A: ArrowPrimitiveType<Native = T>>(
+        array: &'a PrimitiveArray<A>,
+        rows: std::ops::Range<usize>,
+        position: u64,
+        bounds: &'a Bounds,
+        kept: Option<&'a ColumnStore<T>>,
+    ) -> Run<'a, T> {
+        let nulls = array.nulls().map(|nulls| nulls.slice(rows.start, rows.len()));
+        Run {
+            nulls: nulls.filter(|nulls| nulls.null_count() > 0),
+            values: &array.values()[rows],
+            position,
+            bounds,
+            kept,
+        }
     }
-}
 
-impl<A: ArrowPrimitiveType> Run<'_, A> {
-    /// The value at a position of the run; `None` where it is NULL.
     #[inline]
-    fn value(&self, position: u64) -> Option<A::Native> {
-        let row = self.first_row + (position - self.position) as usize;
-        match self.values.nulls() {
-            Some(nulls) if nulls.is_null(row) => None,
-            _ => Some(self.values.values()[row]),
+    fn is_valid(&self, position: u64) -> bool {
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid((position - self.position) as usize))
+    }
+
+    /// The value at a position; `None` where it is NULL.
+    fn value(&self, position: u64) -> Option<T> {
+        self.is_valid(position).then(|| self.values[(position - self.position) as usize])
+    }
+
+    /// The values, `neutral` where one is NULL.
+    fn values_or<'v>(&'v self, neutral: T, buffer: &'v mut Vec<T>) -> &'v [T] {
+        let Some(nulls) = &self.nulls else { return self.values };
+        buffer.clear();
+        let valid = nulls.iter().zip(self.values);
+        buffer.extend(valid.map(|(is_valid, &value)| if is_valid { value } else { neutral }));
+        buffer
+    }
+
+    fn last(&self, results: &mut Results) {
+        for step in self.bounds.steps() {
+            if step.moves != Moves::Nothing && self.nulls.is_none() {
+                let values = Entering { values: self.values, position: self.position };
+                T::results(results).extend_from_slice(values.between(step.end - 1, step.end - 1 + step.rows as u64));
+                results.append_valid(step.rows);
+                continue;
+            }
+            let values = step.ends().map(|end| self.value(end - 1));
+            values.for_each(|value| {
+                T::results(results).push(value.unwrap_or(T::ZERO));
+                results.append_validity(std::iter::once(value.is_some()));
+            });
         }
+    }
+
+    fn lag(&self, rows: u64, results: &mut Results) {
+        let kept = self.kept.expect("LAG looks back");
+        let before = || (self.position..self.position + self.values.len() as u64).map(|row| row.checked_sub(rows));
+        T::results(results).extend(before().map(|row| row.map_or(T::ZERO, |row| kept.get(row))));
+        results.append_validity(before().map(|row| row.is_some_and(|row| kept.is_valid(row))));
     }
 }

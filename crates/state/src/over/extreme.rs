@@ -1,93 +1,167 @@
-//! The smallest or largest value of frames.
+//! The smallest value of frames.
 
 use std::collections::VecDeque;
 
-use arrow::array::ArrowNativeTypeOp;
+use super::row_store::ColumnStore;
+use super::scan::scan_backwards;
+use super::two_stacks::{Middle, Operation};
 
-/// The extreme value of a frame that moves forward, on a monotone queue: values that a later and better one has overtaken will never
-/// be the extreme again and are dropped, so that what is left is sorted, the best first.
+/// What can be the smallest value of a frame one day, on a monotone queue.
+///
+/// Values that a later one as small or smaller has overtaken will never be the smallest again: what is left ascends. Rows enter it
+/// a run at a time, so that nothing is decided for each row; until then their values wait as they are.
 #[derive(Debug)]
-pub(super) struct Extreme<T> {
-    /// Position and value.
-    candidates: VecDeque<(u64, T)>,
-    is_largest: bool,
-    is_bounded: bool,
+pub(super) struct Candidates<K> {
+    /// Position and value, of whole runs.
+    queue: VecDeque<(u64, K)>,
+    /// Values of the last run.
+    last: Vec<K>,
+    /// The smallest of all whole runs, where none ever leaves.
+    smallest: Option<K>,
 }
 
-impl<T: ArrowNativeTypeOp> Extreme<T> {
-    /// Of no values yet.
-    pub fn new(is_largest: bool, is_bounded: bool) -> Extreme<T> {
-        Extreme { candidates: VecDeque::new(), is_largest, is_bounded }
+/// Values with a largest one.
+pub(super) trait Key: Copy + Ord {
+    const LARGEST: Self;
+
+    /// In the order that is turned round: the largest is the smallest.
+    fn reversed(self) -> Self;
+}
+
+impl Key for i64 {
+    const LARGEST: i64 = i64::MAX;
+
+    #[inline]
+    fn reversed(self) -> i64 {
+        !self
+    }
+}
+
+impl Key for i128 {
+    const LARGEST: i128 = i128::MAX;
+
+    #[inline]
+    fn reversed(self) -> i128 {
+        !self
+    }
+}
+
+impl<K: Key> Operation for Candidates<K> {
+    type Value = K;
+
+    const NEUTRAL: K = K::LARGEST;
+
+    #[inline]
+    fn combine(older: K, younger: K) -> K {
+        older.min(younger)
+    }
+}
+
+impl<K: Key> Candidates<K> {
+    /// No rows yet. Rows leave where the frame `is_bounded` only.
+    pub fn new(is_bounded: bool) -> Candidates<K> {
+        let smallest = (!is_bounded).then_some(K::LARGEST);
+        Candidates { queue: VecDeque::new(), last: Vec::new(), smallest }
+    }
+}
+
+impl<K: Key> Middle for Candidates<K> {
+    fn enter(&mut self, values: &[K]) {
+        if self.smallest.is_none() {
+            self.last.extend_from_slice(values);
+        }
     }
 
-    /// The value at `position`, behind all others, enters.
-    #[inline]
-    pub fn push(&mut self, position: u64, value: T) {
-        // Where no value ever leaves, only the best counts.
-        if !self.is_bounded && self.candidates.front().is_some_and(|(_, best)| !self.is_better(value, *best)) {
+    fn end_run(&mut self, end: u64, total: K) {
+        if let Some(smallest) = &mut self.smallest {
+            *smallest = total.min(*smallest);
             return;
         }
-        while let Some(&(_, last)) = self.candidates.back()
-            && !self.is_better(last, value)
-        {
-            self.candidates.pop_back();
+        while self.queue.pop_back_if(|(_, value)| *value >= total).is_some() {}
+        // From the last row back each value that is smaller than all after it; they are turned round behind those of earlier runs.
+        let earlier = self.queue.len();
+        let mut smallest = None;
+        for (position, value) in (0..end).rev().zip(self.last.drain(..).rev()) {
+            if smallest.is_none_or(|smallest| value < smallest) {
+                smallest = Some(value);
+                self.queue.push_back((position, value));
+            }
         }
-        self.candidates.push_back((position, value));
+        let new = self.queue.len() - earlier;
+        (0..new / 2).for_each(|row| self.queue.swap(earlier + row, earlier + new - 1 - row));
     }
 
-    #[inline]
-    fn is_better(&self, value: T, other: T) -> bool {
-        if self.is_largest { value.is_gt(other) } else { value.is_lt(other) }
-    }
-
-    /// Values before `start` leave.
-    #[inline]
-    pub fn evict(&mut self, start: u64) {
-        while self.candidates.front().is_some_and(|(position, _)| *position < start) {
-            self.candidates.pop_front();
+    fn take_until(&mut self, start: u64, end: u64, _kept: Option<&ColumnStore<K>>, front: &mut Vec<K>) {
+        while let Some((position, value)) = self.queue.pop_front_if(|(position, _)| *position < end) {
+            if position >= start {
+                front.resize((position + 1 - start) as usize, value);
+            }
         }
+        // What is left is as small as all that follows, or the queue has smaller.
+        front.resize((end - start) as usize, K::LARGEST);
     }
 
-    /// The extreme value, if there is any.
-    #[inline]
-    pub fn value(&self) -> Option<T> {
-        self.candidates.front().map(|(_, value)| *value)
+    fn take_last(&mut self, start: u64, end: u64, _kept: Option<&ColumnStore<K>>, front: &mut Vec<K>) {
+        self.queue.clear();
+        let rows = (end - start) as usize;
+        front.resize(rows, K::LARGEST);
+        scan_backwards::<Self>(&self.last[self.last.len() - rows..], K::LARGEST, front);
+        self.last.clear();
     }
 
-    /// Bytes of memory held.
-    pub fn bytes(&self) -> usize {
-        self.candidates.capacity() * size_of::<(u64, T)>()
+    fn total(&self) -> K {
+        self.smallest.or(self.queue.front().map(|(_, value)| *value)).unwrap_or(K::LARGEST)
+    }
+
+    fn bytes(&self) -> usize {
+        self.queue.capacity() * size_of::<(u64, K)>() + self.last.capacity() * size_of::<K>()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pelton_data::over::Frame;
+
+    use super::super::frame::Bounds;
+    use super::super::two_stacks::{Entering, Totals};
     use super::*;
 
+    /// The smallest of the last `rows` values, or of all, given in runs; and how many candidates there were at most.
+    fn sliding(values: &[i64], rows: Option<u64>, run_rows: usize) -> (Vec<i64>, usize) {
+        let preceding = rows.map(|rows| rows - 1);
+        let mut totals = Totals::new(Frame::Rows { preceding }, Candidates::new);
+        let (mut found, mut position, mut bytes) = (Vec::new(), 0, 0);
+        for values in values.chunks(run_rows) {
+            let bounds = Bounds::Rows { position, rows: values.len(), preceding };
+            totals.slide(&bounds, Entering { values, position }, None, &mut Vec::new(), &mut found);
+            position += values.len() as u64;
+            bytes = bytes.max(totals.bytes());
+        }
+        (found, bytes)
+    }
+
     #[test]
-    fn the_extreme_of_a_frame_is_that_of_its_values() {
-        let values: Vec<i64> = (0..500).map(|row| row * 7_919 % 101).collect();
-        for rows in [1, 2, 7, 100] {
-            for is_largest in [false, true] {
-                let mut extreme = Extreme::new(is_largest, true);
-                for (row, &value) in values.iter().enumerate() {
-                    let start = (row + 1).saturating_sub(rows);
-                    extreme.push(row as u64, value);
-                    extreme.evict(start as u64);
-                    let frame = values[start..=row].iter().copied();
-                    assert_eq!(extreme.value(), if is_largest { frame.max() } else { frame.min() });
+    fn the_smallest_of_a_frame_is_that_of_its_values() {
+        let shuffled: Vec<i64> = (0..5_000).map(|row| row * 7_919 % 1_009).collect();
+        let rising: Vec<i64> = (0..5_000).map(|row| row / 3).collect();
+        let falling: Vec<i64> = rising.iter().map(|value| -value).collect();
+        for values in [shuffled, rising, falling] {
+            for rows in [1, 2, 7, 100, 1023, 1024, 1025, 3000] {
+                let frame = |row: usize| values[(row + 1).saturating_sub(rows)..=row].iter().copied().min().unwrap();
+                let expected: Vec<i64> = (0..values.len()).map(frame).collect();
+                for run_rows in [1, 300, 5_000] {
+                    assert_eq!(sliding(&values, Some(rows as u64), run_rows).0, expected, "{rows} rows, {run_rows}");
                 }
             }
         }
     }
 
     #[test]
-    fn where_nothing_leaves_one_value_is_kept() {
-        let mut extreme = Extreme::new(true, false);
-        for value in [3.0, 1.0, f64::NAN, 2.0, f64::INFINITY] {
-            extreme.push(0, value);
-            assert_eq!(extreme.candidates.len(), 1);
-        }
-        assert!(extreme.value().is_some_and(f64::is_nan));
+    fn few_values_wait() {
+        let values: Vec<i64> = (0..200_000).map(|row| row * 7_919 % 200_003).collect();
+        assert!(sliding(&values, Some(100_000), 5000).1 < 40_000);
+        let (found, bytes) = sliding(&values, None, 5000);
+        assert_eq!(bytes, 0);
+        assert_eq!(found[199_999], 0);
     }
 }

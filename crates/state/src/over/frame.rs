@@ -1,7 +1,5 @@
 //! Where the frame of each row begins and ends.
 
-use std::ops::Range;
-
 use pelton_data::over::Frame;
 
 use super::row_store::ColumnStore;
@@ -15,13 +13,45 @@ pub(super) enum FrameTicks {
     Range(Option<i64>),
 }
 
-/// The frames of a run of rows: positions among the key's rows.
-#[derive(Debug, Default)]
-pub(super) struct Bounds {
-    /// First row of each frame.
-    pub starts: Vec<u64>,
-    /// One past the last row of each frame. None lies behind the run.
-    pub ends: Vec<u64>,
+/// The frames of a run of rows: positions among the key's rows. None ends behind the run.
+#[derive(Debug)]
+pub(super) enum Bounds {
+    /// Each row's begins so many rows before it, or at the first of all, and ends with it.
+    Rows {
+        /// The run's first row.
+        position: u64,
+        rows: usize,
+        preceding: Option<u64>,
+    },
+    /// Rows of one time have one frame.
+    Range {
+        /// The run's first row.
+        position: u64,
+        /// For each time its frame's first row, and one past its last, which is the last row of the time.
+        frames: Vec<(u64, u64)>,
+    },
+}
+
+/// Frames of neighbouring rows of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub rows: usize,
+    /// First row of the first frame.
+    pub start: u64,
+    /// One past the last row of the first frame.
+    pub end: u64,
+    pub moves: Moves,
+}
+
+/// What of a frame lies one row further than of the frame before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moves {
+    /// Nothing: the frames are one.
+    Nothing,
+    /// Its end.
+    End,
+    /// Its start and its end.
+    Both,
 }
 
 impl FrameTicks {
@@ -42,37 +72,132 @@ impl FrameTicks {
         matches!(self, FrameTicks::Range(Some(_)))
     }
 
-    /// The frames of the rows whose times are `ticks`, the first of which is the key's row `position`. `start` is where the frame of
-    /// the row before began, and is moved; `times` holds the times of the rows from there to the end of the run.
-    pub fn bounds(self, ticks: &[i64], position: u64, start: &mut u64, times: &ColumnStore<i64>, bounds: &mut Bounds) {
-        let Bounds { starts, ends } = bounds;
-        starts.clear();
-        ends.clear();
-        let rows: Range<u64> = position..position + ticks.len() as u64;
+    /// The frames of no rows.
+    pub fn no_bounds(self) -> Bounds {
         match self {
-            FrameTicks::Rows(_) => ends.extend(rows.clone().map(|row| row + 1)),
-            FrameTicks::Range(_) => {
-                let mut end = 0;
-                while end < ticks.len() {
-                    let peers = ticks[end..].iter().take_while(|&&tick| tick == ticks[end]).count();
-                    end += peers;
-                    ends.resize(end, position + end as u64);
+            FrameTicks::Rows(preceding) => Bounds::Rows { position: 0, rows: 0, preceding },
+            FrameTicks::Range(_) => Bounds::Range { position: 0, frames: Vec::new() },
+        }
+    }
+
+    /// Makes `bounds` the frames of the `count` rows whose times are `ticks`, which only a range looks at; the first is the key's row
+    /// `first`. `start` is where the frame of the row before began, and is moved; `times` holds the times of the rows from there to
+    /// the end of the run.
+    pub fn bounds(
+        self,
+        (ticks, count, first): (&[i64], usize, u64),
+        start: &mut u64,
+        times: &ColumnStore<i64>,
+        bounds: &mut Bounds,
+    ) {
+        match bounds {
+            Bounds::Rows { position, rows, preceding } => {
+                (*position, *rows) = (first, count);
+                let last = (first + count as u64).saturating_sub(1);
+                *start = preceding.map_or(0, |preceding| last.saturating_sub(preceding));
+            }
+            Bounds::Range { position, frames } => {
+                *position = first;
+                frames.clear();
+                let FrameTicks::Range(preceding) = self else { unreachable!("a range has the bounds of a range") };
+                let mut end = first;
+                for peers in ticks.chunk_by(|a, b| a == b) {
+                    end += peers.len() as u64;
+                    if let Some(preceding) = preceding {
+                        let first_tick = peers[0].saturating_sub(preceding);
+                        while times.get(*start) < first_tick {
+                            *start += 1;
+                        }
+                    }
+                    frames.push((*start, end));
                 }
             }
         }
-        match self {
-            FrameTicks::Rows(None) | FrameTicks::Range(None) => starts.resize(ticks.len(), 0),
-            FrameTicks::Rows(Some(preceding)) => starts.extend(rows.map(|row| row.saturating_sub(preceding))),
-            FrameTicks::Range(Some(preceding)) => starts.extend(ticks.iter().map(|&tick| {
-                let first = tick.saturating_sub(preceding);
-                while times.get(*start) < first {
-                    *start += 1;
+    }
+}
+
+impl Bounds {
+    /// The frames, as many at a time as lie alike.
+    pub fn steps(&self) -> impl Iterator<Item = Step> {
+        let mut done = 0;
+        let mut frames: &[(u64, u64)] = if let Bounds::Range { frames, .. } = self { frames } else { &[] };
+        std::iter::from_fn(move || {
+            let step = match *self {
+                Bounds::Rows { rows, .. } if done == rows => return None,
+                Bounds::Rows { position, rows, preceding } => {
+                    let row = position + done as u64;
+                    let end = row + 1;
+                    match preceding {
+                        Some(preceding) if row > preceding => {
+                            Step { rows: rows - done, start: row - preceding, end, moves: Moves::Both }
+                        }
+                        _ => {
+                            let growing = preceding.map_or(u64::MAX, |preceding| (preceding - row).saturating_add(1));
+                            let rows = usize::try_from(growing).unwrap_or(usize::MAX).min(rows - done);
+                            Step { rows, start: 0, end, moves: Moves::End }
+                        }
+                    }
                 }
-                *start
-            })),
-        }
-        if let Some(&last) = starts.last() {
-            *start = last;
-        }
+                Bounds::Range { position, .. } => {
+                    let (&(start, end), rest) = frames.split_first()?;
+                    frames = rest;
+                    Step { rows: (end - position) as usize - done, start, end, moves: Moves::Nothing }
+                }
+            };
+            done += step.rows;
+            Some(step)
+        })
+    }
+}
+
+impl Step {
+    /// How many rows each of the frames has.
+    pub fn lengths(self) -> impl Iterator<Item = u64> {
+        let grows = u64::from(self.moves == Moves::End);
+        (0..self.rows as u64).map(move |row| self.end - self.start + row * grows)
+    }
+
+    /// For each of the frames one past its last row.
+    pub fn ends(self) -> impl Iterator<Item = u64> {
+        let moves = u64::from(self.moves != Moves::Nothing);
+        (0..self.rows as u64).map(move |row| self.end + row * moves)
+    }
+
+    /// For each of the frames its first row.
+    pub fn starts(self) -> impl Iterator<Item = u64> {
+        let moves = u64::from(self.moves == Moves::Both);
+        (0..self.rows as u64).map(move |row| self.start + row * moves)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(bounds: &Bounds) -> Vec<(u64, u64)> {
+        bounds.steps().flat_map(|step| step.starts().zip(step.ends()).collect::<Vec<_>>()).collect()
+    }
+
+    #[test]
+    fn frames_of_rows_grow_and_then_slide() {
+        let bounds = |preceding, position, rows| Bounds::Rows { position, rows, preceding };
+        assert_eq!(frames(&bounds(Some(2), 1, 4)), [(0, 2), (0, 3), (1, 4), (2, 5)]);
+        assert_eq!(bounds(Some(2), 1, 4).steps().count(), 2);
+        assert_eq!(frames(&bounds(Some(0), 0, 2)), [(0, 1), (1, 2)]);
+        assert_eq!(frames(&bounds(Some(u64::MAX), 3, 2)), [(0, 4), (0, 5)]);
+        assert_eq!(frames(&bounds(None, 3, 2)), [(0, 4), (0, 5)]);
+        assert_eq!(frames(&bounds(None, 3, 0)), []);
+    }
+
+    #[test]
+    fn rows_of_one_time_have_one_frame() {
+        let mut times = ColumnStore::new(false, None);
+        let ticks = [1, 2, 2, 5, 5, 9];
+        times.append(&ticks, None, 0..6);
+        let range = FrameTicks::Range(Some(3));
+        let (mut bounds, mut start) = (range.no_bounds(), 0);
+        range.bounds((&ticks[1..], 5, 1), &mut start, &times, &mut bounds);
+        assert_eq!(frames(&bounds), [(0, 3), (0, 3), (1, 5), (1, 5), (5, 6)]);
+        assert_eq!(start, 5);
     }
 }

@@ -7,7 +7,7 @@ use pelton_data::aggregate::{Accumulator, KeyColumn};
 
 use crate::kernel::Scratch;
 use crate::layout::EntryLayout;
-use crate::table::Table;
+use crate::table::{Chosen, KeyScratch, Table};
 
 /// Numbers the keys in the order in which they first occur.
 #[derive(Debug)]
@@ -72,6 +72,24 @@ impl Keys {
         runs.iter().for_each(|(number, _)| self.places[*number] = 0);
         Grouped { order, runs }
     }
+
+    /// Forgets the keys that are not `kept`. The others are numbered anew, in the order of their numbers.
+    pub fn retain(&mut self, kept: &[bool]) {
+        let mut entries = self.table.entry_offsets();
+        self.table.number_groups(&entries, 0, &mut self.keys, &mut self.numbers);
+        let mut numbered: Vec<(u32, u32)> = self.numbers.drain(..).zip(entries.drain(..)).collect();
+        numbered.retain(|(number, _)| kept[*number as usize]);
+        numbered.sort_unstable();
+        entries.extend(numbered.iter().map(|(_, entry)| *entry));
+        // A table that was only cleared would keep room for the keys that are forgotten.
+        let mut table = Table::new(self.table.layout().clone());
+        let mut found = Vec::new();
+        table.entries_of(&self.table, Chosen::Listed(&entries), &mut found, &mut KeyScratch::default());
+        self.keys = 0;
+        table.number_groups(&found, 0, &mut self.keys, &mut self.numbers);
+        self.table = table;
+        self.places = vec![0; self.keys as usize];
+    }
 }
 
 fn extent(keys: &[i64]) -> (i64, i64) {
@@ -102,5 +120,8 @@ mod tests {
         assert_eq!(second.order, [0, 2, 1, 3]);
         assert_eq!(second.runs, [(2, 0..2), (3, 2..3), (1, 3..4)]);
         assert_eq!(keys.keys, 4);
+        keys.retain(&[false, true, false, true]);
+        let third = keys.group(&batch(&[Some("b"), Some("a"), None, Some("a longer word than fits a view")]));
+        assert_eq!(third.runs, [(2, 0..1), (3, 1..2), (0, 2..3), (1, 3..4)]);
     }
 }

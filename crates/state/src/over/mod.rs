@@ -2,7 +2,7 @@
 //!
 //! Rows wait until the watermark has passed their time and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
-//! [`frame`] over the key's rows in a loop of its own ([`call`], over [`sum`] and [`extreme`]). Results go back to the places of their rows.
+//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`] and [`extreme`]), as many rows at a time as lie alike. Results go back to the places of their rows.
 
 mod pending;
 
@@ -11,6 +11,12 @@ mod row_store;
 mod frame;
 
 mod value;
+
+mod scan;
+
+mod short;
+
+mod two_stacks;
 
 mod sum;
 
@@ -21,17 +27,18 @@ mod call;
 mod keys;
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int64Type};
 use arrow::error::ArrowError;
-use pelton_data::Micros;
 use pelton_data::aggregate::KeyColumn;
 use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
+use pelton_data::{Micros, TimeColumn};
 
-use self::call::{CallState, Overflow, Run, count_rows};
+use self::call::{CallState, Overflow, Run, Scratch, count_rows};
 use self::frame::{Bounds, FrameTicks};
 use self::keys::{Grouped, Keys};
 use self::pending::{Ordered, Pending};
@@ -41,6 +48,12 @@ use crate::kernel::KernelError;
 
 /// Rows of one key that are computed at a time, so that all that is touched for them stays in the second-level cache.
 const RUN_ROWS: usize = 1024;
+
+/// Rows that are computed at once, at most: those who wait for them may be full, and other input waits.
+const ROWS_AT_ONCE_MAX: usize = 1 << 16;
+
+/// With fewer keys than this, those that no row looks back at any more stay: they cost little.
+const IDLE_KEYS_MIN: usize = 1024;
 
 /// Rows of all keys, and what is computed for each.
 pub struct OverRows {
@@ -52,12 +65,27 @@ pub struct OverRows {
     arguments: Vec<Argument>,
     /// Whether any call's frame begins at a time.
     needs_times: bool,
+    /// Whether any call's frame has all rows of its row's time.
+    peers_together: bool,
+    /// How many ticks a row looks back, where that is limited: a key that has been idle for longer begins anew.
+    looks_back: Option<i64>,
     pending: Pending,
     /// None where all rows are of one key.
     keys: Option<Keys>,
     partitions: Vec<Partition>,
+    /// With so many keys the idle ones are looked for.
+    idle_looked_for_at: usize,
     /// For each frame, of the run that is computed.
     bounds: Vec<Bounds>,
+    scratch: Scratches,
+}
+
+/// What calls of each form compute on the way.
+#[derive(Debug, Default)]
+struct Scratches {
+    integers: Scratch<i64>,
+    floats: Scratch<f64>,
+    decimals: Scratch<i128>,
 }
 
 /// A call, and what it is computed from.
@@ -67,6 +95,8 @@ struct PlannedCall {
     frame: usize,
     /// Index in `OverRows::arguments`.
     argument: Option<usize>,
+    /// Whether the argument may be NULL.
+    nullable: bool,
     decimal: Option<DecimalMean>,
 }
 
@@ -87,6 +117,8 @@ struct Argument {
 struct Partition {
     /// Rows so far.
     rows: u64,
+    /// Time of the last, where any call's frame depends on times.
+    last_tick: i64,
     /// For each frame, where that of the last row began.
     starts: Vec<u64>,
     times: ColumnStore<i64>,
@@ -118,7 +150,14 @@ impl OverRows {
                 arguments[index].keep_for(call, frame);
                 index
             });
-            calls.push(PlannedCall { call: call.clone(), frame, argument, decimal: decimal_mean(&spec, call) });
+            let nullable = argument.is_some_and(|argument| arguments[argument].nullable);
+            calls.push(PlannedCall {
+                call: call.clone(),
+                frame,
+                argument,
+                nullable,
+                decimal: decimal_mean(&spec, call),
+            });
         }
         let key = |&column: &usize| {
             let field = spec.input_schema.field(column);
@@ -126,8 +165,12 @@ impl OverRows {
         };
         let keys = (!spec.keys.is_empty()).then(|| Keys::new(spec.keys.iter().map(key).collect()));
         OverRows {
-            bounds: frames.iter().map(|_| Bounds::default()).collect(),
+            bounds: frames.iter().map(|frame| frame.no_bounds()).collect(),
+            scratch: Scratches::default(),
             needs_times: frames.iter().any(|frame| frame.needs_times()),
+            peers_together: frames.iter().any(|frame| frame.needs_peers()),
+            looks_back: looks_back(&calls, &frames),
+            idle_looked_for_at: IDLE_KEYS_MIN,
             calls,
             frames,
             arguments,
@@ -149,24 +192,49 @@ impl OverRows {
         self.pending.add(input, rows, self.spec.time.index).map_err(state_error)
     }
 
-    /// The rows before `watermark` with the values of their calls, in the order of their times, at most `rows_max` in a batch.
+    /// The next rows before `watermark` with the values of their calls, in the order of their times, at most `batch_rows_max` in a batch. There are
+    /// more where they are many; the time is that up to which all have been returned.
     ///
     /// # Errors
     /// Where a mean does not fit its type.
-    pub fn advance(&mut self, watermark: Micros, rows_max: usize) -> Result<Vec<RecordBatch>, KernelError> {
+    pub fn advance(
+        &mut self,
+        watermark: Micros,
+        batch_rows_max: usize,
+    ) -> Result<(Vec<RecordBatch>, Micros), KernelError> {
+        let TimeColumn { index: time, micros_per_tick } = self.spec.time;
         let last = match watermark {
             Micros::MAX => Micros::MAX,
-            _ => watermark.div_euclid(self.spec.time.micros_per_tick).saturating_sub(1),
+            _ => watermark.div_euclid(micros_per_tick).saturating_sub(1),
         };
-        let peers_together = self.frames.iter().any(|frame| frame.needs_peers());
-        let pieces = self.pending.take_until(last, self.spec.time.index, peers_together).map_err(state_error)?;
+        let until = self.pending.last_of(last, ROWS_AT_ONCE_MAX);
+        let pieces = self.pending.take_until(until, time, self.peers_together).map_err(state_error)?;
         let mut output = Vec::new();
         for piece in pieces {
             let rows = self.compute(piece)?;
-            let starts = (0..rows.num_rows()).step_by(rows_max);
-            output.extend(starts.map(|start| rows.slice(start, rows_max.min(rows.num_rows() - start))));
+            let starts = (0..rows.num_rows()).step_by(batch_rows_max);
+            output.extend(starts.map(|start| rows.slice(start, batch_rows_max.min(rows.num_rows() - start))));
         }
-        Ok(output)
+        self.drop_idle_keys(until);
+        Ok((output, if until < last { (until + 1) * micros_per_tick } else { watermark }))
+    }
+
+    /// Drops the keys that no row after the time `until` can look back at, when they are the most.
+    fn drop_idle_keys(&mut self, until: i64) {
+        let (Some(looks_back), Some(keys)) = (self.looks_back, &mut self.keys) else { return };
+        if self.partitions.len() < self.idle_looked_for_at {
+            return;
+        }
+        let is_idle = |partition: &Partition| until.saturating_sub(partition.last_tick) >= looks_back;
+        let kept: Vec<bool> = self.partitions.iter().map(|partition| !is_idle(partition)).collect();
+        let kept_count = kept.iter().filter(|is_kept| **is_kept).count();
+        if kept_count <= kept.len() / 2 {
+            keys.retain(&kept);
+            let mut kept = kept.into_iter();
+            self.partitions.retain(|_| kept.next().expect("each key was looked at"));
+            self.partitions.shrink_to_fit();
+        }
+        self.idle_looked_for_at = (self.partitions.len() * 2).max(IDLE_KEYS_MIN);
     }
 
     /// Rows that wait.
@@ -188,21 +256,27 @@ impl OverRows {
         };
         // Where there is one key, its rows are side by side as they are.
         let order = (runs.len() > 1).then(|| UInt32Array::from(order));
-        let by_key = |array: &dyn Array| match &order {
-            Some(order) => take(array, order, None),
-            None => Ok(arrow::array::make_array(array.to_data())),
+        let by_key = |array: ArrayRef| match &order {
+            Some(order) => take(&array, order, None),
+            None => Ok(array),
         };
-        let columns = self.arguments.iter().map(|argument| by_key(rows.column(argument.column)));
+        let columns = self.arguments.iter().map(|argument| by_key(rows.column(argument.column).clone()));
         let columns: Vec<Column> =
             columns.map(|column| Ok(Column::new(&column?))).collect::<Result<_, ArrowError>>().map_err(state_error)?;
-        let ticks = by_key(&ticks).map_err(state_error)?;
+        let ticks = match self.peers_together {
+            true => by_key(Arc::new(ticks)).map_err(state_error)?,
+            false => Arc::new(Int64Array::from(Vec::<i64>::new())),
+        };
         let ticks: &[i64] = ticks.as_primitive::<Int64Type>().values();
         let mut results: Vec<Results> =
             self.calls.iter().map(|call| Results::new(&call.call.data_type, rows.num_rows())).collect();
         for (number, run) in runs {
             self.add_partitions(number + 1);
-            for rows in self.pieces(ticks, run) {
-                self.compute_run(number, &columns, ticks, rows, &mut results)?;
+            let mut start = run.start;
+            while start < run.end {
+                let end = self.piece_end(ticks, start..run.end);
+                self.compute_run(number, &columns, ticks, start..end, &mut results)?;
+                start = end;
             }
         }
         let places = order.map(|order| inverse(order.values()));
@@ -226,20 +300,16 @@ impl OverRows {
         }
     }
 
-    /// A run of rows in pieces that fit the cache. Rows of one time are in one piece where frames need them together.
-    fn pieces(&self, ticks: &[i64], run: Range<usize>) -> Vec<Range<usize>> {
-        let peers_together = self.frames.iter().any(|frame| frame.needs_peers());
-        let mut pieces = Vec::with_capacity(run.len().div_ceil(RUN_ROWS));
-        let mut start = run.start;
-        while start < run.end {
-            let mut end = run.end.min(start + RUN_ROWS);
-            if peers_together {
-                end += ticks[end..run.end].iter().take_while(|&&tick| tick == ticks[end - 1]).count();
-            }
-            pieces.push(start..end);
-            start = end;
+    /// One past the first rows of `run` that are computed together, few enough to stay in the cache. Rows of one time are together where
+    /// frames need them, and where a row can look back at none before it, it is the first.
+    fn piece_end(&self, ticks: &[i64], run: Range<usize>) -> usize {
+        let mut end = run.end.min(run.start + RUN_ROWS);
+        if self.peers_together {
+            end += ticks[end..run.end].iter().take_while(|&&tick| tick == ticks[end - 1]).count();
         }
-        pieces
+        let Some(looks_back) = self.looks_back else { return end };
+        let is_near = |pair: &[i64]| pair[1].saturating_sub(pair[0]) <= looks_back;
+        run.start + 1 + ticks[run.start..end].windows(2).take_while(|pair| is_near(pair)).count()
     }
 
     /// Computes the next rows of one key.
@@ -252,6 +322,13 @@ impl OverRows {
         results: &mut [Results],
     ) -> Result<(), KernelError> {
         let partition = &mut self.partitions[number];
+        if let Some(looks_back) = self.looks_back {
+            // The key may have been dropped, or not yet: what is rounded must not depend on it.
+            if partition.rows > 0 && ticks[rows.start].saturating_sub(partition.last_tick) > looks_back {
+                *partition = Partition::new(&self.calls, &self.arguments, self.frames.len());
+            }
+            partition.last_tick = ticks[rows.end - 1];
+        }
         let position = partition.rows;
         partition.rows += rows.len() as u64;
         if self.needs_times {
@@ -262,13 +339,14 @@ impl OverRows {
                 kept.append(column, rows.clone());
             }
         }
+        let run_ticks = if self.peers_together { &ticks[rows.clone()] } else { ticks };
         for ((frame, bounds), start) in self.frames.iter().zip(&mut self.bounds).zip(&mut partition.starts) {
-            frame.bounds(&ticks[rows.clone()], position, start, &partition.times, bounds);
+            frame.bounds((run_ticks, rows.len(), position), start, &partition.times, bounds);
         }
         for ((planned, state), results) in self.calls.iter().zip(&mut partition.states).zip(results) {
             let argument = planned.argument.map(|argument| (&columns[argument], partition.kept[argument].as_ref()));
-            let place = Place { first_row: rows.start, position, bounds: &self.bounds[planned.frame] };
-            planned.compute(state, argument, place, results)?;
+            let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
+            planned.compute(state, argument, place, &mut self.scratch, results)?;
         }
         partition.forget(&self.frames, &self.arguments);
         Ok(())
@@ -276,9 +354,8 @@ impl OverRows {
 }
 
 /// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
-#[derive(Clone, Copy)]
 struct Place<'a> {
-    first_row: usize,
+    rows: Range<usize>,
     position: u64,
     bounds: &'a Bounds,
 }
@@ -289,26 +366,27 @@ impl PlannedCall {
         state: &mut CallState,
         argument: Option<(&Column, Option<&Kept>)>,
         place: Place<'_>,
+        scratch: &mut Scratches,
         results: &mut Results,
     ) -> Result<(), KernelError> {
-        let Place { first_row, position, bounds } = place;
-        let (call, decimal) = (&self.call, self.decimal);
+        let Place { rows, position, bounds } = place;
+        let (call, nullable, decimal) = (&self.call, self.nullable, self.decimal);
         let computed = match (state, argument) {
             (CallState::Positions, _) => {
-                count_rows(call.function, position, bounds, results);
+                count_rows(call.function, bounds, results);
                 Ok(())
             }
             (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
-                let run = Run { values, first_row, position };
-                state.compute(call, &run, bounds, kept.map(Kept::integers), decimal, results)
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
+                state.compute(call, &run, nullable, decimal, &mut scratch.integers, results)
             }
             (CallState::Float(state), Some((Column::Floats(values), kept))) => {
-                let run = Run { values, first_row, position };
-                state.compute(call, &run, bounds, kept.map(Kept::floats), decimal, results)
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
+                state.compute(call, &run, nullable, decimal, &mut scratch.floats, results)
             }
             (CallState::Decimal(state), Some((Column::Decimals(values), kept))) => {
-                let run = Run { values, first_row, position };
-                state.compute(call, &run, bounds, kept.map(Kept::decimals), decimal, results)
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
+                state.compute(call, &run, nullable, decimal, &mut scratch.decimals, results)
             }
             (_, _) => unreachable!("the state has the form of its argument"),
         };
@@ -366,6 +444,7 @@ impl Partition {
         };
         Partition {
             rows: 0,
+            last_tick: i64::MIN,
             starts: vec![0; frames],
             times: ColumnStore::new(false, None),
             kept: arguments.iter().map(Argument::store).collect(),
@@ -429,6 +508,16 @@ impl Kept {
             Kept::Decimals(kept) => kept.bytes(),
         }
     }
+}
+
+/// How many ticks a row looks back at most, where all calls' frames begin at times.
+fn looks_back(calls: &[PlannedCall], frames: &[FrameTicks]) -> Option<i64> {
+    let ticks = calls.iter().map(|planned| match (planned.call.function, frames[planned.frame]) {
+        (OverFunction::RowNumber | OverFunction::Lag { .. }, _) => None,
+        (_, FrameTicks::Range(preceding)) => preceding,
+        (_, FrameTicks::Rows(_)) => None,
+    });
+    ticks.collect::<Option<Vec<i64>>>()?.into_iter().max()
 }
 
 /// How a call's mean is written, where it is one of decimals.

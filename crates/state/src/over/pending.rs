@@ -14,7 +14,7 @@ use pelton_data::block::ticks;
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// By the first row's time, the input and the number of the batch.
-    batches: BTreeMap<(i64, usize, u64), RecordBatch>,
+    batches: BTreeMap<(i64, usize, u64), Ordered>,
     next_batch: u64,
     rows: usize,
     /// All rows up to this time have been taken out.
@@ -22,9 +22,25 @@ pub(super) struct Pending {
 }
 
 /// Rows in the order of their times.
+#[derive(Debug)]
 pub(super) struct Ordered {
     pub rows: RecordBatch,
     pub ticks: Int64Array,
+}
+
+impl Ordered {
+    /// The rows from `first` on, so many.
+    fn slice(&self, first: usize, rows: usize) -> Ordered {
+        Ordered { rows: self.rows.slice(first, rows), ticks: self.ticks.slice(first, rows) }
+    }
+
+    /// How many rows there are up to a time.
+    fn count_until(&self, last: i64) -> usize {
+        match self.ticks.values().last() {
+            Some(&tick) if tick > last => self.ticks.values().partition_point(|&tick| tick <= last),
+            _ => self.ticks.len(),
+        }
+    }
 }
 
 impl Pending {
@@ -35,21 +51,45 @@ impl Pending {
 
     /// Bytes of memory that they hold.
     pub fn bytes(&self) -> usize {
-        self.batches.values().map(RecordBatch::get_array_memory_size).sum()
+        self.batches.values().map(|batch| batch.rows.get_array_memory_size()).sum()
     }
 
     /// Takes rows of one input. Column `time` is their time. Returns how many of them are left out, because rows of their time have been
     /// taken out.
     pub fn add(&mut self, input: usize, batch: RecordBatch, time: usize) -> Result<usize, ArrowError> {
-        let Ordered { rows, ticks } = in_order(batch, time)?;
-        let late = self.taken_until.map_or(0, |last| ticks.values().partition_point(|&tick| tick <= last));
-        if let Some(&first) = ticks.values().get(late) {
-            let rows = rows.slice(late, rows.num_rows() - late);
-            self.rows += rows.num_rows();
-            self.batches.insert((first, input, self.next_batch), rows);
-            self.next_batch += 1;
-        }
+        let ordered = in_order(batch, time)?;
+        let late = self.taken_until.map_or(0, |last| ordered.count_until(last));
+        self.put_back(input, self.next_batch, ordered.slice(late, ordered.ticks.len() - late));
+        self.next_batch += 1;
         Ok(late)
+    }
+
+    fn put_back(&mut self, input: usize, number: u64, batch: Ordered) {
+        if let Some(&first) = batch.ticks.values().first() {
+            self.rows += batch.ticks.len();
+            self.batches.insert((first, input, number), batch);
+        }
+    }
+
+    /// The last time up to `last` such that no more than `rows_max` rows have come up to it, or one time's.
+    pub fn last_of(&self, last: i64, rows_max: usize) -> i64 {
+        let ready = || self.batches.range(..=(last, usize::MAX, u64::MAX)).map(|(_, batch)| batch);
+        if ready().map(|batch| batch.ticks.len()).sum::<usize>() <= rows_max {
+            return last;
+        }
+        let count = |last: i64| ready().map(|batch| batch.count_until(last)).sum::<usize>();
+        let ends = ready().filter_map(|batch| batch.ticks.values().last().copied());
+        let (mut few, mut many) =
+            (self.batches.keys().next().map_or(last, |first| first.0), ends.max().unwrap_or(last));
+        if count(last) <= rows_max {
+            return last;
+        }
+        many = many.min(last);
+        while many.abs_diff(few) > 1 {
+            let between = few.midpoint(many);
+            if count(between) <= rows_max { few = between } else { many = between }
+        }
+        few
     }
 
     /// Takes out all rows up to the time `last`, in as many pieces as there are: later pieces are later. Where `peers_together`, rows of
@@ -58,15 +98,11 @@ impl Pending {
         self.taken_until = self.taken_until.max(Some(last));
         let mut pieces: Vec<((usize, u64), Ordered)> = Vec::new();
         while let Some(first) = self.batches.first_entry().filter(|first| first.key().0 <= last) {
-            let ((_, input, number), rows) = first.remove_entry();
-            let ticks = ticks(rows.column(time));
-            let count = ticks.values().partition_point(|&tick| tick <= last);
-            if count < rows.num_rows() {
-                let rest = rows.slice(count, rows.num_rows() - count);
-                self.batches.insert((ticks.value(count), input, number), rest);
-            }
-            self.rows -= count;
-            pieces.push(((input, number), Ordered { rows: rows.slice(0, count), ticks: ticks.slice(0, count) }));
+            let ((_, input, number), batch) = first.remove_entry();
+            let count = batch.count_until(last);
+            self.rows -= batch.ticks.len();
+            self.put_back(input, number, batch.slice(count, batch.ticks.len() - count));
+            pieces.push(((input, number), batch.slice(0, count)));
         }
         pieces.sort_by_key(|(order, _)| *order);
         let pieces: Vec<Ordered> = pieces.into_iter().map(|(_, piece)| piece).collect();
@@ -94,4 +130,43 @@ fn in_order(batch: RecordBatch, time: usize) -> Result<Ordered, ArrowError> {
     let rows = take_record_batch(&batch, &UInt32Array::from(order))?;
     let ticks = ticks(rows.column(time));
     Ok(Ordered { rows, ticks })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::ArrayRef;
+
+    use super::*;
+
+    fn batch(ticks: &[i64]) -> RecordBatch {
+        let column: ArrayRef = Arc::new(Int64Array::from(ticks.to_vec()));
+        RecordBatch::try_from_iter([("t", column)]).unwrap()
+    }
+
+    #[test]
+    fn rows_leave_in_bounded_numbers_but_those_of_one_time_together() {
+        let mut pending = Pending::default();
+        for ticks in [[1, 5, 9], [2, 4, 6], [4, 4, 30], [3, 8, 20]] {
+            assert_eq!(pending.add(0, batch(&ticks), 0).unwrap(), 0);
+        }
+        assert_eq!(pending.last_of(25, 100), 25);
+        assert_eq!(pending.last_of(25, 3), 3);
+        assert_eq!(pending.last_of(25, 5), 3);
+        assert_eq!(pending.last_of(25, 6), 4);
+        assert_eq!(pending.last_of(9, 10), 9);
+        let mut take = |last, rows_max| {
+            let last = pending.last_of(last, rows_max);
+            let pieces = pending.take_until(last, 0, true).unwrap();
+            (last, pieces.iter().flat_map(|piece| piece.ticks.values().to_vec()).collect::<Vec<_>>())
+        };
+        assert_eq!(take(25, 3), (3, vec![1, 2, 3]));
+        // More than were asked for: they are of one time.
+        assert_eq!(take(25, 2), (4, vec![4, 4, 4]));
+        assert_eq!(take(25, 4), (19, vec![5, 6, 8, 9]));
+        assert_eq!(take(25, 4), (25, vec![20]));
+        assert_eq!(pending.add(0, batch(&[7, 25, 26]), 0).unwrap(), 2);
+        assert_eq!(pending.rows(), 2);
+    }
 }

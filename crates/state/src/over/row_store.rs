@@ -88,12 +88,6 @@ impl<T: Copy + Default> ColumnStore<T> {
         self.chunk(position).valid[(offset / 64) as usize] >> (offset % 64) & 1 == 1
     }
 
-    /// The value at a position, as `get`; `None` where it is NULL.
-    #[inline]
-    pub fn value(&self, position: u64) -> Option<T> {
-        self.is_valid(position).then(|| self.get(position))
-    }
-
     /// How many of the values from one position to before another are not NULL.
     #[inline]
     pub fn count_valid(&self, start: u64, end: u64) -> u64 {
@@ -103,10 +97,10 @@ impl<T: Copy + Default> ColumnStore<T> {
         (start..end).map(|position| u64::from(self.is_valid(position))).sum()
     }
 
-    /// The values from one position to before another, as slices, the last first.
-    pub fn slices_backwards(&self, start: u64, end: u64) -> impl Iterator<Item = &[T]> {
+    /// The values from one position to before another, as slices.
+    pub fn slices(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = &[T]> {
         let chunks = if start < end { start >> self.shift..((end - 1) >> self.shift) + 1 } else { 0..0 };
-        chunks.rev().map(move |number| {
+        chunks.map(move |number| {
             let from = start.max(number << self.shift) - (number << self.shift);
             let to = end.min((number + 1) << self.shift) - (number << self.shift);
             &self.chunks[(number - self.first) as usize].values[from as usize..to as usize]
@@ -168,11 +162,9 @@ mod tests {
             assert_eq!((store.get(position), store.is_valid(position)), (expected, position % 3 != 0));
         }
         store.forget(50);
-        let backwards: Vec<i64> =
-            store.slices_backwards(50, 100).flat_map(|slice| slice.iter().rev().copied()).collect();
-        let expected: Vec<i64> = (50..100).rev().map(|value| if value % 3 == 0 { 0 } else { value }).collect();
-        assert_eq!(backwards, expected);
-        assert_eq!(store.slices_backwards(60, 60).count(), 0);
+        let expected: Vec<i64> = (50..100).map(|value| if value % 3 == 0 { 0 } else { value }).collect();
+        assert_eq!(store.slices(50, 100).collect::<Vec<_>>().concat(), expected);
+        assert_eq!(store.slices(60, 60).count(), 0);
         store.append(&values, None, 7..8);
         assert_eq!((store.get(100), store.is_valid(100)), (7, true));
     }

@@ -8,6 +8,8 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 
+use super::extreme::Key;
+use super::frame::{Bounds, Moves, Step};
 use super::sum::{FloatSum, FrameSum, IntegerSum};
 
 /// A value as it is kept.
@@ -15,19 +17,35 @@ pub(super) trait Value: ArrowNativeTypeOp {
     /// How values are summed.
     type Sum: FrameSum<Self> + std::fmt::Debug;
 
-    /// The sum as a result.
-    fn push_sum(total: <Self::Sum as FrameSum<Self>>::Total, results: &mut Results);
+    /// What stands in their order as values do.
+    type Key: Key + std::fmt::Debug;
 
-    /// The mean of so many values. False where it does not fit `data_type`.
-    fn push_mean(
-        total: <Self::Sum as FrameSum<Self>>::Total,
-        count: u64,
+    fn key(self) -> Self::Key;
+
+    fn of_key(key: Self::Key) -> Self;
+
+    /// Results of this form.
+    fn results(results: &mut Results) -> &mut Vec<Self>;
+
+    /// Sums as results.
+    fn push_sums(totals: &[<Self::Sum as FrameSum<Self>>::Total], results: &mut Results);
+
+    /// The means of so many values each, or of none. False where one does not fit its type.
+    fn push_means(
+        totals: &[<Self::Sum as FrameSum<Self>>::Total],
+        counts: Counts<'_>,
         decimal: Option<DecimalMean>,
         results: &mut Results,
     ) -> bool;
+}
 
-    /// A value as a result.
-    fn push(self, results: &mut Results);
+/// How many values each frame has.
+#[derive(Clone, Copy)]
+pub(super) enum Counts<'a> {
+    /// As many as rows.
+    Rows(&'a Bounds),
+    /// Fewer, as there are NULLs.
+    Valid(&'a [u64]),
 }
 
 /// How a mean of decimals is written.
@@ -111,35 +129,34 @@ impl Results {
         Results { values, nulls: NullBufferBuilder::new(rows) }
     }
 
-    /// NULL.
-    pub fn push_null(&mut self) {
-        match &mut self.values {
-            ResultValues::Integers(values) => values.push(0),
-            ResultValues::Floats(values) => values.push(0.0),
-            ResultValues::Decimals(values) => values.push(0),
+    /// Says of the last `rows` results that none is NULL.
+    pub fn append_valid(&mut self, rows: usize) {
+        self.nulls.append_n_non_nulls(rows);
+    }
+
+    /// Says of each of the last results whether it is not NULL.
+    pub fn append_validity(&mut self, validity: impl Iterator<Item = bool>) {
+        validity.for_each(|is_valid| self.nulls.append(is_valid));
+    }
+
+    pub fn integers(&mut self) -> &mut Vec<i64> {
+        if let ResultValues::Integers(values) = &mut self.values {
+            values
+        } else {
+            unreachable!("results are integers")
         }
-        self.nulls.append_null();
     }
 
-    #[inline]
-    pub fn push_integer(&mut self, value: i64) {
-        let ResultValues::Integers(values) = &mut self.values else { unreachable!("the result is an integer") };
-        values.push(value);
-        self.nulls.append_non_null();
+    fn floats(&mut self) -> &mut Vec<f64> {
+        if let ResultValues::Floats(values) = &mut self.values { values } else { unreachable!("results are floats") }
     }
 
-    #[inline]
-    fn push_float(&mut self, value: f64) {
-        let ResultValues::Floats(values) = &mut self.values else { unreachable!("the result is a float") };
-        values.push(value);
-        self.nulls.append_non_null();
-    }
-
-    #[inline]
-    fn push_decimal(&mut self, value: i128) {
-        let ResultValues::Decimals(values) = &mut self.values else { unreachable!("the result is a decimal") };
-        values.push(value);
-        self.nulls.append_non_null();
+    fn decimals(&mut self) -> &mut Vec<i128> {
+        if let ResultValues::Decimals(values) = &mut self.values {
+            values
+        } else {
+            unreachable!("results are decimals")
+        }
     }
 
     /// The results as an array.
@@ -160,62 +177,142 @@ impl Results {
     }
 }
 
+/// Appends the mean of each sum of so many values.
+fn push_quotients(sums: impl Iterator<Item = f64>, counts: Counts<'_>, means: &mut Vec<f64>) {
+    let first = means.len();
+    means.extend(sums);
+    let mut sums = &mut means[first..];
+    match counts {
+        // The mean of no values is NULL, whatever stands there.
+        Counts::Valid(counts) => sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum /= count.max(1) as f64),
+        Counts::Rows(bounds) => {
+            for step in bounds.steps() {
+                let (now, later) = sums.split_at_mut(step.rows);
+                sums = later;
+                if step.moves == Moves::End {
+                    now.iter_mut().zip(step.lengths()).for_each(|(sum, count)| *sum /= count as f64);
+                } else {
+                    let count = (step.end - step.start) as f64;
+                    now.iter_mut().for_each(|sum| *sum /= count);
+                }
+            }
+        }
+    }
+}
+
 impl Value for i64 {
     type Sum = IntegerSum;
 
+    type Key = i64;
+
     #[inline]
-    fn push_sum(total: i128, results: &mut Results) {
-        results.push_integer(total as i64);
+    fn key(self) -> i64 {
+        self
     }
 
     #[inline]
-    fn push_mean(total: i128, count: u64, _decimal: Option<DecimalMean>, results: &mut Results) -> bool {
-        results.push_float(total as f64 / count as f64);
+    fn of_key(key: i64) -> i64 {
+        key
+    }
+
+    fn results(results: &mut Results) -> &mut Vec<i64> {
+        results.integers()
+    }
+
+    fn push_sums(totals: &[i128], results: &mut Results) {
+        results.integers().extend(totals.iter().map(|&total| total as i64));
+    }
+
+    fn push_means(totals: &[i128], counts: Counts<'_>, _decimal: Option<DecimalMean>, results: &mut Results) -> bool {
+        // Few sums need more than 64 bits, which take longer to convert.
+        let sums = totals.iter().map(|&total| i64::try_from(total).map_or_else(|_| total as f64, |total| total as f64));
+        push_quotients(sums, counts, results.floats());
         true
-    }
-
-    #[inline]
-    fn push(self, results: &mut Results) {
-        results.push_integer(self);
     }
 }
 
 impl Value for f64 {
     type Sum = FloatSum;
 
+    type Key = i64;
+
+    /// In total order, as `f64::total_cmp` has it.
     #[inline]
-    fn push_sum(total: f64, results: &mut Results) {
-        results.push_float(total);
+    fn key(self) -> i64 {
+        let bits = self.to_bits() as i64;
+        bits ^ ((bits >> 63) as u64 >> 1) as i64
     }
 
     #[inline]
-    fn push_mean(total: f64, count: u64, _decimal: Option<DecimalMean>, results: &mut Results) -> bool {
-        results.push_float(total / count as f64);
+    fn of_key(key: i64) -> f64 {
+        f64::from_bits((key ^ ((key >> 63) as u64 >> 1) as i64) as u64)
+    }
+
+    fn results(results: &mut Results) -> &mut Vec<f64> {
+        results.floats()
+    }
+
+    fn push_sums(totals: &[f64], results: &mut Results) {
+        results.floats().extend_from_slice(totals);
+    }
+
+    fn push_means(totals: &[f64], counts: Counts<'_>, _decimal: Option<DecimalMean>, results: &mut Results) -> bool {
+        push_quotients(totals.iter().copied(), counts, results.floats());
         true
-    }
-
-    #[inline]
-    fn push(self, results: &mut Results) {
-        results.push_float(self);
     }
 }
 
 impl Value for i128 {
     type Sum = IntegerSum;
 
+    type Key = i128;
+
     #[inline]
-    fn push_sum(total: i128, results: &mut Results) {
-        results.push_decimal(total);
+    fn key(self) -> i128 {
+        self
     }
 
-    fn push_mean(total: i128, count: u64, decimal: Option<DecimalMean>, results: &mut Results) -> bool {
+    #[inline]
+    fn of_key(key: i128) -> i128 {
+        key
+    }
+
+    fn results(results: &mut Results) -> &mut Vec<i128> {
+        results.decimals()
+    }
+
+    fn push_sums(totals: &[i128], results: &mut Results) {
+        results.decimals().extend_from_slice(totals);
+    }
+
+    fn push_means(totals: &[i128], counts: Counts<'_>, decimal: Option<DecimalMean>, results: &mut Results) -> bool {
         let DecimalMean { digits, precision } = decimal.expect("a mean of decimals is a decimal");
-        let mean = pelton_data::aggregate::decimal_mean(total, count as i64, digits, precision);
-        mean.inspect(|&mean| results.push_decimal(mean)).is_some()
+        let means = results.decimals();
+        let mut push = |total: i128, count: u64| {
+            let mean = match count {
+                0 => Some(0),
+                count => pelton_data::aggregate::decimal_mean(total, count as i64, digits, precision),
+            };
+            mean.inspect(|&mean| means.push(mean)).is_some()
+        };
+        match counts {
+            Counts::Valid(counts) => totals.iter().zip(counts).all(|(&total, &count)| push(total, count)),
+            Counts::Rows(bounds) => {
+                let counts = bounds.steps().flat_map(Step::lengths);
+                totals.iter().zip(counts).all(|(&total, count)| push(total, count))
+            }
+        }
     }
+}
 
-    #[inline]
-    fn push(self, results: &mut Results) {
-        results.push_decimal(self);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_doubles_are_in_total_order() {
+        let values = [-f64::NAN, f64::NEG_INFINITY, -1e300, -1.0, -0.0, 0.0, 1e-300, 2.0, f64::INFINITY, f64::NAN];
+        assert!(values.windows(2).all(|pair| pair[0].key() < pair[1].key()));
+        assert!(values.iter().all(|value| f64::of_key(value.key()).to_bits() == value.to_bits()));
     }
 }

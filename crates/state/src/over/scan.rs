@@ -1,0 +1,127 @@
+//! Running totals of values that lie side by side.
+//!
+//! Each value added to the sum of all before is a chain in which every addition waits for the last. So values are added up within
+//! groups, whose chains the processor follows at the same time, and only the groups' totals after each other.
+
+use super::two_stacks::Operation;
+
+/// Rows of a group. Groups begin at positions that are multiples of it, so that what is rounded does not depend on how rows were
+/// cut into runs.
+const GROUP_ROWS: usize = 8;
+
+/// The total of values so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Running<V> {
+    /// Of whole groups.
+    groups: V,
+    /// Of the rows after these.
+    rest: V,
+}
+
+impl<V: Copy> Running<V> {
+    /// Of no values.
+    pub fn new<O: Operation<Value = V>>() -> Running<V> {
+        Running { groups: O::NEUTRAL, rest: O::NEUTRAL }
+    }
+
+    /// The total.
+    #[inline]
+    pub fn total<O: Operation<Value = V>>(&self) -> V {
+        O::combine(self.groups, self.rest)
+    }
+
+    /// Takes the value at a position, behind all others.
+    #[inline]
+    pub fn push<O: Operation<Value = V>>(&mut self, position: u64, value: V) {
+        if position.is_multiple_of(GROUP_ROWS as u64) {
+            self.groups = self.total::<O>();
+            self.rest = O::NEUTRAL;
+        }
+        self.rest = O::combine(self.rest, value);
+    }
+
+    /// Takes values, the first of which is at `position`, and writes the total with each to `totals`.
+    #[inline]
+    pub fn scan<O: Operation<Value = V>>(&mut self, position: u64, values: &[V], totals: &mut [V]) {
+        let head = (position.next_multiple_of(GROUP_ROWS as u64) - position) as usize;
+        let (head, whole) = values.split_at(head.min(values.len()));
+        let (head_totals, whole_totals) = totals.split_at_mut(head.len());
+        self.scan_each::<O>(position, head, head_totals);
+        let (groups, tail) = whole.as_chunks::<GROUP_ROWS>();
+        let (group_totals, tail_totals) = whole_totals.as_chunks_mut::<GROUP_ROWS>();
+        let mut running = *self;
+        for (group, totals) in groups.iter().zip(group_totals) {
+            running = Running { groups: running.total::<O>(), rest: O::NEUTRAL };
+            for (&value, total) in group.iter().zip(totals) {
+                running.rest = O::combine(running.rest, value);
+                *total = running.total::<O>();
+            }
+        }
+        *self = running;
+        // Behind whole groups a multiple of their rows follows.
+        self.scan_each::<O>(position + (values.len() - tail.len()) as u64, tail, tail_totals);
+    }
+
+    fn scan_each<O: Operation<Value = V>>(&mut self, position: u64, values: &[V], totals: &mut [V]) {
+        for ((position, &value), total) in (position..).zip(values).zip(totals) {
+            self.push::<O>(position, value);
+            *total = self.total::<O>();
+        }
+    }
+}
+
+/// Writes the total of each of `values` with all after it, and `after` those, to `totals`. Returns the first of these.
+pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value, totals: &mut [O::Value]) -> O::Value {
+    let mut after = after;
+    let (head, groups) = values.as_rchunks::<GROUP_ROWS>();
+    let (head_totals, group_totals) = totals.as_rchunks_mut::<GROUP_ROWS>();
+    for (group, totals) in groups.iter().zip(group_totals).rev() {
+        let mut rest = O::NEUTRAL;
+        for (&value, total) in group.iter().zip(totals).rev() {
+            rest = O::combine(value, rest);
+            *total = O::combine(rest, after);
+        }
+        after = O::combine(rest, after);
+    }
+    for (&value, total) in head.iter().zip(head_totals).rev() {
+        after = O::combine(value, after);
+        *total = after;
+    }
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sum::Addition;
+    use super::*;
+
+    #[test]
+    fn totals_do_not_depend_on_how_values_are_cut() {
+        let values: Vec<f64> = (0..100).map(|row| f64::from(row * 31 % 17) / 7.0).collect();
+        let mut whole = vec![0.0; 100];
+        Running::new::<Addition>().scan::<Addition>(5, &values, &mut whole);
+        for cut in [1, 3, 8, 11, 64] {
+            let (mut running, mut totals, mut position) = (Running::new::<Addition>(), Vec::new(), 5);
+            for values in values.chunks(cut) {
+                let first = totals.len();
+                totals.resize(first + values.len(), 0.0);
+                running.scan::<Addition>(position, values, &mut totals[first..]);
+                position += values.len() as u64;
+            }
+            assert_eq!(totals, whole);
+            assert_eq!(running.total::<Addition>(), whole[99]);
+        }
+        for (row, total) in whole.iter().enumerate() {
+            assert!((total - values[..=row].iter().sum::<f64>()).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn totals_backwards_are_those_of_what_follows() {
+        let values: Vec<f64> = (0..37).map(f64::from).collect();
+        let mut totals = vec![0.0; 37];
+        assert_eq!(scan_backwards::<Addition>(&values, 100.0, &mut totals), 766.0);
+        let expected: Vec<f64> = (0..37).map(|row| 100.0 + values[row..].iter().sum::<f64>()).collect();
+        assert_eq!(totals, expected);
+    }
+}

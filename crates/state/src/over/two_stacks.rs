@@ -1,0 +1,271 @@
+//! Totals of frames from which nothing is ever subtracted.
+//!
+//! It is two stacks (Tangwongsan et al., General incremental sliding-window aggregation, 2015, section 3.1) on two levels. `front` has for
+//! each row that leaves next the total from it to the end of its run; `back` has that of the run that rows enter; between them there are
+//! whole runs, of which the [`Middle`] keeps what it needs. So a frame of any length costs a few operations a row, and little
+//! memory beside its values; both ends are followed by loops over values that lie side by side.
+
+use pelton_data::over::Frame;
+
+use super::frame::{Bounds, Moves, Step};
+use super::row_store::ColumnStore;
+use super::scan::Running;
+use super::short::{SHORT_ROWS_MAX, ShortFrames};
+
+/// Rows whose total is kept as one where they neither begin nor end a frame. Runs begin at its multiples.
+const RUN_ROWS: u64 = 1024;
+
+/// How values are put together: in any grouping, up to rounding.
+pub(super) trait Operation {
+    type Value: Copy;
+
+    /// Changes nothing.
+    const NEUTRAL: Self::Value;
+
+    fn combine(older: Self::Value, younger: Self::Value) -> Self::Value;
+}
+
+/// The whole runs between those that rows leave and enter.
+pub(super) trait Middle: Operation {
+    /// Values enter the last run.
+    fn enter(&mut self, values: &[Self::Value]);
+
+    /// The last run ends at the position `end`. All its values together are `total`.
+    fn end_run(&mut self, end: u64, total: Self::Value);
+
+    /// Takes out the runs up to the position `end`, and fills `front` with the total of each row from `start` on to there.
+    fn take_until(
+        &mut self,
+        start: u64,
+        end: u64,
+        kept: Option<&ColumnStore<Self::Value>>,
+        front: &mut Vec<Self::Value>,
+    );
+
+    /// Takes out all runs and fills `front` with the total of each row from `start` on to the position `end`: all are of the last run.
+    fn take_last(
+        &mut self,
+        start: u64,
+        end: u64,
+        kept: Option<&ColumnStore<Self::Value>>,
+        front: &mut Vec<Self::Value>,
+    );
+
+    /// Of all runs.
+    fn total(&self) -> Self::Value;
+
+    /// Bytes of memory held elsewhere.
+    fn bytes(&self) -> usize;
+}
+
+/// Two stacks.
+#[derive(Debug)]
+pub(super) struct TwoStacks<M: Middle> {
+    /// The total from each row on from `front_start` to `front_end`.
+    front: Vec<M::Value>,
+    front_start: u64,
+    front_end: u64,
+    /// Runs from `front_end` to `back_start`.
+    middle: M,
+    middle_total: M::Value,
+    /// The rows from `back_start` to `end`.
+    back: Running<M::Value>,
+    back_start: u64,
+    /// First row of the last frame.
+    start: u64,
+    /// One past its last row.
+    end: u64,
+}
+
+/// Totals of frames, as suits their lengths.
+#[derive(Debug)]
+pub(super) enum Totals<M: Middle> {
+    Short(ShortFrames<M::Value>),
+    Long(TwoStacks<M>),
+}
+
+impl<M: Middle> Totals<M> {
+    /// No rows yet.
+    pub fn new(frame: Frame, middle: impl FnOnce(bool) -> M) -> Totals<M> {
+        match frame {
+            Frame::Rows { preceding: Some(preceding) } if preceding < SHORT_ROWS_MAX => {
+                Totals::Short(ShortFrames::new::<M>(preceding as usize))
+            }
+            _ => Totals::Long(TwoStacks::new(middle(frame.is_bounded()))),
+        }
+    }
+
+    /// Appends the totals of the frames of a run to `totals`. `entering` has the run's values, `kept` those from the first frame's start
+    /// on, where the middle looks any up; `buffer` is overwritten.
+    pub fn slide(
+        &mut self,
+        bounds: &Bounds,
+        entering: Entering<'_, M::Value>,
+        kept: Option<&ColumnStore<M::Value>>,
+        buffer: &mut Vec<M::Value>,
+        totals: &mut Vec<M::Value>,
+    ) {
+        match self {
+            Totals::Short(frames) => frames.slide::<M>(entering.values, buffer, totals),
+            Totals::Long(stacks) => bounds.steps().for_each(|step| stacks.slide(step, entering, kept, totals)),
+        }
+    }
+
+    /// Bytes of memory held elsewhere.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Totals::Short(frames) => frames.bytes(),
+            Totals::Long(stacks) => stacks.bytes(),
+        }
+    }
+}
+
+/// Values of neighbouring rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entering<'a, V> {
+    pub values: &'a [V],
+    /// Of the first.
+    pub position: u64,
+}
+
+impl<'a, V> Entering<'a, V> {
+    /// Those of the rows from one position to before another.
+    #[inline]
+    pub fn between(&self, start: u64, end: u64) -> &'a [V] {
+        &self.values[(start - self.position) as usize..(end - self.position) as usize]
+    }
+}
+
+impl<M: Middle> TwoStacks<M> {
+    /// No rows yet.
+    pub fn new(middle: M) -> TwoStacks<M> {
+        TwoStacks {
+            front: Vec::new(),
+            front_start: 0,
+            front_end: 0,
+            middle,
+            middle_total: M::NEUTRAL,
+            back: Running::new::<M>(),
+            back_start: 0,
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// Appends the totals of the frames of a step to `totals`. `entering` has the values that enter, `kept` those from the first frame's start
+    /// on, where any ever leave.
+    pub fn slide(
+        &mut self,
+        step: Step,
+        entering: Entering<'_, M::Value>,
+        kept: Option<&ColumnStore<M::Value>>,
+        totals: &mut Vec<M::Value>,
+    ) {
+        let Step { mut rows, mut start, mut end, moves } = step;
+        while rows > 0 {
+            self.enter(entering.between(self.end, end));
+            self.leave(start, kept);
+            // As far as both ends stay in their runs.
+            let mut count = rows;
+            if moves != Moves::Nothing {
+                count = count.min((end.next_multiple_of(RUN_ROWS) - end) as usize + 1);
+            }
+            if moves == Moves::Both {
+                count = count.min((self.front_end - start) as usize);
+            }
+            let first = totals.len();
+            totals.resize(first + count, self.back.total::<M>());
+            let totals = &mut totals[first..];
+            if moves != Moves::Nothing {
+                let values = entering.between(end, end + count as u64 - 1);
+                self.middle.enter(values);
+                self.back.scan::<M>(end, values, &mut totals[1..]);
+                end += count as u64 - 1;
+                self.end = end;
+            }
+            self.add_older(start, moves, totals);
+            if moves == Moves::Both {
+                self.start = start + count as u64 - 1;
+                start += count as u64;
+            }
+            if moves != Moves::Nothing {
+                end += 1;
+            }
+            rows -= count;
+        }
+    }
+
+    /// Adds what is before `back`.
+    #[inline]
+    fn add_older(&self, start: u64, moves: Moves, totals: &mut [M::Value]) {
+        let middle = self.middle_total;
+        if moves == Moves::Both {
+            let front = &self.front[(start - self.front_start) as usize..];
+            for (total, &front) in totals.iter_mut().zip(front) {
+                *total = M::combine(M::combine(front, middle), *total);
+            }
+            return;
+        }
+        let front = match start < self.front_end {
+            true => self.front[(start - self.front_start) as usize],
+            false => M::NEUTRAL,
+        };
+        let older = M::combine(front, middle);
+        totals.iter_mut().for_each(|total| *total = M::combine(older, *total));
+    }
+
+    /// Values enter behind all others.
+    fn enter(&mut self, values: &[M::Value]) {
+        let mut values = values;
+        while !values.is_empty() {
+            if self.end.is_multiple_of(RUN_ROWS) && self.back_start < self.end {
+                self.middle.end_run(self.end, self.back.total::<M>());
+                self.middle_total = self.middle.total();
+                self.restart();
+            }
+            let room = RUN_ROWS - self.end % RUN_ROWS;
+            let (now, later) = values.split_at((room as usize).min(values.len()));
+            self.middle.enter(now);
+            for &value in now {
+                self.back.push::<M>(self.end, value);
+                self.end += 1;
+            }
+            values = later;
+        }
+    }
+
+    /// A new run begins.
+    fn restart(&mut self) {
+        self.back = Running::new::<M>();
+        self.back_start = self.end;
+    }
+
+    /// What lies before `start` leaves.
+    fn leave(&mut self, start: u64, kept: Option<&ColumnStore<M::Value>>) {
+        if start <= self.start {
+            return;
+        }
+        self.start = start;
+        if start < self.front_end {
+            return;
+        }
+        self.front.clear();
+        self.front_start = start;
+        if start < self.back_start {
+            // All runs but the last end at a multiple.
+            self.front_end = (start + 1).next_multiple_of(RUN_ROWS);
+            self.middle.take_until(start, self.front_end, kept, &mut self.front);
+            self.middle_total = self.middle.total();
+        } else {
+            self.front_end = self.end;
+            self.middle.take_last(start, self.end, kept, &mut self.front);
+            self.middle_total = self.middle.total();
+            self.restart();
+        }
+    }
+
+    /// Bytes of memory held elsewhere.
+    pub fn bytes(&self) -> usize {
+        self.front.capacity() * size_of::<M::Value>() + self.middle.bytes()
+    }
+}
