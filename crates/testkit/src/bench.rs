@@ -186,7 +186,26 @@ impl Prepared {
     }
 }
 
-/// Compiled, interpreted and the reference take turns, so that a noisy moment does not hit one of them only.
+/// What a case is measured against, by name and without samples so far.
+fn references(
+    benchmark: &Benchmark,
+    case: &Case,
+    seconds: f64,
+    prepared: &Prepared,
+    input: &Input,
+) -> Result<Vec<(String, Reference, Samples)>, BenchError> {
+    if let Some(other) = benchmark.against(case) {
+        let other_prepared = Box::new(Prepared::new(benchmark, other, seconds)?);
+        return Ok(vec![(other.name.clone(), Reference::Case(other_prepared), Samples::default())]);
+    }
+    let named = |name: &String| {
+        let run = loops::named(name, case, &prepared.statements.setup, input)?;
+        Ok((name.clone(), Reference::Loop(run), Samples::default()))
+    };
+    benchmark.references.iter().map(named).collect()
+}
+
+/// Compiled, interpreted and the references take turns, so that a noisy moment does not hit one of them only.
 fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let Arguments { workers, seconds, repeat, .. } = *arguments;
     let prepared = Prepared::new(benchmark, case, seconds)?;
@@ -194,19 +213,16 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
     let input = Input::load(setup, &benchmark.table)?;
     let passes = input.passes(case.number("call_rows").unwrap_or(loops::CALL_ROWS));
     let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
-    let reference: Option<(&String, Reference)> = match (benchmark.against(case), &benchmark.reference) {
-        (Some(other), _) => Some((&other.name, Reference::Case(Box::new(Prepared::new(benchmark, other, seconds)?)))),
-        (None, Some(name)) => Some((name, Reference::Loop(loops::named(name, case, setup, &input)?))),
-        (None, None) => None,
-    };
-    let [mut compiled, mut interpreted, mut buckets, mut others, mut scan] = [const { Samples(Vec::new()) }; 5];
+    let mut references = references(benchmark, case, seconds, &prepared, &input)?;
+    let [mut compiled, mut interpreted, mut buckets, mut scan] = [const { Samples(Vec::new()) }; 4];
     let engine = |prepared: &Prepared, tier, windows| prepared.run(&benchmark.table, tier, windows, workers);
     for _ in 0..repeat.max(1) {
         compiled.0.push(engine(&prepared, "compile", "slices")?);
-        match &reference {
-            Some((_, Reference::Loop(run))) => others.0.push(measure::reference(&passes, run, workers, seconds)),
-            Some((_, Reference::Case(other))) => others.0.push(engine(other, "compile", "slices")?),
-            None => {}
+        for (_, reference, samples) in &mut references {
+            samples.0.push(match reference {
+                Reference::Loop(run) => measure::reference(&passes, run, workers, seconds),
+                Reference::Case(other) => engine(other, "compile", "slices")?,
+            });
         }
         interpreted.0.push(engine(&prepared, "interpret", "slices")?);
         if benchmark.with_buckets {
@@ -214,23 +230,29 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
         }
         scan.0.push(measure::bandwidth(&passes, &columns, workers, seconds.min(1.0)));
     }
-    let line = |engine, samples, reference| {
+    let line = |engine: &str, samples, reference| {
         Figure::Rate(Line {
             bench: benchmark.name.clone(),
             case: case.name.clone(),
-            engine,
+            engine: engine.to_string(),
             workers,
             samples,
             bytes_per_record: bytes_per_record(&input, &columns),
             reference,
         })
     };
-    let against = reference.map(|(name, _)| (name.clone(), others));
+    let mut by_hand: Vec<(String, Samples)> =
+        references.into_iter().map(|(name, _, samples)| (name, samples)).collect();
+    by_hand.sort_by(|a, b| b.1.median().total_cmp(&a.1.median()));
+    let against = by_hand.first().cloned();
     let mut lines = vec![
         line("compiled", compiled.clone(), against.clone()),
         line("interpreted", interpreted, against),
         line("scan", scan, None),
     ];
+    if by_hand.len() > 1 {
+        lines.extend(by_hand.into_iter().map(|(name, samples)| line(&format!("loop {name}"), samples, None)));
+    }
     if benchmark.with_buckets {
         lines.push(line("buckets", buckets, Some(("slices".to_string(), compiled))));
     }

@@ -2,7 +2,8 @@
 //!
 //! Each knows its query, its types and the range of its keys, which the engine has to find out; each is checked against a
 //! straightforward computation. In reading order: [`select`] (rows that pass, by SIMD), [`ysb`], [`nexmark`], [`sums`] (by key, any
-//! number of them), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (averages of the rows before each row), [`scan`] (what the machine's memory can deliver at all).
+//! number of them), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (functions of the rows before each row), [`sliding`] (what the
+//! literature does there), [`scan`] (what the machine's memory can deliver at all).
 
 pub mod select;
 
@@ -19,6 +20,8 @@ pub mod hop;
 pub mod hop_groups;
 
 pub mod over;
+
+pub mod sliding;
 
 pub mod scan;
 

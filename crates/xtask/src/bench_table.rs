@@ -78,7 +78,8 @@ const FORMS: [(&str, &str, Row); 4] = [
 
 /// Code that runs by itself, or that the engine chose; the interpreter and the plain scan of the same case stand beside it.
 fn rate(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
-    if matches!(value(line, "engine")?, "interpreted" | "scan") {
+    let engine = value(line, "engine")?;
+    if matches!(engine, "interpreted" | "scan") || engine.starts_with("loop ") {
         return Ok(None);
     }
     let beside = |engine: &str| -> Result<String, String> {

@@ -17,10 +17,11 @@
 //! ```
 //!
 //! `reads` names the table whose rows are counted and the columns that the query must look at for every row: their bytes are what is
-//! compared with the machine's bandwidth. A line `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`).
-//! A case `against=CASE` is measured against another case of the same benchmark and not against the loop. A section lasts to the
-//! next, or to the end. `kind` says what is measured where it is not the rows a second of a replayed stream ([`Kind`]); a section
-//! `prepare` between `setup` and `query` writes the files that the query reads, in the folder `${folder}`.
+//! compared with the machine's bandwidth. Of several loops that `reference` names the fastest counts, and each is reported. A line
+//! `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`). A case `against=CASE` is measured against
+//! another case of the same benchmark and not against the loops. A section lasts to the next, or to the end. `kind` says what is
+//! measured where it is not the rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query`
+//! writes the files that the query reads, in the folder `${folder}`.
 
 use std::collections::BTreeMap;
 
@@ -72,8 +73,8 @@ pub struct Benchmark {
     pub table: String,
     /// Columns of that table which the query must look at for every row.
     pub columns: Vec<String>,
-    /// Name of the hand-written loop it is measured against.
-    pub reference: Option<String>,
+    /// Names of the hand-written loops it is measured against: the fastest counts.
+    pub references: Vec<String>,
     /// Whether it is run with a table for each window too, which slices are compared with.
     pub with_buckets: bool,
     /// Sizes and parameters, at least one.
@@ -121,7 +122,7 @@ impl Benchmark {
             kind: Kind::default(),
             table: String::new(),
             columns: Vec::new(),
-            reference: None,
+            references: Vec::new(),
             with_buckets: false,
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(query)].join("\n"),
@@ -154,7 +155,7 @@ impl Benchmark {
             "name" => self.name = rest.to_string(),
             "what" => self.what = rest.to_string(),
             "kind" => self.kind = Kind::named(rest)?,
-            "reference" => self.reference = Some(rest.to_string()),
+            "reference" => self.references = words.collect(),
             "with" if rest == "buckets" => self.with_buckets = true,
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;

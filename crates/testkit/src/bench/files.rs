@@ -64,7 +64,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     prepare(&statements.setup, &statements.prepare)?;
     let (path, schema) = loops::file_of(&statements.setup, &benchmark.table)?;
     let bytes = std::fs::metadata(&path).map_err(|error| file_error(&path, error))?.len();
-    let reader = benchmark.reference.as_deref();
+    let reader = benchmark.references.first().map(String::as_str);
     let reader = reader.ok_or_else(|| BenchError::Input("a benchmark of files needs a reference".into()))?;
     let [mut engine, mut other] = [const { Samples(Vec::new()) }; 2];
     let mut rows = 0;
@@ -84,7 +84,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     Ok(vec![Figure::Rate(Line {
         bench: benchmark.name.clone(),
         case: case.name.clone(),
-        engine: "auto",
+        engine: "auto".to_string(),
         workers: arguments.workers,
         samples: engine,
         bytes_per_record: bytes as usize / rows.max(1),

@@ -11,6 +11,9 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 
 use super::BenchError;
 use super::file::Case;
+use crate::reference::sliding::{
+    self, FlatFat, Minimum, SlickDeque, SlideSide, SlideSideSum, SubtractOnEvict, Sum, TwoStacks,
+};
 use crate::reference::{functions, hop, hop_groups, integers, nexmark, over, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
@@ -195,8 +198,10 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
             let function = function.ok_or_else(|| BenchError::Input(format!("case {} has no function", case.name)))?;
             Box::new(move |blocks| drop(black_box(functions::by_key(blocks, columns, keys, TEN_SECONDS, function))))
         }
-        "over-averages" => over_averages(column("v"), parameter("window")?),
         name if name.starts_with("hop-") => hopping(name, case, input)?,
+        name if ["over-", "sum-", "min-"].iter().any(|kind| name.starts_with(kind)) => {
+            over_rows(name, column("v"), parameter("window")?)?
+        }
         other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
     })
 }
@@ -257,12 +262,30 @@ fn keys(case: &Case, input: &Input) -> Result<Vec<hop_groups::Key>, BenchError> 
     })
 }
 
-/// Averages over each row and those before it, `rows` in all.
-fn over_averages(value: usize, rows: usize) -> Loop {
-    Box::new(move |blocks| {
-        over::averages(blocks, value, rows, |averages| {
-            black_box(averages);
-        });
+/// The loop of this name over each row and those before it, `rows` in all.
+fn over_rows(name: &str, value: usize, rows: usize) -> Result<Loop, BenchError> {
+    fn slide<S: sliding::Sliding>(value: usize, rows: usize) -> Loop {
+        Box::new(move |blocks| {
+            over::slide::<S>(blocks, value, rows, |results| {
+                black_box(results);
+            });
+        })
+    }
+    Ok(match name {
+        "over-averages" => Box::new(move |blocks| {
+            over::averages(blocks, value, rows, |averages| {
+                black_box(averages);
+            });
+        }),
+        "sum-subtract-on-evict" => slide::<SubtractOnEvict>(value, rows),
+        "sum-two-stacks" => slide::<TwoStacks<Sum>>(value, rows),
+        "sum-slide-side" => slide::<SlideSideSum>(value, rows),
+        "sum-flat-fat" => slide::<FlatFat<Sum>>(value, rows),
+        "min-two-stacks" => slide::<TwoStacks<Minimum>>(value, rows),
+        "min-slick-deque" => slide::<SlickDeque>(value, rows),
+        "min-slide-side" => slide::<SlideSide<Minimum>>(value, rows),
+        "min-flat-fat" => slide::<FlatFat<Minimum>>(value, rows),
+        other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
     })
 }
 

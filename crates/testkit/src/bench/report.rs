@@ -175,8 +175,8 @@ pub struct Line {
     pub bench: String,
     /// The case.
     pub case: String,
-    /// What ran: `compiled`, `interpreted`, or `scan`, which only reads the columns.
-    pub engine: &'static str,
+    /// What ran: `compiled`, `interpreted`, one of several loops, or `scan`, which only reads the columns.
+    pub engine: String,
     /// Threads.
     pub workers: usize,
     /// Records a second.
@@ -278,7 +278,7 @@ mod tests {
         let line = Line {
             bench: "b".into(),
             case: "c".into(),
-            engine: "compiled",
+            engine: "compiled".into(),
             workers: 2,
             samples: Samples(vec![2e9]),
             bytes_per_record: 17,
