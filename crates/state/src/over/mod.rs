@@ -43,6 +43,7 @@ use self::frame::{Bounds, FrameTicks};
 use self::keys::{Grouped, Keys};
 use self::pending::{Ordered, Pending};
 use self::row_store::ColumnStore;
+use self::short::is_short;
 use self::value::{Column, DecimalMean, Form, Results};
 use crate::kernel::KernelError;
 
@@ -415,6 +416,11 @@ impl Argument {
             Form::Decimal => DataType::Decimal128(38, 0),
         };
         let kept = call.kept(Some(&argument));
+        // Short frames of doubles keep their values themselves; which are NULL is looked up.
+        let is_sum = matches!(call.function, OverFunction::Sum | OverFunction::Mean);
+        if is_sum && self.form == Form::Float && !self.nullable && is_short(call.frame) {
+            return;
+        }
         match (call.function, kept) {
             (_, None) => return,
             (OverFunction::Lag { rows }, _) => self.rows_kept = self.rows_kept.max(Some(rows)),

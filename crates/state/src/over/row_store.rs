@@ -39,7 +39,7 @@ impl<T: Copy + Default> ColumnStore<T> {
     /// An empty store in which about `rows` rows will be looked back at, where that is known.
     pub fn new(nullable: bool, rows: Option<u64>) -> ColumnStore<T> {
         let rows = rows
-            .map_or(CHUNK_ROWS_MIN * 16, |rows| (rows / 4).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX).next_power_of_two());
+            .map_or(CHUNK_ROWS_MIN * 16, |rows| (rows / 2).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX).next_power_of_two());
         ColumnStore { shift: rows.trailing_zeros(), chunks: VecDeque::new(), first: 0, end: 0, nullable, spare: None }
     }
 

@@ -1,9 +1,16 @@
 //! Totals of short frames of rows: each from its values, all rows of a run at once.
 
+use pelton_data::over::Frame;
+
 use super::two_stacks::Operation;
 
 /// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short.
-pub(super) const SHORT_ROWS_MAX: u64 = 32;
+const SHORT_ROWS_MAX: u64 = 32;
+
+/// Whether frames are short.
+pub(super) fn is_short(frame: Frame) -> bool {
+    matches!(frame, Frame::Rows { preceding: Some(preceding) } if preceding < SHORT_ROWS_MAX)
+}
 
 /// The values before the next row that its frame has.
 #[derive(Debug)]

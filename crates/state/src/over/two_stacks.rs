@@ -10,7 +10,7 @@ use pelton_data::over::Frame;
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::scan::Running;
-use super::short::{SHORT_ROWS_MAX, ShortFrames};
+use super::short::{ShortFrames, is_short};
 
 /// Rows whose total is kept as one where they neither begin nor end a frame. Runs begin at its multiples.
 const RUN_ROWS: u64 = 1024;
@@ -88,7 +88,7 @@ impl<M: Middle> Totals<M> {
     /// No rows yet.
     pub fn new(frame: Frame, middle: impl FnOnce(bool) -> M) -> Totals<M> {
         match frame {
-            Frame::Rows { preceding: Some(preceding) } if preceding < SHORT_ROWS_MAX => {
+            Frame::Rows { preceding: Some(preceding) } if is_short(frame) => {
                 Totals::Short(ShortFrames::new::<M>(preceding as usize))
             }
             _ => Totals::Long(TwoStacks::new(middle(frame.is_bounded()))),
