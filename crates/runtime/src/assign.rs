@@ -3,7 +3,7 @@
 //! Time is decided per block first: nearly every block lies inside one slice, and its event-time range says so without a
 //! look at its rows. Only a block that straddles an edge, or that may hold late rows, is looked at row by row.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pelton_data::block::ticks;
@@ -40,8 +40,8 @@ impl Assignment {
 }
 
 /// Where a row belongs.
-enum Place {
-    Slice(SliceId),
+enum Place<T> {
+    Slice(T),
     /// It came when all of its windows had closed.
     Late,
     /// No window holds its time.
@@ -64,7 +64,7 @@ fn is_in_time(window: &Window, slice: SliceId, time: Micros, watermark: Micros) 
 }
 
 /// Where a row of this time and slice belongs that comes when the watermark of its partition is `watermark`.
-fn place(window: &Window, lateness: Micros, slice: &Slice, time: Micros, watermark: Micros) -> Place {
+fn place(window: &Window, lateness: Micros, slice: &Slice, time: Micros, watermark: Micros) -> Place<SliceId> {
     let Some(id) = slice_in_time(window, slice) else { return Place::Nowhere };
     if is_in_time(window, id, time, watermark) {
         return Place::Slice(id);
@@ -144,10 +144,34 @@ pub(crate) fn late(block: &Block) -> Option<Late> {
     (late.rows.count > 0).then_some(late)
 }
 
-/// Consecutive rows of one slice.
+/// Consecutive rows of one slice each.
 struct Runs {
-    runs: Vec<(SliceId, Range<usize>)>,
+    /// Each slice once.
+    slices: Vec<SliceId>,
+    /// Indices of slices, and rows.
+    runs: Vec<(usize, Range<usize>)>,
     late: LateList,
+}
+
+/// Slices that rows were in last: the rows of a block that are out of order mostly go to and fro between a few.
+const RECENT_SLICES: usize = 4;
+
+/// Finds the slices of rows that come in whatever order.
+struct Finder<'a> {
+    window: &'a Window,
+    lateness: Micros,
+    slices: Vec<SliceId>,
+    indices: BTreeMap<SliceId, usize>,
+    recent: [Recent; RECENT_SLICES],
+    /// The one of them that was replaced last.
+    replaced: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Recent {
+    slice: Slice,
+    /// The slice of its rows that come in time, and its index, once there was one.
+    in_time: Option<(SliceId, usize)>,
 }
 
 /// Below this many rows a run costs more in calls than a mask costs in looking at it.
@@ -201,54 +225,90 @@ fn runs(block: &Block, window: &Window, lateness: Micros) -> Runs {
     let shift = block.time_shift_ticks();
     let delay = block.stamp.watermark_delay;
     let mut watermark = block.stamp.watermark_before;
-    let mut runs: Vec<(SliceId, Range<usize>)> = Vec::new();
+    let mut finder = Finder::new(window, lateness);
+    let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
     let mut late = LateList::default();
-    // The slice of the row before: an empty one to begin with.
-    let mut slice = Slice { start: Micros::MAX, end: Micros::MIN, covered: None };
     for (row, tick) in ticks.values().iter().enumerate() {
         let micros = (tick + shift) * time.micros_per_tick;
-        if micros < slice.start || micros >= slice.end {
-            slice = window.slice(micros);
-        }
-        match place(window, lateness, &slice, micros, watermark) {
-            Place::Slice(id) => match runs.last_mut() {
-                Some((last, rows)) if *last == id && rows.end == row => rows.end = row + 1,
-                _ => runs.push((id, row..row + 1)),
+        match finder.find(micros, watermark) {
+            Place::Slice(index) => match runs.last_mut() {
+                Some((last, rows)) if *last == index && rows.end == row => rows.end = row + 1,
+                _ => runs.push((index, row..row + 1)),
             },
             Place::Late => late.push(row, watermark),
             Place::Nowhere => {}
         }
         watermark = watermark.max(micros.saturating_sub(delay));
     }
-    Runs { runs, late }
+    Runs { slices: finder.slices, runs, late }
+}
+
+impl Finder<'_> {
+    fn new(window: &Window, lateness: Micros) -> Finder<'_> {
+        // Empty slices to begin with.
+        let none = Recent { slice: Slice { start: Micros::MAX, end: Micros::MIN, covered: None }, in_time: None };
+        let recent = [none; RECENT_SLICES];
+        Finder { window, lateness, slices: Vec::new(), indices: BTreeMap::new(), recent, replaced: 0 }
+    }
+
+    /// As [`place`], with the index of the slice.
+    fn find(&mut self, time: Micros, watermark: Micros) -> Place<usize> {
+        let holds = |recent: &Recent| recent.slice.start <= time && time < recent.slice.end;
+        let at = self.recent.iter().position(holds).unwrap_or_else(|| {
+            self.replaced = (self.replaced + 1) % RECENT_SLICES;
+            self.recent[self.replaced] = Recent { slice: self.window.slice(time), in_time: None };
+            self.replaced
+        });
+        let Recent { slice, in_time } = self.recent[at];
+        if let Some((id, index)) = in_time
+            && is_in_time(self.window, id, time, watermark)
+        {
+            return Place::Slice(index);
+        }
+        match place(self.window, self.lateness, &slice, time, watermark) {
+            Place::Slice(id) => {
+                let slices = &mut self.slices;
+                let index = *self.indices.entry(id).or_insert_with(|| {
+                    slices.push(id);
+                    slices.len() - 1
+                });
+                if slice_in_time(self.window, &slice) == Some(id) {
+                    self.recent[at].in_time = Some((id, index));
+                }
+                Place::Slice(index)
+            }
+            Place::Late => Place::Late,
+            Place::Nowhere => Place::Nowhere,
+        }
+    }
 }
 
 impl Runs {
     /// Whether many short runs belong to few slices.
     fn are_scattered(&self) -> bool {
         let rows: usize = self.runs.iter().map(|(_, rows)| rows.len()).sum();
-        if self.runs.len() < 2 || rows / self.runs.len() >= RUN_ROWS_MIN {
-            return false;
-        }
-        let slices: BTreeSet<SliceId> = self.runs.iter().map(|(slice, _)| *slice).collect();
-        self.runs.len() / slices.len() >= RUNS_PER_SLICE_MIN
+        self.runs.len() >= 2
+            && rows / self.runs.len() < RUN_ROWS_MIN
+            && self.runs.len() / self.slices.len() >= RUNS_PER_SLICE_MIN
     }
 
     fn into_ranges(self) -> Vec<SliceRows> {
-        self.runs.into_iter().map(|(slice, rows)| SliceRows { slice, rows, mask: None }).collect()
+        let Runs { slices, runs, .. } = self;
+        runs.into_iter().map(|(index, rows)| SliceRows { slice: slices[index], rows, mask: None }).collect()
     }
 
     fn into_masks(self, block_rows: usize) -> Vec<SliceRows> {
-        let mut slices: BTreeMap<SliceId, (Range<usize>, Vec<u64>)> = BTreeMap::new();
-        for (slice, rows) in self.runs {
-            let (span, mask) = slices.entry(slice).or_insert_with(|| (rows.clone(), vec![0; block_rows.div_ceil(64)]));
-            span.end = rows.end;
+        let masked = |&slice: &SliceId| (slice, 0..0, vec![0; block_rows.div_ceil(64)]);
+        let mut slices: Vec<(SliceId, Range<usize>, Vec<u64>)> = self.slices.iter().map(masked).collect();
+        for (index, rows) in self.runs {
+            let (_, span, mask) = &mut slices[index];
+            *span = if span.end == 0 { rows.clone() } else { span.start..rows.end };
             for row in rows {
                 mask[row / 64] |= 1 << (row % 64);
             }
         }
-        let sliced = slices.into_iter();
-        sliced.map(|(slice, (rows, mask))| SliceRows { slice, rows, mask: Some(mask) }).collect()
+        slices.sort_unstable_by_key(|(slice, ..)| *slice);
+        slices.into_iter().map(|(slice, rows, mask)| SliceRows { slice, rows, mask: Some(mask) }).collect()
     }
 }
 
