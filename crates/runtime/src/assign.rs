@@ -125,7 +125,10 @@ pub(crate) fn late(block: &Block) -> Option<Late> {
     let stamp = &block.stamp;
     let floor = |micros: Micros| micros.div_euclid(time.micros_per_tick);
     let watermark_at_end = stamp.watermark_before.max(range.max.saturating_sub(stamp.watermark_delay));
-    if floor(range.min) >= floor(watermark_at_end) {
+    // Rows in their order are behind no watermark but that of the blocks before, unless the delay is below zero.
+    let in_order = block.in_time_order() && stamp.watermark_delay >= 0;
+    let watermark_at_last = if in_order { stamp.watermark_before } else { watermark_at_end };
+    if floor(range.min) >= floor(watermark_at_last) {
         return None;
     }
     let ticks = ticks(&block.raw_columns()[time.index]);
@@ -377,6 +380,21 @@ mod tests {
         assert_eq!(assignment.late.count, 1);
         let (rows, each) = assignment.late.take(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), Some(&TUMBLING)).unwrap();
         assert_eq!((rows.num_rows(), each[0].time, each[0].window_end, each[0].watermark), (1, 8, Some(10), 20));
+    }
+
+    #[test]
+    fn rows_in_order_are_late_only_behind_the_blocks_before() {
+        let late_rows = |times: &[i64], watermark, delay| {
+            late(&block(times, watermark, delay)).map_or(Vec::new(), |late| {
+                (0..times.len()).filter(|row| late.others[row / 64] >> (row % 64) & 1 == 0).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(late_rows(&[10, 10, 19, 25], WATERMARK_MIN, 0), [0_usize; 0]);
+        assert_eq!(late_rows(&[10, 10, 19, 25], 10, 0), [0_usize; 0]);
+        assert_eq!(late_rows(&[10, 10, 19, 25], 11, 0), [0, 1]);
+        assert_eq!(late_rows(&[10, 19, 10, 25], WATERMARK_MIN, 0), [2]);
+        // A watermark that is ahead of its row.
+        assert_eq!(late_rows(&[10, 11, 25], WATERMARK_MIN, -5), [1]);
     }
 
     #[test]
