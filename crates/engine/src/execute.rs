@@ -15,11 +15,11 @@ use pelton_plan::pipeline::{
     WindowAggregate,
 };
 use pelton_plan::{Catalog, Relation};
-use pelton_runtime::clock::Clock;
 use pelton_runtime::graph::{
     Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
 use pelton_runtime::late::LateLog;
+use pelton_runtime::pool::Pool;
 use pelton_runtime::run::{Run, RunOptions};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
@@ -39,13 +39,14 @@ pub(crate) struct Surroundings<'a> {
     pub catalog: &'a Catalog,
     pub push_tables: &'a BTreeMap<String, Arc<PushTable>>,
     pub settings: &'a Settings,
-    pub clock: &'a Clock,
+    pub pool: &'a Pool,
     pub late: &'a LateLog,
 }
 
 /// Starts a program.
 pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
-    let waker = Waker::new();
+    let options = RunOptions::new(surroundings.pool);
+    let waker = options.waker.clone();
     let lookups: Vec<Arc<JoinIndex>> =
         program.lookups.iter().map(|lookup| load(lookup, surroundings)).collect::<Result<_, _>>()?;
     let settings = surroundings.settings;
@@ -76,14 +77,8 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
             .map(|used| source_node(used, surroundings, &waker))
             .collect::<Result<_, Error>>()?,
     };
-    let options = RunOptions {
-        workers: settings.workers,
-        block_rows: settings.block_rows,
-        clock: surroundings.clock.clone(),
-        late: surroundings.late.clone(),
-        waker: waker.clone(),
-    };
-    Ok(Query::new(Run::start(graph, options), results, waker))
+    let options = RunOptions { block_rows: settings.block_rows, late: surroundings.late.clone(), ..options };
+    Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker))
 }
 
 /// Runs the program of a bounded table to its end, and indexes its rows.

@@ -12,6 +12,7 @@ use pelton_plan::query::{Planned, plan_statements};
 use pelton_plan::{Catalog, Table};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
+use pelton_runtime::pool::Pool;
 use pelton_runtime::run::WeakRunHandle;
 
 use crate::builder::QueryBuilder;
@@ -34,6 +35,8 @@ struct Known {
     catalog: Catalog,
     push_tables: BTreeMap<String, Arc<PushTable>>,
     clock: Clock,
+    /// The threads that run queries, once there was one.
+    pool: Option<Pool>,
     late: LateLog,
     /// Queries that may still run, with their numbers.
     queries: Vec<(usize, WeakRunHandle)>,
@@ -360,6 +363,7 @@ impl Default for Known {
             catalog,
             push_tables: BTreeMap::new(),
             clock: Clock::default(),
+            pool: None,
             late: LateLog::new(),
             queries: Vec::new(),
             queries_started: 0,
@@ -371,15 +375,22 @@ impl Known {
     fn start(&mut self, planned: Planned) -> Result<Query, Error> {
         let settings = Settings::of(&self.catalog);
         emission::check(&planned.program, &settings)?;
-        let Known { catalog, push_tables, clock, .. } = self;
+        let pool = self.pool(settings.workers);
+        let Known { catalog, push_tables, .. } = self;
         let outputs = planned.program.outputs.iter().map(output_name);
         let late = self.late.of_query(&waiting::query_name(self.queries_started + 1, outputs));
-        let surroundings = Surroundings { catalog, push_tables, settings: &settings, clock, late: &late };
+        let surroundings = Surroundings { catalog, push_tables, settings: &settings, pool: &pool, late: &late };
         let query = start(planned.program, &surroundings)?;
         self.queries.retain(|(_, query)| query.upgrade().is_some_and(|query| !query.has_ended()));
         self.queries_started += 1;
         self.queries.push((self.queries_started, query.weak()));
         Ok(query)
+    }
+
+    /// The threads that run queries. Where their number was changed, queries that run keep those they have.
+    fn pool(&mut self, workers: usize) -> Pool {
+        let pool = self.pool.take().filter(|pool| pool.workers() == workers);
+        self.pool.insert(pool.unwrap_or_else(|| Pool::new(workers, self.clock.clone()))).clone()
     }
 
     /// What the queries that run wait for.

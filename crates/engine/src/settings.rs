@@ -35,7 +35,7 @@ pub enum WindowChoice {
 pub struct Settings {
     /// `pelton.tier`
     pub tier: TierChoice,
-    /// `pelton.workers`: threads that do the work; all the process may use unless set.
+    /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
     /// `pelton.windows`
     pub windows: WindowChoice,

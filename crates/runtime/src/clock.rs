@@ -45,7 +45,7 @@ impl Clock {
         Clock::System { start: Instant::now(), start_micros: since_epoch.as_micros() as Micros }
     }
 
-    /// Has the workers of a run woken when the hands are turned.
+    /// Has workers woken for a run when the hands are turned.
     pub(crate) fn wakes(&self, waker: &Waker) {
         if let Clock::Manual(hands) = self {
             hands.sleepers.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());

@@ -9,7 +9,7 @@
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`clock`], [`wake`], then inside:
 //! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `state` (what is queued; `window` what closes, `over` in front of functions OVER rows), `policy` (what runs next), `outlet` (order
-//! and limit of an output), `task` (how tasks are done), and [`run`] with [`progress`].
+//! and limit of an output), `task` (how tasks are done), and [`run`] with [`pool`] (who does them) and [`progress`].
 
 pub mod source;
 
@@ -44,5 +44,7 @@ mod outlet;
 mod task;
 
 pub mod run;
+
+pub mod pool;
 
 pub mod progress;

@@ -48,13 +48,13 @@ pub(crate) enum Task {
     Write { sink: usize },
 }
 
-/// What a worker finds when it looks for work.
+/// What a worker finds when it looks for work in a run.
 pub(crate) enum Next {
     /// This.
     Task(Task),
     /// Nothing before so many nanoseconds have passed, or something happens; for ever without a number.
     Wait(Option<u64>),
-    /// Nothing any more.
+    /// Nothing any more: said once.
     Finished,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, clock: &Clock)
         return Next::Task(task);
     }
     if must_stop {
-        return if state.has_ended() { Next::Finished } else { Next::Wait(None) };
+        return if state.must_finish() { Next::Finished } else { Next::Wait(None) };
     }
     if tick(state, now_ns, clock.micros()) {
         return next(state, workers, seen, clock);

@@ -1,13 +1,12 @@
-//! A run: workers over one graph, from its start to its end.
+//! A run: one graph, from its start to its end.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use pelton_data::{BLOCK_ROWS_DEFAULT, Micros};
-use pelton_state::kernel::{KernelError, Scratch};
+use pelton_state::kernel::KernelError;
 use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
 use pelton_state::window::Open;
@@ -16,7 +15,7 @@ use crate::clock::Clock;
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
 use crate::outlet::Outlet;
-use crate::policy::{Next, next};
+use crate::pool::{Crew, Pool};
 use crate::progress::{
     Laggard, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
 };
@@ -24,13 +23,12 @@ use crate::sequence::Partition;
 use crate::sink::SinkError;
 use crate::source::{Source, SourceError};
 use crate::state::{SourceState, State, Stop, TargetState};
-use crate::task::Worker;
 use crate::wake::Waker;
 
 /// How a graph is to be run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Threads that do the work.
+    /// Threads that do the work: those of the pool.
     pub workers: usize,
     /// Rows of a block, at most [`pelton_data::BLOCK_ROWS_MAX`].
     pub block_rows: usize,
@@ -42,14 +40,14 @@ pub struct RunOptions {
     pub late: LateLog,
 }
 
-impl Default for RunOptions {
-    fn default() -> Self {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+impl RunOptions {
+    /// For a run that a pool works on.
+    pub fn new(pool: &Pool) -> RunOptions {
         RunOptions {
-            workers,
+            workers: pool.workers(),
             block_rows: BLOCK_ROWS_DEFAULT,
-            clock: Clock::system(),
-            waker: Waker::new(),
+            clock: pool.crew().clock.clone(),
+            waker: pool.waker(),
             late: LateLog::new(),
         }
     }
@@ -110,7 +108,8 @@ pub(crate) struct FixedSink {
 pub(crate) struct Shared {
     pub graph: Fixed,
     pub targets: Vec<TargetState>,
-    pub sources: Vec<Mutex<Box<dyn Source>>>,
+    /// Until the run has ended.
+    pub sources: Vec<Mutex<Option<Box<dyn Source>>>>,
     /// Until the run has ended.
     pub sinks: Vec<Mutex<Option<Outlet>>>,
     /// For each window, one store for each worker.
@@ -123,9 +122,45 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub options: RunOptions,
     started_ns: u64,
+    /// Time that workers have spent on it, and more where others were served while it had nothing to do.
+    pub served_ns: AtomicU64,
+    crew: Arc<Crew>,
+    ended: Ended,
+}
+
+/// Whether all is done and let go of.
+#[derive(Default)]
+struct Ended {
+    has_ended: Mutex<bool>,
+    condition: Condvar,
+}
+
+impl Ended {
+    fn wait(&self) {
+        let has_ended = self.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.condition.wait_while(has_ended, |has_ended| !*has_ended).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn is_set(&self) -> bool {
+        *self.has_ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self) {
+        *self.has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.condition.notify_all();
+    }
 }
 
 impl Shared {
+    /// Lets go of what connectors hold, when nothing is left to do: once, by whoever was told so.
+    pub fn finish(&self) {
+        // Dropping the sinks tells whoever reads from them that nothing more comes, and the sources whoever feeds them.
+        self.sinks.iter().for_each(|sink| drop(sink.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        self.sources.iter().for_each(|source| drop(source.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        self.crew.leave(self);
+        self.ended.set();
+    }
+
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,10 +178,11 @@ impl Shared {
     }
 }
 
-/// A graph in execution.
+/// A graph in execution. Dropping it stops it.
 pub struct Run {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    /// Its threads are there as long as the run is.
+    _pool: Pool,
 }
 
 /// Watches and stops a run from elsewhere.
@@ -165,18 +201,11 @@ impl WeakRunHandle {
 }
 
 impl Run {
-    /// Starts the workers.
-    pub fn start(graph: Graph, options: RunOptions) -> Run {
-        options.clock.wakes(&options.waker);
-        let shared = Arc::new(Shared::new(graph, options));
-        let threads = (0..shared.options.workers).map(|index| {
-            let shared = shared.clone();
-            let name = format!("pelton-worker-{index}");
-            let body = move || work(&shared, index);
-            std::thread::Builder::new().name(name).spawn(body).expect("the system can start a thread")
-        });
-        let threads = threads.collect();
-        Run { shared, threads }
+    /// Hands a graph to the workers of a pool; the options are made for it.
+    pub fn start(graph: Graph, options: RunOptions, pool: &Pool) -> Run {
+        let shared = Arc::new(Shared::new(graph, options, pool.crew().clone()));
+        pool.crew().take(shared.clone());
+        Run { shared, _pool: pool.clone() }
     }
 
     /// Something to watch and stop the run with, which may outlive it.
@@ -188,10 +217,8 @@ impl Run {
     ///
     /// # Errors
     /// The first error in the order of the input, where the run failed.
-    pub fn wait(mut self) -> Result<Progress, RunError> {
-        for thread in self.threads.drain(..) {
-            thread.join().map_err(|_| RunError::Internal("a worker panicked outside of a task".into()))?;
-        }
+    pub fn wait(self) -> Result<Progress, RunError> {
+        self.shared.ended.wait();
         let handle = self.handle();
         match handle.failure() {
             Some(error) => Err(error),
@@ -202,12 +229,9 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if !self.threads.is_empty() {
+        if !self.shared.ended.is_set() {
             self.handle().stop_with(Stop::Abort);
-            for thread in self.threads.drain(..) {
-                // A worker that panicked has said so already; there is nobody left to tell.
-                drop(thread.join());
-            }
+            self.shared.ended.wait();
         }
     }
 }
@@ -231,7 +255,12 @@ impl RunHandle {
         for source in 0..state.sources.len() {
             state.end_source_if_done(source);
         }
+        // Where no worker is on it, none need be waited for: all may be busy with other runs.
+        let must_finish = state.must_finish();
         drop(state);
+        if must_finish {
+            self.0.finish();
+        }
         self.0.waker.wake();
     }
 
@@ -256,46 +285,8 @@ impl RunHandle {
     }
 }
 
-fn work(shared: &Shared, index: usize) {
-    let mut worker = Worker { shared, index, scratch: Scratch::default() };
-    let mut tasks_done = 0;
-    loop {
-        let seen = shared.waker.seen();
-        let mut state = shared.state();
-        // Under the lock that is needed anyway: whether the run has ended is for whoever looks for work to find out.
-        state.tasks_running -= std::mem::take(&mut tasks_done);
-        let found = next(&mut state, shared.options.workers, seen, &shared.clock);
-        drop(state);
-        match found {
-            Next::Task(task) => {
-                let result = catch_unwind(AssertUnwindSafe(|| worker.run(task)));
-                tasks_done = 1;
-                let changed = result.unwrap_or_else(|panic| {
-                    shared.state().fail(RunError::Internal(panic_message(panic.as_ref())));
-                    true
-                });
-                if changed {
-                    shared.waker.progressed();
-                }
-            }
-            Next::Wait(nanos) => shared.waker.sleep(seen, nanos.map(Duration::from_nanos)),
-            Next::Finished => {
-                // Dropping the sinks tells whoever reads from them that nothing more comes.
-                shared.sinks.iter().for_each(|sink| drop(sink.lock().unwrap_or_else(PoisonError::into_inner).take()));
-                shared.waker.progressed();
-                return;
-            }
-        }
-    }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("a worker panicked").to_string()
-}
-
 impl Shared {
-    fn new(graph: Graph, options: RunOptions) -> Shared {
+    fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
         let state = State::new(&graph, options.late.clone());
         let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
@@ -326,6 +317,9 @@ impl Shared {
             clock: options.clock.clone(),
             started_ns: options.clock.nanos(),
             options,
+            served_ns: AtomicU64::new(0),
+            crew,
+            ended: Ended::default(),
             graph: Fixed {
                 sources: fixed_sources,
                 pipelines: graph.pipelines,
@@ -460,8 +454,8 @@ struct OpenSlices {
     next_end: Option<Micros>,
 }
 
-fn split_source(node: SourceNode) -> (Mutex<Box<dyn Source>>, FixedSource) {
-    (Mutex::new(node.source), FixedSource { name: node.name, schema: node.schema, time: node.time })
+fn split_source(node: SourceNode) -> (Mutex<Option<Box<dyn Source>>>, FixedSource) {
+    (Mutex::new(Some(node.source)), FixedSource { name: node.name, schema: node.schema, time: node.time })
 }
 
 fn split_sink(node: SinkNode) -> (Mutex<Option<Outlet>>, FixedSink) {

@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub failure: Option<RunError>,
     /// Tasks that workers are on.
     pub tasks_running: usize,
+    /// Somebody was told that all is done.
+    pub finished: bool,
 }
 
 pub(crate) struct SourceState {
@@ -232,12 +234,18 @@ impl State {
             stop: Stop::No,
             failure: None,
             tasks_running: 0,
+            finished: false,
         }
     }
 
     /// Nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.tasks_running == 0 && self.must_stop() && !self.must_write()
+    }
+
+    /// Whether nothing is left to do; says so once.
+    pub fn must_finish(&mut self) -> bool {
+        self.has_ended() && !std::mem::replace(&mut self.finished, true)
     }
 
     /// Whether the run has failed, and results of the input before the error still wait for their sinks.

@@ -30,12 +30,12 @@ const CLOSED_ROWS_MAX: usize = 1 << 16;
 /// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
 const BATCHES_AT_ONCE_MAX: usize = 8;
 
-/// One worker of a run.
+/// One worker on a task of a run.
 pub(crate) struct Worker<'a> {
     pub shared: &'a Shared,
     /// Which of the workers, from 0: windows have a slice store for each.
     pub index: usize,
-    pub scratch: Scratch,
+    pub scratch: &'a mut Scratch,
 }
 
 impl Worker<'_> {
@@ -57,7 +57,9 @@ impl Worker<'_> {
     fn read(&self, source: usize, partition: usize) -> bool {
         let shared = self.shared;
         let seen = shared.waker.seen();
-        let read = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner).read(partition);
+        let mut node = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner);
+        let read = node.as_mut().expect("a source is there until the run has ended").read(partition);
+        drop(node);
         let (ingested_ns, ingested_micros) = (shared.clock.nanos(), shared.clock.micros());
         let mut state = shared.state();
         let node = &mut state.sources[source];
@@ -162,7 +164,7 @@ impl Worker<'_> {
         let mut finished: Vec<Finished> = blocks.iter().map(|(_, block)| Finished::new(block)).collect();
         let with_rows = blocks.iter().filter(|(_, block)| block.rows() > 0);
         let inputs: Vec<KernelInput<'_>> = with_rows.map(|(_, block)| KernelInput::all(block)).collect();
-        let emitted = kernel.emit(&inputs, &mut finished[0].output, &mut self.scratch);
+        let emitted = kernel.emit(&inputs, &mut finished[0].output, self.scratch);
         let mut results: Vec<_> = finished.into_iter().map(Ok).collect();
         if let Err(error) = emitted {
             *results.last_mut().expect("a task has a block") = Err(error);
@@ -182,7 +184,7 @@ impl Worker<'_> {
         }
         match target {
             TargetState::Stream { .. } => {
-                kernel.emit(&[KernelInput::all(block)], &mut finished.output, &mut self.scratch)?;
+                kernel.emit(&[KernelInput::all(block)], &mut finished.output, self.scratch)?;
             }
             TargetState::Window { window, .. } => {
                 let late = self.aggregate(window, kernel, block, &mut finished)?;
@@ -193,7 +195,7 @@ impl Worker<'_> {
                 let late = late(block);
                 let mask = late.as_ref().map(|late| late.others.as_slice());
                 let input = KernelInput { mask, ..KernelInput::all(block) };
-                kernel.emit(&[input], &mut finished.output, &mut self.scratch)?;
+                kernel.emit(&[input], &mut finished.output, self.scratch)?;
                 if let Some(late) = late {
                     finished.late_rows = late.rows.count;
                     finished.late = late.rows.take(block, None);
@@ -224,7 +226,7 @@ impl Worker<'_> {
         let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
         finished.corrections.extend(correcting.map(|slice| slice.first_end));
         let mut store = self.shared.store(window, self.index);
-        kernel.aggregate_slices(block, &assignment.slices, &mut store, &mut self.scratch)?;
+        kernel.aggregate_slices(block, &assignment.slices, &mut store, self.scratch)?;
         finished.slices = assignment.slices.len();
         Ok(assignment.late)
     }
@@ -240,7 +242,7 @@ impl Worker<'_> {
     ) -> Result<(), KernelError> {
         let mut batches = Vec::new();
         for slice in slices {
-            kernel.emit(&[slice.input(block)], &mut batches, &mut self.scratch)?;
+            kernel.emit(&[slice.input(block)], &mut batches, self.scratch)?;
             for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
                 let candidates = ranker.choose(&batch)?;
                 self.shared.open_windows(window).add_rows(slice.slice, &candidates);

@@ -2,6 +2,9 @@
 //!
 //! An event count: a worker notes the count, looks for work, and sleeps only while the count is still the same. Whoever
 //! makes work raises the count first, so that no wake-up is lost. Raising it takes no lock while nobody sleeps.
+//!
+//! Each run has counts of its own in front of the one that all share: a run in which nothing has happened since a worker found nothing to
+//! do in it is not looked at again.
 
 #[cfg(feature = "loom")]
 use loom::sync::{
@@ -16,49 +19,37 @@ use std::sync::{
 
 use std::time::Duration;
 
-/// Wakes the workers of one run. Clones wake the same workers.
+/// Where the workers of a pool sleep. Clones are the same place.
 #[derive(Debug, Clone)]
-pub struct Waker(Arc<EventCount>);
+pub(crate) struct Rest(Arc<EventCount>);
 
 #[derive(Debug)]
 struct EventCount {
-    /// All events.
+    /// Of all runs.
     events: AtomicU64,
-    /// Those of them that came from outside the workers.
-    outside: AtomicU64,
     sleepers: AtomicUsize,
     lock: Mutex<()>,
     condition: Condvar,
 }
 
-/// The counts of events when a worker began to look for work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
-    events: u64,
-    /// Events from outside the workers. What waits for the outside is asked again when this has changed.
-    pub(crate) outside: u64,
-}
-
-impl Waker {
-    /// A waker of no workers yet.
-    pub fn new() -> Waker {
-        Waker(Arc::new(EventCount {
+impl Rest {
+    /// A place of no workers yet.
+    pub fn new() -> Rest {
+        Rest(Arc::new(EventCount {
             events: AtomicU64::new(0),
-            outside: AtomicU64::new(0),
             sleepers: AtomicUsize::new(0),
             lock: Mutex::new(()),
             condition: Condvar::new(),
         }))
     }
 
-    /// Says from outside the workers that there may be work: input arrived, an output has room again, a stop was asked for.
-    pub fn wake(&self) {
-        self.0.outside.fetch_add(1, Ordering::SeqCst);
-        self.progressed();
+    /// The count of events, to be read before looking for work.
+    pub fn seen(&self) -> u64 {
+        self.0.events.load(Ordering::SeqCst)
     }
 
-    /// Says from inside that a task has made others possible.
-    pub(crate) fn progressed(&self) {
+    /// Wakes all workers: one of them may find work.
+    pub fn wake(&self) {
         self.0.events.fetch_add(1, Ordering::SeqCst);
         // Pairs with the fence in `sleep`: either the sleeper sees the new count, or this sees the sleeper.
         fence(Ordering::SeqCst);
@@ -68,18 +59,12 @@ impl Waker {
         }
     }
 
-    /// To be called before looking for work.
-    pub fn seen(&self) -> Seen {
-        let outside = self.0.outside.load(Ordering::SeqCst);
-        Seen { events: self.0.events.load(Ordering::SeqCst), outside }
-    }
-
     /// Sleeps until something happened after `seen`, at most for `at_most`.
-    pub fn sleep(&self, seen: Seen, at_most: Option<Duration>) {
+    pub fn sleep(&self, seen: u64, at_most: Option<Duration>) {
         let guard = self.0.lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         self.0.sleepers.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if self.0.events.load(Ordering::SeqCst) == seen.events {
+        if self.0.events.load(Ordering::SeqCst) == seen {
             self.wait(guard, at_most);
         }
         self.0.sleepers.fetch_sub(1, Ordering::SeqCst);
@@ -100,9 +85,81 @@ impl Waker {
     }
 }
 
-impl Default for Waker {
-    fn default() -> Self {
-        Waker::new()
+/// Wakes the workers of a pool for one run. Clones wake them for the same run.
+#[derive(Debug, Clone)]
+pub struct Waker {
+    run: Arc<RunEvents>,
+    rest: Rest,
+}
+
+#[derive(Debug)]
+struct RunEvents {
+    /// All events of the run.
+    events: AtomicU64,
+    /// Those of them that came from outside the workers.
+    outside: AtomicU64,
+    /// There is nothing to do while the count of events is this one,
+    quiet_at: AtomicU64,
+    /// before this instant.
+    quiet_until_ns: AtomicU64,
+}
+
+/// The counts of a run's events when a worker began to look for work in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    events: u64,
+    /// Events from outside the workers. What waits for the outside is asked again when this has changed.
+    pub(crate) outside: u64,
+}
+
+impl Waker {
+    /// For a run whose workers sleep there.
+    pub(crate) fn new(rest: Rest) -> Waker {
+        let run = RunEvents {
+            events: AtomicU64::new(0),
+            outside: AtomicU64::new(0),
+            // It is not known yet.
+            quiet_at: AtomicU64::new(u64::MAX),
+            quiet_until_ns: AtomicU64::new(0),
+        };
+        Waker { run: Arc::new(run), rest }
+    }
+
+    /// Says from outside the workers that there may be work: input arrived, an output has room again, a stop was asked for.
+    pub fn wake(&self) {
+        self.run.outside.fetch_add(1, Ordering::SeqCst);
+        self.progressed();
+    }
+
+    /// Says from inside that a task has made others possible.
+    pub(crate) fn progressed(&self) {
+        self.returned();
+        self.rest.wake();
+    }
+
+    /// Says that a worker is done with a task, and looks for another one itself.
+    pub(crate) fn returned(&self) {
+        self.run.events.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// To be called before looking for work in the run.
+    pub(crate) fn seen(&self) -> Seen {
+        let outside = self.run.outside.load(Ordering::SeqCst);
+        Seen { events: self.run.events.load(Ordering::SeqCst), outside }
+    }
+
+    /// Says that there is nothing to do until something happens after `seen`, or that instant of the engine's clock. Only one worker at a
+    /// time looks for work in a run.
+    pub(crate) fn found_nothing(&self, seen: Seen, until_ns: u64) {
+        self.run.quiet_until_ns.store(until_ns, Ordering::SeqCst);
+        self.run.quiet_at.store(seen.events, Ordering::SeqCst);
+    }
+
+    /// Until when there is nothing to do, if nothing happens; `None` where there may be something now.
+    pub(crate) fn quiet_until_ns(&self, now_ns: u64) -> Option<u64> {
+        let quiet_at = self.run.quiet_at.load(Ordering::SeqCst);
+        let until_ns = self.run.quiet_until_ns.load(Ordering::SeqCst);
+        (quiet_at == self.run.events.load(Ordering::SeqCst) && now_ns < until_ns).then_some(until_ns)
     }
 }
 
@@ -112,11 +169,34 @@ mod race {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    #[test]
-    fn no_wake_up_is_lost() {
-        loom::model(|| {
-            let waker = Waker::new();
-            let work = Arc::new(AtomicBool::new(false));
+    /// Looks for work in one run as a worker of a pool does. A lost wake-up would sleep for ever here, which loom reports as a deadlock.
+    fn work_until_done(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) {
+        loop {
+            let seen = rest.seen();
+            if waker.quiet_until_ns(0).is_none() {
+                let seen = waker.seen();
+                let _guard = looking.lock().unwrap();
+                if work.load(Ordering::SeqCst) {
+                    return;
+                }
+                waker.found_nothing(seen, u64::MAX);
+                continue;
+            }
+            rest.sleep(seen, None);
+        }
+    }
+
+    fn race(workers: usize) {
+        loom::model(move || {
+            let rest = Rest::new();
+            let waker = Waker::new(rest.clone());
+            let (work, looking) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
+            let others: Vec<_> = (1..workers)
+                .map(|_| {
+                    let (rest, waker, work, looking) = (rest.clone(), waker.clone(), work.clone(), looking.clone());
+                    thread::spawn(move || work_until_done(&rest, &waker, &looking, &work))
+                })
+                .collect();
             let producer = {
                 let (waker, work) = (waker.clone(), work.clone());
                 thread::spawn(move || {
@@ -124,13 +204,47 @@ mod race {
                     waker.wake();
                 })
             };
-            loop {
-                let seen = waker.seen();
-                if work.load(Ordering::SeqCst) {
-                    break;
+            work_until_done(&rest, &waker, &looking, &work);
+            producer.join().unwrap();
+            others.into_iter().for_each(|other| other.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        race(1);
+    }
+
+    #[test]
+    fn a_run_in_which_one_worker_found_nothing_is_not_lost_on_another() {
+        race(2);
+    }
+
+    #[test]
+    fn an_event_of_one_run_is_not_lost_in_the_quiet_of_another() {
+        loom::model(|| {
+            let rest = Rest::new();
+            let wakers = [Waker::new(rest.clone()), Waker::new(rest.clone())];
+            let work = Arc::new(AtomicBool::new(false));
+            let producer = {
+                let (waker, work) = (wakers[1].clone(), work.clone());
+                thread::spawn(move || {
+                    work.store(true, Ordering::SeqCst);
+                    waker.wake();
+                })
+            };
+            'work: loop {
+                let seen = rest.seen();
+                for (run, waker) in wakers.iter().enumerate() {
+                    if waker.quiet_until_ns(0).is_none() {
+                        let seen = waker.seen();
+                        if run == 1 && work.load(Ordering::SeqCst) {
+                            break 'work;
+                        }
+                        waker.found_nothing(seen, u64::MAX);
+                    }
                 }
-                // A lost wake-up would sleep for ever here, which loom reports as a deadlock.
-                waker.sleep(seen, None);
+                rest.sleep(seen, None);
             }
             producer.join().unwrap();
         });
@@ -143,9 +257,21 @@ mod tests {
 
     #[test]
     fn an_event_between_looking_and_sleeping_is_not_slept_through() {
-        let waker = Waker::new();
+        let rest = Rest::new();
+        let seen = rest.seen();
+        Waker::new(rest.clone()).wake();
+        rest.sleep(seen, None);
+    }
+
+    #[test]
+    fn a_run_is_quiet_until_something_happens_or_its_time_has_come() {
+        let waker = Waker::new(Rest::new());
+        assert_eq!(waker.quiet_until_ns(0), None, "nobody has looked");
+        waker.found_nothing(waker.seen(), 10);
+        assert_eq!((waker.quiet_until_ns(9), waker.quiet_until_ns(10)), (Some(10), None));
         let seen = waker.seen();
-        waker.wake();
-        waker.sleep(seen, None);
+        waker.returned();
+        waker.found_nothing(seen, 20);
+        assert_eq!(waker.quiet_until_ns(9), None, "something has happened meanwhile");
     }
 }

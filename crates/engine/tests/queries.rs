@@ -1,0 +1,117 @@
+//! Many queries of one session: they share its workers and nothing else.
+
+use std::sync::Arc;
+
+use pelton::arrow::array::{AsArray, Int64Array, RecordBatch};
+use pelton::arrow::datatypes::Int64Type;
+use pelton::{Error, PushSource, Query, Session};
+
+fn session(workers: &str) -> Session {
+    let session = Session::new();
+    session.set("pelton.workers", workers).unwrap();
+    session
+}
+
+fn sum(batches: &[RecordBatch]) -> i64 {
+    batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).sum()
+}
+
+/// A table of the numbers from 1 to `rows`.
+fn numbers(session: &Session, name: &str, rows: i64) {
+    let sql = format!(
+        "CREATE TABLE {name} (i BIGINT NOT NULL) WITH ('connector' = 'datagen', 'number-of-rows' = '{rows}', 'pace' = 'flat-out',
+             'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '{rows}')"
+    );
+    for statement in session.prepare(&sql).unwrap() {
+        session.execute(&statement).unwrap();
+    }
+}
+
+fn pushed(session: &Session, name: &str) -> (PushSource, Query) {
+    let source = session.push_table(name, "v BIGINT NOT NULL").unwrap();
+    let query = session.sql(&format!("SELECT 12 / v AS q FROM {name}")).unwrap();
+    (source, query)
+}
+
+fn push(source: &PushSource, value: i64) {
+    let values = Arc::new(Int64Array::from(vec![value]));
+    source.push_blocking(RecordBatch::try_new(source.schema().clone(), vec![values]).unwrap()).unwrap();
+}
+
+fn next(query: &mut Query) -> i64 {
+    sum(&[query.next_batch().unwrap().unwrap()])
+}
+
+#[test]
+fn many_queries_run_at_once_and_each_to_its_end() {
+    for workers in ["1", "2", "3"] {
+        let session = session(workers);
+        numbers(&session, "n", 200_000);
+        let queries: Vec<Query> =
+            (1..=20).map(|factor| session.sql(&format!("SELECT SUM(i * {factor}) AS total FROM n")).unwrap()).collect();
+        for (index, query) in queries.into_iter().enumerate().rev() {
+            assert_eq!(sum(&query.collect().unwrap()), 20_000_100_000 * (index as i64 + 1));
+        }
+    }
+}
+
+#[test]
+fn a_query_that_fails_ends_alone() {
+    for workers in ["1", "2"] {
+        let session = session(workers);
+        let [(one, mut first), (two, mut second)] = ["a", "b"].map(|name| pushed(&session, name));
+        push(&one, 3);
+        push(&two, 4);
+        assert_eq!((next(&mut first), next(&mut second)), (4, 3));
+        push(&one, 0);
+        assert!(first.next_batch().is_err_and(|error| error.to_string().contains("division by zero")));
+        push(&two, 6);
+        assert_eq!(next(&mut second), 2);
+        // What feeds the one that failed is told, even while somebody still has it.
+        let rows = RecordBatch::try_new(one.schema().clone(), vec![Arc::new(Int64Array::from(vec![1]))]).unwrap();
+        while !first.control().has_ended() {
+            std::thread::yield_now();
+        }
+        assert!((0..100_000).any(|_| matches!(one.push_blocking(rows.clone()), Err(Error::Usage(_)))));
+    }
+}
+
+#[test]
+fn dropping_a_query_stops_no_other() {
+    let session = session("1");
+    let [(one, first), (two, mut second)] = ["a", "b"].map(|name| pushed(&session, name));
+    push(&one, 3);
+    drop(first);
+    push(&two, 4);
+    assert_eq!(next(&mut second), 3);
+    drop(two);
+    assert!(second.next_batch().unwrap().is_none());
+}
+
+#[test]
+fn a_query_whose_reader_is_slow_holds_no_other_up() {
+    let session = session("1");
+    numbers(&session, "n", 1_000_000);
+    session.set("pelton.block-rows", "16").unwrap();
+    // Its results fill the channel, and nobody reads them.
+    let stuck = session.sql("SELECT i FROM n").unwrap();
+    let query = session.sql("SELECT COUNT(*) AS rows FROM n WHERE i > 10").unwrap();
+    assert_eq!(sum(&query.collect().unwrap()), 999_990);
+    assert!(!stuck.control().has_ended());
+    assert_eq!(sum(&stuck.collect().unwrap()), 500_000_500_000);
+}
+
+#[test]
+fn another_number_of_workers_counts_for_queries_that_begin_then() {
+    let session = session("2");
+    let (source, mut query) = pushed(&session, "a");
+    session.set("pelton.workers", "1").unwrap();
+    numbers(&session, "n", 1000);
+    assert_eq!(sum(&session.sql("SELECT i FROM n").unwrap().collect().unwrap()), 500_500);
+    push(&source, 2);
+    assert_eq!(next(&mut query), 6);
+    // Queries outlive their session.
+    drop(session);
+    push(&source, 3);
+    assert_eq!(next(&mut query), 4);
+}
