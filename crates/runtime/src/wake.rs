@@ -186,8 +186,11 @@ mod race {
         }
     }
 
+    /// All interleavings; of more than two threads, those in which at most two are interrupted: of the others there are too many.
     fn race(workers: usize) {
-        loom::model(move || {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = (workers > 1).then_some(2);
+        model.check(move || {
             let rest = Rest::new();
             let waker = Waker::new(rest.clone());
             let (work, looking) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
