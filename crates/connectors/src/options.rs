@@ -97,7 +97,7 @@ impl<'a> Options<'a> {
     /// # Errors
     /// Where the value is no memory size.
     pub fn memory_size(&self, name: &str) -> Result<Option<u64>, ConnectorError> {
-        self.parsed(name, "a memory size such as '512 kb', '64 mb' or '1 gb'", parse_memory_size)
+        self.parsed(name, A_MEMORY_SIZE, parse_memory_size)
     }
 
     /// A single character. `\t` and the like may be written escaped.
@@ -196,7 +196,11 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     number.checked_mul(nanos_per_unit).map(Duration::from_nanos)
 }
 
-fn parse_memory_size(text: &str) -> Option<u64> {
+/// What a memory size looks like, for messages.
+pub const A_MEMORY_SIZE: &str = "a memory size such as '512 kb', '64 mb' or '1 gb'";
+
+/// Bytes of a memory size in Flink's form, as [`Options::memory_size`] reads them.
+pub fn parse_memory_size(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;
     let bytes_per_unit: u64 = match unit.as_str() {
         "" | "b" | "bytes" => 1,

@@ -15,6 +15,7 @@ use pelton_plan::pipeline::{
     WindowAggregate,
 };
 use pelton_plan::{Catalog, Relation};
+use pelton_runtime::budget::Budget;
 use pelton_runtime::graph::{
     Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
@@ -41,6 +42,7 @@ pub(crate) struct Surroundings<'a> {
     pub settings: &'a Settings,
     pub pool: &'a Pool,
     pub late: &'a LateLog,
+    pub budget: &'a Budget,
 }
 
 /// Starts a program.
@@ -77,7 +79,13 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
             .map(|used| source_node(used, surroundings, &waker))
             .collect::<Result<_, Error>>()?,
     };
-    let options = RunOptions { block_rows: settings.block_rows, late: surroundings.late.clone(), ..options };
+    let options = RunOptions {
+        block_rows: settings.block_rows,
+        late: surroundings.late.clone(),
+        budget: surroundings.budget.clone(),
+        limits: settings.memory,
+        ..options
+    };
     Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker))
 }
 

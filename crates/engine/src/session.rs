@@ -10,6 +10,7 @@ use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, plan_statements};
 use pelton_plan::{Catalog, Table};
+use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
@@ -38,6 +39,8 @@ struct Known {
     /// The threads that run queries, once there was one.
     pool: Option<Pool>,
     late: LateLog,
+    /// What the state of all queries is charged to.
+    budget: Budget,
     /// Queries that may still run, with their numbers.
     queries: Vec<(usize, WeakRunHandle)>,
     queries_started: usize,
@@ -365,6 +368,7 @@ impl Default for Known {
             clock: Clock::default(),
             pool: None,
             late: LateLog::new(),
+            budget: Budget::default(),
             queries: Vec::new(),
             queries_started: 0,
         }
@@ -376,10 +380,10 @@ impl Known {
         let settings = Settings::of(&self.catalog);
         emission::check(&planned.program, &settings)?;
         let pool = self.pool(settings.workers);
-        let Known { catalog, push_tables, .. } = self;
+        let Known { catalog, push_tables, budget, .. } = self;
         let outputs = planned.program.outputs.iter().map(output_name);
         let late = self.late.of_query(&waiting::query_name(self.queries_started + 1, outputs));
-        let surroundings = Surroundings { catalog, push_tables, settings: &settings, pool: &pool, late: &late };
+        let surroundings = Surroundings { catalog, push_tables, settings: &settings, pool: &pool, late: &late, budget };
         let query = start(planned.program, &surroundings)?;
         self.queries.retain(|(_, query)| query.upgrade().is_some_and(|query| !query.has_ended()));
         self.queries_started += 1;

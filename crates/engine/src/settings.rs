@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use pelton_connectors::options::{A_DURATION, parse_duration};
+use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, parse_duration, parse_memory_size};
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::Catalog;
+use pelton_runtime::budget::Limits;
 
 use crate::error::Error;
 
@@ -41,6 +42,8 @@ pub struct Settings {
     pub windows: WindowChoice,
     /// `pelton.block-rows`
     pub block_rows: usize,
+    /// `pelton.memory` and `pelton.memory.operator`: what the state of all queries may take, and that of each operator; no limit unless set.
+    pub memory: Limits,
     /// `pelton.seed`: what generated data depends on.
     pub seed: u64,
     /// `table.exec.source.idle-timeout`: partitions that deliver nothing for so long do not hold time back; zero if none does so.
@@ -68,6 +71,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.workers", "a number of threads from 1 to 1024"),
     ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
+    ("pelton.memory", A_MEMORY_SIZE),
+    ("pelton.memory.operator", A_MEMORY_SIZE),
     ("pelton.seed", "a whole number"),
     ("table.exec.source.idle-timeout", A_DURATION),
     (ALLOW_LATENESS, A_DURATION),
@@ -85,6 +90,7 @@ impl Default for Settings {
             workers,
             windows: WindowChoice::default(),
             block_rows: BLOCK_ROWS_DEFAULT,
+            memory: Limits::default(),
             seed: 0,
             idle_timeout: Duration::ZERO,
             allowed_lateness: Duration::ZERO,
@@ -127,6 +133,8 @@ impl Settings {
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
+            "pelton.memory" => size(value).map(|bytes| self.memory.engine_bytes_max = bytes),
+            "pelton.memory.operator" => size(value).map(|bytes| self.memory.operator_bytes_max = bytes),
             "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
             "table.exec.source.idle-timeout" => parse_duration(value).map(|timeout| self.idle_timeout = timeout),
             EARLY_FIRE => value.parse().ok().map(|enabled| self.early_fire = enabled),
@@ -136,6 +144,10 @@ impl Settings {
         };
         applied.ok_or_else(|| Error::Setting { key: key.into(), problem: format!("takes {values}, not '{value}'") })
     }
+}
+
+fn size(value: &str) -> Option<usize> {
+    parse_memory_size(value)?.try_into().ok()
 }
 
 fn tier(value: &str) -> Option<TierChoice> {

@@ -8,7 +8,7 @@
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`clock`], [`wake`], then inside:
-//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `state` (what is queued; `window` what closes, `over` in front of functions OVER rows), `policy` (what runs next), `outlet` (order
+//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `state` (what is queued; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `policy` (what runs next), `outlet` (order
 //! and limit of an output), `task` (how tasks are done), and [`run`] with [`pool`] (who does them) and [`progress`].
 
 pub mod source;
@@ -36,6 +36,8 @@ mod state;
 mod window;
 
 mod over;
+
+pub mod budget;
 
 mod policy;
 

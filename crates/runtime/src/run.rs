@@ -11,6 +11,7 @@ use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
 use pelton_state::window::Open;
 
+use crate::budget::{Account, Budget, Limits};
 use crate::clock::Clock;
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
@@ -38,6 +39,10 @@ pub struct RunOptions {
     pub waker: Waker,
     /// Keeps late rows.
     pub late: LateLog,
+    /// What its state is charged to.
+    pub budget: Budget,
+    /// What its state may take.
+    pub limits: Limits,
 }
 
 impl RunOptions {
@@ -49,6 +54,8 @@ impl RunOptions {
             clock: pool.crew().clock.clone(),
             waker: pool.waker(),
             late: LateLog::new(),
+            budget: Budget::default(),
+            limits: Limits::default(),
         }
     }
 }
@@ -117,6 +124,8 @@ pub(crate) struct Shared {
     /// For each window what its stores were emptied into.
     open_windows: Vec<Mutex<Open>>,
     overs: Vec<Mutex<OverRows>>,
+    /// Of the windows, and behind them the functions OVER rows.
+    account: Account,
     state: Mutex<State>,
     pub waker: Waker,
     pub clock: Clock,
@@ -157,8 +166,47 @@ impl Shared {
         // Dropping the sinks tells whoever reads from them that nothing more comes, and the sources whoever feeds them.
         self.sinks.iter().for_each(|sink| drop(sink.lock().unwrap_or_else(PoisonError::into_inner).take()));
         self.sources.iter().for_each(|source| drop(source.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        if self.state().failure.is_some() {
+            self.let_go_of_state();
+        }
         self.crew.leave(self);
         self.ended.set();
+    }
+
+    /// Nobody asks a run that has failed what its windows hold; others may need the memory.
+    fn let_go_of_state(&self) {
+        for (window, node) in self.graph.windows.iter().enumerate() {
+            (0..self.options.workers).for_each(|worker| *self.store(window, worker) = slice_store(node));
+            *self.open_windows(window) = open_windows(node);
+        }
+        for (over, node) in self.graph.overs.iter().enumerate() {
+            *self.over(over) = OverRows::new(node.spec.clone());
+        }
+        self.account.give_back();
+    }
+
+    /// Charges what a worker has of a window.
+    ///
+    /// # Errors
+    /// Where that is more than allowed.
+    pub fn charge_slices(&self, window: usize, worker: usize, store: &SliceStore) -> Result<(), KernelError> {
+        self.account.charge(window, worker, &self.clock, || store.bytes())
+    }
+
+    /// Charges what all workers share of a window.
+    ///
+    /// # Errors
+    /// As [`Shared::charge_slices`].
+    pub fn charge_windows(&self, window: usize, open: &Open) -> Result<(), KernelError> {
+        self.account.charge(window, self.options.workers, &self.clock, || open.bytes())
+    }
+
+    /// Charges rows that wait or are looked back at.
+    ///
+    /// # Errors
+    /// As [`Shared::charge_slices`].
+    pub fn charge_rows(&self, over: usize, rows: &OverRows) -> Result<(), KernelError> {
+        self.account.charge(self.graph.windows.len() + over, 0, &self.clock, || rows.bytes())
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -293,16 +341,11 @@ impl Shared {
         let stores = graph
             .windows
             .iter()
-            .map(|window| (0..workers).map(|_| Mutex::new(SliceStore::new(window.layout.clone()))).collect::<Vec<_>>());
+            .map(|window| (0..workers).map(|_| Mutex::new(slice_store(window))).collect::<Vec<_>>());
         let stores = stores.collect();
-        let open_windows = graph.windows.iter();
-        let open_windows = open_windows.map(|node| {
-            Mutex::new(match &node.ranker {
-                Some(ranker) => Open::ranked(node.window, ranker.clone()),
-                None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),
-            })
-        });
-        let open_windows = open_windows.collect();
+        let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();
+        let parts = graph.windows.iter().map(|_| workers + 1).chain(graph.overs.iter().map(|_| 1));
+        let account = Account::new(options.budget.clone(), options.limits, parts);
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();
         Shared {
@@ -312,6 +355,7 @@ impl Shared {
             stores,
             open_windows,
             overs: graph.overs.iter().map(|node| Mutex::new(OverRows::new(node.spec.clone()))).collect(),
+            account,
             state: Mutex::new(state),
             waker: options.waker.clone(),
             clock: options.clock.clone(),
@@ -437,6 +481,17 @@ impl Shared {
             }
             StreamRef::Over(over) => feeding(&|target| matches!(*target, PipelineTarget::Over(fed) if fed == over)),
         }
+    }
+}
+
+fn slice_store(node: &WindowNode) -> SliceStore {
+    SliceStore::new(node.layout.clone())
+}
+
+fn open_windows(node: &WindowNode) -> Open {
+    match &node.ranker {
+        Some(ranker) => Open::ranked(node.window, ranker.clone()),
+        None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),
     }
 }
 

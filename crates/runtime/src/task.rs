@@ -227,6 +227,7 @@ impl Worker<'_> {
         finished.corrections.extend(correcting.map(|slice| slice.first_end));
         let mut store = self.shared.store(window, self.index);
         kernel.aggregate_slices(block, &assignment.slices, &mut store, self.scratch)?;
+        self.shared.charge_slices(window, self.index, &store)?;
         finished.slices = assignment.slices.len();
         Ok(assignment.late)
     }
@@ -245,7 +246,9 @@ impl Worker<'_> {
             kernel.emit(&[slice.input(block)], &mut batches, self.scratch)?;
             for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
                 let candidates = ranker.choose(&batch)?;
-                self.shared.open_windows(window).add_rows(slice.slice, &candidates);
+                let mut open = self.shared.open_windows(window);
+                open.add_rows(slice.slice, &candidates);
+                self.shared.charge_windows(window, &open)?;
             }
         }
         Ok(())
@@ -280,6 +283,7 @@ impl Worker<'_> {
             late_rows += ordered.add(input, rows)? as u64;
         }
         let (rows, until) = ordered.advance(watermark, self.shared.options.block_rows)?;
+        self.shared.charge_rows(over, &ordered)?;
         Ok((rows, until, late_rows))
     }
 
@@ -320,9 +324,13 @@ impl Worker<'_> {
         };
         let until = open.close(limits, &mut spare, &mut read_out)?;
         let late = open.take_late();
+        self.shared.charge_windows(window, &open)?;
         drop(open);
         for (index, table) in spare.into_iter().enumerate() {
             self.shared.store(window, index % workers).recycle(table);
+        }
+        for worker in 0..workers {
+            self.shared.charge_slices(window, worker, &self.shared.store(window, worker))?;
         }
         let late_rows = late.as_ref().map_or(0, |late| late.rows);
         Ok(Closed { until, rows: batches, late_rows, late: late.map(|late| late::of_sessions(node, &late)) })

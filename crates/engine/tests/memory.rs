@@ -1,0 +1,83 @@
+//! Limits of what the state of queries takes.
+
+use pelton::arrow::array::{AsArray, RecordBatch};
+use pelton::arrow::datatypes::Int64Type;
+use pelton::{Error, Query, Session};
+
+/// A session of so many workers with a table of the numbers from 1 to `rows`, a thousand a second.
+fn session(workers: &str, rows: i64) -> Session {
+    let session = Session::new();
+    session.set("pelton.workers", workers).unwrap();
+    let sql = format!(
+        "CREATE TABLE n (i BIGINT NOT NULL, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at) WITH (
+             'connector' = 'datagen', 'number-of-rows' = '{rows}', 'pace' = 'flat-out', 'base-time' = '2020-01-01 00:00:00', 'rows-per-second' = '1000',
+             'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '{rows}')"
+    );
+    for statement in session.prepare(&sql).unwrap() {
+        session.execute(&statement).unwrap();
+    }
+    session
+}
+
+/// How many groups there are of numbers divided by `divisor`: all are in one window.
+fn groups(session: &Session, divisor: i64) -> Query {
+    let window = "TUMBLE(TABLE n, DESCRIPTOR(at), INTERVAL '1' DAY)";
+    let query = format!(
+        "SELECT COUNT(*) AS n FROM (SELECT i / {divisor} AS g, COUNT(*) AS n FROM {window} GROUP BY window_start, window_end, i / {divisor})"
+    );
+    session.sql(&query).unwrap()
+}
+
+fn count(batches: &[RecordBatch]) -> i64 {
+    batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).sum()
+}
+
+fn failure(query: &mut Query) -> String {
+    loop {
+        match query.next_batch() {
+            Ok(Some(_)) => {}
+            Ok(None) => return "none".to_owned(),
+            Err(Error::Run(error)) => return error.to_string(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_query_that_takes_too_much_fails_alone_and_gives_back_what_it_had() {
+    for workers in ["1", "2"] {
+        let session = session(workers, 600_000);
+        session.set("pelton.memory", "4 mb").unwrap();
+        let modest = groups(&session, 60_000);
+        let mut greedy = groups(&session, 1);
+        let error = failure(&mut greedy);
+        for part in
+            ["its state takes ", "'pelton.memory' = '4 MiB'", "SET a larger size", "(in pipeline 0: n → window 0)"]
+        {
+            assert!(error.contains(part), "{part} is not in {error}");
+        }
+        assert_eq!(count(&modest.collect().unwrap()), 11);
+        // There would be no room for this one beside what the failed one had, which is still there to be asked.
+        assert_eq!(count(&groups(&session, 20).collect().unwrap()), 30_001);
+        drop(greedy);
+    }
+}
+
+#[test]
+fn an_operator_has_a_limit_of_its_own() {
+    let session = session("1", 600_000);
+    session.set("pelton.memory.operator", "1 mb").unwrap();
+    let sums = "SELECT SUM(i) OVER (ORDER BY at ROWS BETWEEN 500000 PRECEDING AND CURRENT ROW) AS total FROM n";
+    let error = failure(&mut session.sql(sums).unwrap());
+    assert!(error.contains("more than 'pelton.memory.operator' = '1 MiB' allows"), "{error}");
+    assert!(error.contains("over 0"), "{error}");
+    session.set("pelton.memory.operator", "1 gb").unwrap();
+    let rows: usize = session.sql(sums).unwrap().collect().unwrap().iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(rows, 600_000);
+}
+
+#[test]
+fn a_size_that_is_none_is_refused() {
+    let error = Session::new().set("pelton.memory", "much").unwrap_err().to_string();
+    assert_eq!(error, "setting 'pelton.memory' takes a memory size such as '512 kb', '64 mb' or '1 gb', not 'much'");
+}

@@ -1,0 +1,218 @@
+//! How much memory the state of queries may take: all queries of an engine together, and each operator by itself.
+//!
+//! Each operator's bytes are measured after it has changed, and charged to the engine's budget. The query that goes over a limit fails alone,
+//! and gives back what it has; the others go on (Enjima, section 3.1: limits per operator and per engine that are held).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use pelton_state::kernel::KernelError;
+
+use crate::clock::Clock;
+
+/// The largest part of the time that measuring may take is one of so many.
+const MEASURING_PART: u64 = 100;
+
+/// Bytes that the state of all runs of an engine takes. Clones are the same budget.
+#[derive(Debug, Clone, Default)]
+pub struct Budget(Arc<AtomicUsize>);
+
+impl Budget {
+    /// Bytes that are taken.
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Takes more, where all is at most `bytes_max` then. What a run does not get no other goes without.
+    ///
+    /// # Errors
+    /// What all would be.
+    fn take(&self, more: usize, bytes_max: usize) -> Result<(), usize> {
+        let sum = |taken: usize| Some(taken + more).filter(|&all| all <= bytes_max);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+        taken.map(|_| ()).map_err(|taken| taken + more)
+    }
+}
+
+/// What state may take at most, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of all runs of an engine.
+    pub engine_bytes_max: usize,
+    /// Of each operator of a run.
+    pub operator_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { engine_bytes_max: usize::MAX, operator_bytes_max: usize::MAX }
+    }
+}
+
+/// What the operators of one run take of the budget. It is given back with the run.
+#[derive(Debug)]
+pub(crate) struct Account {
+    budget: Budget,
+    limits: Limits,
+    /// For each operator, the parts of its state that are measured apart.
+    operators: Vec<Vec<Part>>,
+}
+
+/// A part of an operator's state: a worker's, or what workers share.
+#[derive(Debug, Default)]
+struct Part {
+    bytes: AtomicUsize,
+    /// It is not measured again before this instant.
+    next_ns: AtomicU64,
+}
+
+impl Account {
+    /// For operators with so many parts each.
+    pub fn new(budget: Budget, limits: Limits, parts: impl Iterator<Item = usize>) -> Account {
+        let operators = parts.map(|count| std::iter::repeat_with(Part::default).take(count).collect()).collect();
+        Account { budget, limits, operators }
+    }
+
+    /// Charges what `measure` says that a part of an operator's state takes now, unless measuring it that often would cost too much. One worker
+    /// at a time charges a part.
+    ///
+    /// # Errors
+    /// Where the operator takes more than before, and it or all together more than allowed.
+    pub fn charge(
+        &self,
+        operator: usize,
+        part: usize,
+        clock: &Clock,
+        measure: impl FnOnce() -> usize,
+    ) -> Result<(), KernelError> {
+        let node = &self.operators[operator][part];
+        let began_ns = clock.nanos();
+        if began_ns < node.next_ns.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let bytes = measure();
+        let ended_ns = clock.nanos();
+        node.next_ns.store(ended_ns + (ended_ns - began_ns) * MEASURING_PART, Ordering::Relaxed);
+        self.set(operator, part, bytes)
+    }
+
+    fn set(&self, operator: usize, part: usize, bytes: usize) -> Result<(), KernelError> {
+        let counted = &self.operators[operator][part].bytes;
+        let before = counted.load(Ordering::Relaxed);
+        if bytes <= before {
+            counted.store(bytes, Ordering::Relaxed);
+            self.budget.0.fetch_sub(before - bytes, Ordering::Relaxed);
+            return Ok(());
+        }
+        let of_operator = self.operator_bytes(operator) - before + bytes;
+        let Limits { engine_bytes_max, operator_bytes_max } = self.limits;
+        let exceeded = if of_operator > operator_bytes_max {
+            format!("more than 'pelton.memory.operator' = '{}' allows", Bytes(operator_bytes_max))
+        } else if let Err(all) = self.budget.take(bytes - before, engine_bytes_max) {
+            let all = Bytes(all);
+            format!("and that of all queries {all}, more than 'pelton.memory' = '{}' allows", Bytes(engine_bytes_max))
+        } else {
+            counted.store(bytes, Ordering::Relaxed);
+            return Ok(());
+        };
+        let advice = "SET a larger size, or have fewer groups or rows in open windows";
+        Err(KernelError::State(format!("its state takes {}, {exceeded}: {advice}", Bytes(of_operator))))
+    }
+
+    /// Bytes that an operator takes, when its parts were measured last.
+    pub fn operator_bytes(&self, operator: usize) -> usize {
+        self.operators[operator].iter().map(|part| part.bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Gives back all, when no state is left.
+    pub fn give_back(&self) {
+        for part in self.operators.iter().flatten() {
+            self.budget.0.fetch_sub(part.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// A size as people write it, in the largest unit of which there is a whole one.
+struct Bytes(usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|&(unit, _)| self.0 >= unit) {
+            Some((unit, name)) if self.0.is_multiple_of(unit) => write!(f, "{} {name}", self.0 / unit),
+            Some((unit, name)) => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(budget: &Budget, limits: Limits) -> Account {
+        Account::new(budget.clone(), limits, [2, 1].into_iter())
+    }
+
+    #[test]
+    fn runs_share_a_budget_and_give_back_what_they_had() {
+        let budget = Budget::default();
+        let limits = Limits { engine_bytes_max: 3 << 20, ..Limits::default() };
+        let (one, other) = (account(&budget, limits), account(&budget, limits));
+        one.set(0, 1, 2 << 20).unwrap();
+        other.set(1, 0, 1 << 20).unwrap();
+        assert_eq!(budget.bytes(), 3 << 20);
+        let error = other.set(1, 0, (1 << 20) + 512).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "its state takes 1.0 MiB, and that of all queries 3.0 MiB, more than 'pelton.memory' = '3 MiB' allows: \
+             SET a larger size, or have fewer groups or rows in open windows"
+        );
+        // It fails alone: what it did not get others may have.
+        one.set(0, 1, (2 << 20) - 1).unwrap();
+        one.set(1, 0, 1).unwrap();
+        other.give_back();
+        assert_eq!(budget.bytes(), 2 << 20);
+        drop(one);
+        assert_eq!(budget.bytes(), 0);
+    }
+
+    #[test]
+    fn an_operator_has_a_limit_of_its_own_over_all_its_parts() {
+        let account = account(&Budget::default(), Limits { operator_bytes_max: 1000, ..Limits::default() });
+        account.set(0, 0, 600).unwrap();
+        account.set(1, 0, 900).unwrap();
+        let error = account.set(0, 1, 401).unwrap_err().to_string();
+        assert!(
+            error.starts_with("its state takes 1001 bytes, more than 'pelton.memory.operator' = '1000 bytes'"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_takes_long_to_measure_is_measured_seldom() {
+        use std::time::Duration;
+
+        let hands = Arc::new(crate::clock::Hands::default());
+        let clock = Clock::Manual(hands.clone());
+        let budget = Budget::default();
+        let account = account(&budget, Limits::default());
+        let measured = |bytes| {
+            hands.advance(Duration::from_micros(1));
+            bytes
+        };
+        account.charge(0, 0, &clock, || measured(10)).unwrap();
+        hands.advance(Duration::from_micros(99));
+        account.charge(0, 0, &clock, || unreachable!("it is not time yet")).unwrap();
+        hands.advance(Duration::from_micros(1));
+        account.charge(0, 0, &clock, || measured(20)).unwrap();
+        assert_eq!(budget.bytes(), 20);
+    }
+}
