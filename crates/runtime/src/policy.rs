@@ -29,6 +29,9 @@ const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
 /// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
 const SLICES_PER_TASK_MAX: usize = 64;
 
+/// Blocks that each worker but one may add to windows while others are being closed.
+const BLOCKS_AHEAD_PER_WORKER: usize = 2;
+
 /// How often processing time is said to have passed while no input comes, in nanoseconds.
 const PROCESSING_TICK_NS: u64 = 5_000_000;
 
@@ -67,11 +70,9 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, clock: &Clock)
         true if state.must_write() => write(state, seen),
         true => None,
         false => write(state, seen)
-            .or_else(|| close(state, room))
-            .or_else(|| report(state, room, now_ns))
-            .or_else(|| order(state, room))
-            .or_else(|| compute(state, room, workers))
-            .or_else(|| read(state, room, workers, seen, now_ns)),
+            .or_else(|| close(state, room, false))
+            .or_else(|| other(state, room, workers, seen, now_ns))
+            .or_else(|| close(state, room, true)),
     };
     if let Some(task) = task {
         state.tasks_running += 1;
@@ -96,10 +97,22 @@ fn write(state: &mut State, seen: Seen) -> Option<Task> {
     Some(Task::Write { sink })
 }
 
-fn close(state: &mut State, room: usize) -> Option<Task> {
+/// A task that is neither writing nor closing. Closing has given way to it.
+fn other(state: &mut State, room: usize, workers: usize, seen: Seen, now_ns: u64) -> Option<Task> {
+    let task = report(state, room, now_ns)
+        .or_else(|| order(state, room))
+        .or_else(|| compute(state, room, workers))
+        .or_else(|| read(state, room, workers, seen, now_ns))?;
+    state.windows.iter_mut().for_each(|node| node.gives_way = false);
+    Some(task)
+}
+
+/// Closing goes on in parts, between which something else has its turn: what waits for it waits for no more than a part.
+fn close(state: &mut State, room: usize, in_any_case: bool) -> Option<Task> {
     let window = (0..state.windows.len()).find(|&index| {
         let node = &state.windows[index];
-        !node.closing && node.must_close() && has_room(state, StreamRef::Window(index), room)
+        let is_its_turn = in_any_case || !node.gives_way;
+        is_its_turn && !node.closing && node.must_close() && has_room(state, StreamRef::Window(index), room)
     })?;
     let node = &mut state.windows[window];
     node.closing = true;
@@ -109,7 +122,9 @@ fn close(state: &mut State, room: usize) -> Option<Task> {
 fn report(state: &mut State, room: usize, now_ns: u64) -> Option<Task> {
     let window = (0..state.windows.len()).find(|&index| {
         let node = &state.windows[index];
+        // Between two parts of a close the windows are neither open nor closed.
         !node.closing
+            && !node.must_close()
             && node.report_ns().is_some_and(|at| at <= now_ns)
             && has_room(state, StreamRef::Window(index), room)
     })?;
@@ -136,9 +151,7 @@ fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
             && match node.target {
                 TargetState::Stream { .. } => has_room(state, StreamRef::Pipeline(index), room),
                 TargetState::Over { over, .. } => state.overs[over].queue.len() < room,
-                TargetState::Window { window, .. } => {
-                    !state.windows[window].must_close() || has_room(state, StreamRef::Window(window), room)
-                }
+                TargetState::Window { window, .. } => may_run_ahead(&state.windows[window], workers),
             }
     })?;
     // How far time has come where the rows go. It is behind the blocks' own time but for one whose stream was idle.
@@ -157,6 +170,12 @@ fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
         (position, block)
     });
     Some(Task::Compute { pipeline, blocks: blocks.collect() })
+}
+
+/// Whether a window takes rows: while its windows are being closed, only as many as other workers need to be busy meanwhile. Slices wait for their
+/// turn in memory, and outside of the cache.
+fn may_run_ahead(node: &WindowState, workers: usize) -> bool {
+    !node.must_close() || node.blocks_ahead < (workers - 1) * BLOCKS_AHEAD_PER_WORKER
 }
 
 fn read(state: &mut State, room: usize, workers: usize, seen: Seen, now_ns: u64) -> Option<Task> {

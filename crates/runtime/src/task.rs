@@ -24,8 +24,9 @@ use crate::source::{Chunk, Read, Rows};
 use crate::state::{Finished, Stop, TargetState};
 use crate::window::Closed;
 
-/// A task that has closed windows of so many rows leaves the others to the next: those that wait for the rows may be full.
-const CLOSED_ROWS_MAX: usize = 1 << 16;
+/// A task that closes windows leaves what is left to the next one when it has done something with about so many groups: other tasks wait, and
+/// those that wait for the rows may be full.
+const CLOSED_GROUPS_MAX: usize = 1 << 15;
 
 /// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
 const BATCHES_AT_ONCE_MAX: usize = 8;
@@ -302,20 +303,21 @@ impl Worker<'_> {
         }
     }
 
-    /// Merges the workers' tables of each slice that has ended, and reads out the windows that have ended, in the order of their ends.
+    /// Merges the workers' tables of each slice that has ended, and reads out the windows that have ended, in the order of their ends: a part of all
+    /// that, where it is much.
     fn close_windows(&self, window: usize, watermark: Micros) -> Result<Closed, KernelError> {
         let (node, workers) = (&self.shared.graph.windows[window], self.shared.options.workers);
         let mut open = self.shared.open_windows(window);
         let mut spare = Vec::new();
         for worker in 0..workers {
             for (slice, table) in self.shared.store(window, worker).take_until(watermark) {
-                spare.extend(open.seal(slice, table));
+                open.seal(slice, table);
             }
         }
         let limits = CloseLimits {
             until: watermark,
             groups_at_once: self.shared.options.block_rows,
-            groups_max: CLOSED_ROWS_MAX,
+            groups_max: CLOSED_GROUPS_MAX,
         };
         let mut batches = Vec::new();
         let mut read_out = |contents: Contents<'_>| {

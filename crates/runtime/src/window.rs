@@ -37,6 +37,10 @@ pub(crate) struct WindowState {
     pub corrections: BTreeSet<Micros>,
     /// A worker closes windows, or reports some.
     pub closing: bool,
+    /// A worker has closed a part of what must be closed: something else is done before the next part, if there is anything.
+    pub gives_way: bool,
+    /// Blocks that have been added since windows were last closed up to the watermark.
+    pub blocks_ahead: usize,
     /// When windows are reported whose time has not come: so many nanoseconds after rows have come.
     early_after_ns: Option<u64>,
     /// When the first row was read that has come since.
@@ -63,6 +67,8 @@ impl WindowState {
             closed_until: WATERMARK_MIN,
             corrections: BTreeSet::new(),
             closing: false,
+            gives_way: false,
+            blocks_ahead: 0,
             early_after_ns: node.emission.early_after.map(|micros| micros as u64 * 1_000),
             rows_since_ns: None,
             ended: false,
@@ -102,6 +108,7 @@ impl State {
     pub fn aggregated(&mut self, window: usize, input: usize, finished: Finished, is_last: bool) {
         let node = &mut self.windows[window];
         node.late_rows += finished.late_rows;
+        node.blocks_ahead += 1;
         if finished.has_rows {
             node.rows_since_ns.get_or_insert(finished.stamp.ingested_ns);
         }
@@ -141,7 +148,12 @@ impl State {
         }
         let node = &mut self.windows[window];
         node.closing = false;
+        let has_moved = until > node.closed_until;
         node.closed_until = until;
+        node.gives_way = node.must_close();
+        if !node.gives_way {
+            node.blocks_ahead = 0;
+        }
         node.corrections = node.corrections.split_off(&until.saturating_add(1));
         node.late_rows += late_rows;
         let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
@@ -152,7 +164,9 @@ impl State {
             self.windows[window].rows += batch.num_rows() as u64;
             self.deliver_batch(stream, batch, time_column, stamp);
         }
-        self.punctuate_window(window);
+        if has_moved {
+            self.punctuate_window(window);
+        }
         self.end_window_if_done(window);
     }
 

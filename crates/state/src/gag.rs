@@ -6,16 +6,34 @@
 //!
 //! A slice's groups are found by key once, when it is inserted: from then on they have numbers. A node is a list of accumulators, of the
 //! groups of one slice or of all groups, and nodes are combined column by column.
+//!
+//! Slices and windows may have many groups: what is done with them is done part by part, each about as large as its caller has [`Work`] left.
 
-use std::collections::VecDeque;
+mod running;
+
+mod two_stacks;
+
+use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::Combination;
 
+use self::running::Running;
+use self::two_stacks::TwoStacks;
 use crate::layout::EntryLayout;
 use crate::table::{ABSENT, Chosen, GroupNumbers, Table};
+use crate::window::Work;
+
+/// Groups of a slice that are inserted at a time: their entries stay in the second-level cache.
+const INSERT_BATCH: usize = 4096;
+
+/// Slots of a table whose entries are listed at a time.
+const LISTED_SLOTS: usize = 1 << 16;
+
+/// So many slots are listed in the time that it takes to do something else with one group.
+const LISTED_SLOTS_PER_GROUP: usize = 8;
 
 /// With fewer groups than this, those that have left the window stay numbered: they cost nothing.
 const RENUMBERED_GROUPS_MIN: usize = 1024;
@@ -47,7 +65,9 @@ pub struct Single {
     layout: Arc<EntryLayout>,
     /// With the end of its window.
     slice: Option<(Micros, Table)>,
+    /// Its entries, as far as its slots have been looked at.
     entries: Vec<u32>,
+    slots_listed: usize,
 }
 
 /// Slices whose groups have numbers.
@@ -61,7 +81,22 @@ pub struct Combined {
     presence: usize,
     /// Groups of the window that a slice has, where not all.
     present: Vec<u32>,
+    are_all_present: bool,
+    /// The slice that is being inserted.
+    arriving: Option<Arriving>,
+    /// Slices that have been combined to the window that is due, where it is combined anew.
+    combined: usize,
     spare: Spare,
+}
+
+/// A slice on its way into the graph.
+#[derive(Debug)]
+struct Arriving {
+    /// Entries of its table.
+    entries: Vec<u32>,
+    /// How many of them have been inserted.
+    done: usize,
+    slice: Slice,
 }
 
 /// Buffers that are reused.
@@ -69,8 +104,10 @@ pub struct Combined {
 struct Spare {
     lists: Vec<Table>,
     list_bytes: usize,
+    /// Of groups, or entries.
     numbers: Vec<Vec<u32>>,
-    entries: Vec<u32>,
+    /// Numbers of the groups inserted last.
+    to: Vec<u32>,
     new: Vec<u32>,
     places: Vec<u32>,
 }
@@ -85,13 +122,6 @@ struct Slice {
     to: Vec<u32>,
 }
 
-/// All groups of a slice and of those after it.
-#[derive(Debug)]
-struct Suffix {
-    last_end: Micros,
-    values: Table,
-}
-
 #[derive(Debug)]
 enum Nodes {
     /// Combined anew for each window.
@@ -102,44 +132,18 @@ enum Nodes {
     Prefix(Option<Micros>),
 }
 
-/// Subtract on evict. The window has only groups that a slice has, in any order.
-#[derive(Debug, Default)]
-struct Running {
-    /// Ascending by last end.
-    slices: VecDeque<Slice>,
-    /// Where each numbered group is in the window; [`ABSENT`] where it has left it.
-    places: Vec<u32>,
-    /// The number of each group of the window.
-    numbers: Vec<u32>,
-    /// Groups that have come into the window since groups were numbered.
-    added: usize,
-}
-
-/// Two stacks.
-#[derive(Debug)]
-struct TwoStacks {
-    /// The older slices, each with all younger ones of this stack added; the oldest is the last.
-    suffixes: Vec<Suffix>,
-    /// The younger slices.
-    slices: Vec<Slice>,
-    /// All of `slices` added.
-    prefix: Table,
-}
-
 impl Gag {
     /// No slices yet. Their tables will have this layout.
     pub fn new(combination: Combination, layout: &Arc<EntryLayout>) -> Gag {
         let (counted, presence) = with_presence(layout);
         let nodes = match combination {
             Combination::Single | Combination::Buckets => {
-                return Gag::Single(Box::new(Single { layout: layout.clone(), slice: None, entries: Vec::new() }));
+                let (layout, entries) = (layout.clone(), Vec::new());
+                return Gag::Single(Box::new(Single { layout, slice: None, entries, slots_listed: 0 }));
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
             Combination::SubtractOnEvict => Nodes::Running(Running::default()),
-            Combination::TwoStacks => {
-                let prefix = Table::list(counted.clone());
-                Nodes::TwoStacks(Box::new(TwoStacks { suffixes: Vec::new(), slices: Vec::new(), prefix }))
-            }
+            Combination::TwoStacks => Nodes::TwoStacks(Box::new(TwoStacks::new(&counted))),
             Combination::Prefix => Nodes::Prefix(None),
             Combination::Merge => unreachable!("sessions have no graph"),
         };
@@ -149,6 +153,9 @@ impl Gag {
             window: Table::list(counted),
             presence,
             present: Vec::new(),
+            are_all_present: true,
+            arriving: None,
+            combined: 0,
             spare: Spare::default(),
         }))
     }
@@ -161,45 +168,52 @@ impl Gag {
         }
     }
 
-    /// Adds a slice to all windows from the next one to the one that ends at `last_end`. Returns the table where it is no longer needed.
+    /// Adds a slice to all windows from the next one to the one that ends at `last_end`, or a part of it: whether it has been added. Takes the table
+    /// where it is kept.
     ///
     /// # Panics
-    /// Where each window is one slice, and there is one.
-    pub fn insert(&mut self, table: Table, last_end: Micros) -> Option<Table> {
+    /// Where each window is one slice, and there is one; or where another slice has been added in part.
+    pub(crate) fn insert(&mut self, table: &mut Option<Table>, last_end: Micros, work: &mut Work) -> bool {
         match self {
             Gag::Single(node) => {
                 assert!(node.slice.is_none(), "a window is one slice");
-                node.slice = Some((last_end, table));
-                None
+                node.slice = table.take().map(|table| (last_end, table));
+                true
             }
-            Gag::Combined(nodes) => {
-                nodes.insert(&table, last_end);
-                Some(table)
-            }
+            Gag::Combined(nodes) => nodes.insert(table.as_ref().expect("there is a slice"), last_end, work),
         }
     }
 
-    /// Forgets the slices whose last window ends at or before `end`. Returns a table that is no longer needed, where there is one.
-    pub fn evict(&mut self, end: Micros) -> Option<Table> {
+    /// Puts the window together that is due, or a part of it: whether it has been.
+    pub(crate) fn combine(&mut self, work: &mut Work) -> bool {
         match self {
-            Gag::Single(node) => node.slice.take_if(|(last_end, _)| *last_end <= end).map(|(_, table)| table),
-            Gag::Combined(nodes) => {
-                nodes.evict(end);
-                None
-            }
+            Gag::Single(node) => node.list(work),
+            Gag::Combined(nodes) => nodes.combine(work),
         }
     }
 
-    /// The groups of all slices that are held: a table, and which of its entries they are. Without a slice there is none.
-    pub fn window(&mut self) -> Option<(&Table, Chosen<'_>)> {
+    /// The groups of all slices that are held, which have been combined: a table, and which of its entries they are. Without a slice there is none.
+    pub fn window(&self) -> Option<(&Table, Chosen<'_>)> {
+        match self {
+            Gag::Single(node) => node.slice.as_ref().map(|(_, table)| (table, Chosen::Listed(&node.entries))),
+            Gag::Combined(nodes) if nodes.are_all_present => {
+                Some((&nodes.window, Chosen::first(nodes.window.groups())))
+            }
+            Gag::Combined(nodes) => Some((&nodes.window, Chosen::Listed(&nodes.present))),
+        }
+    }
+
+    /// Forgets the slices whose last window ends at or before `end`, or some of them: whether all have been forgotten. A table that is no longer
+    /// needed is added to `unneeded`.
+    pub(crate) fn evict(&mut self, end: Micros, unneeded: &mut Vec<Table>, work: &mut Work) -> bool {
         match self {
             Gag::Single(node) => {
-                let (_, table) = node.slice.as_ref()?;
+                unneeded.extend(node.slice.take_if(|(last_end, _)| *last_end <= end).map(|(_, table)| table));
                 node.entries.clear();
-                table.push_entries(&mut node.entries);
-                Some((table, Chosen::Listed(&node.entries)))
+                node.slots_listed = 0;
+                true
             }
-            Gag::Combined(nodes) => Some(nodes.combine()),
+            Gag::Combined(nodes) => nodes.evict(end, work),
         }
     }
 
@@ -216,7 +230,8 @@ impl Gag {
         match self {
             Gag::Single(node) => node.slice.as_ref().map_or(0, |(_, table)| table.bytes()),
             Gag::Combined(nodes) => {
-                nodes.nodes.bytes() + nodes.window.bytes() + nodes.numbers.bytes() + nodes.spare.list_bytes
+                let arriving = nodes.arriving.as_ref().map_or(0, |arriving| arriving.slice.values.bytes());
+                nodes.nodes.bytes() + nodes.window.bytes() + nodes.numbers.bytes() + nodes.spare.list_bytes + arriving
             }
         }
     }
@@ -234,95 +249,123 @@ fn with_presence(layout: &Arc<EntryLayout>) -> (Arc<EntryLayout>, usize) {
     (EntryLayout::new(layout.key_columns(), &accumulators), slots.len())
 }
 
+impl Single {
+    /// Lists the entries of the slice, or some of them: whether all have been listed.
+    fn list(&mut self, work: &mut Work) -> bool {
+        let Some((_, table)) = &self.slice else { return true };
+        let slots = table.slots();
+        let end = slots.min(self.slots_listed + LISTED_SLOTS);
+        table.push_entries(self.slots_listed..end, &mut self.entries);
+        work.spend((end - self.slots_listed) / LISTED_SLOTS_PER_GROUP);
+        self.slots_listed = end;
+        end == slots
+    }
+}
+
 impl Combined {
-    fn insert(&mut self, table: &Table, last_end: Micros) {
-        let to = self.number(table);
-        let Combined { nodes, window, spare, .. } = self;
-        match nodes {
-            Nodes::Running(running) => running.add(window, table, &to, spare),
+    fn insert(&mut self, table: &Table, last_end: Micros, work: &mut Work) -> bool {
+        let mut arriving = self.arriving.take().unwrap_or_else(|| {
+            let mut entries = self.spare.numbers();
+            table.push_entries(0..table.slots(), &mut entries);
+            let values = self.spare.list(self.window.layout());
+            Arriving { entries, done: 0, slice: Slice { last_end, values, to: self.spare.numbers() } }
+        });
+        let batch = arriving.done..arriving.entries.len().min(arriving.done + INSERT_BATCH);
+        work.spend(batch.len());
+        arriving.done = batch.end;
+        self.insert_batch(table, &mut arriving, batch);
+        if arriving.done < arriving.entries.len() {
+            self.arriving = Some(arriving);
+            return false;
+        }
+        let Arriving { entries, slice, .. } = arriving;
+        self.spare.keep_numbers(entries);
+        match &mut self.nodes {
+            Nodes::Slices(slices) => slices.push(slice),
+            Nodes::Running(running) => running.insert(slice),
+            Nodes::TwoStacks(stacks) => stacks.insert(slice, self.window.groups(), &mut self.spare),
             Nodes::Prefix(period) => {
                 debug_assert!(period.is_none_or(|period| period == last_end), "one period at a time");
                 *period = Some(last_end);
-                window.add_at(table, &spare.entries, &to);
-                return spare.numbers.push(to);
+                self.spare.keep(slice);
             }
-            Nodes::Slices(_) | Nodes::TwoStacks(_) => {}
         }
-        let mut values = spare.list(window.layout());
-        values.append_values(table, &spare.entries);
-        let slice = Slice { last_end, values, to };
+        true
+    }
+
+    /// Numbers some groups of a slice, and adds what they have to its node.
+    fn insert_batch(&mut self, table: &Table, arriving: &mut Arriving, batch: Range<usize>) {
+        let (entries, Slice { values, to, .. }) = (&arriving.entries[batch], &mut arriving.slice);
+        let Combined { numbers, nodes, window, spare, .. } = self;
+        numbers.assign(table, entries.into(), &mut spare.to, &mut spare.new);
         match nodes {
-            Nodes::Slices(slices) => slices.push(slice),
-            Nodes::Running(running) => {
-                let at = running.slices.partition_point(|other| other.last_end <= last_end);
-                running.slices.insert(at, slice);
+            // The groups of a running window are put into it by their places.
+            Nodes::Running(running) => running.add(window, table, entries, spare),
+            _ if spare.new.is_empty() => {}
+            _ => {
+                window.append_keys(table, &spare.new);
             }
-            Nodes::TwoStacks(stacks) => stacks.insert(slice, window.groups(), spare),
-            Nodes::Prefix(_) => unreachable!("a prefix keeps no slices"),
         }
+        if let Nodes::Prefix(_) = nodes {
+            return window.add_at(table, entries, &spare.to);
+        }
+        values.append_values(table, entries);
+        to.extend_from_slice(&spare.to);
     }
 
-    /// Numbers a slice's groups, which are left in `spare.entries`. Returns the numbers.
-    fn number(&mut self, table: &Table) -> Vec<u32> {
-        let Spare { entries, new, numbers, .. } = &mut self.spare;
-        entries.clear();
-        table.push_entries(entries);
-        let mut to = numbers.pop().unwrap_or_default();
-        self.numbers.assign(table, Chosen::Listed(entries), &mut to, new);
-        // The groups of a running window are put into it by their places.
-        if !new.is_empty() && !matches!(self.nodes, Nodes::Running(_)) {
-            self.window.append_keys(table, &*new);
-        }
-        to
-    }
-
-    fn evict(&mut self, end: Micros) {
+    fn evict(&mut self, end: Micros, work: &mut Work) -> bool {
+        self.combined = 0;
         let Combined { nodes, window, spare, presence, .. } = self;
         let before = nodes.is_empty();
-        match nodes {
+        let is_done = match nodes {
             Nodes::Slices(slices) => {
                 slices.extract_if(.., |slice| slice.last_end <= end).for_each(|slice| spare.keep(slice));
+                true
             }
-            Nodes::Running(running) => running.evict(end, window, *presence, spare),
-            Nodes::TwoStacks(stacks) => stacks.evict(end, window.groups(), spare),
+            Nodes::Running(running) => running.evict(end, window, *presence, spare, work),
+            Nodes::TwoStacks(stacks) => stacks.evict(end, window.groups(), spare, work),
             Nodes::Prefix(period) => {
                 period.take_if(|period| *period <= end);
+                true
             }
-        }
-        if nodes.is_empty() && !before {
+        };
+        if is_done && nodes.is_empty() && !before {
             self.numbers.clear();
             window.clear();
             match nodes {
-                Nodes::TwoStacks(stacks) => stacks.prefix.clear(),
+                Nodes::TwoStacks(stacks) => stacks.clear(),
                 Nodes::Running(running) => *running = Running::default(),
                 Nodes::Slices(_) | Nodes::Prefix(_) => {}
             }
         }
+        is_done
     }
 
-    /// Puts the window together that is due: its table, and which of the groups in it a slice has.
-    fn combine(&mut self) -> (&Table, Chosen<'_>) {
-        match &self.nodes {
+    /// Puts the window together that is due, slice by slice where it is combined from them, and finds which of the groups in it a slice has.
+    fn combine(&mut self, work: &mut Work) -> bool {
+        let Combined { nodes, window, .. } = self;
+        match nodes {
             Nodes::Slices(slices) => {
-                self.window.reset_accumulators();
-                for slice in slices {
-                    self.window.add_at(&slice.values, Chosen::first(slice.to.len()), &slice.to);
+                if self.combined == 0 {
+                    window.reset_accumulators();
+                }
+                while let Some(slice) = slices.get(self.combined) {
+                    if work.is_done() {
+                        return false;
+                    }
+                    window.add_at(&slice.values, Chosen::first(slice.to.len()), &slice.to);
+                    work.spend(slice.to.len());
+                    self.combined += 1;
                 }
             }
-            Nodes::TwoStacks(stacks) => {
-                match stacks.suffixes.last() {
-                    Some(oldest) => self.window.replace_values(&oldest.values),
-                    None => self.window.reset_accumulators(),
-                }
-                let younger = Chosen::first(stacks.prefix.groups());
-                self.window.add_at(&stacks.prefix, younger, younger);
-            }
+            Nodes::TwoStacks(stacks) => stacks.combine(window),
             Nodes::Running(_) | Nodes::Prefix(_) => {}
         }
         if self.must_renumber() {
             self.renumber();
         }
-        (&self.window, self.window.counted(self.presence, &mut self.present))
+        self.are_all_present = self.window.counted(self.presence, &mut self.present).are_neighbours();
+        true
     }
 
     /// Whether so many groups have left that it is worthwhile to forget their numbers.
@@ -352,81 +395,14 @@ impl Combined {
         debug_assert!(to.iter().copied().eq(0..to.len() as u32), "groups are numbered in their order");
         let mut renumbered = vec![ABSENT; old_groups];
         (0..).zip(present.iter()).for_each(|(number, old)| renumbered[old as usize] = number);
-        let renumber = |slice: &mut Slice, numbers: &[u32]| {
-            slice.to.iter_mut().for_each(|to| *to = numbers[*to as usize]);
-        };
-        let renumber_all = |values: &mut Table| {
-            let known: Vec<u32> = present.iter().take_while(|&old| (old as usize) < values.groups()).collect();
-            let mut list = Table::list(values.layout().clone());
-            list.append_values(values, &known);
-            *values = list;
-        };
         match &mut self.nodes {
-            Nodes::Slices(slices) => slices.iter_mut().for_each(|slice| renumber(slice, &renumbered)),
-            Nodes::Running(running) => {
-                // All groups are present: each has its place for a number.
-                running.slices.iter_mut().for_each(|slice| renumber(slice, &running.places));
-                running.added = to.len();
-                (running.places, running.numbers) = (to.clone(), to);
-            }
-            Nodes::TwoStacks(stacks) => {
-                stacks.slices.iter_mut().for_each(|slice| renumber(slice, &renumbered));
-                stacks.suffixes.iter_mut().for_each(|suffix| renumber_all(&mut suffix.values));
-                renumber_all(&mut stacks.prefix);
-            }
+            Nodes::Slices(slices) => slices.iter_mut().for_each(|slice| slice.renumber(&renumbered)),
+            // All groups are present: each has its place for a number.
+            Nodes::Running(running) => running.renumber(to),
+            Nodes::TwoStacks(stacks) => stacks.renumber(present, &renumbered),
             Nodes::Prefix(_) => {}
         }
         self.window = window;
-    }
-}
-
-impl Running {
-    /// Adds a slice's groups, whose numbers these are, to the window.
-    fn add(&mut self, window: &mut Table, table: &Table, numbers: &[u32], spare: &mut Spare) {
-        let Spare { entries, new, places, .. } = spare;
-        places.clear();
-        new.clear();
-        let mut groups = self.numbers.len() as u32;
-        for (&number, &entry) in numbers.iter().zip(&*entries) {
-            // Numbers are given one after the other.
-            if number as usize == self.places.len() {
-                self.places.push(ABSENT);
-            }
-            let place = &mut self.places[number as usize];
-            if *place == ABSENT {
-                *place = groups;
-                groups += 1;
-                self.numbers.push(number);
-                new.push(entry);
-            }
-            places.push(*place);
-        }
-        self.added += new.len();
-        window.append_keys(table, &*new);
-        window.add_at(table, &*entries, &*places);
-    }
-
-    fn evict(&mut self, end: Micros, window: &mut Table, presence: usize, spare: &mut Spare) {
-        while let Some(slice) = self.slices.pop_front_if(|slice| slice.last_end <= end) {
-            let places = &mut spare.places;
-            places.clear();
-            places.extend(slice.to.iter().map(|&number| self.places[number as usize]));
-            window.subtract_at(&slice.values, Chosen::first(places.len()), &*places);
-            let counts = window.counts(presence);
-            let left = slice.to.iter().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
-            let left: Vec<u32> = left.map(|(number, _)| *number).collect();
-            places.clear();
-            for number in left {
-                let place = std::mem::replace(&mut self.places[number as usize], ABSENT);
-                self.numbers.swap_remove(place as usize);
-                if let Some(&moved) = self.numbers.get(place as usize) {
-                    self.places[moved as usize] = place;
-                }
-                places.push(place);
-            }
-            window.swap_remove(places);
-            spare.keep(slice);
-        }
     }
 }
 
@@ -434,25 +410,30 @@ impl Nodes {
     fn is_empty(&self) -> bool {
         match self {
             Nodes::Slices(slices) => slices.is_empty(),
-            Nodes::Running(running) => running.slices.is_empty(),
-            Nodes::TwoStacks(stacks) => stacks.suffixes.is_empty() && stacks.slices.is_empty(),
+            Nodes::Running(running) => running.is_empty(),
+            Nodes::TwoStacks(stacks) => stacks.is_empty(),
             Nodes::Prefix(period) => period.is_none(),
         }
     }
 
     fn bytes(&self) -> usize {
-        fn sum<'a>(slices: impl IntoIterator<Item = &'a Slice>) -> usize {
-            slices.into_iter().map(|slice| slice.values.bytes() + 4 * slice.to.len()).sum()
-        }
         match self {
-            Nodes::Slices(slices) => sum(slices),
-            Nodes::Running(running) => sum(&running.slices) + 4 * (running.places.len() + running.numbers.len()),
-            Nodes::TwoStacks(stacks) => {
-                let suffixes: usize = stacks.suffixes.iter().map(|suffix| suffix.values.bytes()).sum();
-                suffixes + sum(&stacks.slices) + stacks.prefix.bytes()
-            }
+            Nodes::Slices(slices) => slices.iter().map(Slice::bytes).sum(),
+            Nodes::Running(running) => running.bytes(),
+            Nodes::TwoStacks(stacks) => stacks.bytes(),
             Nodes::Prefix(_) => 0,
         }
+    }
+}
+
+impl Slice {
+    /// Gives its groups other numbers.
+    fn renumber(&mut self, numbers: &[u32]) {
+        self.to.iter_mut().for_each(|to| *to = numbers[*to as usize]);
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.bytes() + 4 * self.to.len()
     }
 }
 
@@ -464,10 +445,20 @@ impl Spare {
         list
     }
 
+    /// An empty list of numbers.
+    fn numbers(&mut self) -> Vec<u32> {
+        self.numbers.pop().unwrap_or_default()
+    }
+
     fn keep(&mut self, slice: Slice) {
         self.keep_list(slice.values);
+        self.keep_numbers(slice.to);
+    }
+
+    fn keep_numbers(&mut self, mut numbers: Vec<u32>) {
         if self.numbers.len() < SPARE_NODES_MAX {
-            self.numbers.push(slice.to);
+            numbers.clear();
+            self.numbers.push(numbers);
         }
     }
 
@@ -481,66 +472,3 @@ impl Spare {
     }
 }
 
-impl TwoStacks {
-    /// Inserts a slice whose groups are among the first `groups`.
-    fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
-        if self.suffixes.first().is_none_or(|youngest| youngest.last_end < slice.last_end) {
-            add_to_all(&mut self.prefix, groups, &slice);
-            self.slices.push(slice);
-            return;
-        }
-        // It came late, among the older ones: all windows that begin no later than its last one have it.
-        let at = self.suffixes.partition_point(|younger| younger.last_end > slice.last_end);
-        for older in &mut self.suffixes[at..] {
-            add_to_all(&mut older.values, groups, &slice);
-        }
-        if self.suffixes.get(at).is_none_or(|same| same.last_end != slice.last_end) {
-            let younger = at.checked_sub(1).map(|younger| &self.suffixes[younger].values);
-            let values = suffix(younger, groups, &slice, spare);
-            self.suffixes.insert(at, Suffix { last_end: slice.last_end, values });
-        }
-        spare.keep(slice);
-    }
-
-    fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare) {
-        let kept = self.suffixes.partition_point(|suffix| suffix.last_end > end);
-        self.suffixes.drain(kept..).for_each(|suffix| spare.keep_list(suffix.values));
-        if !self.suffixes.is_empty() {
-            return;
-        }
-        let slices = self.slices.len();
-        self.slices.extract_if(.., |slice| slice.last_end <= end).for_each(|slice| spare.keep(slice));
-        if self.slices.len() < slices {
-            self.flip(groups, spare);
-        }
-    }
-
-    /// Makes suffixes of the younger slices.
-    fn flip(&mut self, groups: usize, spare: &mut Spare) {
-        self.slices.sort_by_key(|slice| std::cmp::Reverse(slice.last_end));
-        for slice in self.slices.drain(..) {
-            let values = suffix(self.suffixes.last().map(|younger| &younger.values), groups, &slice, spare);
-            self.suffixes.push(Suffix { last_end: slice.last_end, values });
-            spare.keep(slice);
-        }
-        self.prefix.clear();
-    }
-}
-
-/// A slice's groups among those of the younger suffix.
-fn suffix(younger: Option<&Table>, groups: usize, slice: &Slice, spare: &mut Spare) -> Table {
-    let mut values = spare.list(slice.values.layout());
-    if let Some(younger) = younger {
-        values.append_values(younger, Chosen::first(younger.groups()));
-    }
-    add_to_all(&mut values, groups, slice);
-    values
-}
-
-/// Adds a slice to a list of all groups, which may have been shorter when the list was made.
-fn add_to_all(values: &mut Table, groups: usize, slice: &Slice) {
-    if values.groups() < groups {
-        values.append_blank(groups - values.groups());
-    }
-    values.add_at(&slice.values, Chosen::first(slice.to.len()), &slice.to);
-}

@@ -143,24 +143,23 @@ impl OpenSessions {
         OpenSessions { sealed: BTreeMap::new(), sessions, closed_until: Micros::MIN }
     }
 
-    /// Takes what one worker has of a slice, which may get more rows later. Returns a table that is no longer needed, where there is one.
+    /// Takes what one worker has of a slice, which may get more rows later.
     ///
     /// # Panics
     /// Where all sessions that rows of the slice can be in are over.
-    pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
+    pub fn seal(&mut self, id: SliceId, table: Table) {
         let end_min = id.start.saturating_add(self.sessions.gap);
         assert!(id.first_end.max(end_min) > self.closed_until, "a slice is sealed before its sessions close");
         match self.sealed.get_mut(&id) {
-            Some(merged) => Some(merged.merge(table)),
+            Some(merged) => self.sessions.spare.push(merged.merge(table)),
             None => {
                 self.sealed.insert(id, table);
-                None
             }
         }
     }
 
     /// Closes sessions that have ended, up to which all slices must have been sealed, in the order of their ends, and hands them to `read_out`.
-    /// Tables that are no longer needed are added to `spare`. Returns up to which end sessions have been closed.
+    /// Tables that are no longer needed are cleared and added to `spare`. Returns up to which end sessions have been closed.
     ///
     /// # Errors
     /// What `read_out` returns.
@@ -180,6 +179,7 @@ impl OpenSessions {
             groups += self.sessions.over.len();
             self.sessions.read_out(limits.groups_at_once, read_out)?;
         }
+        self.sessions.spare.iter_mut().for_each(Table::clear);
         spare.append(&mut self.sessions.spare);
         Ok(self.closed_until)
     }

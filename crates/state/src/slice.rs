@@ -134,14 +134,13 @@ impl SliceStore {
         taken
     }
 
-    /// Takes back a table whose groups are no longer needed, for a later slice.
+    /// Takes back a table that has been cleared, for a later slice.
     ///
     /// # Panics
     /// Where the table is not of this store's layout.
-    pub fn recycle(&mut self, mut table: Table) {
+    pub fn recycle(&mut self, table: Table) {
         let is_ours = Arc::ptr_eq(table.layout(), &self.layout) || table.layout() == &self.layout;
         assert!(is_ours, "a table goes back to a store of its layout");
-        table.clear();
         let bytes = self.recycled_bytes + table.bytes();
         if self.recycled.len() < RECYCLED_TABLES_MIN || bytes <= RECYCLED_BYTES_MAX {
             self.recycled_bytes = bytes;

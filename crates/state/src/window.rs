@@ -13,10 +13,17 @@ use crate::layout::EntryLayout;
 use crate::ranking::{Candidates, ClosedRows, RankedWindows, Ranker};
 use crate::session::{LateSessions, OpenSessions};
 use crate::slice::SliceId;
-use crate::table::{Chosen, Table};
+use crate::table::{Chosen, Merging, Table};
+use crate::waiting::{Waiting, is_large};
 
-/// A window that has more groups than this part of those read out at a time is read out by itself.
-const LARGE_WINDOWS_PER_READ_OUT: usize = 4;
+/// To close a window takes as long as to do something with so many groups, beside what is done with its groups.
+const GROUPS_PER_WINDOW: usize = 16;
+
+/// Bytes of a table that are cleared at a time.
+const CLEARED_BYTES: usize = 1 << 20;
+
+/// So many bytes are cleared in the time that it takes to do something with one group.
+const CLEARED_BYTES_PER_GROUP: usize = 128;
 
 /// What is open of one aggregation.
 #[derive(Debug)]
@@ -44,14 +51,54 @@ pub struct OpenWindows {
     window: Window,
     /// Slices, over all workers, that no window needed so far, ascending.
     sealed: VecDeque<(SliceId, Table)>,
+    /// What other workers have of these slices, and how far the first of them has been merged.
+    unmerged: VecDeque<(SliceId, Table)>,
+    merging: Option<Merging>,
+    /// The slice that is being added to the graph.
+    arriving: Option<(SliceId, Table)>,
     /// Slices that windows which are still open share with windows that have closed.
     gag: Gag,
-    /// End of the window that closed last.
+    /// End of the window that is being closed, or of the one that closed last.
     closed_until: Micros,
+    /// What is done next to close it.
+    step: Step,
+    /// All windows that end at or before this have been closed.
+    reported_until: Micros,
+    /// Tables that are no longer needed, and have not been cleared.
+    unneeded: Vec<Table>,
     /// Groups of small windows that wait for others to leave with them; empty between calls.
     waiting: Waiting,
     /// Where rows may come when their windows have been reported.
     corrections: Option<Box<Corrections>>,
+}
+
+/// What is done next to close a window: a part of this, and when all of it is done what comes behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It is found which window that is.
+    Begin,
+    /// Its slices are added to the graph.
+    Insert,
+    /// The graph puts it together.
+    Combine,
+    /// Its groups are read out, from this one on.
+    ReadOut(usize),
+    /// The graph forgets slices that no other window needs.
+    Evict,
+}
+
+/// How much more may be done, in groups that something is done with.
+#[derive(Debug)]
+pub(crate) struct Work(usize);
+
+impl Work {
+    pub fn spend(&mut self, groups: usize) {
+        self.0 = self.0.saturating_sub(groups);
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.0 == 0
+    }
 }
 
 /// A window that has ended.
@@ -85,15 +132,8 @@ pub struct CloseLimits {
     pub until: Micros,
     /// Groups read out at a time.
     pub groups_at_once: usize,
-    /// Once so many groups have been read out, windows that have ended wait for the next call.
+    /// Once about so many groups have been merged, combined or read out, what is left waits for the next call.
     pub groups_max: usize,
-}
-
-/// Copies of groups of windows, in their order.
-#[derive(Debug)]
-struct Waiting {
-    groups: Table,
-    windows: Vec<ClosedWindow>,
 }
 
 impl Open {
@@ -127,7 +167,7 @@ impl Open {
     ///
     /// # Panics
     /// Where rows are kept, which are in no tables.
-    pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
+    pub fn seal(&mut self, id: SliceId, table: Table) {
         match self {
             Open::Windows(windows) => windows.seal(id, table),
             Open::Sessions(sessions) => sessions.seal(id, table),
@@ -232,37 +272,45 @@ impl OpenWindows {
         assert!(is_once || combination != Combination::Buckets, "windows are reported once more from their slices");
         let corrections = (!is_once).then(|| Box::new(Corrections::new(window, emission.lateness, layout)));
         let gag = Gag::new(combination, layout);
-        let waiting = Waiting { groups: Table::list(gag.layout().clone()), windows: Vec::new() };
-        OpenWindows { window, sealed: VecDeque::new(), gag, closed_until: Micros::MIN, waiting, corrections }
+        let waiting = Waiting::new(gag.layout());
+        OpenWindows {
+            window,
+            sealed: VecDeque::new(),
+            unmerged: VecDeque::new(),
+            merging: None,
+            arriving: None,
+            gag,
+            closed_until: Micros::MIN,
+            step: Step::Begin,
+            reported_until: Micros::MIN,
+            unneeded: Vec::new(),
+            waiting,
+            corrections,
+        }
     }
 
-    /// Takes one worker's table of a slice which that worker adds no more rows to. Returns a table that is no longer needed, where
-    /// there is one.
+    /// Takes one worker's table of a slice which that worker adds no more rows to.
     ///
     /// # Panics
     /// Where a window that the slice counts in has closed.
-    pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
+    pub fn seal(&mut self, id: SliceId, table: Table) {
         assert!(id.first_end > self.closed_until, "a slice is sealed before its windows close");
         if id.corrects {
             let corrections = self.corrections.as_mut().expect("windows that are corrected have what corrects them");
-            return corrections.seal(id, table);
-        }
-        if self.sealed.back().is_none_or(|last| last.0 < id) {
+            self.unneeded.extend(corrections.seal(id, table));
+        } else if self.sealed.back().is_none_or(|last| last.0 < id) {
             self.sealed.push_back((id, table));
-            return None;
-        }
-        match self.sealed.binary_search_by_key(&id, |slice| slice.0) {
-            Ok(index) => Some(self.sealed[index].1.merge(table)),
-            Err(index) => {
-                self.sealed.insert(index, (id, table));
-                None
+        } else {
+            match self.sealed.binary_search_by_key(&id, |slice| slice.0) {
+                Ok(_) => self.unmerged.push_back((id, table)),
+                Err(index) => self.sealed.insert(index, (id, table)),
             }
         }
     }
 
     /// Closes windows that have rows and ended, up to which all slices must have been sealed, in the order of their ends, and hands
-    /// their groups to `read_out`; and what rows have corrected whose watermark has passed. The one window of a whole input closes also without rows, as SQL wants. Tables that are no longer needed are added to `spare`.
-    /// Returns up to which end windows have been closed.
+    /// their groups to `read_out`; and what rows have corrected whose watermark has passed. The one window of a whole input closes also without rows, as SQL wants. Tables that are no longer needed are cleared and added to `spare`.
+    /// Returns up to which end windows have been closed: what is left of those that have ended, be it of one of them, the next call goes on with.
     ///
     /// # Errors
     /// What `read_out` returns.
@@ -272,61 +320,166 @@ impl OpenWindows {
         spare: &mut Vec<Table>,
         read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
-        let groups_at_once = limits.groups_at_once.max(1);
-        let mut groups = 0;
-        loop {
-            let end = self.next_end().filter(|&end| end <= limits.until);
-            let due = self.corrections.as_ref().and_then(|corrections| corrections.next_due());
-            // Rows that correct a window came when its time had come.
-            let until = match (end, due.filter(|&due| due <= limits.until)) {
-                (Some(end), due) if due.is_none_or(|due| end < due) => {
-                    groups += self.close_next(end, groups_at_once, spare, read_out)?;
-                    end
-                }
-                (_, Some(due)) => {
-                    groups += self.correct(due, groups_at_once, spare, read_out)?;
-                    due - 1
-                }
-                _ => break,
-            };
-            if groups >= limits.groups_max {
-                self.waiting.leave(read_out)?;
-                return Ok(until);
-            }
-        }
-        if let Some(corrections) = &mut self.corrections {
-            corrections.forget(limits.until, spare);
-        }
+        let limits = CloseLimits { groups_at_once: limits.groups_at_once.max(1), ..limits };
+        let mut work = Work(limits.groups_max.max(1));
+        while !work.is_done() && self.advance(limits, &mut work, spare, read_out)? {}
         self.waiting.leave(read_out)?;
-        Ok(limits.until)
+        Ok(self.reported_until)
     }
 
-    /// Closes the window that ends at `end`. Returns how many groups it has.
-    fn close_next<E>(
+    /// Does a part of what is to be done next: whether there was anything.
+    fn advance<E>(
         &mut self,
-        end: Micros,
-        groups_at_once: usize,
+        limits: CloseLimits,
+        work: &mut Work,
         spare: &mut Vec<Table>,
         read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        self.advance(end, spare);
+    ) -> Result<bool, E> {
+        if let Some(mut table) = self.unneeded.pop() {
+            work.spend(table.bytes().min(CLEARED_BYTES) / CLEARED_BYTES_PER_GROUP);
+            let is_clear = table.clear_part(CLEARED_BYTES);
+            if is_clear { &mut *spare } else { &mut self.unneeded }.push(table);
+            return Ok(true);
+        }
+        if !self.unmerged.is_empty() {
+            self.merge(work);
+            return Ok(true);
+        }
+        match self.step {
+            Step::Begin => return self.begin(limits, work, read_out),
+            Step::Insert => self.insert(work),
+            Step::Combine if self.gag.combine(work) => self.step = Step::ReadOut(0),
+            Step::Combine => {}
+            Step::ReadOut(first) => self.read_out(first, limits.groups_at_once, work, read_out)?,
+            Step::Evict => self.evict(work),
+        }
+        Ok(true)
+    }
+
+    /// Merges some groups of the first table that is to be merged.
+    fn merge(&mut self, work: &mut Work) {
+        let (id, other) = self.unmerged.front_mut().expect("a table is to be merged");
+        let index = self.sealed.binary_search_by_key(id, |slice| slice.0).expect("it is merged with one that is sealed");
+        let into = &mut self.sealed[index].1;
+        let merging = self.merging.get_or_insert_with(|| {
+            into.become_larger(other);
+            Merging::new(into, other)
+        });
+        let merged = merging.advance(into, other);
+        work.spend(merged);
+        if merged == 0 {
+            self.merging = None;
+            self.unneeded.extend(self.unmerged.pop_front().map(|(_, table)| table));
+        }
+    }
+
+    /// Begins to close the next window whose time has come, or corrects some: whether there was any.
+    fn begin<E>(
+        &mut self,
+        limits: CloseLimits,
+        work: &mut Work,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let end = self.next_end().filter(|&end| end <= limits.until);
+        let due = self.corrections.as_ref().and_then(|corrections| corrections.next_due());
+        // Rows that correct a window came when its time had come.
+        match (end, due.filter(|&due| due <= limits.until)) {
+            (Some(end), due) if due.is_none_or(|due| end < due) => {
+                self.closed_until = end;
+                self.step = Step::Insert;
+            }
+            (_, Some(due)) => {
+                work.spend(self.correct(due, limits.groups_at_once, read_out)?);
+                self.reported_until = due - 1;
+            }
+            _ => {
+                if let Some(corrections) = &mut self.corrections {
+                    corrections.forget(limits.until, &mut self.unneeded);
+                }
+                self.reported_until = limits.until;
+                return Ok(!self.unneeded.is_empty());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds some groups of the next slice to the graph that the window needs which is being closed.
+    fn insert(&mut self, work: &mut Work) {
+        let end = self.closed_until;
+        let next = self.arriving.take().or_else(|| self.sealed.pop_front_if(|(id, _)| id.first_end <= end));
+        let Some((id, table)) = next else {
+            self.step = Step::Combine;
+            return;
+        };
+        let last_end = match &self.gag {
+            Gag::Single(_) => id.first_end,
+            Gag::Combined(_) => {
+                self.window.slice(id.start).covered.expect("a slice with rows belongs to a window").last_end
+            }
+        };
+        let mut table = Some(table);
+        if !self.gag.insert(&mut table, last_end, work) {
+            self.arriving = table.map(|table| (id, table));
+        } else if let Some(table) = table {
+            self.discard(id.start, table);
+        }
+    }
+
+    /// Reads out some groups of the window that is being closed.
+    fn read_out<E>(
+        &mut self,
+        first: usize,
+        groups_at_once: usize,
+        work: &mut Work,
+        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let end = self.closed_until;
         let window = ClosedWindow { start: self.window.start(end), end, groups: 0, kind: ResultKind::Final };
-        let mut groups = 0;
+        let mut next = first;
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
+            Some((table, entries)) if first > 0 || is_large(entries, groups_at_once) => {
+                self.waiting.leave(read_out)?;
+                while next < entries.len() && (next == first || !work.is_done()) {
+                    let entries = entries.part(next..entries.len().min(next + groups_at_once));
+                    let window = ClosedWindow { groups: entries.len(), ..window };
+                    read_out(ClosedGroups { table, entries, windows: &[window] })?;
+                    next += entries.len();
+                    work.spend(entries.len());
+                }
+                if next < entries.len() {
+                    self.step = Step::ReadOut(next);
+                    return Ok(());
+                }
+            }
             Some((table, entries)) => {
-                groups = entries.len();
+                work.spend(entries.len());
                 self.waiting.take(window, (table, entries), groups_at_once, read_out)?;
             }
-            None if self.window == Window::Global => self.waiting.windows.push(window),
+            None if self.window == Window::Global => self.waiting.take_empty(window),
             None => {}
         }
-        if let Some(table) = self.gag.evict(end) {
-            spare.extend(match &mut self.corrections {
-                Some(corrections) => corrections.keep(window.start, table),
-                None => Some(table),
-            });
+        self.step = Step::Evict;
+        Ok(())
+    }
+
+    /// Forgets what no window needs any more than the one that is being closed.
+    fn evict(&mut self, work: &mut Work) {
+        let mut unneeded = Vec::new();
+        if self.gag.evict(self.closed_until, &mut unneeded, work) {
+            work.spend(GROUPS_PER_WINDOW);
+            self.step = Step::Begin;
+            self.reported_until = self.closed_until;
         }
-        Ok(groups)
+        let start = self.window.start(self.closed_until);
+        unneeded.into_iter().for_each(|table| self.discard(start, table));
+    }
+
+    /// Puts a slice away that no window needs which has not been reported.
+    fn discard(&mut self, start: Micros, table: Table) {
+        self.unneeded.extend(match &mut self.corrections {
+            Some(corrections) => corrections.keep(start, table),
+            None => Some(table),
+        });
     }
 
     /// Reports the windows once more that rows have corrected whose turn it is. Returns how many groups they have.
@@ -334,7 +487,6 @@ impl OpenWindows {
         &mut self,
         due: Micros,
         groups_at_once: usize,
-        spare: &mut Vec<Table>,
         read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
         let watermark = due - 1;
@@ -343,19 +495,18 @@ impl OpenWindows {
         self.closed_until = self.closed_until.max(watermark);
         for piece in pieces {
             // The rows count in windows as well that are open.
-            let unneeded = if piece.last_end > watermark {
-                self.gag.insert(piece.table, piece.last_end)
-            } else {
-                Some(piece.table)
-            };
-            spare.extend(unneeded);
+            let mut table = Some(piece.table);
+            if piece.last_end > watermark {
+                while !self.gag.insert(&mut table, piece.last_end, &mut Work(usize::MAX)) {}
+            }
+            self.unneeded.extend(table);
         }
         let mut groups = 0;
         for (bounds, table) in windows {
             let entries = table.entry_offsets();
             groups += entries.len();
             let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Correction };
-            self.waiting.take(window, (&table, (&entries).into()), groups_at_once, read_out)?;
+            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, read_out)?;
         }
         Ok(groups)
     }
@@ -374,45 +525,27 @@ impl OpenWindows {
         read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let others: Vec<(SliceId, &Table)> =
-            self.sealed.iter().chain(unsealed).map(|(id, table)| (*id, table)).collect();
+            self.sealed.iter().chain(&self.unmerged).chain(unsealed).map(|(id, table)| (*id, table)).collect();
         let corrections = self.corrections.as_mut().expect("windows that are reported early have their slices kept");
         for (bounds, table) in corrections.early(self.closed_until, &others) {
             let entries = table.entry_offsets();
             let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
-            self.waiting.take(window, (&table, (&entries).into()), groups_at_once, read_out)?;
+            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, read_out)?;
         }
         self.waiting.leave(read_out)
     }
 
     /// End of the next window that has rows.
     fn next_end(&self) -> Option<Micros> {
-        if !self.gag.is_empty() {
+        if self.step != Step::Begin {
+            Some(self.closed_until)
+        } else if !self.gag.is_empty() {
             Some(self.window.next_end(self.closed_until))
         } else if self.window == Window::Global {
             Some(Micros::MAX).filter(|_| self.closed_until < Micros::MAX)
         } else {
             self.sealed.front().map(|(id, _)| id.first_end)
         }
-    }
-
-    /// Adds the slices to the graph that the window needs which ends at `end`.
-    fn advance(&mut self, end: Micros, spare: &mut Vec<Table>) {
-        while self.sealed.front().is_some_and(|(id, _)| id.first_end <= end) {
-            let (id, table) = self.sealed.pop_front().expect("there is a first slice");
-            let last_end = match &self.gag {
-                Gag::Single(_) => id.first_end,
-                Gag::Combined(_) => {
-                    self.window.slice(id.start).covered.expect("a slice with rows belongs to a window").last_end
-                }
-            };
-            if let Some(table) = self.gag.insert(table, last_end) {
-                spare.extend(match &mut self.corrections {
-                    Some(corrections) => corrections.keep(id.start, table),
-                    None => Some(table),
-                });
-            }
-        }
-        self.closed_until = end;
     }
 
     /// Slices that no window needed so far.
@@ -422,47 +555,9 @@ impl OpenWindows {
 
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
-        let sealed: usize = self.sealed.iter().map(|(_, table)| table.bytes()).sum();
+        let sealed = self.sealed.iter().chain(&self.unmerged).chain(&self.arriving).map(|(_, table)| table);
+        let tables: usize = sealed.chain(&self.unneeded).map(Table::bytes).sum();
         let corrections = self.corrections.as_ref().map_or(0, |corrections| corrections.bytes());
-        sealed + self.gag.bytes() + self.waiting.groups.bytes() + corrections
-    }
-}
-
-impl Waiting {
-    /// Takes a window's groups, or hands them on where they are many.
-    fn take<E>(
-        &mut self,
-        window: ClosedWindow,
-        (table, entries): (&Table, Chosen<'_>),
-        groups_at_once: usize,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if self.groups.groups() + entries.len() > groups_at_once {
-            self.leave(read_out)?;
-        }
-        let window = ClosedWindow { groups: entries.len(), ..window };
-        // A copy costs less than a batch of its own, unless the batch is large.
-        if entries.len() > groups_at_once / LARGE_WINDOWS_PER_READ_OUT {
-            self.leave(read_out)?;
-            return entries.chunks(groups_at_once).try_for_each(|entries| {
-                let window = ClosedWindow { groups: entries.len(), ..window };
-                read_out(ClosedGroups { table, entries, windows: &[window] })
-            });
-        }
-        self.groups.append(table, entries);
-        self.windows.push(window);
-        Ok(())
-    }
-
-    /// Hands on what waits.
-    fn leave<E>(&mut self, read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>) -> Result<(), E> {
-        if self.windows.is_empty() {
-            return Ok(());
-        }
-        let entries = Chosen::first(self.groups.groups());
-        let result = read_out(ClosedGroups { table: &self.groups, entries, windows: &self.windows });
-        self.groups.clear();
-        self.windows.clear();
-        result
+        tables + self.gag.bytes() + self.waiting.bytes() + corrections
     }
 }

@@ -21,6 +21,36 @@ pub(crate) struct KeyScratch {
     hashes: Vec<u64>,
 }
 
+/// The groups of a table on their way into another one.
+#[derive(Debug, Default)]
+pub(crate) struct Merging {
+    from: Vec<u32>,
+    /// How many of these have been added.
+    done: usize,
+    to: Vec<u32>,
+    scratch: KeyScratch,
+}
+
+impl Merging {
+    /// Makes room in one table for the groups of another one.
+    pub fn new(into: &mut Table, other: &Table) -> Merging {
+        let from = other.entry_offsets();
+        if let Some((minimum, maximum)) = other.prepared_integers() {
+            into.prepare_integers(minimum, maximum, from.len());
+        }
+        Merging { from, ..Merging::default() }
+    }
+
+    /// Adds the next groups, a batch at most. Returns how many there were: none once all have been added.
+    pub fn advance(&mut self, into: &mut Table, other: &Table) -> usize {
+        let from = &self.from[self.done..self.from.len().min(self.done + MERGE_BATCH)];
+        into.entries_of(other, from.into(), &mut self.to, &mut self.scratch);
+        into.add_at(other, from, &self.to);
+        self.done += from.len();
+        from.len()
+    }
+}
+
 impl Table {
     /// Adds the groups of another table of the same slice, in whatever way either finds its entries. Returns one of the two tables,
     /// which is no longer needed.
@@ -28,14 +58,21 @@ impl Table {
     /// # Panics
     /// Where the layouts differ.
     pub fn merge(&mut self, mut other: Table) -> Table {
-        let has_same_layout = Arc::ptr_eq(&self.layout, &other.layout) || self.layout == other.layout;
-        assert!(has_same_layout, "tables of one slice have one layout");
-        // The table with fewer groups is the one to be taken apart.
-        if other.groups() > self.groups() {
-            std::mem::swap(self, &mut other);
-        }
+        self.become_larger(&mut other);
         self.add(&other);
         other
+    }
+
+    /// Changes places with another table of the same slice where that has more groups: the one with fewer is the one to be taken apart.
+    ///
+    /// # Panics
+    /// Where the layouts differ.
+    pub(crate) fn become_larger(&mut self, other: &mut Table) {
+        let has_same_layout = Arc::ptr_eq(&self.layout, &other.layout) || self.layout == other.layout;
+        assert!(has_same_layout, "tables of one slice have one layout");
+        if other.groups() > self.groups() {
+            std::mem::swap(self, other);
+        }
     }
 
     /// Adds the accumulators of some entries of another table to entries of this one, one for each. Where this one has one accumulator more,
@@ -57,14 +94,8 @@ impl Table {
 
     /// Adds the groups of another table, in whatever way either finds its entries.
     pub(crate) fn add(&mut self, other: &Table) {
-        let (from, mut to, mut scratch) = (other.entry_offsets(), Vec::new(), KeyScratch::default());
-        if let Some((minimum, maximum)) = other.prepared_integers() {
-            self.prepare_integers(minimum, maximum, from.len());
-        }
-        for from in from.chunks(MERGE_BATCH) {
-            self.entries_of(other, from.into(), &mut to, &mut scratch);
-            self.add_at(other, from, &to);
-        }
+        let mut merging = Merging::new(self, other);
+        while merging.advance(self, other) > 0 {}
     }
 
     /// Replaces `to` by the entries of the keys that some entries of another table have; new keys become groups.

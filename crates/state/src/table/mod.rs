@@ -53,6 +53,7 @@ mod spread;
 
 mod arena;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -61,7 +62,7 @@ use arrow::datatypes::DataType;
 pub use self::arrivals::Positions;
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::lookup_entries::{LookupKeys, Numbering};
-pub(crate) use self::merge::KeyScratch;
+pub(crate) use self::merge::{KeyScratch, Merging};
 pub use self::numbering::GroupNumbers;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
 pub use self::places::Chosen;
@@ -383,35 +384,61 @@ impl Table {
     /// The entries in use, as numbers.
     pub fn entry_offsets(&self) -> Vec<u32> {
         let mut entries = Vec::new();
-        self.push_entries(&mut entries);
+        self.push_entries(0..self.slots(), &mut entries);
         entries
     }
 
-    /// Appends the entries in use, as numbers.
-    pub fn push_entries(&self, entries: &mut Vec<u32>) {
+    /// Places that an entry may be in.
+    pub fn slots(&self) -> usize {
         match &self.groups {
-            Groups::Single { present, .. } => entries.extend(present.then_some(0)),
-            Groups::Integer(groups) => groups.push_entries(&self.layout, entries),
-            Groups::Packed(groups) => groups.push_entries(&self.layout, entries),
-            Groups::Listed(groups) => entries.extend(0..groups.groups() as u32),
+            Groups::Single { .. } => 1,
+            Groups::Integer(groups) => groups.slots(),
+            Groups::Packed(groups) => groups.slots(&self.layout),
+            Groups::Listed(groups) => groups.groups(),
+        }
+    }
+
+    /// Appends the entries in use that are in some of the [`Table::slots`], as numbers.
+    ///
+    /// # Panics
+    /// Where there are fewer slots.
+    pub fn push_entries(&self, slots: Range<usize>, entries: &mut Vec<u32>) {
+        match &self.groups {
+            Groups::Single { present, .. } => entries.extend((*present && slots.contains(&0)).then_some(0)),
+            Groups::Integer(groups) => groups.push_entries(&self.layout, slots, entries),
+            Groups::Packed(groups) => groups.push_entries(&self.layout, slots, entries),
+            Groups::Listed(_) => entries.extend(slots.map(|slot| slot as u32)),
         }
     }
 
     /// Forgets all groups and keeps the memory, as far as it was used.
     pub fn clear(&mut self) {
+        while !self.clear_part(usize::MAX) {}
+    }
+
+    /// As [`Table::clear`], about so many bytes of entries at most: whether all has been forgotten. Until then nothing else may be done with
+    /// the table.
+    pub fn clear_part(&mut self, bytes_max: usize) -> bool {
         let initial = self.layout.initial();
-        match &mut self.groups {
+        let is_clear = match &mut self.groups {
             Groups::Single { entry, present } => {
                 *present = false;
                 // SAFETY: the region is one entry, which is all accumulators.
                 unsafe { entry.as_ptr().copy_from_nonoverlapping(initial.as_ptr(), initial.len()) };
+                true
             }
-            Groups::Integer(groups) => groups.clear(&self.layout),
-            Groups::Packed(groups) => groups.clear(&self.layout),
-            Groups::Listed(groups) => groups.clear(),
+            Groups::Integer(groups) => groups.clear(&self.layout, bytes_max),
+            Groups::Packed(groups) => groups.clear(&self.layout, bytes_max),
+            Groups::Listed(groups) => {
+                groups.clear();
+                true
+            }
+        };
+        if is_clear {
+            self.clear_references();
+            self.lookups.iter_mut().for_each(LookupEntries::clear);
         }
-        self.clear_references();
-        self.lookups.iter_mut().for_each(LookupEntries::clear);
+        is_clear
     }
 
     /// Forgets what accumulators refer to.

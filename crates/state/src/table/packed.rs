@@ -3,6 +3,8 @@
 //! An entry is the key's hash, the key, the accumulators. Hashes are compared before keys, and growing needs no key at all.
 //! Long strings live in the arena; a key that is looked for points to the bytes of its column.
 
+use std::ops::Range;
+
 use super::arena::Arena;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
 use super::region::{Region, prefetch};
@@ -33,6 +35,8 @@ pub(super) struct PackedGroups {
     arena: Arena,
     shape: KeyShape,
     expected: TableHint,
+    /// Bytes of entries that have been cleared, while groups are being forgotten.
+    cleared_bytes: usize,
 }
 
 /// There is no room for another group.
@@ -91,6 +95,7 @@ impl PackedGroups {
             arena: Arena::default(),
             shape: KeyShape::new(width, columns),
             expected,
+            cleared_bytes: 0,
         }
     }
 
@@ -386,14 +391,21 @@ impl PackedGroups {
         assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
     }
 
-    /// Appends the entries in use, ascending.
-    pub(super) fn push_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
+    /// Places that an entry may be in.
+    pub(super) fn slots(&self, layout: &EntryLayout) -> usize {
+        self.entries.bytes() / layout.stride()
+    }
+
+    /// Appends the entries in use that are in some slots, ascending.
+    pub(super) fn push_entries(&self, layout: &EntryLayout, slots: Range<usize>, out: &mut Vec<u32>) {
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        out.reserve(self.groups);
+        assert!(slots.end <= self.slots(layout), "a slot is one of the table");
+        out.reserve(self.groups.min(slots.len()));
         if !self.used.is_empty() {
-            return out.extend(self.marked_slots().map(|slot| (slot * (stride / 8)) as u32));
+            let marked = self.marked_slots().filter(|slot| slots.contains(slot));
+            return out.extend(marked.map(|slot| (slot * (stride / 8)) as u32));
         }
-        for slot in 0..self.entries.bytes() / stride {
+        for slot in slots {
             // SAFETY: the slot lies within the region.
             if unsafe { start.add(slot * stride).cast::<u64>().read() } != 0 {
                 out.push((slot * (stride / 8)) as u32);
@@ -409,10 +421,12 @@ impl PackedGroups {
         })
     }
 
-    /// Forgets all groups, at a cost proportional to what was used.
-    pub(super) fn clear(&mut self, layout: &EntryLayout) {
-        self.expected = TableHint { groups: self.groups, rows: self.rows, extent: None };
-        self.rows = 0;
+    /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
+    pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
+        if self.cleared_bytes == 0 {
+            self.expected = TableHint { groups: self.groups, rows: self.rows, extent: None };
+            self.rows = 0;
+        }
         let capacity = self.mask + 1;
         if is_hardly_used(self.groups, capacity) {
             self.make(layout, capacity_for(self.groups, self.expected.rows));
@@ -424,10 +438,17 @@ impl PackedGroups {
             }
             self.used.fill(0);
         } else {
-            self.entries.clear(0, self.entries.bytes());
+            let (first, bytes) = (self.cleared_bytes, self.entries.bytes());
+            self.cleared_bytes = bytes.min(first.saturating_add(bytes_max.max(1)));
+            self.entries.clear(first, self.cleared_bytes - first);
+            if self.cleared_bytes < bytes {
+                return false;
+            }
             self.used.fill(0);
         }
+        self.cleared_bytes = 0;
         self.groups = 0;
         self.arena.clear();
+        true
     }
 }

@@ -1,5 +1,7 @@
 //! Which entries of a table are meant, and where they hold a value.
 
+use std::ops::Range;
+
 use arrow::datatypes::ArrowNativeType;
 
 use super::{Groups, Table};
@@ -33,6 +35,11 @@ impl<'a> Chosen<'a> {
         }
     }
 
+    /// Whether their values lie side by side.
+    pub fn are_neighbours(self) -> bool {
+        matches!(self, Chosen::Neighbours { .. })
+    }
+
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.len() == 0
@@ -55,15 +62,22 @@ impl<'a> Chosen<'a> {
         (0..self.len()).map(move |at| self.get(at))
     }
 
+    /// Those in some places.
+    ///
+    /// # Panics
+    /// Where there are fewer.
+    pub fn part(self, places: Range<usize>) -> Chosen<'a> {
+        assert!(places.end <= self.len(), "there are as many");
+        match self {
+            Chosen::Neighbours { first, .. } => Chosen::Neighbours { first: first + places.start, count: places.len() },
+            Chosen::Listed(entries) => Chosen::Listed(&entries[places]),
+        }
+    }
+
     /// The same in parts of at most `length`.
     pub fn chunks(self, length: usize) -> impl Iterator<Item = Chosen<'a>> {
-        (0..self.len()).step_by(length.max(1)).map(move |start| {
-            let end = self.len().min(start.saturating_add(length));
-            match self {
-                Chosen::Neighbours { first, .. } => Chosen::Neighbours { first: first + start, count: end - start },
-                Chosen::Listed(entries) => Chosen::Listed(&entries[start..end]),
-            }
-        })
+        let end = move |start: usize| self.len().min(start.saturating_add(length));
+        (0..self.len()).step_by(length.max(1)).map(move |start| self.part(start..end(start)))
     }
 }
 

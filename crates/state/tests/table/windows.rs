@@ -60,14 +60,13 @@ fn check_windows(seed: u64) {
             let columns: Vec<ArrayRef> = types.iter().map(|data_type| column(data_type, &draws)).collect();
             let values: Vec<i64> = (0..rows).map(|_| random.next() as i64 >> random.below(60)).collect();
             let mut table = spare.pop().unwrap_or_else(|| Table::new(layout.clone()));
-            table.clear();
             add_to_table(&mut table, &columns, &values);
             let mut model = Model::new();
             for (key, &value) in keys_of_rows(&columns, rows).into_iter().zip(&values) {
                 add_to_model(&mut model, key, &Group::new(value));
             }
             let first_end = covered.first_end.max(closed_until + SLIDE);
-            spare.extend(open.seal(SliceId::new(first_end, of_slice * SLIDE), table));
+            open.seal(SliceId::new(first_end, of_slice * SLIDE), table);
             slices.push((of_slice, first_end, model));
         }
         if random.below(3) > 0 {

@@ -89,21 +89,28 @@ impl IntegerGroups {
         self.moves += 1;
     }
 
-    /// Forgets all groups. Only entries that the table was prepared for can have changed.
-    pub(super) fn clear_dense(&mut self, layout: &EntryLayout) {
+    /// Forgets all groups, or the next of them: whether all have been forgotten. Only entries that the table was prepared for can have changed.
+    pub(super) fn clear_dense(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         let stride = layout.dense_stride();
-        let Mode::Dense { base, length, present } = &mut self.mode else {
-            unreachable!("only called for dense tables")
-        };
-        let length = *length;
+        let Mode::Dense { base, length, .. } = self.mode else { unreachable!("only called for dense tables") };
         if let Some((first, last)) = self.extent {
-            let from = distance(*base, first) as usize;
+            let from = distance(base, first) as usize;
             let count = distance(first, last) as usize + 1;
-            present.clear(from, count);
-            self.entries.clear(from * stride + 8, count * stride);
-            self.initialise_dense(layout, from, count);
+            // With no accumulators there is only the byte that says whether an entry is in use.
+            let entry_bytes = stride.max(1);
+            let entries_max = (bytes_max / entry_bytes).max(1);
+            let cleared = self.next_to_clear(count * entry_bytes, entries_max.saturating_mul(entry_bytes));
+            let (part, part_count) = (from + cleared.start / entry_bytes, cleared.len() / entry_bytes);
+            let Mode::Dense { present, .. } = &mut self.mode else { unreachable!("just seen") };
+            present.clear(part, part_count);
+            self.entries.clear(part * stride + 8, part_count * stride);
+            self.initialise_dense(layout, part, part_count);
+            if cleared.end < count * entry_bytes {
+                return false;
+            }
         }
         self.entries.clear(length * stride + 8, stride);
         self.initialise_dense(layout, length, 1);
+        true
     }
 }

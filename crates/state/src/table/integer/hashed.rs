@@ -1,5 +1,7 @@
 //! Entries of integer keys found by hash: open addressing with linear probing, one cache line a probe.
 
+use std::ops::Range;
+
 use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
 use crate::table::hash::hash_word;
@@ -63,7 +65,7 @@ impl IntegerGroups {
         entries.clear();
         entries.reserve(keys.len());
         loop {
-            let slots = self.slots(layout);
+            let slots = self.probed(layout);
             if matches!(self.mode, Mode::Hash { groups, .. } if groups > slots.groups_max) {
                 self.grow(layout, (slots.mask + 1) * 2);
                 continue;
@@ -85,7 +87,7 @@ impl IntegerGroups {
         unsafe { entries.set_len(keys.len()) };
     }
 
-    fn slots<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
+    fn probed<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
         let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
         Slots { start, mask, stride, groups_max: groups_max(mask + 1, self.rows), initial: layout.initial() }
@@ -94,7 +96,7 @@ impl IntegerGroups {
     /// Replaces `entries` by the entries of `keys`, or [`ABSENT`].
     pub(super) fn find_hashed(&self, layout: &EntryLayout, keys: &[i64], entries: &mut Vec<u32>) {
         let Mode::Hash { mask, sentinel_present, .. } = self.mode else { unreachable!("not in hash mode") };
-        let slots = self.slots(layout);
+        let slots = self.probed(layout);
         let sentinel = if sentinel_present { ((mask + 2) * slots.stride / 8) as u32 } else { ABSENT };
         let cached = self.entries.bytes() <= CACHED_BYTES;
         entries.clear();
@@ -137,17 +139,23 @@ impl IntegerGroups {
         assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
     }
 
-    /// Forgets all groups; of memory that was hardly used, only as much as was is kept.
-    pub(super) fn clear_hashed(&mut self, layout: &EntryLayout) {
+    /// Forgets all groups, or the next of them: whether all have been forgotten. Of memory that was hardly used, only as much as was is kept.
+    pub(super) fn clear_hashed(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         let Mode::Hash { mask, groups, .. } = self.mode else { unreachable!("not in hash mode") };
         let capacity = mask + 1;
         if is_hardly_used(groups, capacity) {
             self.make_hash(layout, capacity_for(groups, self.rows));
-        } else {
-            self.entries.clear(0, capacity * layout.stride());
-            self.initialise_side_entries(layout, capacity);
-            self.mode = Mode::Hash { mask, groups: 0, sentinel_present: false };
+            return true;
         }
+        let bytes = capacity * layout.stride();
+        let part = self.next_to_clear(bytes, bytes_max.max(1));
+        self.entries.clear(part.start, part.len());
+        if part.end < bytes {
+            return false;
+        }
+        self.initialise_side_entries(layout, capacity);
+        self.mode = Mode::Hash { mask, groups: 0, sentinel_present: false };
+        true
     }
 
     /// The key of an entry in hash mode that is not the NULL key's.
@@ -161,20 +169,26 @@ impl IntegerGroups {
         (unsafe { self.entries.as_ptr().add(byte).cast::<u64>().read() } ^ SENTINEL) as i64
     }
 
-    /// Appends the entries in use, but the NULL key's.
-    pub(super) fn push_hashed_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
+    /// Appends the entries in use in some slots, and the sentinel's where that is asked for.
+    pub(super) fn push_hashed_entries(
+        &self,
+        layout: &EntryLayout,
+        slots: Range<usize>,
+        with_sentinel: bool,
+        out: &mut Vec<u32>,
+    ) {
         let Mode::Hash { mask, groups, sentinel_present } = self.mode else { unreachable!("not in hash mode") };
         let stride = layout.stride();
-        assert!((mask + 3) * stride <= self.entries.bytes());
-        out.reserve(groups);
+        assert!(slots.end <= mask + 1 && (mask + 3) * stride <= self.entries.bytes());
+        out.reserve(groups.min(slots.len()));
         let units = stride / 8;
-        for slot in 0..=mask {
+        for slot in slots {
             // SAFETY: the slot lies within the region, as just checked.
             if unsafe { self.entries.as_ptr().add(slot * stride).cast::<u64>().read() } != 0 {
                 out.push((slot * units) as u32);
             }
         }
-        if sentinel_present {
+        if sentinel_present && with_sentinel {
             out.push(((mask + 2) * units) as u32);
         }
     }

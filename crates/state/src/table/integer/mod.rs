@@ -4,6 +4,8 @@ mod dense;
 
 mod hashed;
 
+use std::ops::Range;
+
 use super::region::{Region, prefetch};
 use super::{ABSENT, CACHED_BYTES, TableHint, capacity_for};
 use crate::layout::EntryLayout;
@@ -56,6 +58,8 @@ pub(super) struct IntegerGroups {
     rows: usize,
     /// What is expected before it is seen.
     expected: TableHint,
+    /// Bytes of entries that have been cleared, while groups are being forgotten.
+    cleared_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -101,6 +105,7 @@ impl IntegerGroups {
             extent_is_kept: false,
             rows: 0,
             expected,
+            cleared_bytes: 0,
         }
     }
 
@@ -226,7 +231,7 @@ impl IntegerGroups {
 
     fn take_groups(&mut self, layout: &EntryLayout) -> Taken {
         let mut entries = Vec::new();
-        self.push_entries(layout, &mut entries);
+        self.push_entries(layout, 0..self.slots(), &mut entries);
         let null = self.null_entry(layout);
         entries.retain(|&entry| entry != null);
         let keys = entries.iter().map(|&entry| self.key(layout, entry)).collect();
@@ -354,16 +359,28 @@ impl IntegerGroups {
         besides_null + usize::from(self.null_present)
     }
 
-    /// Appends the entries in use.
-    pub(super) fn push_entries(&self, layout: &EntryLayout, out: &mut Vec<u32>) {
+    /// Places that an entry may be in, the last being the NULL key's.
+    pub(super) fn slots(&self) -> usize {
+        match self.mode {
+            Mode::Undecided => 0,
+            Mode::Dense { length, .. } => length + 1,
+            // The sentinel's entry is listed with the NULL key's.
+            Mode::Hash { mask, .. } => mask + 2,
+        }
+    }
+
+    /// Appends the entries in use that are in some slots.
+    pub(super) fn push_entries(&self, layout: &EntryLayout, slots: Range<usize>, out: &mut Vec<u32>) {
+        assert!(slots.end <= self.slots(), "a slot is one of the table");
+        let found_by_key = slots.start..slots.end.min(self.slots().saturating_sub(1));
         match &self.mode {
             Mode::Undecided => return,
-            Mode::Dense { length, present, .. } => {
+            Mode::Dense { present, .. } => {
                 let units = layout.dense_stride() / 8;
-                // SAFETY: a dense table has one initialised byte for each of its entries.
-                let present = unsafe { std::slice::from_raw_parts(present.as_ptr(), *length) };
+                let mut first = found_by_key.start;
+                // SAFETY: a dense table has one initialised byte for each of its entries but the last.
+                let present = unsafe { std::slice::from_raw_parts(present.as_ptr().add(first), found_by_key.len()) };
                 let (words, rest) = present.as_chunks::<8>();
-                let mut first = 0;
                 for word in words.iter().copied().map(u64::from_le_bytes) {
                     let mut rest = word;
                     while rest != 0 {
@@ -375,28 +392,41 @@ impl IntegerGroups {
                 let rest = rest.iter().zip(first..).filter(|(present, _)| **present != 0);
                 out.extend(rest.map(|(_, entry)| (entry * units) as u32));
             }
-            Mode::Hash { .. } => self.push_hashed_entries(layout, out),
+            Mode::Hash { .. } => self.push_hashed_entries(layout, found_by_key, slots.end == self.slots(), out),
         }
-        if self.null_present {
+        if self.null_present && slots.end == self.slots() {
             out.push(self.null_entry(layout));
         }
     }
 
-    /// Forgets all groups, at a cost proportional to what was used.
-    pub(super) fn clear(&mut self, layout: &EntryLayout) {
-        let groups = self.groups();
-        self.expected = TableHint { groups, rows: self.rows, extent: self.extent };
-        match self.mode {
-            Mode::Undecided => {}
-            Mode::Dense { .. } => self.clear_dense(layout),
-            Mode::Hash { .. } => self.clear_hashed(layout),
+    /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
+    pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
+        if self.cleared_bytes == 0 {
+            self.expected = TableHint { groups: self.groups(), rows: self.rows, extent: self.extent };
         }
+        let is_clear = match self.mode {
+            Mode::Undecided => true,
+            Mode::Dense { .. } => self.clear_dense(layout, bytes_max),
+            Mode::Hash { .. } => self.clear_hashed(layout, bytes_max),
+        };
+        if !is_clear {
+            return false;
+        }
+        self.cleared_bytes = 0;
         self.null_present = false;
         let is_small = |(first, last)| distance(first, last) < (KEPT_EXTENT_BYTES / layout.stride()) as u64;
         let is_dense = matches!(self.mode, Mode::Dense { .. });
         self.extent = self.extent.filter(|&extent| is_dense && is_small(extent));
         self.extent_is_kept = self.extent.is_some();
         self.rows = 0;
+        true
+    }
+
+    /// The next bytes to clear of `bytes`, which are at most `bytes_max`. They count as cleared.
+    fn next_to_clear(&mut self, bytes: usize, bytes_max: usize) -> Range<usize> {
+        let first = self.cleared_bytes;
+        self.cleared_bytes = bytes.min(first.saturating_add(bytes_max));
+        first..self.cleared_bytes
     }
 }
 

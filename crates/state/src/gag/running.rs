@@ -1,0 +1,107 @@
+//! Windows from which the slices that leave are subtracted.
+
+use std::collections::VecDeque;
+
+use pelton_data::Micros;
+
+use super::{Slice, Spare};
+use crate::table::{ABSENT, Chosen, Table};
+use crate::window::Work;
+
+/// Subtract on evict. The window has only groups that a slice has, in any order.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    /// Ascending by last end.
+    slices: VecDeque<Slice>,
+    /// Where each numbered group is in the window; [`ABSENT`] where it has left it.
+    places: Vec<u32>,
+    /// The number of each group of the window.
+    numbers: Vec<u32>,
+    /// Groups that have come into the window since groups were numbered.
+    pub(super) added: usize,
+}
+
+impl Running {
+    /// Adds groups of a slice, whose numbers are `spare.to`, to the window.
+    pub(super) fn add(&mut self, window: &mut Table, table: &Table, entries: &[u32], spare: &mut Spare) {
+        let Spare { to, new, places, .. } = spare;
+        places.clear();
+        new.clear();
+        let mut groups = self.numbers.len() as u32;
+        for (&number, &entry) in to.iter().zip(entries) {
+            // Numbers are given one after the other.
+            if number as usize == self.places.len() {
+                self.places.push(ABSENT);
+            }
+            let place = &mut self.places[number as usize];
+            if *place == ABSENT {
+                *place = groups;
+                groups += 1;
+                self.numbers.push(number);
+                new.push(entry);
+            }
+            places.push(*place);
+        }
+        self.added += new.len();
+        window.append_keys(table, &*new);
+        window.add_at(table, entries, &*places);
+    }
+
+    /// Keeps a slice whose groups have been added.
+    pub(super) fn insert(&mut self, slice: Slice) {
+        let at = self.slices.partition_point(|other| other.last_end <= slice.last_end);
+        self.slices.insert(at, slice);
+    }
+
+    /// Subtracts the slices whose last window ends at or before `end`, as long as there is work left: whether all have left.
+    pub(super) fn evict(
+        &mut self,
+        end: Micros,
+        window: &mut Table,
+        presence: usize,
+        spare: &mut Spare,
+        work: &mut Work,
+    ) -> bool {
+        while let Some(slice) = self.slices.pop_front_if(|slice| slice.last_end <= end) {
+            let places = &mut spare.places;
+            places.clear();
+            places.extend(slice.to.iter().map(|&number| self.places[number as usize]));
+            window.subtract_at(&slice.values, Chosen::first(places.len()), &*places);
+            let counts = window.counts(presence);
+            let left = slice.to.iter().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
+            let left: Vec<u32> = left.map(|(number, _)| *number).collect();
+            places.clear();
+            for number in left {
+                let place = std::mem::replace(&mut self.places[number as usize], ABSENT);
+                self.numbers.swap_remove(place as usize);
+                if let Some(&moved) = self.numbers.get(place as usize) {
+                    self.places[moved as usize] = place;
+                }
+                places.push(place);
+            }
+            window.swap_remove(places);
+            work.spend(slice.to.len());
+            spare.keep(slice);
+            if work.is_done() {
+                return self.slices.front().is_none_or(|slice| slice.last_end > end);
+            }
+        }
+        true
+    }
+
+    /// Gives each group of the window its place, which are all of `numbers`, for a number.
+    pub(super) fn renumber(&mut self, numbers: Vec<u32>) {
+        self.slices.iter_mut().for_each(|slice| slice.renumber(&self.places));
+        self.added = numbers.len();
+        (self.places, self.numbers) = (numbers.clone(), numbers);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let slices: usize = self.slices.iter().map(Slice::bytes).sum();
+        slices + 4 * (self.places.len() + self.numbers.len())
+    }
+}
