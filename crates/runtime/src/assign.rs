@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use pelton_data::block::ticks;
 use pelton_data::window::{Covered, Slice, Window};
-use pelton_data::{Block, Micros};
-use pelton_state::slice::{SliceId, SliceRows};
+use pelton_data::{Block, Micros, TimeRange};
+use pelton_state::slice::{Belong, SliceId, SliceRows};
 
 use crate::late::LateList;
 
@@ -24,7 +24,7 @@ pub(crate) struct Assignment {
 
 impl Assignment {
     fn whole(block: &Block, slice: SliceId) -> Assignment {
-        Assignment { slices: vec![SliceRows { slice, rows: 0..block.rows(), mask: None }], late: LateList::default() }
+        Assignment { slices: vec![SliceRows::all(slice, 0..block.rows())], late: LateList::default() }
     }
 
     /// The same rows in each of their windows, as if each window were one slice.
@@ -102,7 +102,7 @@ pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros) -> Assign
             return Assignment::whole(block, id);
         }
     }
-    if let Some(slices) = slices_in_order(block, window) {
+    if let Some(slices) = slices_in_order(block, window).or_else(|| slices_by_time(block, window)) {
         return Assignment { slices, late: LateList::default() };
     }
     let mut runs = runs(block, window, lateness);
@@ -183,6 +183,12 @@ const RUN_ROWS_MIN: usize = 64;
 /// So many runs of one slice are put together by a mask.
 const RUNS_PER_SLICE_MIN: usize = 2;
 
+/// More slices of a block than these are not told apart by looking at the times of all its rows once for each.
+const SLICES_BY_TIME_MAX: usize = 8;
+
+/// A block in which so many windows close and more is looked at row by row.
+const PIECES_BY_TIME_MAX: usize = 4;
+
 /// The slices of a block whose rows are in the order of their times, and come before any of their windows has closed: each slice's end is
 /// searched for, and no row is looked at. `None` where a row may be out of order or late.
 fn slices_in_order(block: &Block, window: &Window) -> Option<Vec<SliceRows>> {
@@ -204,7 +210,7 @@ fn slices_in_order(block: &Block, window: &Window) -> Option<Vec<SliceRows>> {
             if !is_in_time(window, id, micros(ticks[row]), stamp.watermark_before) {
                 return None;
             }
-            slices.push(SliceRows { slice: id, rows: row..end, mask: None });
+            slices.push(SliceRows::all(id, row..end));
         }
         row = end;
     }
@@ -220,6 +226,64 @@ fn run_end(ticks: &[i64], row: usize, is_in: impl Fn(i64) -> bool) -> usize {
         step *= 2;
     }
     first + ticks[first..ticks.len().min(first + step + 1)].partition_point(|&tick| is_in(tick))
+}
+
+/// The slices of a block whose rows come in whatever order, few slices in all, and each before any of its windows has closed: whoever adds the rows tells
+/// them apart by their times, many at once. The block is cut behind a row that moves the watermark so far that a window closes. `None` where
+/// a row may be late, or slices are many.
+fn slices_by_time(block: &Block, window: &Window) -> Option<Vec<SliceRows>> {
+    let (time, mut range) = (block.time_column()?, block.time_range()?);
+    let (column, shift, delay) = (block.raw_ticks()?, block.time_shift_ticks(), block.stamp.watermark_delay);
+    let ticks = column.values();
+    let micros = |tick: i64| (tick + shift) * time.micros_per_tick;
+    // The first raw tick that is not before a time.
+    let tick = |micros: Micros| {
+        let (tick, rest) = (micros.div_euclid(time.micros_per_tick), micros.rem_euclid(time.micros_per_tick));
+        tick.saturating_add(i64::from(rest > 0)).saturating_sub(shift)
+    };
+    let (mut slices, mut first, mut watermark) = (Vec::new(), 0, block.stamp.watermark_before);
+    for _ in 0..PIECES_BY_TIME_MAX {
+        let found = slices_of_range(window, range)?;
+        let closing = match (window, found.first()) {
+            (Window::Session { .. }, _) => range.min.saturating_add(1),
+            (_, Some((id, _))) => id.first_end,
+            (_, None) => Micros::MAX,
+        };
+        if closing <= watermark {
+            return None;
+        }
+        let mut end = ticks.len();
+        if range.max.saturating_sub(delay) >= closing {
+            let closes = tick(closing.saturating_add(delay));
+            end = first + ticks[first..].iter().position(|&tick| tick >= closes).map_or(end - first, |row| row + 1);
+        }
+        slices.extend(found.into_iter().map(|(slice, times)| {
+            let belonging = tick(times.start)..=tick(times.end).saturating_sub(1);
+            SliceRows { slice, rows: first..end, belong: Belong::Ticks(belonging) }
+        }));
+        if end == ticks.len() {
+            return Some(slices);
+        }
+        watermark = micros(ticks[end - 1]).saturating_sub(delay);
+        let bounds = |(min, max): (i64, i64), &tick: &i64| (min.min(tick), max.max(tick));
+        let (min, max) = ticks[end..].iter().fold((i64::MAX, i64::MIN), bounds);
+        (first, range) = (end, TimeRange { min: micros(min), max: micros(max) });
+    }
+    None
+}
+
+/// The slices of rows of these times that come in time, with the times of each; `None` where they are many.
+fn slices_of_range(window: &Window, range: TimeRange) -> Option<Vec<(SliceId, Range<Micros>)>> {
+    let (mut slices, mut start) = (Vec::new(), range.min);
+    for _ in 0..SLICES_BY_TIME_MAX {
+        let slice = window.slice(start);
+        slices.extend(slice_in_time(window, &slice).map(|id| (id, slice.start..slice.end)));
+        if range.max < slice.end {
+            return Some(slices);
+        }
+        start = slice.end;
+    }
+    None
 }
 
 fn runs(block: &Block, window: &Window, lateness: Micros) -> Runs {
@@ -297,7 +361,7 @@ impl Runs {
 
     fn into_ranges(self) -> Vec<SliceRows> {
         let Runs { slices, runs, .. } = self;
-        runs.into_iter().map(|(index, rows)| SliceRows { slice: slices[index], rows, mask: None }).collect()
+        runs.into_iter().map(|(index, rows)| SliceRows::all(slices[index], rows)).collect()
     }
 
     fn into_masks(self, block_rows: usize) -> Vec<SliceRows> {
@@ -311,7 +375,8 @@ impl Runs {
             }
         }
         slices.sort_unstable_by_key(|(slice, ..)| *slice);
-        slices.into_iter().map(|(slice, rows, mask)| SliceRows { slice, rows, mask: Some(mask) }).collect()
+        let masked = |(slice, rows, mask)| SliceRows { slice, rows, belong: Belong::Mask(mask) };
+        slices.into_iter().map(masked).collect()
     }
 }
 
@@ -338,14 +403,22 @@ mod tests {
         block
     }
 
-    fn rows_of(assignment: &Assignment) -> Vec<(SliceId, usize)> {
+    fn rows_of(assignment: &Assignment, block: &Block) -> Vec<(SliceId, usize)> {
         let mut rows: Vec<(SliceId, usize)> = Vec::new();
         for slice in &assignment.slices {
-            let wanted = |row: &usize| slice.mask.as_ref().is_none_or(|mask| mask[row / 64] >> (row % 64) & 1 == 1);
+            let mut mask = Vec::new();
+            let input = slice.input(block, &mut mask);
+            let wanted = |row: &usize| input.mask.is_none_or(|mask| mask[row / 64] >> (row % 64) & 1 == 1);
             rows.extend(slice.rows.clone().filter(wanted).map(|row| (slice.slice, row)));
         }
         rows.sort_by_key(|&(_, row)| row);
         rows
+    }
+
+    /// The rows of each slice, and how many are late.
+    fn assigned(block: &Block, window: &Window, lateness: Micros) -> (Vec<(SliceId, usize)>, u64) {
+        let assignment = assign(block, window, lateness);
+        (rows_of(&assignment, block), assignment.late.count)
     }
 
     fn slice(start: Micros, first_end: Micros) -> SliceId {
@@ -370,15 +443,16 @@ mod tests {
     #[test]
     fn a_block_inside_one_slice_is_one_range() {
         let assignment = assign(&block(&[10, 19, 12], WATERMARK_MIN, 0), &TUMBLING, 0);
-        assert_eq!(assignment.slices, [SliceRows { slice: slice(10, 20), rows: 0..3, mask: None }]);
+        assert_eq!(assignment.slices, [SliceRows::all(slice(10, 20), 0..3)]);
     }
 
     #[test]
     fn a_row_behind_its_own_blocks_watermark_is_late() {
-        let assignment = assign(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), &TUMBLING, 0);
-        assert_eq!(rows_of(&assignment), [(slice(0, 10), 0), (slice(20, 30), 1), (slice(20, 30), 3)]);
+        let late_in_it = block(&[9, 25, 8, 21], WATERMARK_MIN, 5);
+        let assignment = assign(&late_in_it, &TUMBLING, 0);
+        assert_eq!(rows_of(&assignment, &late_in_it), [(slice(0, 10), 0), (slice(20, 30), 1), (slice(20, 30), 3)]);
         assert_eq!(assignment.late.count, 1);
-        let (rows, each) = assignment.late.take(&block(&[9, 25, 8, 21], WATERMARK_MIN, 5), Some(&TUMBLING)).unwrap();
+        let (rows, each) = assignment.late.take(&late_in_it, Some(&TUMBLING)).unwrap();
         assert_eq!((rows.num_rows(), each[0].time, each[0].window_end, each[0].watermark), (1, 8, Some(10), 20));
     }
 
@@ -400,30 +474,29 @@ mod tests {
     #[test]
     fn a_row_counts_in_those_of_its_windows_that_are_open() {
         let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
-        let assignment = assign(&block(&[5, 21, 6, 45, 7], WATERMARK_MIN, 0), &hopping, 0);
         let expected = [(slice(0, 10), 0), (slice(20, 30), 1), (slice(0, 30), 2), (slice(40, 50), 3)];
-        assert_eq!(rows_of(&assignment), expected);
-        assert_eq!(assignment.late.count, 1);
+        assert_eq!(assigned(&block(&[5, 21, 6, 45, 7], WATERMARK_MIN, 0), &hopping, 0), (expected.to_vec(), 1));
     }
 
     #[test]
     fn buckets_are_the_windows_of_a_row() {
         let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
-        let assignment = assign(&block(&[5, 21, 6], WATERMARK_MIN, 0), &hopping, 0).into_buckets(&hopping);
+        let rows = block(&[5, 21, 6], WATERMARK_MIN, 0);
+        let assignment = assign(&rows, &hopping, 0).into_buckets(&hopping);
         let expected = [(-20, 10, 0), (-10, 20, 0), (0, 30, 0), (0, 30, 1), (10, 40, 1), (20, 50, 1), (0, 30, 2)];
-        assert_eq!(rows_of(&assignment), expected.map(|(start, end, row)| (slice(start, end), row)));
+        assert_eq!(rows_of(&assignment, &rows), expected.map(|(start, end, row)| (slice(start, end), row)));
     }
 
     #[test]
     fn a_row_between_windows_is_not_late() {
         let gaps = Window::Hopping { size: 3, slide: 10, offset: 0 };
-        let assignment = assign(&block(&[2, 3, 9, 12, 5], WATERMARK_MIN, 0), &gaps, 0);
-        assert_eq!((rows_of(&assignment), assignment.late.count), (vec![(slice(0, 3), 0), (slice(10, 13), 3)], 0));
+        let found = assigned(&block(&[2, 3, 9, 12, 5], WATERMARK_MIN, 0), &gaps, 0);
+        assert_eq!(found, (vec![(slice(0, 3), 0), (slice(10, 13), 3)], 0));
     }
 
     #[test]
     fn a_row_within_the_lateness_corrects_its_windows() {
-        let assignment = assign(&block(&[5, 21, 6, 45, 7, 28], WATERMARK_MIN, 0), &TUMBLING, 25);
+        let found = assigned(&block(&[5, 21, 6, 45, 7, 28], WATERMARK_MIN, 0), &TUMBLING, 25);
         let correcting = |start: Micros, watermark: Micros| SliceId { first_end: watermark + 1, start, corrects: true };
         let expected = [
             (slice(0, 10), 0),
@@ -432,26 +505,26 @@ mod tests {
             (slice(40, 50), 3),
             (correcting(20, 45), 5),
         ];
-        assert_eq!((rows_of(&assignment), assignment.late.count), (expected.to_vec(), 1));
+        assert_eq!(found, (expected.to_vec(), 1));
         let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
         // Of the windows that end at 10, 20 and 30 the first is final, the second is corrected, and the third has not ended.
-        let assignment = assign(&block(&[22, 7], WATERMARK_MIN, 0), &hopping, 5);
-        assert_eq!(rows_of(&assignment), [(slice(20, 30), 0), (correcting(0, 22), 1)]);
-        let assignment = assign(&block(&[26, 7], WATERMARK_MIN, 0), &hopping, 5);
-        assert_eq!(rows_of(&assignment), [(slice(20, 30), 0), (slice(0, 30), 1)]);
+        let found = assigned(&block(&[22, 7], WATERMARK_MIN, 0), &hopping, 5);
+        assert_eq!(found.0, [(slice(20, 30), 0), (correcting(0, 22), 1)]);
+        let found = assigned(&block(&[26, 7], WATERMARK_MIN, 0), &hopping, 5);
+        assert_eq!(found.0, [(slice(20, 30), 0), (slice(0, 30), 1)]);
     }
 
     #[test]
     fn sessions_take_rows_behind_the_watermark_apart() {
         let sessions = Window::Session { gap: 10 };
-        let assignment = assign(&block(&[3, 12, 14, 12, 14, 5], WATERMARK_MIN, 0), &sessions, 0);
+        let found = assigned(&block(&[3, 12, 14, 12, 14, 5], WATERMARK_MIN, 0), &sessions, 0);
         let in_time = [(slice(0, 0), 0), (slice(10, 10), 1), (slice(10, 10), 2), (slice(10, 10), 4)];
         let behind = [(slice(10, 14), 3), (slice(0, 14), 5)];
         let mut expected = [in_time.as_slice(), &behind].concat();
         expected.sort_by_key(|&(_, row)| row);
-        assert_eq!((rows_of(&assignment), assignment.late.count), (expected, 0));
+        assert_eq!(found, (expected, 0));
         let disorder_within_the_delay = assign(&block(&[11, 19, 15], 5, 8), &sessions, 0);
-        assert_eq!(disorder_within_the_delay.slices, [SliceRows { slice: slice(10, 10), rows: 0..3, mask: None }]);
+        assert_eq!(disorder_within_the_delay.slices, [SliceRows::all(slice(10, 10), 0..3)]);
     }
 
     fn any_window() -> impl Strategy<Value = Window> {
@@ -467,7 +540,12 @@ mod tests {
         fn where_blocks_begin_makes_no_difference(
             mut times in prop::collection::vec(-500i64..500, 1..300),
             window in any_window(), delay in -20i64..80, cut in 1usize..80, are_sorted in any::<bool>(),
+            drift in prop::option::of((1i64..100, 0i64..3)),
         ) {
+            if let Some((spread, pace)) = drift {
+                // As streams are: about in order.
+                times.iter_mut().zip(0..).for_each(|(time, row)| *time = *time % spread + row * pace);
+            }
             if are_sorted {
                 times.sort_unstable();
             }
@@ -488,9 +566,9 @@ mod tests {
             }
             let (mut found, mut found_late, mut before, mut begin) = (Vec::new(), 0, WATERMARK_MIN, 0);
             for piece in times.chunks(cut) {
-                let assignment = assign(&block(piece, before, delay), &window, 0);
-                found.extend(rows_of(&assignment).into_iter().map(|(slice, row)| (slice, row + begin)));
-                found_late += assignment.late.count;
+                let (rows, late) = assigned(&block(piece, before, delay), &window, 0);
+                found.extend(rows.into_iter().map(|(slice, row)| (slice, row + begin)));
+                found_late += late;
                 before = before.max(piece.iter().max().unwrap() - delay);
                 begin += piece.len();
             }

@@ -242,9 +242,9 @@ impl Worker<'_> {
         block: &Block,
         slices: &[SliceRows],
     ) -> Result<(), KernelError> {
-        let mut batches = Vec::new();
+        let (mut batches, mut mask) = (Vec::new(), Vec::new());
         for slice in slices {
-            kernel.emit(&[slice.input(block)], &mut batches, self.scratch)?;
+            kernel.emit(&[slice.input(block, &mut mask)], &mut batches, self.scratch)?;
             for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
                 let candidates = ranker.choose(&batch)?;
                 let mut open = self.shared.open_windows(window);

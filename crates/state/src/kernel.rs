@@ -87,7 +87,12 @@ pub trait Kernel: Send + Sync {
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        slices.iter().try_for_each(|slice| self.aggregate(slice.input(block), store.table(slice.slice), scratch))
+        let mut mask = std::mem::take(&mut scratch.slice_mask);
+        let mut add =
+            |slice: &SliceRows| self.aggregate(slice.input(block, &mut mask), store.table(slice.slice), scratch);
+        let added = slices.iter().try_for_each(&mut add);
+        scratch.slice_mask = mask;
+        added
     }
 
     /// Computes the output rows of the input rows, in order. A batch may hold rows of several inputs. For pipelines that end in a stream.
@@ -111,6 +116,8 @@ pub struct Scratch {
     pub lookup_rows: Vec<u32>,
     /// One bit a row of the block.
     pub mask: Vec<u64>,
+    /// The same of the rows of one slice.
+    pub slice_mask: Vec<u64>,
     /// For each selected position, the hash of its key.
     pub hashes: Vec<u64>,
     /// For each selected position, its packed key.

@@ -1,6 +1,6 @@
 //! The tables of the slices that are open.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use pelton_data::window::Window;
@@ -56,14 +56,43 @@ pub struct SliceRows {
     pub slice: SliceId,
     /// The rows lie in here.
     pub rows: Range<usize>,
-    /// Which of them, where not all: one bit for every row of the block.
-    pub mask: Option<Vec<u64>>,
+    /// Which of them.
+    pub belong: Belong,
+}
+
+/// Which rows of a range belong to a slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Belong {
+    /// All.
+    All,
+    /// Those whose value in the block's raw event-time column is one of these, both inclusive.
+    Ticks(RangeInclusive<i64>),
+    /// Those with a bit here: one for every row of the block.
+    Mask(Vec<u64>),
 }
 
 impl SliceRows {
-    /// The rows for a kernel.
-    pub fn input<'a>(&'a self, block: &'a Block) -> KernelInput<'a> {
-        KernelInput { block, first: self.rows.start, end: self.rows.end, mask: self.mask.as_deref() }
+    /// All rows of a range.
+    pub fn all(slice: SliceId, rows: Range<usize>) -> SliceRows {
+        SliceRows { slice, rows, belong: Belong::All }
+    }
+
+    /// The rows for a kernel. `mask` is a buffer for one bit a row.
+    pub fn input<'a>(&'a self, block: &'a Block, mask: &'a mut Vec<u64>) -> KernelInput<'a> {
+        let mask = match &self.belong {
+            Belong::All => None,
+            Belong::Mask(mask) => Some(mask.as_slice()),
+            Belong::Ticks(belonging) => {
+                let ticks = block.raw_ticks().expect("rows with event times belong to a slice by them");
+                mask.clear();
+                mask.resize(block.rows().div_ceil(64), 0);
+                for row in self.rows.clone() {
+                    mask[row / 64] |= u64::from(belonging.contains(&ticks.value(row))) << (row % 64);
+                }
+                Some(mask.as_slice())
+            }
+        };
+        KernelInput { block, first: self.rows.start, end: self.rows.end, mask }
     }
 }
 

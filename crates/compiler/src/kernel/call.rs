@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
@@ -157,25 +156,45 @@ impl<'a> Call<'a> {
         // Where all rows pass, they need not be listed.
         let selection = selection.filter(|rows| rows.len() < end - first);
         let count = selection.as_ref().map_or(end - first, Vec::len);
+        Call::of(shared, block, (first, count), selection)
+    }
+
+    /// Rows of a block in a given order.
+    pub(crate) fn of_rows(shared: &'a Shared, block: &'a Block, rows: Vec<u32>) -> Call<'a> {
+        Call::of(shared, block, (0, rows.len()), Some(rows))
+    }
+
+    fn of(
+        shared: &'a Shared,
+        block: &'a Block,
+        (first, count): (usize, usize),
+        selection: Option<Vec<u32>>,
+    ) -> Call<'a> {
         let computed = RefCell::new(vec![None; shared.foreign.len()]);
         let bound = RefCell::default();
         Call { shared, block, first, count, selection, matches: Vec::new(), computed, bound }
     }
 
-    /// The positions of those of these rows that lie in a range of the block's rows, none of which is before position `start`.
-    pub(crate) fn positions(&self, start: usize, rows: Range<usize>) -> Range<usize> {
-        match &self.selection {
-            None => rows.start.max(self.first) - self.first..rows.end.min(self.first + self.count) - self.first,
-            Some(selection) => {
-                let rest = &selection[start..];
-                // A row that was joined to several has as many positions.
-                let mut room = rows.len().min(rest.len());
-                while rest.get(room).is_some_and(|&row| (row as usize) < rows.end) {
-                    room = (2 * room).clamp(1, rest.len());
+    /// For each of `row_ends`, which ascend, one past the position of the last of these rows, which do as well, before that row.
+    pub(crate) fn ends(&self, row_ends: impl Iterator<Item = usize>) -> Vec<usize> {
+        let (mut position, mut row) = (0, self.first);
+        let ends = row_ends.map(|row_end| {
+            position = match &self.selection {
+                None => row_end.clamp(self.first, self.first + self.count) - self.first,
+                Some(selection) => {
+                    let rest = &selection[position..];
+                    // A row that was joined to several has as many positions.
+                    let mut room = row_end.saturating_sub(row).min(rest.len());
+                    while rest.get(room).is_some_and(|&row| (row as usize) < row_end) {
+                        room = (2 * room).clamp(1, rest.len());
+                    }
+                    position + rest[..room].partition_point(|&row| (row as usize) < row_end)
                 }
-                start..start + rest[..room].partition_point(|&row| (row as usize) < rows.end)
-            }
-        }
+            };
+            row = row_end;
+            position
+        });
+        ends.collect()
     }
 
     /// The rows as the interpreter sees them.

@@ -18,6 +18,7 @@ pub(crate) mod aggregate;
 
 pub(crate) mod by_lookup;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -25,12 +26,12 @@ use arrow::datatypes::SchemaRef;
 use pelton_data::Block;
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
-use pelton_state::slice::{SliceRows, SliceStore};
+use pelton_state::slice::{Belong, SliceRows, SliceStore};
 use pelton_state::table::Table;
 
 use crate::fold::Kept;
 use crate::interpret::expression::Expression;
-use crate::select::{Level, Selector, set_range};
+use crate::select::{Integers, Level, Selector, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
 use call::{Call, Loop, Shared};
 use few::FewRows;
@@ -134,12 +135,67 @@ impl CompiledKernel {
         scratch: &mut Scratch,
     ) -> Result<Call<'a>, KernelError> {
         let rows = std::mem::take(&mut scratch.selection);
-        let mut call = if self.selects.is_empty() {
+        let call = if self.selects.is_empty() {
             Call::new(&self.shared, input, input.mask, rows)
         } else {
             self.select(input, &mut scratch.mask);
             Call::new(&self.shared, input, Some(&scratch.mask), rows)
         };
+        self.narrowed(call, steps, scratch)
+    }
+
+    /// The rows of slices that pass the selects, those of one slice side by side, and where those of each end.
+    fn selected_by_slice<'a>(
+        &'a self,
+        block: &'a Block,
+        slices: &[SliceRows],
+        scratch: &mut Scratch,
+    ) -> (Call<'a>, Vec<usize>) {
+        let first = slices.iter().map(|slice| slice.rows.start).min().unwrap_or(0);
+        let end = slices.iter().map(|slice| slice.rows.end).max().unwrap_or(0);
+        self.select(KernelInput { block, first, end, mask: None }, &mut scratch.mask);
+        let mut rows = std::mem::take(&mut scratch.selection);
+        rows.clear();
+        let mask = &mut scratch.slice_mask;
+        let ends = slices.iter().map(|slice| {
+            belonging(slice, block, mask);
+            mask.iter_mut().zip(&scratch.mask).for_each(|(bits, selected)| *bits &= selected);
+            append_rows(Level::best(), mask, slice.rows.start, slice.rows.end, &mut rows);
+            rows.len()
+        });
+        let ends = ends.collect();
+        (Call::of_rows(&self.shared, block, rows), ends)
+    }
+
+    /// Adds the rows of slices, of one after the other.
+    fn aggregate_each(
+        &self,
+        block: &Block,
+        slices: &[SliceRows],
+        store: &mut SliceStore,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let mut mask = std::mem::take(&mut scratch.slice_mask);
+        let added = slices.iter().try_for_each(|slice| {
+            let is_masked = slice.belong != Belong::All;
+            if is_masked {
+                belonging(slice, block, &mut mask);
+            }
+            let Range { start: first, end } = slice.rows;
+            let input = KernelInput { block, first, end, mask: is_masked.then_some(mask.as_slice()) };
+            self.aggregate(input, store.table(slice.slice), scratch)
+        });
+        scratch.slice_mask = mask;
+        added
+    }
+
+    /// Those of the rows of a call that pass `steps`.
+    fn narrowed<'a>(
+        &'a self,
+        mut call: Call<'a>,
+        steps: &'a [CompiledStep],
+        scratch: &mut Scratch,
+    ) -> Result<Call<'a>, KernelError> {
         let mut spare = std::mem::take(&mut scratch.lookup_rows);
         for step in steps {
             if call.count == 0 {
@@ -164,6 +220,32 @@ impl CompiledKernel {
         scratch.lookup_rows = spare;
         Ok(call)
     }
+}
+
+/// Sets in `mask` the bits of the rows that belong to a slice.
+fn belonging(slice: &SliceRows, block: &Block, mask: &mut Vec<u64>) {
+    let Range { start, end } = slice.rows;
+    set_range(mask, block.rows(), start, end);
+    match &slice.belong {
+        Belong::All => {}
+        Belong::Mask(belonging) => mask.iter_mut().zip(belonging).for_each(|(bits, belonging)| *bits &= belonging),
+        Belong::Ticks(belonging) => {
+            let (level, between) = (Level::best(), (*belonging.start(), *belonging.end()));
+            // Distances are a quarter of the bytes.
+            if let Some((from, distances)) = block.tick_distances() {
+                return refine_between(level, Integers::Distances { from, distances }, between, (start, end), mask);
+            }
+            let ticks = block.raw_ticks().expect("rows with event times belong to a slice by them");
+            refine_between(level, Integers::Wide(ticks.values()), between, (start, end), mask);
+        }
+    }
+}
+
+/// Which of a block's slices is added before the others, which are added in their order: the one that has the most rows. They lie so close that memory is
+/// read ahead, and the few of others are in the cache then. Rows of one slice stay in their order.
+fn largest_first(slices: &[SliceRows], rows: impl Fn(usize) -> usize) -> usize {
+    let largest = (0..slices.len()).max_by_key(|&index| rows(index)).unwrap_or(0);
+    slices.iter().position(|slice| slice.slice == slices[largest].slice).unwrap_or(largest)
 }
 
 impl Kernel for CompiledKernel {
@@ -199,25 +281,28 @@ impl Kernel for CompiledKernel {
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
         let CompiledTarget::Window(aggregation) = &self.target else { panic!("this pipeline ends in a stream") };
-        let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
-        let are_together = slices.iter().all(|slice| slice.mask.is_none()) && slices.windows(2).all(follows);
         let is_listed = aggregation.by_lookup.is_none() && !(self.steps.is_empty() && aggregation.only_folds());
-        let ([first, .., last], true) = (slices, are_together && is_listed) else {
-            return slices
-                .iter()
-                .try_for_each(|slice| self.aggregate(slice.input(block), store.table(slice.slice), scratch));
-        };
+        let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
+        let are_runs = slices.iter().all(|slice| slice.belong == Belong::All) && slices.windows(2).all(follows);
         // Rows are selected and columns bound once for all slices: each has few rows where there are several.
-        let input = KernelInput { block, first: first.rows.start, end: last.rows.end, mask: None };
-        let mut call = self.surviving(&self.steps, input, scratch)?;
+        let (mut call, ends) = match slices {
+            [first, .., last] if is_listed && are_runs => {
+                let input = KernelInput { block, first: first.rows.start, end: last.rows.end, mask: None };
+                let call = self.surviving(&self.steps, input, scratch)?;
+                let ends = call.ends(slices.iter().map(|slice| slice.rows.end));
+                (call, ends)
+            }
+            [_, _, ..] if is_listed && self.steps.is_empty() => self.selected_by_slice(block, slices, scratch),
+            _ => return self.aggregate_each(block, slices, store, scratch),
+        };
         if call.count > 0 {
             let arguments = aggregation.arguments(&call)?;
-            let mut start = 0;
-            for slice in slices {
-                let positions = call.positions(start, slice.rows.clone());
-                start = positions.end;
+            let start = |index: usize| if index == 0 { 0 } else { ends[index - 1] };
+            let first = if are_runs { 0 } else { largest_first(slices, |index| ends[index] - start(index)) };
+            for index in std::iter::once(first).chain((0..slices.len()).filter(|&index| index != first)) {
+                let positions = start(index)..ends[index];
                 if !positions.is_empty() {
-                    aggregation.run(&call, &arguments, positions, store.table(slice.slice), scratch)?;
+                    aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;
                 }
             }
         }

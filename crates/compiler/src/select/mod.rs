@@ -29,6 +29,6 @@ pub(crate) use level::{Instructions, at_level};
 pub use mask::{append_rows, clear_invalid, set_range, words};
 pub(crate) use mask::{bits_in_range, bits_of_word};
 pub use pair::compare_columns;
-pub(crate) use range::{ordered_f32, ordered_f64};
+pub(crate) use range::{Integers, ordered_f32, ordered_f64, refine_between};
 pub use selector::{Comparison, Selector};
 pub(crate) use selector::{between, number};

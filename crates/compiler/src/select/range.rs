@@ -118,6 +118,50 @@ pub(super) unsafe fn refine_ranges<T: Bits, const FLOAT: bool>(
     }
 }
 
+/// Clears the bits of the rows `first..end` of `mask` whose value does not lie from `low` to `high`, both inclusive.
+pub(crate) fn refine_between(
+    level: Level,
+    values: Integers<'_>,
+    (low, high): (i64, i64),
+    (first, end): (usize, usize),
+    mask: &mut [u64],
+) {
+    let length = match values {
+        Integers::Wide(values) => values.len(),
+        Integers::Distances { distances, .. } => distances.len(),
+    };
+    assert!(end <= length && end <= mask.len() * 64, "a mask and its column cover the rows");
+    match values {
+        Integers::Wide(values) => {
+            let range = (low <= high).then(|| Range { low: low as u64, span: high.wrapping_sub(low) as u64 });
+            // SAFETY: there are at least `end` values.
+            unsafe {
+                refine_ranges::<u64, false>(level, values.as_ptr().cast(), range.as_slice(), false, (first, end), mask)
+            };
+        }
+        Integers::Distances { from, distances } => {
+            let largest = i64::from(u16::MAX);
+            let (low, high) = (low.saturating_sub(from).max(0), high.saturating_sub(from).min(largest));
+            let range = (low <= high).then(|| Range { low: low as u16, span: (high - low) as u16 });
+            // SAFETY: as above.
+            unsafe {
+                refine_ranges::<u16, false>(level, distances.as_ptr(), range.as_slice(), false, (first, end), mask)
+            };
+        }
+    }
+}
+
+/// A column of integers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Integers<'a> {
+    Wide(&'a [i64]),
+    /// By their distances from the smallest.
+    Distances {
+        from: i64,
+        distances: &'a [u16],
+    },
+}
+
 macro_rules! refine_by_vectors {
     ($name:ident, $word:ident, $features:literal) => {
         /// # Safety
