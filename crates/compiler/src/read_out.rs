@@ -12,7 +12,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type, Int64Type};
 use arrow::error::ArrowError;
 use pelton_data::Micros;
-use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean};
+use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean, integer_variance};
 use pelton_data::column::{logical_type, sql_name};
 use pelton_data::time::micros_per_tick;
 use pelton_data::wide_float::variance;
@@ -175,10 +175,11 @@ impl Groups<'_> {
                 let kept = Kept { values: groups(*values), arrivals: arrivals.map(groups), nulls: nulls.map(groups) };
                 holistic::column(function, &kept, self.closed.entries, data_type)
             }
-            WindowColumn::Variance { sum, squares, count, is_sample, is_root } => {
-                let variances = self.variances(*sum, *squares, *count, *is_sample);
+            WindowColumn::Variance { sum, squares, upper_squares, count, is_sample, is_root } => {
+                let variances = self.variances(*sum, (*squares, *upper_squares), *count, *is_sample);
                 Ok(Arc::new(
                     variances
+                        .into_iter()
                         .map(|value| if *is_root { value.map(f64::sqrt) } else { value })
                         .collect::<Float64Array>(),
                 ))
@@ -201,15 +202,23 @@ impl Groups<'_> {
     fn variances(
         &self,
         sum: usize,
-        squares: usize,
+        (squares, upper_squares): (usize, Option<usize>),
         count: usize,
         is_sample: bool,
-    ) -> impl Iterator<Item = Option<f64>> {
-        let sums = self.closed.table.wide_floats(sum, self.closed.entries).into_iter();
-        let squares = self.closed.table.wide_floats(squares, self.closed.entries);
-        let (counts, _) = self.counted(count);
-        let groups = sums.zip(squares).zip(counts.values().to_vec());
-        groups.map(move |((sum, squares), count)| variance(sum, squares, count, is_sample))
+    ) -> Vec<Option<f64>> {
+        let Groups { window, closed: ClosedGroups { table, entries, .. } } = self;
+        let counts = table.integers(count, *entries).into_iter();
+        if window.accumulators[squares].accumulate == Accumulate::SumSquares {
+            let sums = table.wide_floats(sum, *entries).into_iter().zip(table.wide_floats(squares, *entries));
+            return sums.zip(counts).map(|((sum, squares), count)| variance(sum, squares, count, is_sample)).collect();
+        }
+        let integers = |slot: usize| table.accumulator_array(slot, *entries).as_primitive::<Decimal128Type>().clone();
+        let (sums, lower, upper) = (integers(sum), integers(squares), upper_squares.map(integers));
+        let of_integers = |(group, count)| {
+            let upper = upper.as_ref().map_or(0, |upper| upper.value(group));
+            integer_variance(sums.value(group), (lower.value(group), upper), count, is_sample)
+        };
+        counts.enumerate().map(of_integers).collect()
     }
 }
 

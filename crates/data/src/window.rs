@@ -275,7 +275,12 @@ impl Accumulate {
     /// Whether what was added can be taken away again, exactly.
     pub fn is_invertible(self) -> bool {
         match self {
-            Accumulate::Count | Accumulate::SumInteger | Accumulate::SumWide | Accumulate::Own(Merging::Invert) => true,
+            Accumulate::Count
+            | Accumulate::SumInteger
+            | Accumulate::SumWide
+            | Accumulate::SumSquaresLow
+            | Accumulate::SumSquaresHigh
+            | Accumulate::Own(Merging::Invert) => true,
             Accumulate::SumFloat
             | Accumulate::SumFloatWide
             | Accumulate::SumSquares

@@ -232,8 +232,10 @@ pub enum WindowColumn {
     Variance {
         /// Index of the accumulator that sums the values.
         sum: usize,
-        /// Index of the accumulator that sums their squares.
+        /// Index of the accumulator that sums their squares, or of integers the lower 64 bits of these.
         squares: usize,
+        /// Index of the accumulator that sums the upper 64 bits, where squares of integers have any.
+        upper_squares: Option<usize>,
         /// Index of the accumulator that counts them.
         count: usize,
         /// Whether the values are a sample, and not the whole population.

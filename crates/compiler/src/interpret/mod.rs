@@ -168,6 +168,7 @@ fn add_argument(
         Accumulate::SumFloatWide | Accumulate::SumSquares => {
             ("VAR", |data_type| matches!(data_type, DataType::Float64))
         }
+        Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => ("VAR", DataType::is_signed_integer),
         Accumulate::Minimum => ("MIN", has_extremes),
         Accumulate::Maximum => ("MAX", has_extremes),
         Accumulate::First => ("FIRST_VALUE", has_extremes),

@@ -166,6 +166,10 @@ impl<'a> Slots<'a> {
             }
             Accumulate::SumInteger => self.sum_integer(values),
             Accumulate::SumWide => self.sum_wide(values),
+            Accumulate::SumSquaresLow => self.sum_squares(values, |value| value.wrapping_mul(value) as u64),
+            Accumulate::SumSquaresHigh => {
+                self.sum_squares(values, |value| ((i128::from(value) * i128::from(value)) >> 64) as u64)
+            }
             Accumulate::SumFloat => match values.data_type() {
                 DataType::Float32 => self.sum_in_order::<Float32Type, f64>(values, |sum, value| sum + f64::from(value)),
                 _ => self.sum_in_order::<Float64Type, f64>(values, |sum, value| sum + value),
@@ -215,6 +219,17 @@ impl<'a> Slots<'a> {
             DataType::UInt64 => self.sum_wide_integers::<UInt64Type>(values),
             DataType::Decimal128(..) => self.sum::<Decimal128Type, i128>(values, |sum, value| sum.wrapping_add(value)),
             other => unreachable!("the sum of {other} has no 128 bits: checked when the kernel was made"),
+        }
+    }
+
+    /// Sums in 128 bits a part of the squares of integers, which is zero of zero.
+    fn sum_squares(&self, values: &ArrayRef, part: impl Fn(i64) -> u64) {
+        match values.data_type() {
+            DataType::Int8 => self.sum::<Int8Type, i128>(values, |sum, value| sum + i128::from(part(value.into()))),
+            DataType::Int16 => self.sum::<Int16Type, i128>(values, |sum, value| sum + i128::from(part(value.into()))),
+            DataType::Int32 => self.sum::<Int32Type, i128>(values, |sum, value| sum + i128::from(part(value.into()))),
+            DataType::Int64 => self.sum::<Int64Type, i128>(values, |sum, value| sum + i128::from(part(value))),
+            other => unreachable!("{other} is no integer with a sign: checked when the kernel was made"),
         }
     }
 

@@ -62,6 +62,15 @@ impl Update {
                 };
             }
             Accumulate::SumInteger | Accumulate::SumWide => builder.ins().iadd(old, argument.value),
+            Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => {
+                let part = match self.accumulate {
+                    Accumulate::SumSquaresLow => builder.ins().imul(argument.value, argument.value),
+                    // Squares have no sign.
+                    _ => builder.ins().smulhi(argument.value, argument.value),
+                };
+                let part = builder.ins().uextend(types::I128, part);
+                builder.ins().iadd(old, part)
+            }
             Accumulate::SumFloat => {
                 let is_double = builder.func.dfg.value_type(argument.value) == types::F64;
                 let value = if is_double { argument.value } else { builder.ins().fpromote(types::F64, argument.value) };
@@ -100,6 +109,7 @@ impl Update {
     fn state_of_argument<C: Columns>(&self, emitter: &Emitter<'_, '_, C>, argument: NodeId) -> Machine {
         match self.accumulate {
             Accumulate::Count | Accumulate::SumFloat => emitter.machine(argument),
+            Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => Machine::Integer { bits: 64, signed: true },
             _ => self.state,
         }
     }

@@ -204,7 +204,9 @@ fn accumulated(accumulate: Accumulate, values: &[ScalarValue], data_type: &DataT
         Accumulate::SumFloat => {
             ScalarValue::Float64(Some(values.iter().map(float).fold(0.0, |sum, value| sum + value)))
         }
-        Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("the generator has no variances"),
+        Accumulate::SumFloatWide | Accumulate::SumSquares | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => {
+            panic!("the generator has no variances")
+        }
         Accumulate::Minimum => values.iter().min_by(|left, right| order(left, right)).unwrap().clone(),
         Accumulate::Maximum => values.iter().max_by(|left, right| order(left, right)).unwrap().clone(),
         Accumulate::First => values[0].clone(),

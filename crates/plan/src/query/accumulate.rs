@@ -242,11 +242,19 @@ impl Lowering<'_> {
             }
             "var" | "var_pop" | "stddev" | "stddev_pop" => {
                 let count = collector.count_of(&arguments)?;
-                let sum = collector.add(Accumulate::SumFloatWide, arguments.clone())?;
-                let squares = collector.add(Accumulate::SumSquares, arguments)?;
+                // Sums of integers are exact, in whatever order: squares of 64 bits have 128, and their sums more.
+                let (sum, squares) = match data_type.is_signed_integer() {
+                    true => (Accumulate::SumWide, Accumulate::SumSquaresLow),
+                    false => (Accumulate::SumFloatWide, Accumulate::SumSquares),
+                };
+                let sum = collector.add(sum, arguments.clone())?;
+                let squares = collector.add(squares, arguments.clone())?;
+                let upper_squares = (data_type == DataType::Int64)
+                    .then(|| collector.add(Accumulate::SumSquaresHigh, arguments))
+                    .transpose()?;
                 let is_sample = matches!(function.as_str(), "var" | "stddev");
                 let is_root = function.starts_with("stddev");
-                let column = WindowColumn::Variance { sum, squares, count, is_sample, is_root };
+                let column = WindowColumn::Variance { sum, squares, upper_squares, count, is_sample, is_root };
                 Ok((column, DataType::Float64, nullable || is_sample))
             }
             _ => self.held_value(collector, &function, arguments, &data_type, field),
@@ -395,8 +403,8 @@ impl Collector {
             let held = held_type(&data_type).unwrap_or(data_type);
             simplified.push(cast_to(argument, &held, &branch.scope)?);
         }
-        if matches!(function, "sum" | "avg") {
-            let uncast = |(branch, argument)| integer_under_cast(argument, function == "avg", branch);
+        if matches!(function, "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop") {
+            let uncast = |(branch, argument)| integer_under_cast(argument, function != "sum", branch);
             let uncast: Option<Vec<_>> = self.branches.iter().zip(&simplified).map(uncast).collect();
             if let Some(uncast) = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1))
             {

@@ -156,7 +156,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
         match column {
             WindowColumn::Value { accumulator, count } => kept.extend([*accumulator].into_iter().chain(*count)),
             WindowColumn::Mean { sum, count } => kept.extend([*sum, *count]),
-            WindowColumn::Variance { sum, squares, count, .. } => kept.extend([*sum, *squares, *count]),
+            WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
+                kept.extend([*sum, *squares, *count].into_iter().chain(*upper_squares));
+            }
             WindowColumn::Holistic { values, arrivals, nulls, .. } => {
                 kept.extend([*values].into_iter().chain(*arrivals).chain(*nulls));
             }
@@ -176,8 +178,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
                 *count = count.map(place);
             }
             WindowColumn::Mean { sum, count } => (*sum, *count) = (place(*sum), place(*count)),
-            WindowColumn::Variance { sum, squares, count, .. } => {
+            WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
                 (*sum, *squares, *count) = (place(*sum), place(*squares), place(*count));
+                *upper_squares = upper_squares.map(place);
             }
             WindowColumn::Holistic { values, arrivals, nulls, .. } => {
                 (*values, *arrivals, *nulls) = (place(*values), arrivals.map(place), nulls.map(place));

@@ -246,8 +246,12 @@ impl Table {
             (Accumulate::Count | Accumulate::SumInteger, Change::Subtract) => {
                 self.update::<i64>(other, slots, from, to, i64::wrapping_sub);
             }
-            (Accumulate::SumWide, Change::Add) => self.update::<i128>(other, slots, from, to, i128::wrapping_add),
-            (Accumulate::SumWide, Change::Subtract) => self.update::<i128>(other, slots, from, to, i128::wrapping_sub),
+            (Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh, Change::Add) => {
+                self.update::<i128>(other, slots, from, to, i128::wrapping_add);
+            }
+            (Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh, Change::Subtract) => {
+                self.update::<i128>(other, slots, from, to, i128::wrapping_sub);
+            }
             (Accumulate::SumFloat, _) => self.update::<f64>(other, slots, from, to, |left, right| left + right),
             (Accumulate::SumFloatWide | Accumulate::SumSquares, _) => {
                 self.update::<WideFloat>(other, slots, from, to, WideFloat::plus);

@@ -107,7 +107,9 @@ impl Table {
         let place = &self.layout.accumulators()[slot];
         let data_type = match place.accumulator.accumulate {
             Accumulate::Count | Accumulate::SumInteger => &DataType::Int64,
-            Accumulate::SumWide => &DataType::Decimal128(38, 0),
+            Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => {
+                &DataType::Decimal128(38, 0)
+            }
             Accumulate::SumFloat => &DataType::Float64,
             Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("wide sums are read by wide_floats"),
             Accumulate::Minimum | Accumulate::Maximum => value_type(&place.accumulator),
