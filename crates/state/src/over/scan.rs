@@ -40,7 +40,7 @@ impl<V: Copy> Running<V> {
         self.rest = O::combine(self.rest, value);
     }
 
-    /// Takes values, the first of which is at `position`, and writes the total with each to `totals`.
+    /// Takes values, the first of which is at `position`, and puts the total with each behind the one that stands in `totals`.
     #[inline]
     pub fn scan<O: Operation<Value = V>>(&mut self, position: u64, values: &[V], totals: &mut [V]) {
         let head = (position.next_multiple_of(GROUP_ROWS as u64) - position) as usize;
@@ -54,7 +54,7 @@ impl<V: Copy> Running<V> {
             running = Running { groups: running.total::<O>(), rest: O::NEUTRAL };
             for (&value, total) in group.iter().zip(totals) {
                 running.rest = O::combine(running.rest, value);
-                *total = running.total::<O>();
+                *total = O::combine(*total, running.total::<O>());
             }
         }
         *self = running;
@@ -65,7 +65,7 @@ impl<V: Copy> Running<V> {
     fn scan_each<O: Operation<Value = V>>(&mut self, position: u64, values: &[V], totals: &mut [V]) {
         for ((position, &value), total) in (position..).zip(values).zip(totals) {
             self.push::<O>(position, value);
-            *total = self.total::<O>();
+            *total = O::combine(*total, self.total::<O>());
         }
     }
 }

@@ -174,16 +174,18 @@ impl<M: Middle> TwoStacks<M> {
                 count = count.min((self.front_end - start) as usize);
             }
             let first = totals.len();
-            totals.resize(first + count, self.back.total::<M>());
-            let totals = &mut totals[first..];
+            self.push_older(start, moves, count, totals);
+            totals[first] = M::combine(totals[first], self.back.total::<M>());
             if moves != Moves::Nothing {
                 let values = entering.between(end, end + count as u64 - 1);
                 self.middle.enter(values);
-                self.back.scan::<M>(end, values, &mut totals[1..]);
+                self.back.scan::<M>(end, values, &mut totals[first + 1..]);
                 end += count as u64 - 1;
                 self.end = end;
+            } else {
+                let total = totals[first];
+                totals[first + 1..].fill(total);
             }
-            self.add_older(start, moves, totals);
             if moves == Moves::Both {
                 self.start = start + count as u64 - 1;
                 start += count as u64;
@@ -195,23 +197,19 @@ impl<M: Middle> TwoStacks<M> {
         }
     }
 
-    /// Adds what is before `back`.
+    /// Appends what is before `back`, of `count` frames.
     #[inline]
-    fn add_older(&self, start: u64, moves: Moves, totals: &mut [M::Value]) {
+    fn push_older(&self, start: u64, moves: Moves, count: usize, totals: &mut Vec<M::Value>) {
         let middle = self.middle_total;
         if moves == Moves::Both {
-            let front = &self.front[(start - self.front_start) as usize..];
-            for (total, &front) in totals.iter_mut().zip(front) {
-                *total = M::combine(M::combine(front, middle), *total);
-            }
-            return;
+            let front = &self.front[(start - self.front_start) as usize..][..count];
+            return totals.extend(front.iter().map(|&front| M::combine(front, middle)));
         }
         let front = match start < self.front_end {
             true => self.front[(start - self.front_start) as usize],
             false => M::NEUTRAL,
         };
-        let older = M::combine(front, middle);
-        totals.iter_mut().for_each(|total| *total = M::combine(older, *total));
+        totals.resize(totals.len() + count, M::combine(front, middle));
     }
 
     /// Values enter behind all others.
