@@ -359,7 +359,8 @@ impl OpenWindows {
     /// Merges some groups of the first table that is to be merged.
     fn merge(&mut self, work: &mut Work) {
         let (id, other) = self.unmerged.front_mut().expect("a table is to be merged");
-        let index = self.sealed.binary_search_by_key(id, |slice| slice.0).expect("it is merged with one that is sealed");
+        let index =
+            self.sealed.binary_search_by_key(id, |slice| slice.0).expect("it is merged with one that is sealed");
         let into = &mut self.sealed[index].1;
         let merging = self.merging.get_or_insert_with(|| {
             into.become_larger(other);
