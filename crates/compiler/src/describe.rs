@@ -57,7 +57,7 @@ pub(crate) fn describe_kernel(kernel: &CompiledKernel) -> KernelDescription {
         writer.compiled.extend(selects);
     }
     for step in &kernel.steps {
-        match step {
+        match step.as_ref() {
             CompiledStep::Keep { code, .. } => writer.keep(code),
             CompiledStep::Lookup { keys, keep_unmatched, .. } => {
                 let kept = if *keep_unmatched { ", rows without a match stay" } else { "" };
@@ -66,7 +66,7 @@ pub(crate) fn describe_kernel(kernel: &CompiledKernel) -> KernelDescription {
             }
         }
     }
-    match &kernel.target {
+    match kernel.target.as_ref() {
         CompiledTarget::Stream { projection, schema } => {
             let columns = writer.projection(projection);
             writer.line(0, "for each row write");

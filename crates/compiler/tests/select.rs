@@ -174,6 +174,20 @@ fn check(random: &mut Random, rows: usize, expected: &BooleanArray, refine: impl
     }
 }
 
+/// Checks a predicate over one column, on a random range and on some rows that are listed.
+fn check_selector(random: &mut Random, expected: &BooleanArray, selector: &Selector, array: &ArrayRef) {
+    let rows = array.len();
+    check(random, rows, expected, |level, first, end, mask| selector.refine(level, array, first, end, mask));
+    let mut listed: Vec<u32> = (0..rows as u32).filter(|_| random.below(3) > 0).collect();
+    let passing = listed.iter().copied().filter(|&row| {
+        let row = row as usize;
+        expected.is_valid(row) && expected.value(row)
+    });
+    let passing: Vec<u32> = passing.collect();
+    selector.keep(array, &mut listed);
+    assert_eq!(listed, passing, "rows that were listed");
+}
+
 /// The type's SQL-level scalar at a row, and the same as an Arrow scalar of the column's own type.
 fn constant(array: &ArrayRef, row: usize) -> (ScalarValue, Scalar<ArrayRef>) {
     let scalar = ScalarValue::try_from_array(array, row).unwrap();
@@ -196,7 +210,7 @@ proptest! {
         let comparison = COMPARISONS[comparison];
         let selector = Selector::compare(array.data_type(), comparison, &scalar).unwrap();
         let expected = arrow_compare(comparison, &array, &datum);
-        check(random, rows, &expected, |level, first, end, mask| selector.refine(level, &array, first, end, mask));
+        check_selector(random, &expected, &selector, &array);
     }
 
     #[test]
@@ -210,7 +224,7 @@ proptest! {
         let above = arrow_compare(Comparison::GreaterOrEqual, &array, &low_datum);
         let below = arrow_compare(Comparison::LessOrEqual, &array, &high_datum);
         let expected = boolean::and_kleene(&above, &below).unwrap();
-        check(random, rows, &expected, |level, first, end, mask| selector.refine(level, &array, first, end, mask));
+        check_selector(random, &expected, &selector, &array);
     }
 
     #[test]
@@ -235,7 +249,7 @@ proptest! {
         let selector = Selector::remainder(array.data_type(), divisor, remainder, negate).unwrap();
         let holds = |value: i64| (value.wrapping_rem(divisor) == remainder) != negate;
         let expected: BooleanArray = numbers.iter().map(|value| value.map(holds)).collect();
-        check(random, rows, &expected, |level, first, end, mask| selector.refine(level, &array, first, end, mask));
+        check_selector(random, &expected, &selector, &array);
     }
 
     #[test]
@@ -249,7 +263,7 @@ proptest! {
         let equal = list.iter().map(|(_, datum)| cmp::eq(&array, datum).unwrap());
         let any = equal.fold(none, |any, equal| boolean::or_kleene(&any, &equal).unwrap());
         let expected = if negate { boolean::not(&any).unwrap() } else { any };
-        check(random, rows, &expected, |level, first, end, mask| selector.refine(level, &array, first, end, mask));
+        check_selector(random, &expected, &selector, &array);
     }
 
     #[test]
@@ -284,7 +298,7 @@ proptest! {
         } else {
             (Selector::null(is_null), (0..rows).map(|row| Some(valid(row) != is_null)).collect())
         };
-        check(random, rows, &expected, |level, first, end, mask| selector.refine(level, &array, first, end, mask));
+        check_selector(random, &expected, &selector, &array);
     }
 }
 

@@ -53,7 +53,9 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         program.lookups.iter().map(|lookup| load(lookup, surroundings)).collect::<Result<_, _>>()?;
     let settings = surroundings.settings;
     let program = Arc::new(program);
-    let kernels = tier::kernels(&program, &lookups, settings.tier)?;
+    let kernels = tier::kernels(&program, &lookups, settings)?;
+    let stories = kernels.iter().enumerate().map(|(index, kernel)| (pipeline_name(&program, index), kernel.stories()));
+    let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
         name: pipeline_name(&program, index),
         input: stream(pipeline.input),
@@ -86,7 +88,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         limits: settings.memory,
         ..options
     };
-    Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker))
+    Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker, stories))
 }
 
 /// Runs the program of a bounded table to its end, and indexes its rows.

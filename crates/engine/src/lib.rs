@@ -20,7 +20,7 @@
 //!
 //! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
 //! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
-//! as calls instead of text), [`function`], [`explain`], [`display`].
+//! as calls instead of text), [`function`], [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod session;
 
@@ -48,6 +48,8 @@ pub mod function;
 
 pub mod explain;
 
+mod analyze;
+
 pub mod display;
 
 pub mod error;
@@ -55,7 +57,7 @@ pub mod error;
 pub use arrow;
 pub use builder::QueryBuilder;
 pub use error::Error;
-pub use pelton_runtime::{clock, progress};
+pub use pelton_runtime::{adapt, clock, progress};
 pub use push::PushSource;
 pub use query::{Query, Summary};
 pub use session::{Outcome, Prepared, Session};

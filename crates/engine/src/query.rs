@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use futures_core::Stream;
 use pelton_plan::pipeline::{OutputTarget, Program};
+use pelton_runtime::adapt::story::Stories;
 use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
 use pelton_runtime::sink::{Sink, SinkError};
@@ -31,7 +32,11 @@ pub struct Query {
     handle: RunHandle,
     results: Results,
     waker: Waker,
+    stories: Vec<NamedStories>,
 }
+
+/// What becomes of the code of a query's pipelines, with their names.
+pub(crate) type NamedStories = (String, Stories);
 
 /// The receiving end of a query's result.
 pub(crate) struct Results {
@@ -78,8 +83,8 @@ impl Sink for ResultSink {
 }
 
 impl Query {
-    pub(crate) fn new(run: Run, results: Results, waker: Waker) -> Query {
-        Query { handle: run.handle(), run: Some(run), results, waker }
+    pub(crate) fn new(run: Run, results: Results, waker: Waker, stories: Vec<NamedStories>) -> Query {
+        Query { handle: run.handle(), run: Some(run), results, waker, stories }
     }
 
     /// Names and types of the result's columns; none for an `INSERT`.
@@ -165,6 +170,11 @@ impl Query {
     /// Finds the query again as long as it is there.
     pub(crate) fn weak(&self) -> WeakRunHandle {
         self.handle.downgrade()
+    }
+
+    /// What becomes of its code, also when it has ended.
+    pub(crate) fn stories(&self) -> &[NamedStories] {
+        &self.stories
     }
 
     /// Something to watch and stop the query with from elsewhere.

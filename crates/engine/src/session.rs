@@ -1,6 +1,6 @@
 //! Sessions: where statements are executed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
@@ -14,7 +14,7 @@ use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
-use pelton_runtime::run::WeakRunHandle;
+use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
 use crate::builder::QueryBuilder;
 use crate::error::Error;
@@ -22,9 +22,9 @@ use crate::execute::{Surroundings, output_name, start};
 use crate::explain::explain;
 use crate::function::{AggregateFunction, scalar_function};
 use crate::push::{PushSource, PushTable};
-use crate::query::Query;
+use crate::query::{NamedStories, Query};
 use crate::settings::{KEYS, Settings};
-use crate::{emission, late, table, waiting};
+use crate::{analyze, emission, late, table, waiting};
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
 ///
@@ -41,10 +41,28 @@ struct Known {
     late: LateLog,
     /// What the state of all queries is charged to.
     budget: Budget,
-    /// Queries that may still run, with their numbers.
-    queries: Vec<(usize, WeakRunHandle)>,
+    /// Queries that may still run, and the last that have ended.
+    queries: VecDeque<Started>,
     queries_started: usize,
 }
+
+/// A query that was started.
+struct Started {
+    /// Counted from 1.
+    number: usize,
+    run: WeakRunHandle,
+    stories: Vec<NamedStories>,
+}
+
+impl Started {
+    /// Its run, as long as that has not ended.
+    fn running(&self) -> Option<RunHandle> {
+        self.run.upgrade().filter(|run| !run.has_ended())
+    }
+}
+
+/// Queries that have ended and of which is still known what became of their code.
+const ENDED_QUERIES_MAX: usize = 32;
 
 /// A statement of a script, parsed and not yet executed.
 #[derive(Debug, Clone)]
@@ -156,6 +174,7 @@ impl Session {
     pub fn explain(&self, statement: &Prepared) -> Result<Option<String>, Error> {
         let statement = match &statement.0.statement {
             Statement::Explain(explained) => explained.as_ref(),
+            Statement::Analyze(analyzed) => return self.analyze(analyzed).map(Some),
             other => other,
         };
         if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = statement {
@@ -326,7 +345,22 @@ impl Session {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs a query or an insert to its end, drops its rows, and says what became of its code.
+    fn analyze(&self, statement: &Statement) -> Result<String, Error> {
+        let query = {
+            let mut known = self.known();
+            let planned = plan_statements(&known.catalog, &[statement])?;
+            known.start(planned)?
+        };
+        let stories = query.stories().to_vec();
+        query.wait()?;
+        Ok(analyze::text(&stories))
+    }
+
     fn execute_statement(&self, statement: &Statement) -> Result<Outcome, Error> {
+        if let Statement::Analyze(statement) = statement {
+            return self.analyze(statement).map(|text| Outcome::Rows(plan_rows(&text)));
+        }
         let mut known = self.known();
         let known = &mut *known;
         match statement {
@@ -349,8 +383,9 @@ impl Session {
             Statement::Explain(explained) => {
                 let planned = plan_statements(&known.catalog, &[explained.as_ref()])?;
                 let text = explain(&planned, &Settings::of(&known.catalog))?;
-                return Ok(Outcome::Rows(text_rows(&["plan"], text.lines().map(|line| vec![line.to_owned()]))));
+                return Ok(Outcome::Rows(plan_rows(&text)));
             }
+            Statement::AnalyzeQuery(number) => return Ok(Outcome::Rows(plan_rows(&known.analyzed(*number)?))),
             Statement::ShowProgress => return Ok(Outcome::Rows(known.progress())),
             shown => return show(&known.catalog, shown).map(Outcome::Rows),
         }
@@ -369,7 +404,7 @@ impl Default for Known {
             pool: None,
             late: LateLog::new(),
             budget: Budget::default(),
-            queries: Vec::new(),
+            queries: VecDeque::new(),
             queries_started: 0,
         }
     }
@@ -385,9 +420,15 @@ impl Known {
         let late = self.late.of_query(&waiting::query_name(self.queries_started + 1, outputs));
         let surroundings = Surroundings { catalog, push_tables, settings: &settings, pool: &pool, late: &late, budget };
         let query = start(planned.program, &surroundings)?;
-        self.queries.retain(|(_, query)| query.upgrade().is_some_and(|query| !query.has_ended()));
+        let mut ended = self.queries.iter().filter(|query| query.running().is_none()).count();
+        self.queries.retain(|query| {
+            let is_kept = ended < ENDED_QUERIES_MAX || query.running().is_some();
+            ended -= usize::from(!is_kept);
+            is_kept
+        });
         self.queries_started += 1;
-        self.queries.push((self.queries_started, query.weak()));
+        let started = Started { number: self.queries_started, run: query.weak(), stories: query.stories().to_vec() };
+        self.queries.push_back(started);
         Ok(query)
     }
 
@@ -397,12 +438,23 @@ impl Known {
         self.pool.insert(pool.unwrap_or_else(|| Pool::new(workers, self.clock.clone()))).clone()
     }
 
+    /// What `EXPLAIN ANALYZE QUERY number` says.
+    fn analyzed(&self, number: usize) -> Result<String, Error> {
+        let query = self.queries.iter().find(|query| query.number == number);
+        let query = query.ok_or_else(|| {
+            let last = self.queries_started;
+            Error::Usage(format!(
+                "query {number} is not known: queries are numbered from 1, the last one is {last}, and of those that have ended the last \
+                 {ENDED_QUERIES_MAX} are kept"
+            ))
+        })?;
+        Ok(analyze::text(&query.stories))
+    }
+
     /// What the queries that run wait for.
     fn progress(&self) -> RecordBatch {
-        let running = self.queries.iter().filter_map(|(number, query)| {
-            let query = query.upgrade().filter(|query| !query.has_ended())?;
-            Some(waiting::rows(*number, &query.progress()))
-        });
+        let running =
+            self.queries.iter().filter_map(|query| Some(waiting::rows(query.number, &query.running()?.progress())));
         text_rows(&waiting::COLUMNS, running.flatten())
     }
 }
@@ -417,6 +469,10 @@ fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> 
         Some(listing) => Ok(text_rows(&listing.columns, listing.rows.into_iter())),
         None => unreachable!("{statement:?} is executed, not shown"),
     }
+}
+
+fn plan_rows(text: &str) -> RecordBatch {
+    text_rows(&["plan"], text.lines().map(|line| vec![line.to_owned()]))
 }
 
 fn text_rows(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> RecordBatch {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, parse_duration, parse_memory_size};
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::Catalog;
+use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
 
 use crate::error::Error;
@@ -31,11 +32,27 @@ pub enum WindowChoice {
     Buckets,
 }
 
+/// When code changes to suit the data: `SET 'pelton.adapt' = …`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AdaptChoice {
+    /// When that pays.
+    #[default]
+    On,
+    /// Never.
+    Off,
+    /// At random moments that depend on the seed, for tests.
+    Random,
+}
+
 /// A session's settings, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `pelton.tier`
     pub tier: TierChoice,
+    /// `pelton.adapt`
+    pub adapt: AdaptChoice,
+    /// `pelton.adapt.predicate-order`: predicates are tested in another order than they were written in, over blocks or over the rows left.
+    pub predicate_order: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
     /// `pelton.windows`
@@ -56,6 +73,12 @@ pub struct Settings {
     pub early_delay: Duration,
 }
 
+/// Whether predicates are reordered.
+const PREDICATE_ORDER: &str = "pelton.adapt.predicate-order";
+
+/// What may become of a specialisation.
+const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
+
 /// Which rows still count that come when their windows have ended.
 pub(crate) const ALLOW_LATENESS: &str = "table.exec.emit.allow-lateness";
 
@@ -68,6 +91,8 @@ pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 /// Keys, and what their values are.
 pub const KEYS: &[(&str, &str)] = &[
     ("pelton.tier", "'auto', 'interpret' or 'compile'"),
+    ("pelton.adapt", "'on', 'off' or 'random'"),
+    (PREDICATE_ORDER, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
     ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
@@ -87,6 +112,8 @@ impl Default for Settings {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         Settings {
             tier: TierChoice::default(),
+            adapt: AdaptChoice::default(),
+            predicate_order: Permission::default(),
             workers,
             windows: WindowChoice::default(),
             block_rows: BLOCK_ROWS_DEFAULT,
@@ -121,6 +148,16 @@ impl Settings {
         Settings::default().apply(key, value)
     }
 
+    /// How code may change.
+    pub(crate) fn adapt_options(&self) -> AdaptOptions {
+        let adapt = match self.adapt {
+            AdaptChoice::On => Adapt::On,
+            AdaptChoice::Off => Adapt::Off,
+            AdaptChoice::Random => Adapt::Random { seed: self.seed },
+        };
+        AdaptOptions { adapt, predicate_order: self.predicate_order }
+    }
+
     fn apply(&mut self, key: &str, value: &str) -> Result<(), Error> {
         let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else {
             let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
@@ -130,6 +167,8 @@ impl Settings {
         let number = |least: u64, most: u64| value.parse().ok().filter(|number| (least..=most).contains(number));
         let applied = match key {
             "pelton.tier" => tier(value).map(|tier| self.tier = tier),
+            "pelton.adapt" => adapt(value).map(|adapt| self.adapt = adapt),
+            PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
@@ -155,6 +194,24 @@ fn tier(value: &str) -> Option<TierChoice> {
         "auto" => Some(TierChoice::Auto),
         "interpret" => Some(TierChoice::Interpret),
         "compile" => Some(TierChoice::Compile),
+        _ => None,
+    }
+}
+
+fn adapt(value: &str) -> Option<AdaptChoice> {
+    match value {
+        "on" => Some(AdaptChoice::On),
+        "off" => Some(AdaptChoice::Off),
+        "random" => Some(AdaptChoice::Random),
+        _ => None,
+    }
+}
+
+fn permission(value: &str) -> Option<Permission> {
+    match value {
+        "auto" => Some(Permission::Auto),
+        "pin" => Some(Permission::Pin),
+        "forbid" => Some(Permission::Forbid),
         _ => None,
     }
 }

@@ -5,21 +5,21 @@ use std::time::Instant;
 
 use pelton_compiler::CompileError;
 use pelton_plan::pipeline::Program;
-use pelton_runtime::graph::KernelSlot;
+use pelton_runtime::adapt::KernelSlot;
 use pelton_state::join_index::JoinIndex;
 
-use crate::settings::TierChoice;
+use crate::settings::{Settings, TierChoice};
 
-/// The code of each of a program's pipelines, as `choice` wants it.
+/// The code of each of a program's pipelines, as the settings want it.
 ///
 /// With [`TierChoice::Auto`] the kernels start interpreted, and a thread of its own replaces them one by one: the run
 /// does not wait for it.
 pub(crate) fn kernels(
     program: &Arc<Program>,
     lookups: &[Arc<JoinIndex>],
-    choice: TierChoice,
+    settings: &Settings,
 ) -> Result<Vec<Arc<KernelSlot>>, CompileError> {
-    let pipelines = 0..program.pipelines.len();
+    let (pipelines, choice) = (0..program.pipelines.len(), settings.tier);
     let first = |pipeline| match choice {
         TierChoice::Auto | TierChoice::Interpret => pelton_compiler::interpret(program, pipeline, lookups),
         TierChoice::Compile => pelton_compiler::compile(program, pipeline, lookups).map(|compiled| compiled.kernel),
@@ -27,7 +27,7 @@ pub(crate) fn kernels(
     let slots = pipelines.map(|pipeline| {
         let start = Instant::now();
         let kernel = first(pipeline)?;
-        Ok(Arc::new(KernelSlot::new(kernel, start.elapsed())))
+        Ok(Arc::new(KernelSlot::new(kernel, start.elapsed(), settings.adapt_options())))
     });
     let slots: Vec<_> = slots.collect::<Result<_, CompileError>>()?;
     if choice == TierChoice::Auto {

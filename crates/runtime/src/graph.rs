@@ -1,6 +1,6 @@
 //! What the runtime runs.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -9,11 +9,12 @@ use pelton_data::arrangement::Arrangement;
 use pelton_data::over::OverSpec;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 use pelton_data::{Micros, TimeColumn};
-use pelton_state::kernel::{Kernel, KernelError};
+use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
+use crate::adapt::KernelSlot;
 use crate::sink::Sink;
 use crate::source::Source;
 
@@ -99,42 +100,6 @@ pub enum PipelineTarget {
     Window(usize),
     /// Into `Graph::overs[i]`.
     Over(usize),
-}
-
-/// Holds the code of a pipeline while it is being replaced.
-pub struct KernelSlot(RwLock<Installed>);
-
-/// A pipeline's code, and what it took to make it.
-#[derive(Clone)]
-struct Installed {
-    kernel: Arc<dyn Kernel>,
-    preparation: Duration,
-}
-
-impl KernelSlot {
-    /// A slot with its first code, which took so long to prepare or compile.
-    pub fn new(kernel: Arc<dyn Kernel>, preparation: Duration) -> KernelSlot {
-        KernelSlot(RwLock::new(Installed { kernel, preparation }))
-    }
-
-    /// The code to use for the next block.
-    pub fn load(&self) -> Arc<dyn Kernel> {
-        self.read().kernel.clone()
-    }
-
-    /// How long it took to prepare or compile the code.
-    pub fn preparation(&self) -> Duration {
-        self.read().preparation
-    }
-
-    /// Replaces the code from the next block on.
-    pub fn store(&self, kernel: Arc<dyn Kernel>, preparation: Duration) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Installed { kernel, preparation };
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Installed> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A window aggregation, or the first rows of windows, fed by the pipelines that target it.

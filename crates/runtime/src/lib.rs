@@ -7,7 +7,7 @@
 //! their blocks with watermarks and queues them; any worker takes a block and calls the pipeline's kernel; results leave in
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
-//! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`clock`], [`wake`], then inside:
+//! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`adapt`] (code that learns what the data looks like), [`clock`], [`wake`], then inside:
 //! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `state` (what is queued; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `policy` (what runs next), `outlet` (order
 //! and limit of an output), `task` (how tasks are done), and [`run`] with [`pool`] (who does them) and [`progress`].
 
@@ -16,6 +16,8 @@ pub mod source;
 pub mod sink;
 
 pub mod graph;
+
+pub mod adapt;
 
 pub mod clock;
 

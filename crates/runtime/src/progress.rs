@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use pelton_data::Micros;
 use pelton_state::kernel::Tier;
 
+use crate::adapt::story::Story;
 use crate::source::RejectedRow;
 
 /// A look at a run, while it runs or after it.
@@ -65,6 +66,8 @@ pub struct PipelineProgress {
     pub blocks: u64,
     /// Time workers spent in it.
     pub busy: Duration,
+    /// What has become of its code.
+    pub story: Story,
 }
 
 impl PipelineProgress {

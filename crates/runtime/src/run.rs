@@ -130,7 +130,7 @@ pub(crate) struct Shared {
     pub waker: Waker,
     pub clock: Clock,
     pub options: RunOptions,
-    started_ns: u64,
+    pub started_ns: u64,
     /// Time that workers have spent on it, and more where others were served while it had nothing to do.
     pub served_ns: AtomicU64,
     crew: Arc<Crew>,
@@ -399,13 +399,17 @@ impl Shared {
             rejected: node.rejected.clone(),
             watermark: node.sequencer.watermark(),
         });
-        let pipelines = state.pipelines.iter().zip(&self.graph.pipelines).map(|(state, node)| PipelineProgress {
-            name: node.name.clone(),
-            tier: node.kernel.load().tier(),
-            preparation: node.kernel.preparation(),
-            rows: state.rows,
-            blocks: state.blocks,
-            busy: Duration::from_nanos(state.busy_ns),
+        let pipelines = state.pipelines.iter().zip(&self.graph.pipelines).map(|(state, node)| {
+            let (tier, preparation) = node.kernel.tier();
+            PipelineProgress {
+                name: node.name.clone(),
+                tier,
+                preparation,
+                rows: state.rows,
+                blocks: state.blocks,
+                busy: Duration::from_nanos(state.busy_ns),
+                story: node.kernel.story(),
+            }
         });
         let windows = state.windows.iter().zip(open).enumerate().map(|(index, (node, open))| WindowProgress {
             name: node.name.clone(),

@@ -12,6 +12,7 @@ use pelton_state::ranking::Ranker;
 use pelton_state::slice::SliceRows;
 use pelton_state::window::{CloseLimits, ClosedGroups, Contents};
 
+use crate::adapt::Ran;
 use crate::assign::{assign, late};
 use crate::graph::SourceTime;
 use crate::late::{self, LateList};
@@ -136,14 +137,17 @@ impl Worker<'_> {
     fn compute(&mut self, pipeline: usize, blocks: Vec<(u64, Block)>) {
         let shared = self.shared;
         let node = &shared.graph.pipelines[pipeline];
-        let kernel = node.kernel.load();
+        let mut pick = node.kernel.pick(self.index);
         let started_ns = shared.clock.nanos();
+        pick.sample(&blocks, &mut self.scratch);
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
         let results: Vec<_> = match shared.targets[pipeline] {
-            TargetState::Stream { is_output: true } => self.emit_together(kernel.as_ref(), &blocks),
-            target => blocks.iter().map(|(_, block)| self.compute_block(target, kernel.as_ref(), block)).collect(),
+            TargetState::Stream { is_output: true } => self.emit_together(pick.kernel.as_ref(), &blocks),
+            target => blocks.iter().map(|(_, block)| self.compute_block(target, pick.kernel.as_ref(), block)).collect(),
         };
-        let busy_ns = shared.clock.nanos() - started_ns;
+        let ended_ns = shared.clock.nanos();
+        let busy_ns = ended_ns - started_ns;
+        node.kernel.ran(pick, &Ran { rows, blocks: count, busy_ns, at_ns: ended_ns - shared.started_ns });
         let output_rows: usize = results.iter().flatten().map(Finished::output_rows).sum();
         let slices: usize = results.iter().flatten().map(|finished| finished.slices).sum();
         let mut state = shared.state();

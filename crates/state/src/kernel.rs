@@ -1,10 +1,12 @@
 //! The contract between the code of a pipeline and the runtime that calls it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use pelton_data::Block;
 
+use crate::profile::{Predicate, PredicateOrder, Profile};
 use crate::slice::{SliceRows, SliceStore};
 use crate::table::Table;
 
@@ -105,6 +107,24 @@ pub trait Kernel: Send + Sync {
         output: &mut Vec<RecordBatch>,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError>;
+
+    /// Predicates that may be tested in any order, as they were planned; none where the code knows no other order.
+    fn predicates(&self) -> &[Predicate] {
+        &[]
+    }
+
+    /// The order in which this code tests its predicates.
+    fn order(&self) -> PredicateOrder {
+        PredicateOrder::planned(self.predicates())
+    }
+
+    /// The same code with its predicates in another order, which is one of them; `None` where it knows no other order.
+    fn reordered(&self, _order: &PredicateOrder) -> Option<Arc<dyn Kernel>> {
+        None
+    }
+
+    /// Counts which rows pass which predicates. Changes nothing else.
+    fn profile(&self, _input: KernelInput<'_>, _profile: &mut Profile, _scratch: &mut Scratch) {}
 }
 
 /// Buffers that a worker reuses from call to call, so that a call allocates nothing in steady state.

@@ -15,6 +15,7 @@ use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{KernelError, KernelInput};
 use pelton_state::table::Positions;
 
+use super::Select;
 use crate::code_memory::Code;
 use crate::error::CompileError;
 use crate::interpret::expression::Expression;
@@ -337,6 +338,15 @@ impl<'a> Call<'a> {
         let mut rows = Rows::of_list(self.block, &self.shared.origins, vec![row], matches);
         let error = code.planned.iter().find_map(|planned| planned.evaluate(&mut rows).err());
         error.unwrap_or_else(|| panic!("compiled code failed row {row}, which evaluates"))
+    }
+
+    /// Keeps the rows that a primitive selects.
+    pub(crate) fn keep_selected(&mut self, select: &Select) {
+        let first = self.first as u32;
+        let mut rows = self.selection.take().unwrap_or_else(|| (first..first + self.count as u32).collect());
+        select.selector.keep(self.block.column(select.column).as_ref(), &mut rows);
+        self.count = rows.len();
+        self.selection = Some(rows);
     }
 
     /// Keeps the rows that a loop with [`Effect::Keep`] keeps, and of what is computed already the foreign columns `carried`.

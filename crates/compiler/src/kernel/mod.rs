@@ -4,7 +4,7 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`aggregate`] and [`by_lookup`] (tables).
+//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`order`] (predicates in another order), [`aggregate`] and [`by_lookup`] (tables).
 
 pub(crate) mod call;
 
@@ -14,6 +14,8 @@ pub(crate) mod project;
 
 mod few;
 
+mod order;
+
 pub(crate) mod aggregate;
 
 pub(crate) mod by_lookup;
@@ -22,10 +24,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use pelton_data::Block;
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
+use pelton_state::profile::{Predicate, PredicateOrder, Profile};
 use pelton_state::slice::{Belong, SliceRows, SliceStore};
 use pelton_state::table::Table;
 
@@ -38,21 +41,29 @@ use few::FewRows;
 use project::Projection;
 
 /// The compiled code of one pipeline.
+///
+/// Kernels that test the same predicates in another order share all of it but the order.
 pub(crate) struct CompiledKernel {
     /// What its loops share.
-    pub(crate) shared: Shared,
-    /// Predicates that primitives evaluate over the whole block, before anything else.
-    pub(crate) selects: Vec<Select>,
+    pub(crate) shared: Arc<Shared>,
+    /// Predicates that primitives evaluate before anything else, in order.
+    pub(crate) selects: Vec<Arc<Select>>,
     /// What narrows the rows further, in order.
-    pub(crate) steps: Vec<CompiledStep>,
+    pub(crate) steps: Vec<Arc<CompiledStep>>,
     /// What becomes of those that are left.
-    pub(crate) target: CompiledTarget,
+    pub(crate) target: Arc<CompiledTarget>,
+    /// `selects`, and those of the first of `steps` that may be tested in another order, as they were planned.
+    pub(crate) predicates: Arc<[Predicate]>,
+    /// The order that they are in.
+    pub(crate) order: PredicateOrder,
 }
 
 /// A predicate over one column of the block.
 pub(crate) struct Select {
     /// The column.
     pub(crate) column: usize,
+    /// Its type, as blocks have it.
+    pub(crate) data_type: DataType,
     /// The test.
     pub(crate) selector: Selector,
     /// As planned, for people.
@@ -98,15 +109,15 @@ pub(crate) enum CompiledTarget {
 
 impl CompiledKernel {
     /// Sets in `mask` the bits of the rows that primitives select.
-    fn select(&self, input: KernelInput<'_>, mask: &mut Vec<u64>) {
+    fn select(&self, selects: &[Arc<Select>], input: KernelInput<'_>, mask: &mut Vec<u64>) {
         let KernelInput { block, first, end, mask: wanted } = input;
         set_range(mask, block.rows(), first, end);
         if let Some(wanted) = wanted {
             mask.iter_mut().zip(wanted).for_each(|(bits, wanted)| *bits &= wanted);
         }
         let level = Level::best();
-        for Select { column, selector, .. } in &self.selects {
-            selector.refine(level, block.column(*column).as_ref(), first, end, mask);
+        for select in selects {
+            select.selector.refine(level, block.column(select.column).as_ref(), first, end, mask);
         }
     }
 
@@ -116,7 +127,7 @@ impl CompiledKernel {
         let mask = if self.selects.is_empty() {
             mask
         } else {
-            self.select(input, scratch_mask);
+            self.select(&self.selects, input, scratch_mask);
             Some(scratch_mask.as_slice())
         };
         let kept = mask.map_or(Kept::Range(first, end), |mask| Kept::Masked(first, end, mask));
@@ -130,17 +141,19 @@ impl CompiledKernel {
     /// The rows that pass the selects and `steps`.
     fn surviving<'a>(
         &'a self,
-        steps: &'a [CompiledStep],
+        steps: &'a [Arc<CompiledStep>],
         input: KernelInput<'a>,
         scratch: &mut Scratch,
     ) -> Result<Call<'a>, KernelError> {
         let rows = std::mem::take(&mut scratch.selection);
-        let call = if self.selects.is_empty() {
+        let (over_blocks, listed) = self.selects.split_at(self.order.over_blocks);
+        let mut call = if over_blocks.is_empty() {
             Call::new(&self.shared, input, input.mask, rows)
         } else {
-            self.select(input, &mut scratch.mask);
+            self.select(over_blocks, input, &mut scratch.mask);
             Call::new(&self.shared, input, Some(&scratch.mask), rows)
         };
+        listed.iter().for_each(|select| call.keep_selected(select));
         self.narrowed(call, steps, scratch)
     }
 
@@ -153,7 +166,7 @@ impl CompiledKernel {
     ) -> (Call<'a>, Vec<usize>) {
         let first = slices.iter().map(|slice| slice.rows.start).min().unwrap_or(0);
         let end = slices.iter().map(|slice| slice.rows.end).max().unwrap_or(0);
-        self.select(KernelInput { block, first, end, mask: None }, &mut scratch.mask);
+        self.select(&self.selects, KernelInput { block, first, end, mask: None }, &mut scratch.mask);
         let mut rows = std::mem::take(&mut scratch.selection);
         rows.clear();
         let mask = &mut scratch.slice_mask;
@@ -193,7 +206,7 @@ impl CompiledKernel {
     fn narrowed<'a>(
         &'a self,
         mut call: Call<'a>,
-        steps: &'a [CompiledStep],
+        steps: &'a [Arc<CompiledStep>],
         scratch: &mut Scratch,
     ) -> Result<Call<'a>, KernelError> {
         let mut spare = std::mem::take(&mut scratch.lookup_rows);
@@ -201,7 +214,7 @@ impl CompiledKernel {
             if call.count == 0 {
                 break;
             }
-            match step {
+            match step.as_ref() {
                 CompiledStep::Keep { code, carried } => spare = call.keep(code, carried, spare)?,
                 CompiledStep::Lookup { table, probe: Some(probe), .. } => {
                     let index = table.dense().expect("the loop was made for a dense index");
@@ -254,8 +267,10 @@ impl Kernel for CompiledKernel {
     }
 
     fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
-        let CompiledTarget::Window(aggregation) = &self.target else { panic!("this pipeline ends in a stream") };
-        if self.steps.is_empty() && aggregation.only_folds() {
+        let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
+            panic!("this pipeline ends in a stream")
+        };
+        if self.steps.is_empty() && aggregation.only_folds() && self.order.over_blocks == self.selects.len() {
             self.fold(aggregation, input, table, &mut scratch.mask);
             return Ok(());
         }
@@ -280,7 +295,9 @@ impl Kernel for CompiledKernel {
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        let CompiledTarget::Window(aggregation) = &self.target else { panic!("this pipeline ends in a stream") };
+        let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
+            panic!("this pipeline ends in a stream")
+        };
         let is_listed = aggregation.by_lookup.is_none() && !(self.steps.is_empty() && aggregation.only_folds());
         let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
         let are_runs = slices.iter().all(|slice| slice.belong == Belong::All) && slices.windows(2).all(follows);
@@ -316,7 +333,7 @@ impl Kernel for CompiledKernel {
         output: &mut Vec<RecordBatch>,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        let CompiledTarget::Stream { projection, schema } = &self.target else {
+        let CompiledTarget::Stream { projection, schema } = self.target.as_ref() else {
             panic!("this pipeline ends in a window")
         };
         let mut few = FewRows::new(&self.shared.origins, projection, schema, inputs.len());
@@ -336,5 +353,21 @@ impl Kernel for CompiledKernel {
         // Rows before one that fails leave all the same.
         few.finish(output)?;
         emitted
+    }
+
+    fn predicates(&self) -> &[Predicate] {
+        &self.predicates
+    }
+
+    fn order(&self) -> PredicateOrder {
+        self.order.clone()
+    }
+
+    fn reordered(&self, order: &PredicateOrder) -> Option<Arc<dyn Kernel>> {
+        Some(Arc::new(self.with_order(order)))
+    }
+
+    fn profile(&self, input: KernelInput<'_>, profile: &mut Profile, scratch: &mut Scratch) {
+        self.count_passing(input, profile, scratch);
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn plan_kernel(
     }
     let target = planner.target(pipeline, &program.windows, input, &steps)?;
     carry(&planner.translator.graph, &mut steps, &target);
-    Ok(CompiledKernel { shared: planner.finish()?, selects, steps, target })
+    Ok(CompiledKernel::planned(planner.finish()?, selects, steps, target))
 }
 
 /// Lets filters hand on the foreign columns that were computed for them and are needed again, so that each is computed once.
@@ -101,14 +101,14 @@ fn carry(graph: &Graph, steps: &mut [CompiledStep], target: &CompiledTarget) {
 pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError> {
     let mut variant = Variant { all_valid: true, selected: !kernel.selects.is_empty() };
     for step in &kernel.steps {
-        match step {
+        match step.as_ref() {
             CompiledStep::Keep { code, .. } => code.compile_for(&kernel.shared, variant)?,
             CompiledStep::Lookup { probe: Some(probe), .. } => probe.compile_for(&kernel.shared, variant)?,
             CompiledStep::Lookup { keys, .. } => compile_projection(kernel, keys, variant)?,
         }
         variant.selected = true;
     }
-    match &kernel.target {
+    match kernel.target.as_ref() {
         CompiledTarget::Stream { projection, .. } => compile_projection(kernel, projection, variant),
         CompiledTarget::Window(aggregation) => {
             match &aggregation.grouping {
@@ -187,7 +187,8 @@ impl Planner {
         let selected = selector(predicate, schema).filter(|&(column, _)| !self.columns[column].shifted);
         let Some((column, selector)) = selected else { return Ok(None) };
         let planned = Expression::new(predicate, schema, Some(&DataType::Boolean))?;
-        Ok(Some(Select { column, selector, planned }))
+        let data_type = schema.field(column).data_type().clone();
+        Ok(Some(Select { column, data_type, selector, planned }))
     }
 
     fn step(&mut self, step: &Step, lookups: &[Arc<JoinIndex>]) -> Result<CompiledStep, CompileError> {

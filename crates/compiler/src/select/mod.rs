@@ -1,11 +1,11 @@
 //! SIMD selection: which rows pass a predicate.
 //!
 //! A mask has one bit a row of the block, row 0's first. Each predicate clears the bits of rows that it is not true of
-//! ([`Selector::refine`], [`compare_columns`]); those that remain become ascending row numbers ([`append_rows`]), over which compiled
-//! code then runs. Precompiled primitives do this at several rows a cycle, which no loop with a branch a row reaches.
+//! ([`Selector::refine`], [`compare_columns`]); those that remain become ascending row numbers ([`append_rows`]), of which further predicates
+//! keep some ([`Selector::keep`]), and over which compiled code then runs. Precompiled primitives do this at several rows a cycle, which no loop with a branch a row reaches.
 //!
 //! In reading order: [`level`] (what the processor offers), [`mask`] (masks and row numbers), [`selector`] (a predicate
-//! over one column), [`range`] (what most comparisons become), [`multiple`] (remainders), [`strings`], [`codes`] (dictionary-coded strings),
+//! over one column), [`range`] (what most comparisons become), [`multiple`] (remainders), [`strings`], [`codes`] (dictionary-coded strings), `listed` (rows that are listed already),
 //! [`pair`] (two columns compared).
 
 mod level;
@@ -21,6 +21,8 @@ mod multiple;
 mod strings;
 
 mod codes;
+
+mod listed;
 
 mod pair;
 

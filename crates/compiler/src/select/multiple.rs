@@ -24,6 +24,14 @@ pub(super) struct Residue<T> {
     within: Option<Range<T>>,
 }
 
+impl<T: Word> Residue<T> {
+    /// Whether a number leaves this remainder.
+    #[inline(always)]
+    pub(super) fn has(&self, value: T) -> bool {
+        self.within.is_none_or(|range| T::within::<false>(value, range)) && value.leaves(self)
+    }
+}
+
 /// An integer of 32 or 64 bits, without its sign.
 pub(super) trait Word: Bits {
     /// The residue of numbers whose remainder by `divisor` (not 0) is `remainder` (smaller than the divisor), either with a sign.
@@ -118,8 +126,7 @@ pub(super) unsafe fn refine_residue<T: Word>(
     let one = |row: usize| {
         // SAFETY: only rows below `end` are asked for, which the caller promises.
         let value = unsafe { values.add(row).read() };
-        let lies_there = residue.within.is_none_or(|range| T::within::<false>(value, range));
-        (lies_there && value.leaves(residue)) != negate
+        residue.has(value) != negate
     };
     match level.instructions() {
         Instructions::Portable => {

@@ -59,11 +59,11 @@ impl Comparison {
 /// A predicate over one column that primitives know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selector {
-    test: Test,
+    pub(super) test: Test,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Test {
+pub(super) enum Test {
     /// Integers, dates, times and floats of 1, 2, 4 or 8 bytes: the values in one of these ranges (or with `negate` in none), which are
     /// numbers with a sign that order as the values do, both inclusive.
     Ranges { kind: Kind, ranges: Vec<(i128, i128)>, negate: bool },
@@ -85,7 +85,7 @@ enum Test {
 
 /// How a value's bits are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Signed(u8),
     Unsigned(u8),
     Float(u8),
@@ -353,7 +353,7 @@ fn refine_numbers(
 }
 
 /// Which codes of a dictionary-coded column have a value that passes, one bit a code.
-fn set_of_codes(array: &dyn Array, test: &StringTest) -> Vec<u64> {
+pub(super) fn set_of_codes(array: &dyn Array, test: &StringTest) -> Vec<u64> {
     let values: ArrayRef = array.as_any_dictionary().values().clone();
     let mut set = vec![0; words(values.len()).max(1)];
     let mut add = |code: usize, value: &str| {

@@ -96,7 +96,7 @@ fn refine_prefix(views: &[u128], prefix: Prefix, first: usize, end: usize, mask:
     refine(mask, first, end, full, |row| starts(views[row]));
 }
 
-fn bytes<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
+pub(super) fn bytes<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
     array.value(row).as_ref()
 }
 

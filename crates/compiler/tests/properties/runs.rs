@@ -8,6 +8,7 @@ use pelton_compiler::{entry_layout, read_out};
 use pelton_data::window::ResultKind;
 use pelton_data::{Block, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
+use pelton_state::profile::Profile;
 use pelton_state::table::Table;
 use pelton_state::window::{ClosedGroups, ClosedWindow};
 
@@ -103,6 +104,12 @@ impl Run {
         let batches: Vec<RecordBatch> = batches.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         assert!(batches.iter().all(|batch| (1..=self.rows_max).contains(&batch.num_rows())));
         Ok(batches)
+    }
+
+    /// Lets a kernel count which rows pass which of its predicates, in all calls.
+    pub fn profile(&self, kernel: &dyn Kernel, profile: &mut Profile) {
+        let mut scratch = Scratch::default();
+        self.calls.iter().for_each(|call| kernel.profile(self.input(call), profile, &mut scratch));
     }
 
     fn input<'a>(&'a self, call: &'a Call) -> KernelInput<'a> {

@@ -6,9 +6,10 @@ use arrow::array::RecordBatch;
 use datafusion_common::ScalarValue;
 use pelton_compiler::{compile, interpret};
 use pelton_state::join_index::JoinIndex;
-use pelton_state::kernel::KernelError;
+use pelton_state::kernel::{Kernel, KernelError};
+use pelton_state::profile::{PredicateOrder, Profile};
 
-use crate::choices::Choices;
+use crate::choices::{Choices, Noise};
 use crate::columns;
 use crate::model::{self, Outcome, Row, table_rows};
 use crate::queries::{self, Query};
@@ -57,6 +58,42 @@ pub fn check(choices: &[u32]) {
     let compiled = compile(&query.program, 0, &lookups).unwrap().kernel;
     compare("compiled", &query, &expected, run.outcome(&query, [&compiled, &compiled]));
     compare("mixed", &query, &expected, run.outcome(&query, [&interpreted, &compiled]));
+    let others = [&compiled, &interpreted];
+    for (order, other) in orders(compiled.as_ref(), choices).iter().zip(others) {
+        let reordered = compiled.reordered(order).expect("compiled code knows other orders");
+        assert_eq!(&reordered.order(), order);
+        compare("reordered", &query, &expected, run.outcome(&query, [&reordered, other]));
+        let mut profile = Profile::default();
+        run.profile(reordered.as_ref(), &mut profile);
+        assert_eq!(profile, profiled(compiled.as_ref(), &run), "counts do not depend on the order");
+    }
+}
+
+fn profiled(kernel: &dyn Kernel, run: &Run) -> Profile {
+    let mut profile = Profile::default();
+    run.profile(kernel, &mut profile);
+    profile
+}
+
+/// Two orders of a kernel's predicates that chance chooses, where it has several.
+fn orders(kernel: &dyn Kernel, choices: &[u32]) -> Vec<PredicateOrder> {
+    let planned = kernel.order();
+    if planned.tested.len() < 2 {
+        return Vec::new();
+    }
+    let seed = choices.iter().fold(1, |seed: u64, &choice| seed.wrapping_mul(31).wrapping_add(choice.into()));
+    let mut noise = Noise::new(seed);
+    let mut below = |end: usize| noise.next() as usize % end;
+    let one = |_| {
+        let mut order = planned.clone();
+        let (primitives, loops) = order.tested.split_at_mut(planned.over_blocks);
+        for part in [primitives, loops] {
+            (1..part.len()).rev().for_each(|last| part.swap(last, below(last + 1)));
+        }
+        order.over_blocks = if planned.over_blocks > 0 { 1 + below(planned.over_blocks) } else { 0 };
+        order
+    };
+    (0..2).map(one).collect()
 }
 
 fn compare(how: &str, query: &Query, expected: &Outcome, actual: Result<Vec<RecordBatch>, KernelError>) {

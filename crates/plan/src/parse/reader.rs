@@ -374,14 +374,31 @@ impl<'a> Reader<'a> {
                 return Err(PlanError::unsupported(place, format!("EXPLAIN {detail}"), "use EXPLAIN alone"));
             }
         }
-        if self.takes("PLAN") {
+        let is_analyzed = self.takes("ANALYZE");
+        if is_analyzed && self.takes("QUERY") {
+            return self.query_number().map(Statement::AnalyzeQuery);
+        }
+        if !is_analyzed && self.takes("PLAN") {
             self.word("FOR")?;
         }
         let found = self.parser.peek_token();
         match self.any_statement()? {
-            statement @ (Statement::Query(_) | Statement::Insert(_)) => Ok(Statement::Explain(Box::new(statement))),
+            statement @ (Statement::Query(_) | Statement::Insert(_)) => {
+                let statement = Box::new(statement);
+                Ok(if is_analyzed { Statement::Analyze(statement) } else { Statement::Explain(statement) })
+            }
             _ => Err(self.expected("a query or INSERT INTO after EXPLAIN", &found)),
         }
+    }
+
+    /// The number that `SHOW PROGRESS` gives a query.
+    fn query_number(&mut self) -> Result<usize, PlanError> {
+        let found = self.parser.next_token();
+        let number = match &found.token {
+            Token::Number(text, _) => text.parse().ok(),
+            _ => None,
+        };
+        number.ok_or_else(|| self.expected("the number of a query, as in EXPLAIN ANALYZE QUERY 1", &found))
     }
 
     fn show(&mut self) -> Result<Statement, PlanError> {

@@ -49,11 +49,13 @@ fn statement(statement: &Statement) -> String {
         }
         Statement::Query(query) => format!("query {query}"),
         Statement::Explain(inner) => format!("explain {}", self::statement(inner)),
+        Statement::Analyze(inner) => format!("analyze {}", self::statement(inner)),
         Statement::Set { key, value, .. } => format!("set {key} = {value}"),
         Statement::Reset(key) => format!("reset {key:?}"),
         Statement::ShowCreate(named) => format!("show create {}", named.name),
         Statement::Describe(named) => format!("describe {}", named.name),
-        Statement::ShowSettings
+        Statement::AnalyzeQuery(_)
+        | Statement::ShowSettings
         | Statement::ShowTables
         | Statement::ShowViews
         | Statement::ShowFunctions
@@ -142,6 +144,7 @@ fn statements_but_create_table() {
         "EXPLAIN SELECT 1; EXPLAIN PLAN FOR INSERT INTO t SELECT 1",
         "1:1 explain query SELECT 1\n1:19 explain insert t SELECT 1",
     );
+    check("EXPLAIN ANALYZE SELECT 1; explain analyze query 12", "1:1 analyze query SELECT 1\n1:27 AnalyzeQuery(12)");
     check("VALUES (1), (2); (SELECT 1)", "1:1 query VALUES (1), (2)\n1:18 query (SELECT 1)");
 }
 
@@ -475,6 +478,10 @@ fn syntax_errors_name_place_and_remedy() {
         (
             "SHOW CATALOGS",
             "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, PROGRESS or CREATE TABLE after SHOW, found CATALOGS",
+        ),
+        (
+            "EXPLAIN ANALYZE QUERY x",
+            "line 1, column 23: expected the number of a query, as in EXPLAIN ANALYZE QUERY 1, found x",
         ),
         ("EXPLAIN SET", "line 1, column 9: expected a query or INSERT INTO after EXPLAIN, found SET"),
         (

@@ -46,9 +46,13 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             statement @ (Statement::Query(_) | Statement::Insert(_) | Statement::StatementSet(_)) => {
                 explain(catalog, &statement)?;
             }
-            Statement::Explain(statement) => explain(catalog, &statement)?,
+            Statement::Explain(statement) | Statement::Analyze(statement) => explain(catalog, &statement)?,
             // Settings and running queries are the session's.
-            Statement::Set { .. } | Statement::Reset(_) | Statement::ShowSettings | Statement::ShowProgress => {}
+            Statement::Set { .. }
+            | Statement::Reset(_)
+            | Statement::ShowSettings
+            | Statement::ShowProgress
+            | Statement::AnalyzeQuery(_) => {}
             shown => drop(show(catalog, &shown)?),
         }
     }

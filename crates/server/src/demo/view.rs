@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use pelton::adapt::story::{Event, Story};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
@@ -89,11 +90,19 @@ fn pipeline_table(frame: &Frame) -> Table<'static> {
     let rows = frame.progress.pipelines.iter().map(|pipeline| {
         let cost = format!("{:.2} ns", pipeline.nanos_per_row());
         let tier = format!("{} in {:.1} ms", pipeline.tier, pipeline.preparation.as_secs_f64() * 1e3);
-        Row::new([pipeline.name.clone(), tier, cost, count(pipeline.rows)])
+        let Story { stage, events, .. } = &pipeline.story;
+        let last = events.back().map(Event::summary).unwrap_or_default();
+        Row::new([pipeline.name.clone(), tier, cost, count(pipeline.rows), format!("{stage}: {last}")])
     });
-    let widths = [Constraint::Fill(2), Constraint::Length(22), Constraint::Length(14), Constraint::Fill(1)];
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Length(22),
+        Constraint::Length(10),
+        Constraint::Length(14),
+        Constraint::Fill(2),
+    ];
     Table::new(rows, widths)
-        .header(Row::new(["pipeline", "tier", "a record", "records"]).dim())
+        .header(Row::new(["pipeline", "tier", "a record", "records", "adaptation"]).dim())
         .block(Block::bordered().title(" pipelines "))
 }
 

@@ -17,6 +17,8 @@ pub fn session(configuration: Configuration) -> Session {
     set("pelton.workers", &configuration.workers.to_string());
     if let Some(rows) = configuration.block_rows {
         set("pelton.block-rows", &rows.to_string());
+        // Many tasks: code changes between any of them.
+        set("pelton.adapt", "random");
     }
     own::register(&session);
     session

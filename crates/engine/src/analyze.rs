@@ -1,0 +1,64 @@
+//! What `EXPLAIN ANALYZE` says: what became of the code of a query's pipelines while it ran.
+
+use std::fmt::Write;
+
+use pelton_runtime::adapt::story::{Event, Story, Variant};
+
+use crate::query::NamedStories;
+
+/// What happened, which is the same whenever the same happens, and then the figures, which are not.
+pub(crate) fn text(stories: &[NamedStories]) -> String {
+    let stories: Vec<(&str, Story)> = stories.iter().map(|(name, stories)| (name.as_str(), stories.read())).collect();
+    let (mut happened, mut figures) = (String::new(), String::new());
+    for (name, story) in &stories {
+        write_events(&mut happened, name, story);
+        write_figures(&mut figures, name, story);
+    }
+    format!("== adaptation ==\n{happened}\n== figures ==\n{figures}")
+}
+
+fn write_events(text: &mut String, name: &str, story: &Story) {
+    line(text, 0, &format!("{name}: {}", story.stage));
+    if let Some(first) = story.events.front().filter(|first| first.number > 0) {
+        line(text, 1, &format!("{} earlier events are forgotten", first.number));
+    }
+    story.events.iter().for_each(|event| line(text, 1, &event.summary()));
+}
+
+fn write_figures(text: &mut String, name: &str, story: &Story) {
+    let (rows, blocks) =
+        story.variants.iter().fold((0, 0), |(rows, blocks), variant| (rows + variant.rows, blocks + variant.blocks));
+    line(text, 0, &format!("{name}: {rows} rows in {blocks} blocks"));
+    story.variants.iter().for_each(|variant| line(text, 1, &variant_figures(variant)));
+    story.events.iter().for_each(|event| line(text, 1, &event_figures(event)));
+}
+
+fn variant_figures(variant: &Variant) -> String {
+    let what = variant.specialisation.map_or("generic", |specialisation| specialisation.name());
+    let mut text = format!(
+        "variant {} ({}, {what}): made in {:.1} ms at {:.3} s; {} rows in {:.3} s",
+        variant.id,
+        variant.tier,
+        variant.preparation.as_secs_f64() * 1e3,
+        variant.made_at.as_secs_f64(),
+        variant.rows,
+        variant.busy.as_secs_f64(),
+    );
+    if let Some(nanos) = variant.nanos_per_row() {
+        write!(text, ", {nanos:.2} ns a row").expect("strings take all text");
+    }
+    if let Some(gain) = variant.gain {
+        write!(text, "; {:.1} % less time a row than before", gain * 100.0).expect("strings take all text");
+    }
+    write!(text, "; {} guards failed", variant.guards_failed).expect("strings take all text");
+    text
+}
+
+fn event_figures(event: &Event) -> String {
+    let figures = event.figures().map(|figures| format!(" ({figures})")).unwrap_or_default();
+    format!("at {:.3} s, row {}: {}{figures}", event.at.as_secs_f64(), event.rows, event.summary())
+}
+
+fn line(text: &mut String, indent: usize, line: &str) {
+    writeln!(text, "{}{line}", "  ".repeat(indent)).expect("strings take all text");
+}

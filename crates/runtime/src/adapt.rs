@@ -1,0 +1,170 @@
+//! Code that learns what the data looks like (Grizzly, section 6).
+//!
+//! A pipeline begins with generic code. A sample of its rows is profiled, on one worker; where the profile says that other code would do
+//! less, that code runs beside the present one, task by task in alternation, and takes its place if rows then cost less than before by more
+//! than noise. Otherwise it is undone, and the next attempt waits twice as long. All variants of a pipeline's code fill the same tables and
+//! give the same rows, so that any task may run any of them.
+//!
+//! In reading order: [`story`] (what happened, for people and programs), [`predicate_order`] (which order would do less), [`trial`] (whether
+//! it does), `driver` (what runs when), and here what a pipeline's tasks see of it.
+//!
+//! A new specialisation is an arm of [`Specialisation`]: its signal is counted in a `Profile`, its estimate stands in a module of its own, and
+//! its undoing is the generic code. A guard it needs is a side exit of its kernel, which goes on by itself.
+
+mod driver;
+
+mod predicate_order;
+
+pub mod story;
+
+mod trial;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pelton_data::Block;
+use pelton_state::kernel::{Kernel, KernelInput, Scratch, Tier};
+use pelton_state::profile::Profile;
+
+use driver::Driver;
+use story::{Stories, Story};
+
+/// What can be specialised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Specialisation {
+    /// In which order predicates are tested, and which of them over whole blocks.
+    PredicateOrder,
+}
+
+impl Specialisation {
+    /// As settings and people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Specialisation::PredicateOrder => "predicate-order",
+        }
+    }
+}
+
+/// Whether a specialisation may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Permission {
+    /// Where it pays.
+    #[default]
+    Auto,
+    /// Wherever the profile suggests it: nothing is measured, and nothing undone.
+    Pin,
+    /// Never.
+    Forbid,
+}
+
+/// When code changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Adapt {
+    /// When that pays.
+    #[default]
+    On,
+    /// Only from interpreted to compiled.
+    Off,
+    /// At random moments, to random variants: for tests.
+    Random {
+        /// What chance depends on.
+        seed: u64,
+    },
+}
+
+/// How a pipeline's code may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AdaptOptions {
+    /// When.
+    pub adapt: Adapt,
+    /// [`Specialisation::PredicateOrder`].
+    pub predicate_order: Permission,
+}
+
+/// Holds the code of a pipeline, which may change between any two tasks.
+pub struct KernelSlot {
+    driver: Mutex<Driver>,
+    stories: Stories,
+}
+
+/// What one task runs.
+pub(crate) struct Pick {
+    /// The code.
+    pub kernel: Arc<dyn Kernel>,
+    /// Which variant it is.
+    id: u64,
+    /// What is profiled meanwhile, and from which row of a block on.
+    sample: Option<(Profile, usize)>,
+}
+
+/// What a task has done.
+pub(crate) struct Ran {
+    pub rows: u64,
+    pub blocks: u64,
+    pub busy_ns: u64,
+    /// When it ended, since the run began.
+    pub at_ns: u64,
+}
+
+/// Rows of one block that are profiled.
+const SAMPLE_ROWS: usize = 512;
+
+impl Pick {
+    /// Profiles some rows of one of the blocks, where that is due.
+    pub fn sample(&mut self, blocks: &[(u64, Block)], scratch: &mut Scratch) {
+        let Some((profile, start)) = &mut self.sample else { return };
+        let Some((_, block)) =
+            blocks.iter().max_by_key(|(_, block)| block.rows()).filter(|(_, block)| block.rows() > 0)
+        else {
+            return;
+        };
+        let first = if block.rows() > SAMPLE_ROWS { *start % (block.rows() - SAMPLE_ROWS) / 64 * 64 } else { 0 };
+        let end = block.rows().min(first + SAMPLE_ROWS);
+        self.kernel.profile(KernelInput { block, first, end, mask: None }, profile, scratch);
+    }
+}
+
+impl KernelSlot {
+    /// A slot with its first code, which took so long to prepare or compile.
+    pub fn new(kernel: Arc<dyn Kernel>, preparation: Duration, options: AdaptOptions) -> KernelSlot {
+        let stories = Stories::default();
+        KernelSlot { driver: Mutex::new(Driver::new(kernel, preparation, options, stories.clone())), stories }
+    }
+
+    /// Replaces the generic code from the next task on.
+    pub fn store(&self, kernel: Arc<dyn Kernel>, preparation: Duration) {
+        self.driver().replace(kernel, preparation);
+    }
+
+    /// How the code runs now, and how long it took to prepare or compile it.
+    pub fn tier(&self) -> (Tier, Duration) {
+        self.driver().tier()
+    }
+
+    /// What has become of the code so far.
+    pub fn story(&self) -> Story {
+        self.stories.read()
+    }
+
+    /// The same for later, without keeping the code.
+    pub fn stories(&self) -> Stories {
+        self.stories.clone()
+    }
+
+    /// What the worker's next task runs.
+    pub(crate) fn pick(&self, worker: usize) -> Pick {
+        self.driver().pick(worker)
+    }
+
+    /// Takes in what came of it.
+    pub(crate) fn ran(&self, pick: Pick, ran: &Ran) {
+        self.driver().ran(pick, ran);
+    }
+
+    fn driver(&self) -> MutexGuard<'_, Driver> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

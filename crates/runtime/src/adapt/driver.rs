@@ -1,0 +1,357 @@
+//! Which variant of a pipeline's code runs next, when rows are profiled, and what follows from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pelton_state::kernel::{Kernel, Tier};
+use pelton_state::profile::{PredicateOrder, Profile};
+
+use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
+use super::trial::{Trial, Verdict};
+use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Specialisation, predicate_order};
+
+/// A profile is of so many rows.
+pub(super) const PROFILE_ROWS: u64 = 4096;
+
+/// One row in so many is profiled while nothing is known of the data, or it has changed.
+const ROWS_PER_SAMPLED_DENSE: u64 = 64;
+
+/// One row in so many is profiled else.
+const ROWS_PER_SAMPLED_SPARSE: u64 = 1024;
+
+/// The worker that profiles.
+const SAMPLING_WORKER: usize = 0;
+
+/// Attempts wait for twice as many profiles each time they fail, up to two to this power.
+const WAIT_DOUBLINGS_MAX: u32 = 12;
+
+/// Variants that follow each other in fewer profiles than this wait as if they had failed: what changes as fast is not worth following.
+const STEADY_PROFILES: u64 = 16;
+
+/// Rows that cost so many times what they did when the code was chosen mean that the data has changed.
+const REGRESSED: f64 = 1.5;
+
+/// What is known of one pipeline's code.
+pub(super) struct Driver {
+    options: AdaptOptions,
+    /// As far as their code is kept, generic code first.
+    variants: Vec<Variant>,
+    /// Which of them runs.
+    current: usize,
+    next_id: u64,
+    trial: Option<Trial>,
+    sampling: Sampling,
+    waiting: Waiting,
+    cost: Cost,
+    /// The state of a generator of random numbers.
+    random: u64,
+    stories: Stories,
+}
+
+struct Variant {
+    id: u64,
+    kernel: Arc<dyn Kernel>,
+    preparation: Duration,
+}
+
+/// How rows are profiled.
+struct Sampling {
+    /// Nothing while a worker has it.
+    profile: Option<Profile>,
+    /// Rows that the pipeline has computed, and those that were profiled, since the profile before.
+    rows: u64,
+    is_dense: bool,
+    /// Profiles that are complete.
+    profiles: u64,
+    /// Samples so far: each begins elsewhere in its block.
+    samples: usize,
+}
+
+/// When the next attempt may be made.
+#[derive(Default)]
+struct Waiting {
+    failures: u32,
+    /// At this number of profiles.
+    until: u64,
+    /// When the code changed last.
+    changed_at: u64,
+}
+
+/// What rows cost with the present code.
+#[derive(Default)]
+struct Cost {
+    /// Nanoseconds a row when it was chosen; not known of code that was never compared.
+    chosen: Option<f64>,
+    /// Since the last profile.
+    rows: u64,
+    nanos: u64,
+}
+
+impl Driver {
+    pub fn new(kernel: Arc<dyn Kernel>, preparation: Duration, options: AdaptOptions, stories: Stories) -> Driver {
+        let random = match options.adapt {
+            Adapt::Random { seed } => seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            Adapt::On | Adapt::Off => 1,
+        };
+        let sampling = Sampling { profile: Some(Profile::default()), rows: 0, is_dense: true, profiles: 0, samples: 0 };
+        let mut driver = Driver {
+            options,
+            variants: Vec::new(),
+            current: 0,
+            next_id: 0,
+            trial: None,
+            sampling,
+            waiting: Waiting::default(),
+            cost: Cost::default(),
+            random,
+            stories,
+        };
+        driver.replace(kernel, preparation);
+        driver
+    }
+
+    /// Makes this the generic code, and forgets all other but what runs elsewhere at the moment.
+    pub fn replace(&mut self, kernel: Arc<dyn Kernel>, preparation: Duration) {
+        let tier = kernel.tier();
+        self.variants.clear();
+        self.trial = None;
+        (self.waiting, self.cost) = Default::default();
+        self.current = self.add(kernel, preparation, None, String::new());
+        self.restart_sampling(true);
+        self.happened(self.current, What::Generic { tier });
+    }
+
+    pub fn tier(&self) -> (Tier, Duration) {
+        let variant = &self.variants[self.current];
+        (variant.kernel.tier(), variant.preparation)
+    }
+
+    pub fn pick(&mut self, worker: usize) -> Pick {
+        if let Adapt::Random { .. } = self.options.adapt {
+            self.change_at_random();
+        }
+        let tried = self.trial.as_mut().and_then(|trial| trial.next().then_some(trial.challenger));
+        let running = tried.unwrap_or(self.current);
+        let Variant { id, kernel, .. } = &self.variants[running];
+        let (id, kernel) = (*id, kernel.clone());
+        Pick { kernel, id, sample: self.sample(worker) }
+    }
+
+    pub fn ran(&mut self, pick: Pick, ran: &Ran) {
+        self.stories.write().ran(pick.id, ran);
+        self.sampling.rows += ran.rows;
+        self.measured(pick.id, ran);
+        if let Some((profile, _)) = pick.sample {
+            let is_complete = profile.rows >= PROFILE_ROWS;
+            self.sampling.profile = Some(profile);
+            if is_complete {
+                self.profiled();
+            }
+        }
+    }
+
+    /// A profile to be continued, and where in a block, where that is due.
+    fn sample(&mut self, worker: usize) -> Option<(Profile, usize)> {
+        if worker != SAMPLING_WORKER || !self.learns() {
+            return None;
+        }
+        let every = if self.sampling.is_dense { ROWS_PER_SAMPLED_DENSE } else { ROWS_PER_SAMPLED_SPARSE };
+        let rows = self.sampling.rows;
+        let profile = self.sampling.profile.take_if(|profile| profile.rows * every <= rows)?;
+        self.sampling.samples += 1;
+        Some((profile, self.sampling.samples.wrapping_mul(SAMPLE_ROWS)))
+    }
+
+    /// Whether a profile could lead to anything.
+    fn learns(&self) -> bool {
+        self.options.adapt == Adapt::On
+            && self.options.predicate_order != Permission::Forbid
+            && self.variants[0].kernel.predicates().len() > 1
+    }
+
+    fn restart_sampling(&mut self, is_dense: bool) {
+        self.sampling.is_dense = is_dense;
+        self.sampling.rows = 0;
+        if let Some(profile) = &mut self.sampling.profile {
+            *profile = Profile::default();
+        }
+        self.stands();
+    }
+
+    /// Takes in what a task has cost.
+    fn measured(&mut self, id: u64, ran: &Ran) {
+        let Some(variant) = self.variants.iter().position(|variant| variant.id == id) else { return };
+        if variant == self.current {
+            self.cost.rows += ran.rows;
+            self.cost.nanos += ran.busy_ns;
+        }
+        let Some(trial) = &mut self.trial else { return };
+        if variant == self.current || variant == trial.challenger {
+            trial.add(variant == trial.challenger, ran.rows, ran.busy_ns);
+        }
+        if let Some(verdict) = trial.verdict() {
+            let challenger = trial.challenger;
+            self.trial = None;
+            self.decide(challenger, verdict);
+        }
+    }
+
+    fn decide(&mut self, challenger: usize, verdict: Verdict) {
+        let Verdict { is_better, gain, nanos_per_row } = verdict;
+        self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
+        let profiles = self.waiting.decided(is_better, self.sampling.profiles);
+        if is_better {
+            self.current = challenger;
+        }
+        self.happened(challenger, if is_better { What::Kept { gain } } else { What::Undone { gain, profiles } });
+        self.restart_sampling(false);
+    }
+
+    /// Draws conclusions from a complete profile.
+    fn profiled(&mut self) {
+        self.sampling.profiles += 1;
+        let profile = self.sampling.profile.take().unwrap_or_default();
+        self.sampling.profile = Some(Profile::default());
+        self.restart_sampling(false);
+        if self.has_regressed() || self.trial.is_some() || self.sampling.profiles < self.waiting.until {
+            return;
+        }
+        let kernel = &self.variants[self.current].kernel;
+        let Some(order) = predicate_order::better(kernel.predicates(), &profile, &kernel.order()) else { return };
+        let assumption = predicate_order::words(kernel.predicates(), &profile, &order);
+        let specialisation = Some(Specialisation::PredicateOrder);
+        let Some(variant) = self.ordered(&order, &assumption) else { return };
+        match self.options.predicate_order {
+            Permission::Auto => {
+                self.trial = Some(Trial::new(variant));
+                self.happened(variant, What::Tried { specialisation, assumption });
+            }
+            Permission::Pin => {
+                self.current = variant;
+                self.happened(variant, What::Pinned { specialisation, assumption });
+            }
+            Permission::Forbid => {}
+        }
+    }
+
+    /// Whether rows cost much more than when the code was chosen. Then generic code is tried again, and what is known of the data forgotten.
+    fn has_regressed(&mut self) -> bool {
+        let Cost { chosen, rows, nanos } = self.cost;
+        let nanos_per_row = nanos as f64 / rows.max(1) as f64;
+        (self.cost.rows, self.cost.nanos) = (0, 0);
+        let Some(chosen) = chosen.filter(|&chosen| chosen > 0.0 && nanos_per_row > REGRESSED * chosen) else {
+            return false;
+        };
+        // What it costs now is what the next change is compared with.
+        self.cost.chosen = Some(nanos_per_row);
+        self.happened(self.current, What::Regressed { factor: nanos_per_row / chosen });
+        self.waiting = Waiting { changed_at: self.waiting.changed_at, ..Waiting::default() };
+        self.restart_sampling(true);
+        if self.current != 0 && self.trial.is_none() && self.options.predicate_order == Permission::Auto {
+            self.trial = Some(Trial::new(0));
+            self.happened(0, What::Tried { specialisation: None, assumption: String::new() });
+        }
+        true
+    }
+
+    /// The variant with this order, which is made if there is none.
+    fn ordered(&mut self, order: &PredicateOrder, assumption: &str) -> Option<usize> {
+        if let Some(known) = self.variants.iter().position(|variant| variant.kernel.order() == *order) {
+            return Some(known);
+        }
+        let kernel = self.variants[0].kernel.reordered(order)?;
+        if self.variants.len() == VARIANTS_MAX {
+            // The first is the generic one; no trial runs now.
+            let oldest = if self.current == 1 { 2 } else { 1 };
+            self.variants.remove(oldest);
+            self.current -= usize::from(self.current > oldest);
+        }
+        Some(self.add(kernel, Duration::ZERO, Some(Specialisation::PredicateOrder), assumption.to_owned()))
+    }
+
+    fn add(
+        &mut self,
+        kernel: Arc<dyn Kernel>,
+        preparation: Duration,
+        specialisation: Option<Specialisation>,
+        assumption: String,
+    ) -> usize {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.stories.write().made(story::Variant {
+            id,
+            tier: kernel.tier(),
+            specialisation,
+            assumption,
+            made_at: Duration::ZERO,
+            preparation,
+            gain: None,
+            guards_failed: 0,
+            rows: 0,
+            blocks: 0,
+            busy: Duration::ZERO,
+            is_current: false,
+        });
+        self.variants.push(Variant { id, kernel, preparation });
+        self.variants.len() - 1
+    }
+
+    fn happened(&self, variant: usize, what: What) {
+        self.stories.write().happened(self.variants[variant].id, what);
+        self.stands();
+    }
+
+    fn stands(&self) {
+        let stage = match (&self.trial, self.current) {
+            (Some(_), _) => Stage::Instrumented,
+            (None, 0) if self.sampling.is_dense && self.learns() => Stage::Instrumented,
+            (None, 0) => Stage::Generic,
+            (None, _) => Stage::Specialised,
+        };
+        self.stories.write().stands(self.variants[self.current].id, stage);
+    }
+
+    /// Goes over to another variant in one of four cases.
+    fn change_at_random(&mut self) {
+        let mut order = PredicateOrder::planned(self.variants[0].kernel.predicates());
+        // All primitives are planned to go over blocks.
+        let primitives = order.over_blocks;
+        if order.tested.len() < 2 || self.below(4) != 0 {
+            return;
+        }
+        let (front, back) = order.tested.split_at_mut(primitives);
+        for part in [front, back] {
+            for end in (1..part.len()).rev() {
+                let other = self.below(end + 1);
+                part.swap(end, other);
+            }
+        }
+        order.over_blocks = if primitives > 0 { 1 + self.below(primitives) } else { 0 };
+        if let Some(variant) = self.ordered(&order, "chance wants it") {
+            self.current = variant;
+            self.stands();
+        }
+    }
+
+    /// A random number below `end`.
+    fn below(&mut self, end: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as usize % end
+    }
+}
+
+impl Waiting {
+    /// Notes that an attempt was made, and returns how many profiles the next one waits for.
+    fn decided(&mut self, is_better: bool, profiles: u64) -> u64 {
+        let is_steady = profiles - self.changed_at >= STEADY_PROFILES;
+        self.failures = if is_better && is_steady { 0 } else { (self.failures + 1).min(WAIT_DOUBLINGS_MAX) };
+        if is_better {
+            self.changed_at = profiles;
+        }
+        let wait = if self.failures > 0 { 1 << self.failures } else { 1 };
+        self.until = profiles + wait;
+        wait
+    }
+}

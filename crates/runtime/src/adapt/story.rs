@@ -1,0 +1,251 @@
+//! What has become of a pipeline's code: its variants, and what happened to them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pelton_state::kernel::Tier;
+
+use super::Specialisation;
+
+/// Variants whose figures are kept; those that ran longest ago go first.
+pub(super) const VARIANTS_MAX: usize = 16;
+
+/// Events that are kept, the last ones.
+pub(super) const EVENTS_MAX: usize = 128;
+
+/// What has become of a pipeline's code so far.
+#[derive(Debug, Clone, Default)]
+pub struct Story {
+    /// How far adaptation is.
+    pub stage: Stage,
+    /// The variants of its code, oldest first.
+    pub variants: Vec<Variant>,
+    /// What happened, oldest first. Their numbers tell whether some are missing.
+    pub events: VecDeque<Event>,
+}
+
+/// How far adaptation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// Code that assumes nothing.
+    #[default]
+    Generic,
+    /// Rows are profiled, or two variants compared.
+    Instrumented,
+    /// Code that suits the data.
+    Specialised,
+}
+
+/// One variant of a pipeline's code.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    /// Its number among all of the pipeline.
+    pub id: u64,
+    /// How it runs.
+    pub tier: Tier,
+    /// What it specialises; generic code nothing.
+    pub specialisation: Option<Specialisation>,
+    /// What it is made for: the generic code's is empty.
+    pub assumption: String,
+    /// When it was made, since the run began.
+    pub made_at: Duration,
+    /// How long it took to prepare or compile it.
+    pub preparation: Duration,
+    /// By which share rows cost less than with the code before, as last measured.
+    pub gain: Option<f64>,
+    /// How often a row did not fit its assumption.
+    pub guards_failed: u64,
+    /// Rows that it has computed.
+    pub rows: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Time workers spent in it.
+    pub busy: Duration,
+    /// Whether it runs now.
+    pub is_current: bool,
+}
+
+impl Variant {
+    /// Nanoseconds a row of input; `None` before the first.
+    pub fn nanos_per_row(&self) -> Option<f64> {
+        (self.rows > 0).then(|| self.busy.as_nanos() as f64 / self.rows as f64)
+    }
+}
+
+/// Something that happened to a pipeline's code.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Counted from 0.
+    pub number: u64,
+    /// When, since the run began.
+    pub at: Duration,
+    /// Rows that the pipeline had computed.
+    pub rows: u64,
+    /// Which variant it is about.
+    pub variant: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// Generic code runs from now on.
+    Generic {
+        /// How.
+        tier: Tier,
+    },
+    /// A variant runs beside the present code from now on, to be compared with it.
+    Tried {
+        /// What it specialises; nothing where generic code is tried again.
+        specialisation: Option<Specialisation>,
+        /// What it is made for.
+        assumption: String,
+    },
+    /// A variant was better, and runs alone from now on.
+    Kept {
+        /// By which share rows cost less.
+        gain: f64,
+    },
+    /// A variant was no better, and runs no more. No other is tried until so many rows more were profiled.
+    Undone {
+        /// By which share rows cost less.
+        gain: f64,
+        /// Profiles of [`PROFILE_ROWS`](super::driver::PROFILE_ROWS) rows.
+        profiles: u64,
+    },
+    /// A variant runs from now on without being compared, as the settings want it.
+    Pinned {
+        /// What it specialises; nothing for generic code.
+        specialisation: Option<Specialisation>,
+        /// What it is made for.
+        assumption: String,
+    },
+    /// Rows cost much more than when the code was chosen: the data has changed.
+    Regressed {
+        /// Cost of a row now in that then.
+        factor: f64,
+    },
+}
+
+impl Event {
+    /// What happened, without anything that differs from run to run: no times.
+    pub fn summary(&self) -> String {
+        let variant = self.variant;
+        let of = |specialisation: &Option<Specialisation>| specialisation.map_or("generic", Specialisation::name);
+        match &self.what {
+            What::Generic { tier } => format!("variant {variant} runs: {tier}, generic"),
+            What::Tried { specialisation, assumption } => {
+                format!("variant {variant} is tried: {}{}", of(specialisation), because(assumption))
+            }
+            What::Kept { .. } => format!("variant {variant} is kept: it is faster"),
+            What::Undone { .. } => format!("variant {variant} is undone: it is not faster"),
+            What::Pinned { specialisation, assumption } => {
+                format!("variant {variant} runs, pinned: {}{}", of(specialisation), because(assumption))
+            }
+            What::Regressed { .. } => format!("variant {variant} has become slow: the data has changed"),
+        }
+    }
+
+    /// The figures that go with it, if any.
+    pub fn figures(&self) -> Option<String> {
+        match self.what {
+            What::Kept { gain } => Some(format!("{:.1} % less time a row", gain * 100.0)),
+            What::Undone { gain, profiles } => {
+                Some(format!("{:.1} % less time a row; none is tried for {profiles} profiles", gain * 100.0))
+            }
+            What::Regressed { factor } => Some(format!("{factor:.1} times the time a row")),
+            What::Generic { .. } | What::Tried { .. } | What::Pinned { .. } => None,
+        }
+    }
+}
+
+fn because(assumption: &str) -> String {
+    if assumption.is_empty() { String::new() } else { format!(", as {assumption}") }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Generic => "generic",
+            Stage::Instrumented => "instrumented",
+            Stage::Specialised => "specialised",
+        })
+    }
+}
+
+/// A pipeline's story while it is written, and for as long as anybody wants to read it.
+#[derive(Debug, Clone, Default)]
+pub struct Stories(Arc<Mutex<Written>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    story: Story,
+    next_event: u64,
+    /// Rows that the pipeline has computed, and when it last did, since the run began.
+    rows: u64,
+    at_ns: u64,
+}
+
+impl Stories {
+    /// The story so far.
+    pub fn read(&self) -> Story {
+        self.write().story.clone()
+    }
+
+    pub(super) fn write(&self) -> MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Written {
+    /// Counts what a variant has done.
+    pub(super) fn ran(&mut self, id: u64, ran: &super::Ran) {
+        self.rows += ran.rows;
+        self.at_ns = ran.at_ns;
+        // One that is forgotten meanwhile has no figures.
+        if let Some(variant) = self.variant(id) {
+            variant.rows += ran.rows;
+            variant.blocks += ran.blocks;
+            variant.busy += Duration::from_nanos(ran.busy_ns);
+        }
+    }
+
+    /// Notes a new variant.
+    pub(super) fn made(&mut self, variant: Variant) {
+        let variants = &mut self.story.variants;
+        if variants.len() == VARIANTS_MAX {
+            let oldest = variants.iter().position(|variant| !variant.is_current && variant.specialisation.is_some());
+            variants.remove(oldest.unwrap_or(0));
+        }
+        variants.push(Variant { made_at: Duration::from_nanos(self.at_ns), ..variant });
+    }
+
+    /// Notes what happened to a variant.
+    pub(super) fn happened(&mut self, variant: u64, what: What) {
+        if let What::Kept { gain } | What::Undone { gain, .. } = what
+            && let Some(known) = self.variant(variant)
+        {
+            known.gain = Some(gain);
+        }
+        let number = self.next_event;
+        self.next_event += 1;
+        if self.story.events.len() == EVENTS_MAX {
+            self.story.events.pop_front();
+        }
+        let at = Duration::from_nanos(self.at_ns);
+        self.story.events.push_back(Event { number, at, rows: self.rows, variant, what });
+    }
+
+    /// Notes which variant runs, and how far adaptation is.
+    pub(super) fn stands(&mut self, current: u64, stage: Stage) {
+        self.story.stage = stage;
+        self.story.variants.iter_mut().for_each(|variant| variant.is_current = variant.id == current);
+    }
+
+    fn variant(&mut self, id: u64) -> Option<&mut Variant> {
+        self.story.variants.iter_mut().rev().find(|variant| variant.id == id)
+    }
+}
