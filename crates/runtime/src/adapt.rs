@@ -5,7 +5,7 @@
 //! than noise. Otherwise it is undone, and the next attempt waits twice as long. All variants of a pipeline's code fill the same tables and
 //! give the same rows, so that any task may run any of them.
 //!
-//! In reading order: [`story`] (what happened, for people and programs), [`predicate_order`] (which order would do less), [`trial`] (whether
+//! In reading order: [`story`] (what happened, for people and programs), `predicate_order` (which order would do less), `trial` (whether
 //! it does), `driver` (what runs when), and here what a pipeline's tasks see of it.
 //!
 //! A new specialisation is an arm of [`Specialisation`]: its signal is counted in a `Profile`, its estimate stands in a module of its own, and

@@ -11,7 +11,7 @@ use super::trial::{Trial, Verdict};
 use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Specialisation, predicate_order};
 
 /// A profile is of so many rows.
-pub(super) const PROFILE_ROWS: u64 = 4096;
+const PROFILE_ROWS: u64 = 4096;
 
 /// One row in so many is profiled while nothing is known of the data, or it has changed.
 const ROWS_PER_SAMPLED_DENSE: u64 = 64;

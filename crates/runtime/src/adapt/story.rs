@@ -113,7 +113,7 @@ pub enum What {
     Undone {
         /// By which share rows cost less.
         gain: f64,
-        /// Profiles of [`PROFILE_ROWS`](super::driver::PROFILE_ROWS) rows.
+        /// Profiles.
         profiles: u64,
     },
     /// A variant runs from now on without being compared, as the settings want it.

@@ -1,0 +1,120 @@
+//! Data that shifts at random while code changes at random moments: the rows are those of the interpreter, which knows one variant only.
+//!
+//! Ranges, selectivities and the number of keys change from phase to phase, NULLs appear, rows come out of order. A seed that fails is in the message.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use arrow::compute::cast;
+use pelton::{PushSource, Session};
+use pelton_testkit::rows::row_lines;
+
+const SEEDS: u64 = 16;
+const PHASES: usize = 6;
+const COLUMNS: &str = "ts TIMESTAMP(3) NOT NULL, k BIGINT, a BIGINT, b BIGINT, s STRING, WATERMARK FOR ts AS ts - INTERVAL '0.050' SECOND";
+
+/// Predicates of every kind: primitives, loops of machine code, what DataFusion evaluates, and one that could fail and so stays where it is.
+const QUERIES: [&str; 3] = [
+    "SELECT window_end, k, COUNT(*), SUM(a), MIN(b) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)
+     WHERE a < 50 AND b >= 10 AND a > -1000 AND s <> 'x' AND a * b < 3000 AND s LIKE '%e%'
+     GROUP BY window_start, window_end, k",
+    "SELECT window_end, COUNT(*), SUM(b) FROM HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '500' MILLISECOND, INTERVAL '1' SECOND)
+     WHERE b IS NOT NULL AND a % 3 = 1 AND k < 100 AND a BETWEEN 3 AND 60
+     GROUP BY window_start, window_end",
+    "SELECT ts, k, a + b FROM t WHERE a * k <> b AND b * 2 > a AND k <> 3 AND a < 90 AND (b = 0 OR 100 / b > 0) AND s = 'yes'",
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: i64) -> i64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 11) % end as u64) as i64
+    }
+
+    fn some(&mut self, value: i64, has_nulls: bool) -> Option<i64> {
+        (!has_nulls || self.below(4) > 0).then_some(value)
+    }
+}
+
+/// Rows of one character, a batch at a time.
+fn batches(source: &PushSource, seed: u64) -> Vec<RecordBatch> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (mut batches, mut now) = (Vec::new(), 0);
+    for _ in 0..PHASES {
+        let keys = [1, 5, 500, 1 << 40][random.below(4) as usize];
+        let (low, range) = (random.below(100) - 20, 1 + random.below(200));
+        let (has_nulls, disorder, is_rare) = (random.below(2) == 0, 1 + random.below(2) * 80, random.below(2) == 0);
+        for _ in 0..4 {
+            let rows = 1 + random.below(900) as usize;
+            let mut columns: [Vec<Option<i64>>; 4] = Default::default();
+            let mut strings = Vec::new();
+            for _ in 0..rows {
+                now += random.below(4);
+                columns[0].push(Some(now - random.below(disorder)));
+                let (key, a, b) = (random.below(keys), low + random.below(range), random.below(range));
+                columns[1].push(random.some(key, has_nulls));
+                columns[2].push(random.some(a, has_nulls));
+                columns[3].push(random.some(b, has_nulls));
+                let is_yes = random.below(if is_rare { 50 } else { 2 }) == 0;
+                strings.push((!has_nulls || random.below(9) > 0).then_some(if is_yes { "yes" } else { "x" }));
+            }
+            let [times, keys, a, b] = columns;
+            let times = TimestampMillisecondArray::from(times);
+            let times = cast(&times, source.schema().field(0).data_type()).expect("times of milliseconds");
+            let integers = |values: Vec<Option<i64>>| Arc::new(Int64Array::from(values)) as ArrayRef;
+            let strings = Arc::new(strings.into_iter().collect::<StringViewArray>());
+            let columns = vec![times, integers(keys), integers(a), integers(b), strings];
+            batches.push(RecordBatch::try_new(source.schema().clone(), columns).expect("the table's columns"));
+        }
+    }
+    batches
+}
+
+/// The rows of a query, sorted, and how many came too late.
+fn rows(seed: u64, query: &str, settings: &[(&str, &str)]) -> (Vec<String>, u64) {
+    let session = Session::new();
+    settings.iter().for_each(|(key, value)| session.set(key, value).expect("a setting"));
+    session.set("pelton.seed", &seed.to_string()).expect("a setting");
+    let source = session.push_table("t", COLUMNS).expect("a table");
+    let mut query = session.sql(query).expect("a query");
+    let batches = batches(&source, seed);
+    let mut lines = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).expect("the query runs")));
+        while let Some(batch) = query.next_batch().expect("no row fails") {
+            lines.extend(row_lines(&batch).expect("rows can be printed"));
+        }
+    });
+    lines.sort();
+    (lines, query.wait().expect("the query ends").late_rows())
+}
+
+#[test]
+fn rows_do_not_depend_on_how_code_changes() {
+    let mut rows_seen = 0;
+    for seed in 1..=SEEDS {
+        for query in QUERIES {
+            let of = |tier, workers, adapt| {
+                let settings = [
+                    ("pelton.tier", tier),
+                    ("pelton.workers", workers),
+                    ("pelton.adapt", adapt),
+                    ("pelton.block-rows", "64"),
+                ];
+                rows(seed, query, &settings)
+            };
+            let expected = of("interpret", "1", "off");
+            rows_seen += expected.0.len();
+            for workers in ["1", "2"] {
+                for tier in ["compile", "auto"] {
+                    let found = of(tier, workers, "random");
+                    assert_eq!(found, expected, "seed {seed}, {tier}, {workers} workers: {query}");
+                }
+            }
+        }
+    }
+    assert!(rows_seen > 1_000, "{rows_seen} rows only");
+}
