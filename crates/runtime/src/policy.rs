@@ -70,9 +70,9 @@ pub(crate) fn next(state: &mut State, workers: usize, seen: Seen, clock: &Clock)
         true if state.must_write() => write(state, seen),
         true => None,
         false => write(state, seen)
-            .or_else(|| close(state, room, false))
+            .or_else(|| close(state, room, workers, false))
             .or_else(|| other(state, room, workers, seen, now_ns))
-            .or_else(|| close(state, room, true)),
+            .or_else(|| close(state, room, workers, true)),
     };
     if let Some(task) = task {
         state.tasks_running += 1;
@@ -108,11 +108,12 @@ fn other(state: &mut State, room: usize, workers: usize, seen: Seen, now_ns: u64
 }
 
 /// Closing goes on in parts, between which something else has its turn: what waits for it waits for no more than a part.
-fn close(state: &mut State, room: usize, in_any_case: bool) -> Option<Task> {
+fn close(state: &mut State, room: usize, workers: usize, in_any_case: bool) -> Option<Task> {
     let window = (0..state.windows.len()).find(|&index| {
         let node = &state.windows[index];
         let is_its_turn = in_any_case || !node.gives_way;
-        is_its_turn && !node.closing && node.must_close() && has_room(state, StreamRef::Window(index), room)
+        let is_free = !node.closing && node.closed.outstanding() < workers;
+        is_its_turn && is_free && node.must_close() && has_room(state, StreamRef::Window(index), room)
     })?;
     let node = &mut state.windows[window];
     node.closing = true;
@@ -123,8 +124,7 @@ fn report(state: &mut State, room: usize, now_ns: u64) -> Option<Task> {
     let window = (0..state.windows.len()).find(|&index| {
         let node = &state.windows[index];
         // Between two parts of a close the windows are neither open nor closed.
-        !node.closing
-            && !node.must_close()
+        node.is_at_rest()
             && node.report_ns().is_some_and(|at| at <= now_ns)
             && has_room(state, StreamRef::Window(index), room)
     })?;

@@ -9,6 +9,7 @@ use pelton_data::{BLOCK_ROWS_DEFAULT, Micros};
 use pelton_state::kernel::KernelError;
 use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
+use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::Open;
 
 use crate::budget::{Account, Budget, Limits};
@@ -123,6 +124,8 @@ pub(crate) struct Shared {
     stores: Vec<Vec<Mutex<SliceStore>>>,
     /// For each window what its stores were emptied into.
     open_windows: Vec<Mutex<Open>>,
+    /// For each window what copies of groups were in that have been read out.
+    copied: Vec<Mutex<Vec<CopiedGroups>>>,
     overs: Vec<Mutex<OverRows>>,
     /// Of the windows, and behind them the functions OVER rows.
     account: Account,
@@ -219,6 +222,10 @@ impl Shared {
 
     pub fn over(&self, over: usize) -> MutexGuard<'_, OverRows> {
         self.overs[over].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn copied(&self, window: usize) -> MutexGuard<'_, Vec<CopiedGroups>> {
+        self.copied[window].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn open_windows(&self, window: usize) -> MutexGuard<'_, Open> {
@@ -354,6 +361,7 @@ impl Shared {
             sinks,
             stores,
             open_windows,
+            copied: graph.windows.iter().map(|_| Mutex::default()).collect(),
             overs: graph.overs.iter().map(|node| Mutex::new(OverRows::new(node.spec.clone()))).collect(),
             account,
             state: Mutex::new(state),

@@ -9,8 +9,10 @@ use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::ranking::Ranker;
+use pelton_state::session::LateSessions;
 use pelton_state::slice::SliceRows;
-use pelton_state::window::{CloseLimits, ClosedGroups, Contents};
+use pelton_state::waiting::{CopiedGroups, Leaving};
+use pelton_state::window::CloseLimits;
 
 use crate::adapt::Ran;
 use crate::assign::{assign, late};
@@ -31,6 +33,23 @@ const CLOSED_GROUPS_MAX: usize = 1 << 15;
 
 /// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
 const BATCHES_AT_ONCE_MAX: usize = 8;
+
+/// What windows that have closed leave.
+struct Left {
+    /// All that end at or before this have.
+    until: Micros,
+    /// In the order of their ends.
+    groups: Vec<LeftGroups>,
+    late: Option<LateSessions>,
+}
+
+/// Groups of windows that have closed.
+enum LeftGroups {
+    /// As rows, where they have any.
+    Rows(Option<RecordBatch>),
+    /// To be read out.
+    Copied(CopiedGroups),
+}
 
 /// One worker on a task of a run.
 pub(crate) struct Worker<'a> {
@@ -295,23 +314,30 @@ impl Worker<'_> {
     fn close(&self, window: usize, watermark: Micros) {
         let started_ns = self.shared.clock.nanos();
         let result = self.close_windows(window, watermark);
+        let failed = |error| {
+            let pipeline = self.shared.graph.windows[window].name.clone();
+            RunError::Kernel { pipeline, error }
+        };
+        let left = match result {
+            Ok(left) => left,
+            Err(error) => return self.shared.state().fail(failed(error)),
+        };
+        let position = self.shared.state().windows_closed(window, left.until);
+        // Another worker may close the next windows meanwhile.
+        self.shared.waker.progressed();
+        let closed = self.read_out(window, left).map_err(failed);
         let busy_ns = self.shared.clock.nanos() - started_ns;
         let mut state = self.shared.state();
         state.windows[window].busy_ns += busy_ns;
-        match result {
-            Ok(closed) => state.windows_closed(window, closed),
-            Err(error) => {
-                let pipeline = self.shared.graph.windows[window].name.clone();
-                state.fail(RunError::Kernel { pipeline, error });
-            }
-        }
+        state.windows_read_out(window, position, closed);
     }
 
-    /// Merges the workers' tables of each slice that has ended, and reads out the windows that have ended, in the order of their ends: a part of all
+    /// Merges the workers' tables of each slice that has ended, and closes the windows that have ended, in the order of their ends: a part of all
     /// that, where it is much.
-    fn close_windows(&self, window: usize, watermark: Micros) -> Result<Closed, KernelError> {
+    fn close_windows(&self, window: usize, watermark: Micros) -> Result<Left, KernelError> {
         let (node, workers) = (&self.shared.graph.windows[window], self.shared.options.workers);
         let mut open = self.shared.open_windows(window);
+        open.recycle(&mut self.shared.copied(window));
         let mut spare = Vec::new();
         for worker in 0..workers {
             for (slice, table) in self.shared.store(window, worker).take_until(watermark) {
@@ -323,12 +349,15 @@ impl Worker<'_> {
             groups_at_once: self.shared.options.block_rows,
             groups_max: CLOSED_GROUPS_MAX,
         };
-        let mut batches = Vec::new();
-        let mut read_out = |contents: Contents<'_>| {
-            batches.extend((node.read_out)(contents)?);
+        let mut groups = Vec::new();
+        let mut hand_on = |leaving: Leaving<'_>| {
+            groups.push(match leaving {
+                Leaving::Now(contents) => LeftGroups::Rows((node.read_out)(contents)?),
+                Leaving::Later(copied) => LeftGroups::Copied(copied),
+            });
             Ok::<(), KernelError>(())
         };
-        let until = open.close(limits, &mut spare, &mut read_out)?;
+        let until = open.close(limits, &mut spare, &mut hand_on)?;
         let late = open.take_late();
         self.shared.charge_windows(window, &open)?;
         drop(open);
@@ -338,8 +367,27 @@ impl Worker<'_> {
         for worker in 0..workers {
             self.shared.charge_slices(window, worker, &self.shared.store(window, worker))?;
         }
-        let late_rows = late.as_ref().map_or(0, |late| late.rows);
-        Ok(Closed { until, rows: batches, late_rows, late: late.map(|late| late::of_sessions(node, &late)) })
+        Ok(Left { until, groups, late })
+    }
+
+    /// Reads out what windows have left that have closed.
+    fn read_out(&self, window: usize, left: Left) -> Result<Closed, KernelError> {
+        let node = &self.shared.graph.windows[window];
+        let (mut rows, mut cleared) = (Vec::new(), Vec::new());
+        for groups in left.groups {
+            match groups {
+                LeftGroups::Rows(batch) => rows.extend(batch),
+                LeftGroups::Copied(mut copied) => {
+                    rows.extend((node.read_out)(copied.contents())?);
+                    copied.clear();
+                    cleared.push(copied);
+                }
+            }
+        }
+        self.shared.copied(window).append(&mut cleared);
+        let late_rows = left.late.as_ref().map_or(0, |late| late.rows);
+        let late = left.late.map(|late| late::of_sessions(node, &late));
+        Ok(Closed { until: left.until, rows, late_rows, late })
     }
 
     /// Reports what windows that have not ended come to so far.
@@ -364,11 +412,11 @@ impl Worker<'_> {
         let unsealed: Vec<_> =
             (0..workers).flat_map(|worker| self.shared.store(window, worker).copies().collect::<Vec<_>>()).collect();
         let mut batches = Vec::new();
-        let mut read_out = |groups: ClosedGroups<'_>| {
-            batches.extend((node.read_out)(Contents::Groups(groups))?);
+        let mut hand_on = |leaving: Leaving<'_>| {
+            batches.extend((node.read_out)(leaving.contents())?);
             Ok::<(), KernelError>(())
         };
-        self.shared.open_windows(window).report_early(&unsealed, self.shared.options.block_rows, &mut read_out)?;
+        self.shared.open_windows(window).report_early(&unsealed, self.shared.options.block_rows, &mut hand_on)?;
         Ok(batches)
     }
 

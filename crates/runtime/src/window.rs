@@ -11,9 +11,11 @@ use pelton_data::{Micros, Stamp, TimeColumn};
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
 use crate::late::LateRow;
+use crate::order::Reorder;
+use crate::run::RunError;
 use crate::state::{Consumers, Finished, PipelineState, State, TargetState};
 
-/// Windows that have closed.
+/// Windows that have closed, as rows.
 pub(crate) struct Closed {
     /// All that end at or before this.
     pub until: Micros,
@@ -33,6 +35,10 @@ pub(crate) struct WindowState {
     pub inputs: Inputs,
     /// Windows that end at or before this have been closed.
     pub closed_until: Micros,
+    /// Windows that have been closed while their rows are read out, which several workers may do at once.
+    pub closed: Reorder<Result<Closed, RunError>>,
+    /// The rows of windows that end at or before this have been passed on.
+    passed_until: Micros,
     /// When windows are corrected.
     pub corrections: BTreeSet<Micros>,
     /// A worker closes windows, or reports some.
@@ -65,6 +71,8 @@ impl WindowState {
             time_column: node.time_column,
             inputs: Inputs::new(inputs),
             closed_until: WATERMARK_MIN,
+            closed: Reorder::default(),
+            passed_until: WATERMARK_MIN,
             corrections: BTreeSet::new(),
             closing: false,
             gives_way: false,
@@ -84,6 +92,11 @@ impl WindowState {
     /// Up to where its windows are over by the watermark of its inputs.
     pub fn watermark(&self) -> Micros {
         self.window.over_until(self.inputs.watermark())
+    }
+
+    /// Whether the rows of all windows that have been closed have been passed on, and none is being closed.
+    pub fn is_at_rest(&self) -> bool {
+        !self.closing && self.closed.outstanding() == 0 && !self.must_close()
     }
 
     /// When windows are to be reported next whose time has not come.
@@ -117,7 +130,7 @@ impl State {
         if has_moved && finished.stamp.ingested_ns > 0 {
             node.ingested_ns = finished.stamp.ingested_ns;
         }
-        if finished.stamp.is_idle && !node.closing && !node.must_close() {
+        if finished.stamp.is_idle && node.is_at_rest() {
             self.punctuate_window(window);
         }
     }
@@ -135,8 +148,35 @@ impl State {
         self.end_window_if_done(window);
     }
 
-    /// Passes closed windows on.
-    pub fn windows_closed(&mut self, window: usize, closed: Closed) {
+    /// Notes up to where windows have been closed, and lets others be closed. Returns the position of what has been.
+    pub fn windows_closed(&mut self, window: usize, until: Micros) -> u64 {
+        let node = &mut self.windows[window];
+        node.closing = false;
+        node.closed_until = until;
+        node.corrections = node.corrections.split_off(&until.saturating_add(1));
+        node.gives_way = node.must_close();
+        if !node.gives_way {
+            node.blocks_ahead = 0;
+        }
+        node.closed.hand_out()
+    }
+
+    /// Keeps the rows of closed windows, and passes on all whose turn it is.
+    pub fn windows_read_out(&mut self, window: usize, position: u64, closed: Result<Closed, RunError>) {
+        self.windows[window].closed.finish(position, closed);
+        while let Some(closed) = self.windows[window].closed.release() {
+            match closed {
+                Ok(closed) => self.pass_windows_on(window, closed),
+                Err(error) => {
+                    self.windows[window].closed.close();
+                    return self.fail(error);
+                }
+            }
+        }
+        self.end_window_if_done(window);
+    }
+
+    fn pass_windows_on(&mut self, window: usize, closed: Closed) {
         let Closed { until, rows, late_rows, late } = closed;
         if let Some(late) = late {
             let feeds =
@@ -147,14 +187,8 @@ impl State {
             self.late.keep(&self.windows[window].name, &source, late);
         }
         let node = &mut self.windows[window];
-        node.closing = false;
-        let has_moved = until > node.closed_until;
-        node.closed_until = until;
-        node.gives_way = node.must_close();
-        if !node.gives_way {
-            node.blocks_ahead = 0;
-        }
-        node.corrections = node.corrections.split_off(&until.saturating_add(1));
+        let has_moved = until > node.passed_until;
+        node.passed_until = until;
         node.late_rows += late_rows;
         let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
         let stream = StreamRef::Window(window);
@@ -167,15 +201,14 @@ impl State {
         if has_moved {
             self.punctuate_window(window);
         }
-        self.end_window_if_done(window);
     }
 
     /// Says downstream up to where windows have been closed, and whether no more close for now.
     fn punctuate_window(&mut self, window: usize) {
         let node = &self.windows[window];
         if !node.consumers.pipelines.is_empty() {
-            let watermark = node.window.results_watermark(node.closed_until);
-            let (ingested_ns, is_idle) = (node.ingested_ns, node.inputs.are_idle() && !node.must_close());
+            let watermark = node.window.results_watermark(node.passed_until);
+            let (ingested_ns, is_idle) = (node.ingested_ns, node.inputs.are_idle() && node.is_at_rest());
             let stamp = Stamp { watermark, ingested_ns, is_idle, ..self.next_window_stamp(window) };
             self.deliver_punctuation(StreamRef::Window(window), stamp);
         }
@@ -189,7 +222,7 @@ impl State {
 
     pub fn end_window_if_done(&mut self, window: usize) {
         let node = &mut self.windows[window];
-        if node.ended || node.closing || !node.inputs.have_ended() || node.must_close() {
+        if node.ended || !node.inputs.have_ended() || !node.is_at_rest() {
             return;
         }
         node.ended = true;

@@ -19,7 +19,8 @@ use pelton_data::window::{ResultKind, Window};
 
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
-use crate::window::{CloseLimits, ClosedWindow};
+use crate::waiting::Leaving;
+use crate::window::{CloseLimits, ClosedWindow, Contents};
 
 /// What a kept row takes beside its bytes, about: where they are, and what the allocator needs.
 const ENTRY_BYTES: usize = 32;
@@ -210,15 +211,15 @@ impl RankedWindows {
     /// Closes windows that have rows and ended, in the order of their ends. Returns up to which end windows have been closed.
     ///
     /// # Errors
-    /// Where rows cannot be decoded, or what `read_out` returns.
+    /// Where rows cannot be decoded, or what `hand_on` returns.
     pub fn close<E: From<KernelError>>(
         &mut self,
         limits: CloseLimits,
-        read_out: &mut impl FnMut(ClosedRows<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         let mut rows = 0;
         while let Some(end) = self.next_end().filter(|&end| end <= limits.until) {
-            rows += self.read_out(end, limits.groups_at_once.max(1), read_out)?;
+            rows += self.read_out(end, limits.groups_at_once.max(1), hand_on)?;
             self.slices.retain(|_, slice| {
                 if slice.next_end == end {
                     slice.next_end = self.window.next_end(end);
@@ -237,7 +238,7 @@ impl RankedWindows {
         &self,
         end: Micros,
         rows_at_once: usize,
-        read_out: &mut impl FnMut(ClosedRows<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
         let mut all: Vec<(&[u8], &[u8])> = Vec::new();
         for slice in self.slices.values().filter(|slice| slice.next_end == end) {
@@ -257,7 +258,7 @@ impl RankedWindows {
         for (rows, ranks) in rows.chunks(rows_at_once).zip(ranks.chunks(rows_at_once)) {
             let batch = self.ranker.decoded(rows).map_err(state_error)?;
             let window = ClosedWindow { start, end, groups: rows.len(), kind: ResultKind::Final };
-            read_out(ClosedRows { rows: &batch, ranks, window })?;
+            hand_on(Leaving::Now(Contents::Rows(ClosedRows { rows: &batch, ranks, window })))?;
         }
         Ok(rows.len())
     }

@@ -24,7 +24,8 @@ use pelton_data::window::{ResultKind, SessionSlots};
 use crate::layout::EntryLayout;
 use crate::slice::SliceId;
 use crate::table::{ABSENT, KeyScratch, Table};
-use crate::window::{CloseLimits, ClosedGroups, ClosedWindow};
+use crate::waiting::Leaving;
+use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Contents};
 
 /// The open sessions of one aggregation, over the slices that the watermark has come to.
 #[derive(Debug)]
@@ -158,16 +159,16 @@ impl OpenSessions {
         }
     }
 
-    /// Closes sessions that have ended, up to which all slices must have been sealed, in the order of their ends, and hands them to `read_out`.
+    /// Closes sessions that have ended, up to which all slices must have been sealed, in the order of their ends, and hands them to `hand_on`.
     /// Tables that are no longer needed are cleared and added to `spare`. Returns up to which end sessions have been closed.
     ///
     /// # Errors
-    /// What `read_out` returns.
+    /// What `hand_on` returns.
     pub fn close<E>(
         &mut self,
         limits: CloseLimits,
         spare: &mut Vec<Table>,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         let mut groups = 0;
         while groups < limits.groups_max {
@@ -177,7 +178,7 @@ impl OpenSessions {
                 break;
             }
             groups += self.sessions.over.len();
-            self.sessions.read_out(limits.groups_at_once, read_out)?;
+            self.sessions.read_out(limits.groups_at_once, hand_on)?;
         }
         self.sessions.spare.iter_mut().for_each(Table::clear);
         spare.append(&mut self.sessions.spare);
@@ -279,7 +280,7 @@ impl Sessions {
     fn read_out<E>(
         &self,
         groups_at_once: usize,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let table = &self.buckets.first().expect("sessions that are over are in the first table").table;
         for entries in self.over.chunks(groups_at_once.max(1)) {
@@ -288,7 +289,8 @@ impl Sessions {
                 ClosedWindow { start: first, end: last.saturating_add(self.gap), groups: 1, kind: ResultKind::Final }
             };
             let windows: Vec<ClosedWindow> = self.extents(table, entries).into_iter().map(window).collect();
-            read_out(ClosedGroups { table, entries: entries.into(), windows: &windows })?;
+            let groups = ClosedGroups { table, entries: entries.into(), windows: &windows };
+            hand_on(Leaving::Now(Contents::Groups(groups)))?;
         }
         Ok(())
     }

@@ -4,36 +4,87 @@ use std::sync::Arc;
 
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, Table};
-use crate::window::{ClosedGroups, ClosedWindow};
+use crate::window::{ClosedGroups, ClosedWindow, Contents};
 
 /// A window that has more groups than this part of those read out at a time is read out by itself.
 const LARGE_WINDOWS_PER_READ_OUT: usize = 4;
 
+/// What windows that have ended hold, as it is handed on in the order of their ends.
+#[derive(Debug)]
+pub enum Leaving<'a> {
+    /// It is read out at once, for it lies where other windows will.
+    Now(Contents<'a>),
+    /// Copies: whoever gets them may read them out later, while the next windows close.
+    Later(CopiedGroups),
+}
+
 /// Copies of groups of windows, in their order.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub struct CopiedGroups {
     groups: Table,
     windows: Vec<ClosedWindow>,
 }
 
+/// What waits to leave with others.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    copied: CopiedGroups,
+    /// Empty ones that are used next.
+    spare: Vec<CopiedGroups>,
+}
+
 /// Whether a window is read out by itself. A copy costs less than a batch of its own, unless the batch is large.
-pub fn is_large(entries: Chosen<'_>, groups_at_once: usize) -> bool {
+pub(crate) fn is_large(entries: Chosen<'_>, groups_at_once: usize) -> bool {
     entries.len() > groups_at_once / LARGE_WINDOWS_PER_READ_OUT
+}
+
+impl Leaving<'_> {
+    /// What the windows hold.
+    pub fn contents(&self) -> Contents<'_> {
+        match self {
+            Leaving::Now(contents) => *contents,
+            Leaving::Later(copied) => copied.contents(),
+        }
+    }
+}
+
+impl CopiedGroups {
+    fn new(layout: &Arc<EntryLayout>) -> CopiedGroups {
+        CopiedGroups { groups: Table::list(layout.clone()), windows: Vec::new() }
+    }
+
+    /// The groups.
+    pub fn contents(&self) -> Contents<'_> {
+        let entries = Chosen::first(self.groups.groups());
+        Contents::Groups(ClosedGroups { table: &self.groups, entries, windows: &self.windows })
+    }
+
+    /// Forgets them, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.groups.clear();
+        self.windows.clear();
+    }
 }
 
 impl Waiting {
     /// None yet. Groups will be copied from tables of this layout.
     pub fn new(layout: &Arc<EntryLayout>) -> Waiting {
-        Waiting { groups: Table::list(layout.clone()), windows: Vec::new() }
+        Waiting { copied: CopiedGroups::new(layout), spare: Vec::new() }
+    }
+
+    /// Takes back what was handed on, cleared.
+    pub fn recycle(&mut self, spare: &mut Vec<CopiedGroups>) {
+        self.spare.append(spare);
     }
 
     /// A window without groups, which is reported all the same.
     pub fn take_empty(&mut self, window: ClosedWindow) {
-        self.windows.push(window);
+        self.copied.windows.push(window);
     }
 
     pub fn bytes(&self) -> usize {
-        self.groups.bytes()
+        let spare: usize = self.spare.iter().map(|copied| copied.groups.bytes()).sum();
+        self.copied.groups.bytes() + spare
     }
 
     /// Takes a window's groups, or hands all of them on where they are many.
@@ -42,15 +93,15 @@ impl Waiting {
         window: ClosedWindow,
         (table, entries): (&Table, Chosen<'_>),
         groups_at_once: usize,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if !is_large(entries, groups_at_once) {
-            return self.take(window, (table, entries), groups_at_once, read_out);
+            return self.take(window, (table, entries), groups_at_once, hand_on);
         }
-        self.leave(read_out)?;
+        self.leave(hand_on)?;
         entries.chunks(groups_at_once).try_for_each(|entries| {
             let window = ClosedWindow { groups: entries.len(), ..window };
-            read_out(ClosedGroups { table, entries, windows: &[window] })
+            hand_on(Leaving::Now(Contents::Groups(ClosedGroups { table, entries, windows: &[window] })))
         })
     }
 
@@ -60,25 +111,22 @@ impl Waiting {
         window: ClosedWindow,
         (table, entries): (&Table, Chosen<'_>),
         groups_at_once: usize,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.groups.groups() + entries.len() > groups_at_once {
-            self.leave(read_out)?;
+        if self.copied.groups.groups() + entries.len() > groups_at_once {
+            self.leave(hand_on)?;
         }
-        self.groups.append(table, entries);
-        self.windows.push(ClosedWindow { groups: entries.len(), ..window });
+        self.copied.groups.append(table, entries);
+        self.copied.windows.push(ClosedWindow { groups: entries.len(), ..window });
         Ok(())
     }
 
     /// Hands on what waits.
-    pub fn leave<E>(&mut self, read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>) -> Result<(), E> {
-        if self.windows.is_empty() {
+    pub fn leave<E>(&mut self, hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.copied.windows.is_empty() {
             return Ok(());
         }
-        let entries = Chosen::first(self.groups.groups());
-        let result = read_out(ClosedGroups { table: &self.groups, entries, windows: &self.windows });
-        self.groups.clear();
-        self.windows.clear();
-        result
+        let next = self.spare.pop().unwrap_or_else(|| CopiedGroups::new(self.copied.groups.layout()));
+        hand_on(Leaving::Later(std::mem::replace(&mut self.copied, next)))
     }
 }

@@ -14,7 +14,7 @@ use crate::ranking::{Candidates, ClosedRows, RankedWindows, Ranker};
 use crate::session::{LateSessions, OpenSessions};
 use crate::slice::SliceId;
 use crate::table::{Chosen, Merging, Table};
-use crate::waiting::{Waiting, is_large};
+use crate::waiting::{CopiedGroups, Leaving, Waiting, is_large};
 
 /// To close a window takes as long as to do something with so many groups, beside what is done with its groups.
 const GROUPS_PER_WINDOW: usize = 16;
@@ -189,21 +189,25 @@ impl Open {
     /// See [`OpenWindows::close`], [`OpenSessions::close`] and [`RankedWindows::close`].
     ///
     /// # Errors
-    /// What `read_out` returns, or where rows cannot be decoded.
+    /// What `hand_on` returns, or where rows cannot be decoded.
     pub fn close<E: From<KernelError>>(
         &mut self,
         limits: CloseLimits,
         spare: &mut Vec<Table>,
-        read_out: &mut impl FnMut(Contents<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         match self {
-            Open::Windows(windows) => {
-                windows.close(limits, spare, &mut |groups: ClosedGroups<'_>| read_out(Contents::Groups(groups)))
-            }
-            Open::Sessions(sessions) => {
-                sessions.close(limits, spare, &mut |groups: ClosedGroups<'_>| read_out(Contents::Groups(groups)))
-            }
-            Open::Ranked(ranked) => ranked.close(limits, &mut |rows: ClosedRows<'_>| read_out(Contents::Rows(rows))),
+            Open::Windows(windows) => windows.close(limits, spare, hand_on),
+            Open::Sessions(sessions) => sessions.close(limits, spare, hand_on),
+            Open::Ranked(ranked) => ranked.close(limits, hand_on),
+        }
+    }
+
+    /// Takes back, cleared, what was to be read out later.
+    pub fn recycle(&mut self, copied: &mut Vec<CopiedGroups>) {
+        match self {
+            Open::Windows(windows) => windows.waiting.recycle(copied),
+            Open::Sessions(_) | Open::Ranked(_) => copied.clear(),
         }
     }
 
@@ -213,15 +217,15 @@ impl Open {
     /// Where the windows are sessions, or rows are kept.
     ///
     /// # Errors
-    /// What `read_out` returns.
+    /// What `hand_on` returns.
     pub fn report_early<E>(
         &mut self,
         unsealed: &[(SliceId, Table)],
         groups_at_once: usize,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Open::Windows(windows) => windows.report_early(unsealed, groups_at_once, read_out),
+            Open::Windows(windows) => windows.report_early(unsealed, groups_at_once, hand_on),
             Open::Sessions(_) | Open::Ranked(_) => panic!("only groups of windows are reported early"),
         }
     }
@@ -309,21 +313,21 @@ impl OpenWindows {
     }
 
     /// Closes windows that have rows and ended, up to which all slices must have been sealed, in the order of their ends, and hands
-    /// their groups to `read_out`; and what rows have corrected whose watermark has passed. The one window of a whole input closes also without rows, as SQL wants. Tables that are no longer needed are cleared and added to `spare`.
+    /// their groups to `hand_on`; and what rows have corrected whose watermark has passed. The one window of a whole input closes also without rows, as SQL wants. Tables that are no longer needed are cleared and added to `spare`.
     /// Returns up to which end windows have been closed: what is left of those that have ended, be it of one of them, the next call goes on with.
     ///
     /// # Errors
-    /// What `read_out` returns.
+    /// What `hand_on` returns.
     pub fn close<E>(
         &mut self,
         limits: CloseLimits,
         spare: &mut Vec<Table>,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         let limits = CloseLimits { groups_at_once: limits.groups_at_once.max(1), ..limits };
         let mut work = Work(limits.groups_max.max(1));
-        while !work.is_done() && self.advance(limits, &mut work, spare, read_out)? {}
-        self.waiting.leave(read_out)?;
+        while !work.is_done() && self.advance(limits, &mut work, spare, hand_on)? {}
+        self.waiting.leave(hand_on)?;
         Ok(self.reported_until)
     }
 
@@ -333,7 +337,7 @@ impl OpenWindows {
         limits: CloseLimits,
         work: &mut Work,
         spare: &mut Vec<Table>,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         if let Some(mut table) = self.unneeded.pop() {
             work.spend(table.bytes().min(CLEARED_BYTES) / CLEARED_BYTES_PER_GROUP);
@@ -346,11 +350,11 @@ impl OpenWindows {
             return Ok(true);
         }
         match self.step {
-            Step::Begin => return self.begin(limits, work, read_out),
+            Step::Begin => return self.begin(limits, work, hand_on),
             Step::Insert => self.insert(work),
             Step::Combine if self.gag.combine(work) => self.step = Step::ReadOut(0),
             Step::Combine => {}
-            Step::ReadOut(first) => self.read_out(first, limits.groups_at_once, work, read_out)?,
+            Step::ReadOut(first) => self.read_out(first, limits.groups_at_once, work, hand_on)?,
             Step::Evict => self.evict(work),
         }
         Ok(true)
@@ -379,7 +383,7 @@ impl OpenWindows {
         &mut self,
         limits: CloseLimits,
         work: &mut Work,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let end = self.next_end().filter(|&end| end <= limits.until);
         let due = self.corrections.as_ref().and_then(|corrections| corrections.next_due());
@@ -390,7 +394,7 @@ impl OpenWindows {
                 self.step = Step::Insert;
             }
             (_, Some(due)) => {
-                work.spend(self.correct(due, limits.groups_at_once, read_out)?);
+                work.spend(self.correct(due, limits.groups_at_once, hand_on)?);
                 self.reported_until = due - 1;
             }
             _ => {
@@ -432,18 +436,19 @@ impl OpenWindows {
         first: usize,
         groups_at_once: usize,
         work: &mut Work,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let end = self.closed_until;
         let window = ClosedWindow { start: self.window.start(end), end, groups: 0, kind: ResultKind::Final };
         let mut next = first;
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
             Some((table, entries)) if first > 0 || is_large(entries, groups_at_once) => {
-                self.waiting.leave(read_out)?;
+                self.waiting.leave(hand_on)?;
                 while next < entries.len() && (next == first || !work.is_done()) {
                     let entries = entries.part(next..entries.len().min(next + groups_at_once));
                     let window = ClosedWindow { groups: entries.len(), ..window };
-                    read_out(ClosedGroups { table, entries, windows: &[window] })?;
+                    let groups = ClosedGroups { table, entries, windows: &[window] };
+                    hand_on(Leaving::Now(Contents::Groups(groups)))?;
                     next += entries.len();
                     work.spend(entries.len());
                 }
@@ -454,7 +459,7 @@ impl OpenWindows {
             }
             Some((table, entries)) => {
                 work.spend(entries.len());
-                self.waiting.take(window, (table, entries), groups_at_once, read_out)?;
+                self.waiting.take(window, (table, entries), groups_at_once, hand_on)?;
             }
             None if self.window == Window::Global => self.waiting.take_empty(window),
             None => {}
@@ -488,7 +493,7 @@ impl OpenWindows {
         &mut self,
         due: Micros,
         groups_at_once: usize,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
         let watermark = due - 1;
         let corrections = self.corrections.as_mut().expect("something is due");
@@ -507,7 +512,7 @@ impl OpenWindows {
             let entries = table.entry_offsets();
             groups += entries.len();
             let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Correction };
-            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, read_out)?;
+            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, hand_on)?;
         }
         Ok(groups)
     }
@@ -518,12 +523,12 @@ impl OpenWindows {
     /// Where windows are reported once only.
     ///
     /// # Errors
-    /// What `read_out` returns.
+    /// What `hand_on` returns.
     pub fn report_early<E>(
         &mut self,
         unsealed: &[(SliceId, Table)],
         groups_at_once: usize,
-        read_out: &mut impl FnMut(ClosedGroups<'_>) -> Result<(), E>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let others: Vec<(SliceId, &Table)> =
             self.sealed.iter().chain(&self.unmerged).chain(unsealed).map(|(id, table)| (*id, table)).collect();
@@ -531,9 +536,9 @@ impl OpenWindows {
         for (bounds, table) in corrections.early(self.closed_until, &others) {
             let entries = table.entry_offsets();
             let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
-            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, read_out)?;
+            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, hand_on)?;
         }
-        self.waiting.leave(read_out)
+        self.waiting.leave(hand_on)
     }
 
     /// End of the next window that has rows.

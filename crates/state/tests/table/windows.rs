@@ -9,7 +9,8 @@ use pelton_data::column::logical_type;
 use pelton_data::window::{Combination, Emission, Window};
 use pelton_state::slice::SliceId;
 use pelton_state::table::{EntryLayout, Table};
-use pelton_state::window::{CloseLimits, ClosedGroups, OpenWindows};
+use pelton_state::waiting::Leaving;
+use pelton_state::window::{CloseLimits, ClosedGroups, Contents, OpenWindows};
 use proptest::prelude::*;
 
 use super::model::{
@@ -77,7 +78,7 @@ fn check_windows(seed: u64) {
                     groups_at_once: [1, 7, 500, 1 << 20][random.below(4) as usize],
                     groups_max: [1, 600, usize::MAX][random.below(3) as usize],
                 };
-                closed_until = open.close(limits, &mut spare, &mut |groups| take(groups, limits, &mut closed)).unwrap();
+                closed_until = open.close(limits, &mut spare, &mut |leaving| take(&leaving, limits, &mut closed)).unwrap();
             }
         }
     }
@@ -93,16 +94,22 @@ fn check_windows(seed: u64) {
 }
 
 fn take(
-    closed: ClosedGroups<'_>,
+    leaving: &Leaving<'_>,
     limits: CloseLimits,
     taken: &mut Vec<(i64, Vec<Option<String>>, Group)>,
 ) -> Result<(), std::convert::Infallible> {
+    let closed = groups(leaving);
     assert!((1..=limits.groups_at_once).contains(&closed.entries.len()));
     let ends = closed.windows.iter().flat_map(|window| std::iter::repeat_n(window.end, window.groups));
     let groups = read_entries(closed.table, closed.entries);
     assert_eq!(ends.clone().count(), groups.len());
     taken.extend(ends.zip(groups).map(|(end, (key, group))| (end, key, group)));
     Ok(())
+}
+
+fn groups<'a>(leaving: &'a Leaving<'_>) -> ClosedGroups<'a> {
+    let Contents::Groups(groups) = leaving.contents() else { panic!("groups are kept") };
+    groups
 }
 
 fn model_window(window: &Window, end: i64, slices: &[SliceModel]) -> Model {
@@ -159,7 +166,8 @@ fn check_running(seed: u64) {
         }
         let mut found = HashMap::new();
         let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1 << 20, groups_max: usize::MAX };
-        let mut read_out = |groups: ClosedGroups<'_>| -> Result<(), std::convert::Infallible> {
+        let mut read_out = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+            let groups = groups(&leaving);
             let keys: Vec<ArrayRef> = (0..types.len()).map(|key| groups.table.key_array(key, groups.entries)).collect();
             let sums = groups.table.integers(0, groups.entries);
             for (key, sum) in keys_of_rows(&keys, sums.len()).into_iter().zip(sums) {
@@ -195,7 +203,8 @@ fn a_running_window_forgets_what_has_left() {
         open.seal(SliceId::new((slice + 1) * SLIDE, slice * SLIDE), table);
         let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1000, groups_max: 1000 };
         let mut found = Vec::new();
-        let mut read_out = |groups: ClosedGroups<'_>| -> Result<(), std::convert::Infallible> {
+        let mut read_out = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+            let groups = groups(&leaving);
             let keys = groups.table.key_array(0, groups.entries);
             let counts = groups.table.accumulator_array(0, groups.entries);
             let (keys, counts) = (keys.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
