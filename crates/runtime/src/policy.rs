@@ -175,7 +175,7 @@ fn compute(state: &mut State, room: usize, workers: usize) -> Option<Task> {
 /// Whether a window takes rows: while its windows are being closed, only as many as other workers need to be busy meanwhile. Slices wait for their
 /// turn in memory, and outside of the cache.
 fn may_run_ahead(node: &WindowState, workers: usize) -> bool {
-    !node.must_close() || node.blocks_ahead < (workers - 1) * BLOCKS_AHEAD_PER_WORKER
+    !node.must_close() || node.blocks_ahead() < (workers - 1) * BLOCKS_AHEAD_PER_WORKER
 }
 
 fn read(state: &mut State, room: usize, workers: usize, seen: Seen, now_ns: u64) -> Option<Task> {

@@ -23,6 +23,7 @@ use crate::progress::{
 };
 use crate::sequence::Partition;
 use crate::sink::SinkError;
+use crate::slices::WorkerSlices;
 use crate::source::{Source, SourceError};
 use crate::state::{SourceState, State, Stop, TargetState};
 use crate::wake::Waker;
@@ -120,8 +121,8 @@ pub(crate) struct Shared {
     pub sources: Vec<Mutex<Option<Box<dyn Source>>>>,
     /// Until the run has ended.
     pub sinks: Vec<Mutex<Option<Outlet>>>,
-    /// For each window, one store for each worker.
-    stores: Vec<Vec<Mutex<SliceStore>>>,
+    /// For each window, those of each worker.
+    pub slices: Vec<Vec<WorkerSlices>>,
     /// For each window what its stores were emptied into.
     open_windows: Vec<Mutex<Open>>,
     /// For each window what copies of groups were in that have been read out.
@@ -179,7 +180,8 @@ impl Shared {
     /// Nobody asks a run that has failed what its windows hold; others may need the memory.
     fn let_go_of_state(&self) {
         for (window, node) in self.graph.windows.iter().enumerate() {
-            (0..self.options.workers).for_each(|worker| *self.store(window, worker) = slice_store(node));
+            self.slices[window].iter().for_each(|slices| slices.reset(slice_store(node)));
+            self.copied(window).clear();
             *self.open_windows(window) = open_windows(node);
         }
         for (over, node) in self.graph.overs.iter().enumerate() {
@@ -192,8 +194,8 @@ impl Shared {
     ///
     /// # Errors
     /// Where that is more than allowed.
-    pub fn charge_slices(&self, window: usize, worker: usize, store: &SliceStore) -> Result<(), KernelError> {
-        self.account.charge(window, worker, &self.clock, || store.bytes())
+    pub fn charge_slices(&self, window: usize, worker: usize) -> Result<(), KernelError> {
+        self.slices[window][worker].charge(|measure| self.account.charge(window, worker, &self.clock, measure))
     }
 
     /// Charges what all workers share of a window.
@@ -214,10 +216,6 @@ impl Shared {
 
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn store(&self, window: usize, worker: usize) -> MutexGuard<'_, SliceStore> {
-        self.stores[window][worker].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn over(&self, over: usize) -> MutexGuard<'_, OverRows> {
@@ -345,11 +343,9 @@ impl Shared {
         let state = State::new(&graph, options.late.clone());
         let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
-        let stores = graph
-            .windows
-            .iter()
-            .map(|window| (0..workers).map(|_| Mutex::new(slice_store(window))).collect::<Vec<_>>());
-        let stores = stores.collect();
+        let slices =
+            |node: &WindowNode| (0..workers).map(|_| WorkerSlices::new(slice_store(node), workers > 1)).collect();
+        let slices = graph.windows.iter().map(slices).collect();
         let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();
         let parts = graph.windows.iter().map(|_| workers + 1).chain(graph.overs.iter().map(|_| 1));
         let account = Account::new(options.budget.clone(), options.limits, parts);
@@ -359,7 +355,7 @@ impl Shared {
             targets,
             sources,
             sinks,
-            stores,
+            slices,
             open_windows,
             copied: graph.windows.iter().map(|_| Mutex::default()).collect(),
             overs: graph.overs.iter().map(|node| Mutex::new(OverRows::new(node.spec.clone()))).collect(),
@@ -453,11 +449,11 @@ impl Shared {
         let (slices, bytes) = (open.sealed_slices() as u64, open.bytes() as u64);
         let mut sum = OpenSlices { slices, bytes, next_end: open.next_end() };
         drop(open);
-        for worker in 0..self.options.workers {
-            let store = self.store(window, worker);
-            sum.slices = sum.slices.max(store.len() as u64);
-            sum.bytes += store.bytes() as u64;
-            sum.next_end = sum.next_end.into_iter().chain(store.next_end(kind)).min();
+        for slices in &self.slices[window] {
+            let ids = slices.ids();
+            sum.slices = sum.slices.max(ids.len() as u64);
+            sum.bytes += slices.bytes() as u64;
+            sum.next_end = ids.iter().filter_map(|id| id.end_min(kind)).chain(sum.next_end).min();
         }
         sum
     }

@@ -10,7 +10,7 @@ use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::ranking::Ranker;
 use pelton_state::session::LateSessions;
-use pelton_state::slice::SliceRows;
+use pelton_state::slice::{SliceRows, SliceStore};
 use pelton_state::waiting::{CopiedGroups, Leaving};
 use pelton_state::window::CloseLimits;
 
@@ -23,13 +23,14 @@ use crate::policy::Task;
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
 use crate::sink::SinkError;
+use crate::slices::WorkerSlices;
 use crate::source::{Chunk, Read, Rows};
 use crate::state::{Finished, Stop, TargetState};
 use crate::window::Closed;
 
-/// A task that closes windows leaves what is left to the next one when it has done something with about so many groups: other tasks wait, and
-/// those that wait for the rows may be full.
-const CLOSED_GROUPS_MAX: usize = 1 << 15;
+/// A task that closes windows leaves what is left to the next one when it has done something with about as many groups as so many blocks have
+/// rows: other tasks wait, and those that wait for the rows may be full.
+const CLOSED_BLOCKS_MAX: usize = 2;
 
 /// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
 const BATCHES_AT_ONCE_MAX: usize = 8;
@@ -249,9 +250,10 @@ impl Worker<'_> {
         }
         let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
         finished.corrections.extend(correcting.map(|slice| slice.first_end));
-        let mut store = self.shared.store(window, self.index);
-        kernel.aggregate_slices(block, &assignment.slices, &mut store, self.scratch)?;
-        self.shared.charge_slices(window, self.index, &store)?;
+        let (slices, scratch) = (&assignment.slices, &mut *self.scratch);
+        let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
+        self.shared.slices[window][self.index].add(slices.len(), add)?;
+        self.shared.charge_slices(window, self.index)?;
         finished.slices = assignment.slices.len();
         Ok(assignment.late)
     }
@@ -323,7 +325,6 @@ impl Worker<'_> {
             Err(error) => return self.shared.state().fail(failed(error)),
         };
         let position = self.shared.state().windows_closed(window, left.until);
-        // Another worker may close the next windows meanwhile.
         self.shared.waker.progressed();
         let closed = self.read_out(window, left).map_err(failed);
         let busy_ns = self.shared.clock.nanos() - started_ns;
@@ -335,25 +336,26 @@ impl Worker<'_> {
     /// Merges the workers' tables of each slice that has ended, and closes the windows that have ended, in the order of their ends: a part of all
     /// that, where it is much.
     fn close_windows(&self, window: usize, watermark: Micros) -> Result<Left, KernelError> {
-        let (node, workers) = (&self.shared.graph.windows[window], self.shared.options.workers);
+        let node = &self.shared.graph.windows[window];
         let mut open = self.shared.open_windows(window);
-        open.recycle(&mut self.shared.copied(window));
         let mut spare = Vec::new();
-        for worker in 0..workers {
-            for (slice, table) in self.shared.store(window, worker).take_until(watermark) {
-                open.seal(slice, table);
-            }
+        for (slice, table) in self.shared.slices[window].iter().flat_map(|slices| slices.take_until(watermark)) {
+            open.seal(slice, table);
         }
         let limits = CloseLimits {
             until: watermark,
             groups_at_once: self.shared.options.block_rows,
-            groups_max: CLOSED_GROUPS_MAX,
+            groups_max: CLOSED_BLOCKS_MAX * self.shared.options.block_rows,
         };
         let mut groups = Vec::new();
+        let has_others = self.shared.options.workers > 1;
         let mut hand_on = |leaving: Leaving<'_>| {
             groups.push(match leaving {
-                Leaving::Now(contents) => LeftGroups::Rows((node.read_out)(contents)?),
-                Leaving::Later(copied) => LeftGroups::Copied(copied),
+                // Another worker may close the next windows meanwhile.
+                Leaving::Later(copied) if has_others => {
+                    LeftGroups::Copied(copied.take(self.shared.copied(window).pop()))
+                }
+                leaving => LeftGroups::Rows((node.read_out)(leaving.contents())?),
             });
             Ok::<(), KernelError>(())
         };
@@ -361,12 +363,9 @@ impl Worker<'_> {
         let late = open.take_late();
         self.shared.charge_windows(window, &open)?;
         drop(open);
-        for (index, table) in spare.into_iter().enumerate() {
-            self.shared.store(window, index % workers).recycle(table);
-        }
-        for worker in 0..workers {
-            self.shared.charge_slices(window, worker, &self.shared.store(window, worker))?;
-        }
+        let workers = &self.shared.slices[window];
+        spare.into_iter().zip(workers.iter().cycle()).for_each(|(table, slices)| slices.recycle(table));
+        (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))?;
         Ok(Left { until, groups, late })
     }
 
@@ -407,10 +406,9 @@ impl Worker<'_> {
     }
 
     fn report_windows(&self, window: usize) -> Result<Vec<RecordBatch>, KernelError> {
-        let (node, workers) = (&self.shared.graph.windows[window], self.shared.options.workers);
-        // Nothing closes meanwhile: no slice leaves its store.
-        let unsealed: Vec<_> =
-            (0..workers).flat_map(|worker| self.shared.store(window, worker).copies().collect::<Vec<_>>()).collect();
+        let node = &self.shared.graph.windows[window];
+        // Nothing closes meanwhile: no slice is taken from its worker.
+        let unsealed: Vec<_> = self.shared.slices[window].iter().flat_map(WorkerSlices::copies).collect();
         let mut batches = Vec::new();
         let mut hand_on = |leaving: Leaving<'_>| {
             batches.extend((node.read_out)(leaving.contents())?);

@@ -1,6 +1,6 @@
 //! Window aggregations, among what the scheduler's lock guards: how far their inputs have come, and what closes next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -45,8 +45,8 @@ pub(crate) struct WindowState {
     pub closing: bool,
     /// A worker has closed a part of what must be closed: something else is done before the next part, if there is anything.
     pub gives_way: bool,
-    /// Blocks that have been added since windows were last closed up to the watermark.
-    pub blocks_ahead: usize,
+    /// Up to where windows are over by each of the blocks that have been added ahead of closing them.
+    blocks_ahead: VecDeque<Micros>,
     /// When windows are reported whose time has not come: so many nanoseconds after rows have come.
     early_after_ns: Option<u64>,
     /// When the first row was read that has come since.
@@ -76,7 +76,7 @@ impl WindowState {
             corrections: BTreeSet::new(),
             closing: false,
             gives_way: false,
-            blocks_ahead: 0,
+            blocks_ahead: VecDeque::new(),
             early_after_ns: node.emission.early_after.map(|micros| micros as u64 * 1_000),
             rows_since_ns: None,
             ended: false,
@@ -97,6 +97,11 @@ impl WindowState {
     /// Whether the rows of all windows that have been closed have been passed on, and none is being closed.
     pub fn is_at_rest(&self) -> bool {
         !self.closing && self.closed.outstanding() == 0 && !self.must_close()
+    }
+
+    /// How many blocks have been added that windows have to be closed for.
+    pub fn blocks_ahead(&self) -> usize {
+        self.blocks_ahead.len()
     }
 
     /// When windows are to be reported next whose time has not come.
@@ -121,12 +126,14 @@ impl State {
     pub fn aggregated(&mut self, window: usize, input: usize, finished: Finished, is_last: bool) {
         let node = &mut self.windows[window];
         node.late_rows += finished.late_rows;
-        node.blocks_ahead += 1;
         if finished.has_rows {
             node.rows_since_ns.get_or_insert(finished.stamp.ingested_ns);
         }
         node.corrections.extend(finished.corrections);
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
+        if node.must_close() {
+            node.blocks_ahead.push_back(node.watermark());
+        }
         if has_moved && finished.stamp.ingested_ns > 0 {
             node.ingested_ns = finished.stamp.ingested_ns;
         }
@@ -155,9 +162,7 @@ impl State {
         node.closed_until = until;
         node.corrections = node.corrections.split_off(&until.saturating_add(1));
         node.gives_way = node.must_close();
-        if !node.gives_way {
-            node.blocks_ahead = 0;
-        }
+        while node.blocks_ahead.pop_front_if(|watermark| *watermark <= until).is_some() {}
         node.closed.hand_out()
     }
 

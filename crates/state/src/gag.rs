@@ -16,6 +16,7 @@ mod two_stacks;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::Combination;
@@ -77,8 +78,10 @@ pub struct Combined {
     nodes: Nodes,
     /// The window that is due: groups that have numbers, by number, but for those of [`Running`].
     window: Table,
-    /// The accumulator that is zero where no slice has the group: a count of rows, or one more than slices have, of slices.
+    /// The accumulator that is zero where no slice has the group: a count of rows, or one more than slices have.
     presence: usize,
+    /// The layout of nodes, which have no keys.
+    values: Arc<EntryLayout>,
     /// Groups of the window that a slice has, where not all.
     present: Vec<u32>,
     are_all_present: bool,
@@ -96,7 +99,9 @@ struct Arriving {
     entries: Vec<u32>,
     /// How many of them have been inserted.
     done: usize,
-    slice: Slice,
+    values: Table,
+    /// The numbers of the groups that have been inserted.
+    to: Vec<u32>,
 }
 
 /// Buffers that are reused.
@@ -118,8 +123,8 @@ struct Slice {
     last_end: Micros,
     /// Accumulators of its groups, side by side.
     values: Table,
-    /// The numbers of these groups.
-    to: Vec<u32>,
+    /// The numbers of these groups; none where they are the first ones, in their order.
+    to: Option<Vec<u32>>,
 }
 
 #[derive(Debug)]
@@ -135,7 +140,8 @@ enum Nodes {
 impl Gag {
     /// No slices yet. Their tables will have this layout.
     pub fn new(combination: Combination, layout: &Arc<EntryLayout>) -> Gag {
-        let (counted, presence) = with_presence(layout);
+        let (counted, presence) = with_presence(layout, combination == Combination::SubtractOnEvict);
+        let values = counted.without_keys();
         let nodes = match combination {
             Combination::Single | Combination::Buckets => {
                 let (layout, entries) = (layout.clone(), Vec::new());
@@ -143,7 +149,7 @@ impl Gag {
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
             Combination::SubtractOnEvict => Nodes::Running(Running::default()),
-            Combination::TwoStacks => Nodes::TwoStacks(Box::new(TwoStacks::new(&counted))),
+            Combination::TwoStacks => Nodes::TwoStacks(Box::new(TwoStacks::new(&values))),
             Combination::Prefix => Nodes::Prefix(None),
             Combination::Merge => unreachable!("sessions have no graph"),
         };
@@ -152,6 +158,7 @@ impl Gag {
             nodes,
             window: Table::list(counted),
             presence,
+            values,
             present: Vec::new(),
             are_all_present: true,
             arriving: None,
@@ -230,22 +237,26 @@ impl Gag {
         match self {
             Gag::Single(node) => node.slice.as_ref().map_or(0, |(_, table)| table.bytes()),
             Gag::Combined(nodes) => {
-                let arriving = nodes.arriving.as_ref().map_or(0, |arriving| arriving.slice.values.bytes());
-                nodes.nodes.bytes() + nodes.window.bytes() + nodes.numbers.bytes() + nodes.spare.list_bytes + arriving
+                let arriving = nodes.arriving.as_ref().map_or(0, |arriving| arriving.values.bytes());
+                nodes.nodes.bytes() + nodes.window.bytes() + nodes.numbers.bytes() + nodes.spare.bytes() + arriving
             }
         }
     }
 }
 
-/// The layout, with a count of slices behind its accumulators where these do not count rows, and which of them is zero where a group is not there.
-fn with_presence(layout: &Arc<EntryLayout>) -> (Arc<EntryLayout>, usize) {
+/// The layout, with one more behind its accumulators where these do not count rows, and which of them is zero where a group is not there: a count
+/// of slices where these are subtracted, else a byte.
+fn with_presence(layout: &Arc<EntryLayout>, is_subtracted: bool) -> (Arc<EntryLayout>, usize) {
     let slots = layout.accumulators();
     let counts_rows = |kept: &Accumulator| kept.accumulate == Accumulate::Count && !kept.argument_nullable;
     if let Some(presence) = slots.iter().position(|slot| counts_rows(&slot.accumulator)) {
         return (layout.clone(), presence);
     }
-    let count = Accumulator::counting_rows();
-    let accumulators: Vec<Accumulator> = slots.iter().map(|slot| slot.accumulator.clone()).chain([count]).collect();
+    let presence = match is_subtracted {
+        true => Accumulator::counting_rows(),
+        false => Accumulator::new(Accumulate::Maximum, Some(DataType::Boolean), false),
+    };
+    let accumulators: Vec<Accumulator> = slots.iter().map(|slot| slot.accumulator.clone()).chain([presence]).collect();
     (EntryLayout::new(layout.key_columns(), &accumulators), slots.len())
 }
 
@@ -267,8 +278,8 @@ impl Combined {
         let mut arriving = self.arriving.take().unwrap_or_else(|| {
             let mut entries = self.spare.numbers();
             table.push_entries(0..table.slots(), &mut entries);
-            let values = self.spare.list(self.window.layout());
-            Arriving { entries, done: 0, slice: Slice { last_end, values, to: self.spare.numbers() } }
+            let values = self.spare.list(&self.values);
+            Arriving { entries, done: 0, values, to: self.spare.numbers() }
         });
         let batch = arriving.done..arriving.entries.len().min(arriving.done + INSERT_BATCH);
         work.spend(batch.len());
@@ -278,8 +289,10 @@ impl Combined {
             self.arriving = Some(arriving);
             return false;
         }
-        let Arriving { entries, slice, .. } = arriving;
+        let Arriving { entries, values, to, .. } = arriving;
         self.spare.keep_numbers(entries);
+        let are_first = to.iter().copied().eq(0..to.len() as u32);
+        let slice = Slice { last_end, values, to: Some(to).filter(|_| !are_first) };
         match &mut self.nodes {
             Nodes::Slices(slices) => slices.push(slice),
             Nodes::Running(running) => running.insert(slice),
@@ -295,7 +308,8 @@ impl Combined {
 
     /// Numbers some groups of a slice, and adds what they have to its node.
     fn insert_batch(&mut self, table: &Table, arriving: &mut Arriving, batch: Range<usize>) {
-        let (entries, Slice { values, to, .. }) = (&arriving.entries[batch], &mut arriving.slice);
+        let Arriving { entries, values, to, .. } = arriving;
+        let entries = &entries[batch];
         let Combined { numbers, nodes, window, spare, .. } = self;
         numbers.assign(table, entries.into(), &mut spare.to, &mut spare.new);
         match nodes {
@@ -353,8 +367,8 @@ impl Combined {
                     if work.is_done() {
                         return false;
                     }
-                    window.add_at(&slice.values, Chosen::first(slice.to.len()), &slice.to);
-                    work.spend(slice.to.len());
+                    window.add_at(&slice.values, Chosen::first(slice.values.groups()), slice.numbers());
+                    work.spend(slice.values.groups());
                     self.combined += 1;
                 }
             }
@@ -364,7 +378,7 @@ impl Combined {
         if self.must_renumber() {
             self.renumber();
         }
-        self.are_all_present = self.window.counted(self.presence, &mut self.present).are_neighbours();
+        self.are_all_present = self.window.present(self.presence, &mut self.present).are_neighbours();
         true
     }
 
@@ -375,17 +389,14 @@ impl Combined {
             Nodes::Running(running) => {
                 running.added >= RENUMBERED_GROUPS_MIN && groups * NUMBERS_PER_GROUP_MAX < running.added
             }
-            _ => {
-                let present = || self.window.counts(self.presence).iter().filter(|&&count| count != 0).count();
-                groups >= RENUMBERED_GROUPS_MIN && present() * 2 < groups
-            }
+            _ => groups >= RENUMBERED_GROUPS_MIN && self.window.count_present(self.presence) * 2 < groups,
         }
     }
 
     /// Gives new numbers to the groups that are present, and forgets the others.
     fn renumber(&mut self) {
         let old_groups = self.window.groups();
-        let present = self.window.counted(self.presence, &mut self.present);
+        let present = self.window.present(self.presence, &mut self.present);
         let mut window = Table::list(self.window.layout().clone());
         window.append(&self.window, present);
         // A table that was only cleared would keep room for the keys of groups that have left.
@@ -427,13 +438,18 @@ impl Nodes {
 }
 
 impl Slice {
+    /// The numbers of its groups.
+    fn numbers(&self) -> Chosen<'_> {
+        self.to.as_ref().map_or(Chosen::first(self.values.groups()), Chosen::from)
+    }
+
     /// Gives its groups other numbers.
     fn renumber(&mut self, numbers: &[u32]) {
-        self.to.iter_mut().for_each(|to| *to = numbers[*to as usize]);
+        self.to = Some(self.numbers().iter().map(|number| numbers[number as usize]).collect());
     }
 
     fn bytes(&self) -> usize {
-        self.values.bytes() + 4 * self.to.len()
+        self.values.bytes() + self.to.as_ref().map_or(0, |to| 4 * to.capacity())
     }
 }
 
@@ -445,6 +461,10 @@ impl Spare {
         list
     }
 
+    fn bytes(&self) -> usize {
+        self.list_bytes + self.numbers.iter().map(|numbers| 4 * numbers.capacity()).sum::<usize>()
+    }
+
     /// An empty list of numbers.
     fn numbers(&mut self) -> Vec<u32> {
         self.numbers.pop().unwrap_or_default()
@@ -452,7 +472,7 @@ impl Spare {
 
     fn keep(&mut self, slice: Slice) {
         self.keep_list(slice.values);
-        self.keep_numbers(slice.to);
+        slice.to.into_iter().for_each(|to| self.keep_numbers(to));
     }
 
     fn keep_numbers(&mut self, mut numbers: Vec<u32>) {

@@ -35,6 +35,8 @@ pub struct EntryLayout {
     accumulators: Vec<AccumulatorSlot>,
     stride: usize,
     initial: Vec<u8>,
+    /// Layouts that have the same one accumulate the same.
+    accumulates: Arc<()>,
 }
 
 /// A value that every entry holds, of a key or of an accumulator.
@@ -112,7 +114,21 @@ impl EntryLayout {
             initial[at..at + slot.width].copy_from_slice(&initial_state(&slot.accumulator)[..slot.width]);
         }
         let (key_columns, key_fields) = (keys.to_vec(), key_fields(&key_layout));
-        Arc::new(EntryLayout { key_columns, keys: key_layout, key_fields, accumulators: slots, stride, initial })
+        let accumulates = Arc::new(());
+        let accumulators = slots;
+        Arc::new(EntryLayout { key_columns, keys: key_layout, key_fields, accumulators, stride, initial, accumulates })
+    }
+
+    /// The layout of entries that accumulate the same, and have no keys.
+    pub(crate) fn without_keys(&self) -> Arc<EntryLayout> {
+        let accumulators: Vec<Accumulator> = self.accumulators.iter().map(|slot| slot.accumulator.clone()).collect();
+        let layout = Arc::unwrap_or_clone(EntryLayout::new(&[], &accumulators));
+        Arc::new(EntryLayout { accumulates: self.accumulates.clone(), ..layout })
+    }
+
+    /// Whether entries of the other layout accumulate the same, and are known to.
+    pub(crate) fn is_of_kind(&self, other: &EntryLayout) -> bool {
+        Arc::ptr_eq(&self.accumulates, &other.accumulates)
     }
 
     /// The grouping columns as given.

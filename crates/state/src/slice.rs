@@ -40,12 +40,13 @@ impl SliceId {
         SliceId { first_end, start, corrects: false }
     }
 
-    /// The earliest end that a window of `window` can have which its rows count in.
-    pub fn end_min(&self, window: &Window) -> Micros {
-        match window {
+    /// The earliest end that a window of `window` can have which its rows count in; none where they correct windows.
+    pub fn end_min(&self, window: &Window) -> Option<Micros> {
+        let end = match window {
             Window::Session { gap } => self.start.saturating_add(*gap),
             _ => self.first_end,
-        }
+        };
+        Some(end).filter(|_| !self.corrects)
     }
 }
 
@@ -179,26 +180,17 @@ impl SliceStore {
 
     /// Copies of the slices that are open.
     pub fn copies(&self) -> impl Iterator<Item = (SliceId, Table)> {
-        self.slices.iter().map(|(id, table)| {
-            let mut copy = Table::new(self.layout.clone());
-            copy.add(table);
-            (*id, copy)
-        })
+        self.slices.iter().map(|(id, table)| (*id, table.copy()))
     }
 
-    /// The earliest end that a window with rows in an open slice can have.
-    pub fn next_end(&self, window: &Window) -> Option<Micros> {
-        self.slices.iter().filter(|(id, _)| !id.corrects).map(|(id, _)| id.end_min(window)).min()
+    /// When the first slice is needed that is open.
+    pub fn first_end(&self) -> Option<Micros> {
+        self.slices.first().map(|(id, _)| id.first_end)
     }
 
-    /// Open slices.
-    pub fn len(&self) -> usize {
-        self.slices.len()
-    }
-
-    /// Whether no slice is open.
-    pub fn is_empty(&self) -> bool {
-        self.slices.is_empty()
+    /// The slices that are open, ascending.
+    pub fn ids(&self) -> impl Iterator<Item = SliceId> {
+        self.slices.iter().map(|(id, _)| *id)
     }
 
     /// Bytes of memory held by tables, recycled ones included.

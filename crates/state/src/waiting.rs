@@ -6,16 +6,17 @@ use crate::layout::EntryLayout;
 use crate::table::{Chosen, Table};
 use crate::window::{ClosedGroups, ClosedWindow, Contents};
 
-/// A window that has more groups than this part of those read out at a time is read out by itself.
-const LARGE_WINDOWS_PER_READ_OUT: usize = 4;
+/// Windows of no more groups than this part of those read out at a time leave together, as many as have so many: their copies stay in the cache. One
+/// that has more is read out by itself.
+const SMALL_PARTS: usize = 4;
 
 /// What windows that have ended hold, as it is handed on in the order of their ends.
 #[derive(Debug)]
 pub enum Leaving<'a> {
     /// It is read out at once, for it lies where other windows will.
     Now(Contents<'a>),
-    /// Copies: whoever gets them may read them out later, while the next windows close.
-    Later(CopiedGroups),
+    /// Copies: whoever gets them may take them, and read them out while the next windows close.
+    Later(&'a mut CopiedGroups),
 }
 
 /// Copies of groups of windows, in their order.
@@ -27,15 +28,11 @@ pub struct CopiedGroups {
 
 /// What waits to leave with others.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    copied: CopiedGroups,
-    /// Empty ones that are used next.
-    spare: Vec<CopiedGroups>,
-}
+pub(crate) struct Waiting(CopiedGroups);
 
 /// Whether a window is read out by itself. A copy costs less than a batch of its own, unless the batch is large.
 pub(crate) fn is_large(entries: Chosen<'_>, groups_at_once: usize) -> bool {
-    entries.len() > groups_at_once / LARGE_WINDOWS_PER_READ_OUT
+    entries.len() > groups_at_once / SMALL_PARTS
 }
 
 impl Leaving<'_> {
@@ -59,6 +56,12 @@ impl CopiedGroups {
         Contents::Groups(ClosedGroups { table: &self.groups, entries, windows: &self.windows })
     }
 
+    /// Takes them, and leaves a spare in their place, or a new one.
+    pub fn take(&mut self, spare: Option<CopiedGroups>) -> CopiedGroups {
+        let next = spare.unwrap_or_else(|| CopiedGroups::new(self.groups.layout()));
+        std::mem::replace(self, next)
+    }
+
     /// Forgets them, and keeps the memory.
     pub fn clear(&mut self) {
         self.groups.clear();
@@ -69,22 +72,16 @@ impl CopiedGroups {
 impl Waiting {
     /// None yet. Groups will be copied from tables of this layout.
     pub fn new(layout: &Arc<EntryLayout>) -> Waiting {
-        Waiting { copied: CopiedGroups::new(layout), spare: Vec::new() }
-    }
-
-    /// Takes back what was handed on, cleared.
-    pub fn recycle(&mut self, spare: &mut Vec<CopiedGroups>) {
-        self.spare.append(spare);
+        Waiting(CopiedGroups::new(layout))
     }
 
     /// A window without groups, which is reported all the same.
     pub fn take_empty(&mut self, window: ClosedWindow) {
-        self.copied.windows.push(window);
+        self.0.windows.push(window);
     }
 
     pub fn bytes(&self) -> usize {
-        let spare: usize = self.spare.iter().map(|copied| copied.groups.bytes()).sum();
-        self.copied.groups.bytes() + spare
+        self.0.groups.bytes()
     }
 
     /// Takes a window's groups, or hands all of them on where they are many.
@@ -113,20 +110,21 @@ impl Waiting {
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.copied.groups.groups() + entries.len() > groups_at_once {
+        if self.0.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
             self.leave(hand_on)?;
         }
-        self.copied.groups.append(table, entries);
-        self.copied.windows.push(ClosedWindow { groups: entries.len(), ..window });
+        self.0.groups.append(table, entries);
+        self.0.windows.push(ClosedWindow { groups: entries.len(), ..window });
         Ok(())
     }
 
     /// Hands on what waits.
     pub fn leave<E>(&mut self, hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>) -> Result<(), E> {
-        if self.copied.windows.is_empty() {
+        if self.0.windows.is_empty() {
             return Ok(());
         }
-        let next = self.spare.pop().unwrap_or_else(|| CopiedGroups::new(self.copied.groups.layout()));
-        hand_on(Leaving::Later(std::mem::replace(&mut self.copied, next)))
+        let result = hand_on(Leaving::Later(&mut self.0));
+        self.0.clear();
+        result
     }
 }

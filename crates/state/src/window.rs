@@ -14,7 +14,7 @@ use crate::ranking::{Candidates, ClosedRows, RankedWindows, Ranker};
 use crate::session::{LateSessions, OpenSessions};
 use crate::slice::SliceId;
 use crate::table::{Chosen, Merging, Table};
-use crate::waiting::{CopiedGroups, Leaving, Waiting, is_large};
+use crate::waiting::{Leaving, Waiting, is_large};
 
 /// To close a window takes as long as to do something with so many groups, beside what is done with its groups.
 const GROUPS_PER_WINDOW: usize = 16;
@@ -200,14 +200,6 @@ impl Open {
             Open::Windows(windows) => windows.close(limits, spare, hand_on),
             Open::Sessions(sessions) => sessions.close(limits, spare, hand_on),
             Open::Ranked(ranked) => ranked.close(limits, hand_on),
-        }
-    }
-
-    /// Takes back, cleared, what was to be read out later.
-    pub fn recycle(&mut self, copied: &mut Vec<CopiedGroups>) {
-        match self {
-            Open::Windows(windows) => windows.waiting.recycle(copied),
-            Open::Sessions(_) | Open::Ranked(_) => copied.clear(),
         }
     }
 

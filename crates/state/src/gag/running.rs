@@ -65,11 +65,11 @@ impl Running {
         while let Some(slice) = self.slices.pop_front_if(|slice| slice.last_end <= end) {
             let places = &mut spare.places;
             places.clear();
-            places.extend(slice.to.iter().map(|&number| self.places[number as usize]));
+            places.extend(slice.numbers().iter().map(|number| self.places[number as usize]));
             window.subtract_at(&slice.values, Chosen::first(places.len()), &*places);
             let counts = window.counts(presence);
-            let left = slice.to.iter().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
-            let left: Vec<u32> = left.map(|(number, _)| *number).collect();
+            let left = slice.numbers().iter().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
+            let left: Vec<u32> = left.map(|(number, _)| number).collect();
             places.clear();
             for number in left {
                 let place = std::mem::replace(&mut self.places[number as usize], ABSENT);
@@ -80,7 +80,7 @@ impl Running {
                 places.push(place);
             }
             window.swap_remove(places);
-            work.spend(slice.to.len());
+            work.spend(slice.values.groups());
             spare.keep(slice);
             if work.is_done() {
                 return self.slices.front().is_none_or(|slice| slice.last_end > end);

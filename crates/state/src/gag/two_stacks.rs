@@ -136,5 +136,5 @@ fn add_to_all(values: &mut Table, groups: usize, slice: &Slice) {
     if values.groups() < groups {
         values.append_blank(groups - values.groups());
     }
-    values.add_at(&slice.values, Chosen::first(slice.to.len()), &slice.to);
+    values.add_at(&slice.values, Chosen::first(slice.values.groups()), slice.numbers());
 }

@@ -15,8 +15,8 @@ use super::region::Region;
 use super::{Groups, Table};
 use crate::layout::{EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
 
-/// Groups for which a list has room at first, and of which it always has room for a multiple: columns of any width are aligned then.
-const LENGTH_MIN: usize = 16;
+/// A list always has room for a multiple of so many groups: columns of any width are aligned then.
+const LENGTH_STEP: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct ListedGroups {
@@ -90,8 +90,9 @@ impl ListedGroups {
 
     #[cold]
     fn grow(&mut self, layout: &EntryLayout, wanted: usize) {
-        let capacity = wanted.max(2 * self.capacity).next_multiple_of(LENGTH_MIN);
-        let bytes = capacity * layout.stride();
+        let capacity = wanted.max(2 * self.capacity).next_multiple_of(LENGTH_STEP);
+        // Columns need no room between them, as the values of an entry may.
+        let bytes = capacity * layout.fields().map(|field| field.offset + field.width).max().unwrap_or(1);
         assert!(bytes as u64 <= 8 << 32, "a table is limited to 32 GiB");
         let longer = Region::zeroed(bytes);
         for Field { offset, width } in layout.fields() {
@@ -227,10 +228,10 @@ impl Table {
             // SAFETY: there is room for as many values; they are as wide, and tables are apart.
             unsafe { with_width!(mine.width, copy_values(from, entries, to)) };
         }
-        if let [count] = &layout.accumulators()[other.layout.accumulators().len()..] {
-            let counts = self.place(count.offset, count.width).neighbours(first, entries.len());
-            // SAFETY: there is room for as many counts, of eight bytes.
-            unsafe { fill::<8>(&1_i64.to_ne_bytes(), counts, entries.len()) };
+        if let [presence] = &layout.accumulators()[other.layout.accumulators().len()..] {
+            let column = self.place(presence.offset, presence.width).neighbours(first, entries.len());
+            // SAFETY: there is room for as many counts, or bytes.
+            unsafe { with_width!(presence.width, fill(&1_i64.to_le_bytes()[..presence.width], column, entries.len())) };
         }
     }
 
@@ -351,18 +352,26 @@ impl Table {
         self.listed().1.groups -= places.len();
     }
 
-    /// The groups of a list whose counter `slot` is not zero. `scratch` is overwritten.
+    /// The groups of a list whose count or flag `slot` is not zero. `scratch` is overwritten.
     ///
     /// # Panics
-    /// Where this is no list, or has no such counter.
-    pub fn counted<'a>(&self, slot: usize, scratch: &'a mut Vec<u32>) -> Chosen<'a> {
-        let counts = self.counts(slot);
-        if counts.iter().all(|&count| count != 0) {
-            return Chosen::first(counts.len());
+    /// Where this is no list, or has neither there.
+    pub fn present<'a>(&self, slot: usize, scratch: &'a mut Vec<u32>) -> Chosen<'a> {
+        match self.layout.accumulators()[slot].accumulator.accumulate {
+            Accumulate::Count => nonzero(self.counts(slot), scratch),
+            _ => nonzero(self.flags(slot), scratch),
         }
-        scratch.clear();
-        scratch.extend((0..).zip(counts).filter(|(_, count)| **count != 0).map(|(group, _)| group));
-        Chosen::Listed(scratch)
+    }
+
+    /// How many groups of a list there are whose count or flag `slot` is not zero.
+    ///
+    /// # Panics
+    /// Where this is no list, or has neither there.
+    pub fn count_present(&self, slot: usize) -> usize {
+        match self.layout.accumulators()[slot].accumulator.accumulate {
+            Accumulate::Count => self.counts(slot).iter().filter(|&&count| count != 0).count(),
+            _ => self.flags(slot).iter().filter(|&&flag| flag != 0).count(),
+        }
     }
 
     /// The counters `slot` of the groups of a list.
@@ -377,4 +386,23 @@ impl Table {
         // SAFETY: there is a count of eight bytes for each group, aligned as all columns are, and the table is borrowed.
         unsafe { std::slice::from_raw_parts(counts.cast(), groups) }
     }
+
+    /// The accumulators `slot` of the groups of a list, of one byte each.
+    fn flags(&self, slot: usize) -> &[u8] {
+        let place = &self.layout.accumulators()[slot];
+        let (groups, flags) = (self.groups(), self.place(place.offset, 1));
+        assert_eq!(place.width, 1, "a flag has one byte");
+        // SAFETY: there is a byte for each group, and the table is borrowed.
+        unsafe { std::slice::from_raw_parts(flags.neighbours(0, groups), groups) }
+    }
+}
+
+/// The groups whose number is not zero.
+fn nonzero<'a, T: Copy + PartialEq + Default>(numbers: &[T], scratch: &'a mut Vec<u32>) -> Chosen<'a> {
+    if numbers.iter().all(|&number| number != T::default()) {
+        return Chosen::first(numbers.len());
+    }
+    scratch.clear();
+    scratch.extend((0..).zip(numbers).filter(|(_, number)| **number != T::default()).map(|(group, _)| group));
+    Chosen::Listed(scratch)
 }

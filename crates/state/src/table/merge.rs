@@ -63,6 +63,13 @@ impl Table {
         other
     }
 
+    /// A table with the same groups.
+    pub fn copy(&self) -> Table {
+        let mut copy = Table::new(self.layout.clone());
+        copy.add(self);
+        copy
+    }
+
     /// Changes places with another table of the same slice where that has more groups: the one with fewer is the one to be taken apart.
     ///
     /// # Panics
@@ -76,7 +83,7 @@ impl Table {
     }
 
     /// Adds the accumulators of some entries of another table to entries of this one, one for each. Where this one has one accumulator more,
-    /// it counts the tables that had the group.
+    /// it counts the tables that had the group, or says that there was one.
     ///
     /// # Panics
     /// Where the layouts differ otherwise, or an entry is out of range.
@@ -201,7 +208,7 @@ impl Table {
         let is_same = |(mine, theirs): (&AccumulatorSlot, &AccumulatorSlot)| mine.accumulator == theirs.accumulator;
         let is_longer = others.len() <= slots.len() && slots.len() <= others.len() + 1;
         assert!(
-            Arc::ptr_eq(&self.layout, other) || is_longer && slots.iter().zip(others).all(is_same),
+            self.layout.is_of_kind(other) || is_longer && slots.iter().zip(others).all(is_same),
             "tables accumulate the same"
         );
     }
@@ -215,13 +222,17 @@ impl Table {
         for (index, pair) in slots.iter().zip(others).enumerate() {
             self.combine_slot(other, (index, pair), from, to, change);
         }
-        if let [count] = &slots[others.len()..] {
-            let place = self.place(count.offset, count.width);
+        if let [presence] = &slots[others.len()..] {
+            let place = self.place(presence.offset, presence.width);
             let step = if change == Change::Add { 1 } else { -1 };
-            for to in to.iter() {
-                let tables = place.address(to).cast::<i64>();
-                // SAFETY: it is the address of a count.
-                unsafe { tables.write_unaligned(tables.read_unaligned() + step) };
+            for to in to.iter().map(|to| place.address(to)) {
+                // SAFETY: it is the address of a count, or of a byte.
+                unsafe {
+                    match presence.width {
+                        1 => to.write(1),
+                        _ => to.cast::<i64>().write_unaligned(to.cast::<i64>().read_unaligned() + step),
+                    }
+                }
             }
         }
     }

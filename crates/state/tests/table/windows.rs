@@ -78,7 +78,8 @@ fn check_windows(seed: u64) {
                     groups_at_once: [1, 7, 500, 1 << 20][random.below(4) as usize],
                     groups_max: [1, 600, usize::MAX][random.below(3) as usize],
                 };
-                closed_until = open.close(limits, &mut spare, &mut |leaving| take(&leaving, limits, &mut closed)).unwrap();
+                closed_until =
+                    open.close(limits, &mut spare, &mut |leaving| take(&leaving, limits, &mut closed)).unwrap();
             }
         }
     }

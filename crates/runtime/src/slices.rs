@@ -1,0 +1,122 @@
+//! The slices that one worker has rows of, and what other workers take of them.
+//!
+//! A worker holds its store as long as it adds a block to it. Who closes windows does not wait for that: what the worker has put aside, and when
+//! the first of the slices that it still has is needed, is behind a lock that nobody holds for long.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pelton_data::Micros;
+use pelton_state::slice::{SliceId, SliceStore};
+use pelton_state::table::Table;
+
+/// A block with rows of so many slices is the last for nearly all of them: they are put aside.
+const PUT_ASIDE_SLICES_MIN: usize = 8;
+
+/// The slices of one window that one worker has rows of.
+pub(crate) struct WorkerSlices {
+    store: Mutex<SliceStore>,
+    shared: Mutex<SharedSlices>,
+    has_others: bool,
+}
+
+#[derive(Default)]
+struct SharedSlices {
+    /// A slice may occur several times.
+    put_aside: Vec<(SliceId, Table)>,
+    /// Cleared tables for later slices.
+    spare: Vec<Table>,
+    /// When the first of the slices is needed that are in the store, but for those of the block that is being added: these are needed later
+    /// than any that may be taken meanwhile.
+    first_end: Option<Micros>,
+    /// Bytes of the store, when a block was added or slices were taken last.
+    store_bytes: usize,
+}
+
+impl SharedSlices {
+    /// Notes what is in the store.
+    fn look_at(&mut self, store: &SliceStore) {
+        (self.first_end, self.store_bytes) = (store.first_end(), store.bytes());
+    }
+}
+
+impl WorkerSlices {
+    /// No slices yet; `has_others`: whether other workers may take them.
+    pub fn new(store: SliceStore, has_others: bool) -> WorkerSlices {
+        WorkerSlices { store: Mutex::new(store), shared: Mutex::default(), has_others }
+    }
+
+    fn store(&self) -> MutexGuard<'_, SliceStore> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, SharedSlices> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds rows of so many slices.
+    ///
+    /// # Errors
+    /// What `add` returns.
+    pub fn add<E>(&self, slices: usize, add: impl FnOnce(&mut SliceStore) -> Result<(), E>) -> Result<(), E> {
+        let mut store = self.store();
+        std::mem::take(&mut self.shared().spare).into_iter().for_each(|table| store.recycle(table));
+        let result = add(&mut store);
+        let must_put_aside = self.has_others && slices >= PUT_ASIDE_SLICES_MIN;
+        let put_aside = if must_put_aside { store.take_until(Micros::MAX) } else { Vec::new() };
+        let mut shared = self.shared();
+        shared.put_aside.extend(put_aside);
+        shared.look_at(&store);
+        result
+    }
+
+    /// Takes the slices that windows need which end at or before `end`, where no block comes any more that has rows of them.
+    pub fn take_until(&self, end: Micros) -> Vec<(SliceId, Table)> {
+        let has_more = self.shared().first_end.is_some_and(|first_end| first_end <= end);
+        // Whoever holds the store may put aside what is in it.
+        let mut store = has_more.then(|| self.store());
+        let mut shared = self.shared();
+        let mut taken: Vec<_> = shared.put_aside.extract_if(.., |(id, _)| id.first_end <= end).collect();
+        if let Some(store) = &mut store {
+            taken.extend(store.take_until(end));
+            shared.look_at(store);
+        }
+        taken
+    }
+
+    /// Takes back a cleared table.
+    pub fn recycle(&self, table: Table) {
+        self.shared().spare.push(table);
+    }
+
+    /// Which slices there are.
+    pub fn ids(&self) -> BTreeSet<SliceId> {
+        let store = self.store();
+        store.ids().chain(self.shared().put_aside.iter().map(|(id, _)| *id)).collect()
+    }
+
+    /// Bytes of memory held by tables.
+    pub fn bytes(&self) -> usize {
+        self.charge(|measure| measure())
+    }
+
+    /// Lets `charge` measure the bytes of memory that tables hold, as far as is known without waiting for the worker. One at a time does.
+    pub fn charge<R>(&self, charge: impl FnOnce(&dyn Fn() -> usize) -> R) -> R {
+        let shared = self.shared();
+        let tables = || shared.put_aside.iter().map(|(_, table)| table).chain(&shared.spare);
+        charge(&|| shared.store_bytes + tables().map(Table::bytes).sum::<usize>())
+    }
+
+    /// Forgets all slices, and takes another store.
+    pub fn reset(&self, store: SliceStore) {
+        let mut held = self.store();
+        (*held, *self.shared()) = (store, SharedSlices::default());
+    }
+
+    /// Copies of the slices that are open.
+    pub fn copies(&self) -> Vec<(SliceId, Table)> {
+        let store = self.store();
+        let shared = self.shared();
+        store.copies().chain(shared.put_aside.iter().map(|(id, table)| (*id, table.copy()))).collect()
+    }
+}
