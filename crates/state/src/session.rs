@@ -172,6 +172,7 @@ impl OpenSessions {
     ) -> Result<Micros, E> {
         let mut groups = 0;
         while groups < limits.groups_max {
+            let before = self.closed_until;
             let until = self.merge_until(limits.until);
             self.closed_until = until.unwrap_or(limits.until);
             if until.is_none() {
@@ -179,6 +180,11 @@ impl OpenSessions {
             }
             groups += self.sessions.over.len();
             self.sessions.read_out(limits.groups_at_once, hand_on)?;
+            // Those of the next table may be over as well, and end no sooner than this.
+            if let Some(next) = self.sessions.buckets.get(1) {
+                let end_min = next.start.saturating_add(self.sessions.gap);
+                self.closed_until = self.closed_until.min(end_min.saturating_sub(1)).max(before);
+            }
         }
         self.sessions.spare.iter_mut().for_each(Table::clear);
         spare.append(&mut self.sessions.spare);
