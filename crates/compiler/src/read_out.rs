@@ -82,14 +82,14 @@ fn start(window: &WindowAggregate, closed: &ClosedWindow) -> Micros {
     if bounds == window { closed.start } else { bounds.start(closed.end) }
 }
 
-/// An instant for all rows of each window, in the column's unit; there are `rows` of all.
+/// An instant for all rows of each window, in the column's unit, or the number of a row; there are `rows` of all.
 fn instants(
     windows: &[ClosedWindow],
     rows: usize,
     data_type: &DataType,
     of: impl Fn(&ClosedWindow) -> Micros,
 ) -> ArrayRef {
-    let unit = micros_per_tick(data_type).expect("window bounds are timestamps");
+    let unit = micros_per_tick(data_type).unwrap_or(1);
     let mut ticks = Vec::with_capacity(rows);
     for window in windows {
         ticks.resize(ticks.len() + window.groups, of(window).div_euclid(unit));

@@ -132,6 +132,11 @@ impl Accumulator {
         Accumulator::new(Accumulate::Count, None, false)
     }
 
+    /// Whether it counts all rows of a group.
+    pub fn counts_rows(&self) -> bool {
+        self.accumulate == Accumulate::Count && !self.argument_nullable
+    }
+
     /// Any but those with a function of their own.
     pub fn new(accumulate: Accumulate, argument_type: Option<DataType>, argument_nullable: bool) -> Accumulator {
         Accumulator { accumulate, argument_type, argument_nullable, function: None }

@@ -118,13 +118,13 @@ pub enum OverColumn {
     Value(usize),
 }
 
-/// Functions over the rows of each key, in the order of their times.
+/// Functions over the rows of each key, in the order of their times or of their arrival.
 #[derive(Debug, Clone)]
 pub struct OverSpec {
     /// The input's columns.
     pub input_schema: SchemaRef,
-    /// Which of them is the time. It is never NULL.
-    pub time: TimeColumn,
+    /// Which of them is the time that rows are put in the order of; none where they stay in the order of their arrival. It is never NULL.
+    pub time: Option<TimeColumn>,
     /// Which of them are the keys that rows are partitioned by.
     pub keys: Vec<usize>,
     /// What is computed.
@@ -143,7 +143,8 @@ impl OverSpec {
 
     /// The output's column that is the time, if any.
     pub fn output_time(&self) -> Option<TimeColumn> {
-        let index = self.columns.iter().position(|column| *column == OverColumn::Input(self.time.index))?;
-        Some(TimeColumn { index, ..self.time })
+        let time = self.time?;
+        let index = self.columns.iter().position(|column| *column == OverColumn::Input(time.index))?;
+        Some(TimeColumn { index, ..time })
     }
 }

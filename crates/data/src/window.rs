@@ -7,7 +7,7 @@
 use crate::Micros;
 use crate::aggregate::{Accumulate, Accumulator};
 use crate::own::Merging;
-use crate::time::{WATERMARK_MAX, slice_start};
+use crate::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
 
 /// How rows are assigned to windows. Lengths are in microseconds and positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,6 +41,21 @@ pub enum Window {
     Session {
         /// Longest time between two rows of a session.
         gap: Micros,
+    },
+    /// `TUMBLE_ROWS` and `HOP_ROWS`: windows `[k * slide, k * slide + size)` for `k` from 0, of the numbers that rows have in their stream, from 0.
+    /// Instants of these windows, and watermarks, are such numbers: how many rows have come.
+    Rows {
+        /// How many rows.
+        size: i64,
+        /// From the first row of one window to that of the next.
+        slide: i64,
+    },
+    /// The same with `PARTITION BY`: the rows of each key are numbered by themselves. Watermarks are how many rows have come of all keys.
+    RowsByKey {
+        /// How many rows of a key.
+        size: i64,
+        /// From the first row of one window to that of the next.
+        slide: i64,
     },
     /// No window: one result when a bounded input has ended.
     Global,
@@ -144,6 +159,12 @@ impl Window {
                 let end = start.saturating_add(gap);
                 Slice { start, end, covered: covered(end, Micros::MAX) }
             }
+            Window::Rows { size, slide } | Window::RowsByKey { size, slide } => {
+                let slice = Window::Hopping { size, slide, offset: 0 }.slice(time);
+                // No window begins before the first row.
+                let covered = slice.covered.map(|ends| Covered { first_end: ends.first_end.max(size), ..ends });
+                Slice { covered, ..slice }
+            }
             Window::Global => {
                 Slice { start: Micros::MIN, end: Micros::MAX, covered: covered(Micros::MAX, Micros::MAX) }
             }
@@ -156,8 +177,11 @@ impl Window {
             Window::Tumbling { size, offset } => (size, offset),
             Window::Hopping { size, slide, offset } => (slide, offset.saturating_add(size % slide)),
             Window::Cumulative { step, offset, .. } => (step, offset),
-            // Sessions end wherever their rows do.
-            Window::Session { .. } => return time.saturating_add(1),
+            Window::Rows { size, slide } => {
+                return Window::Hopping { size, slide, offset: 0 }.next_end(time).max(size);
+            }
+            // Sessions end wherever their rows do, and any row may be the last of its key's window.
+            Window::Session { .. } | Window::RowsByKey { .. } => return time.saturating_add(1),
             Window::Global => return Micros::MAX,
         };
         slice_start(time, distance, offset).saturating_add(distance)
@@ -169,7 +193,10 @@ impl Window {
     /// Of sessions, which begin where their first rows are.
     pub fn start(&self, end: Micros) -> Micros {
         match *self {
-            Window::Tumbling { size, .. } | Window::Hopping { size, .. } => end.saturating_sub(size),
+            Window::Tumbling { size, .. }
+            | Window::Hopping { size, .. }
+            | Window::Rows { size, .. }
+            | Window::RowsByKey { size, .. } => end.saturating_sub(size),
             Window::Cumulative { size, offset, .. } => slice_start(end.saturating_sub(1), size, offset),
             Window::Session { .. } => panic!("the end of a session does not say where it began"),
             Window::Global => Micros::MIN,
@@ -192,13 +219,22 @@ impl Window {
             Window::Session { .. } if closed_until != WATERMARK_MAX => {
                 slice_start(closed_until.saturating_add(1), 1_000, 0).saturating_sub(1_000)
             }
+            // How many rows have come is no time: that of these results stands still until all have come.
+            Window::Rows { .. } | Window::RowsByKey { .. } if closed_until != WATERMARK_MAX => WATERMARK_MIN,
             _ => closed_until,
         }
+    }
+
+    /// Whether windows are so many rows, and not so long.
+    pub fn counts_rows(&self) -> bool {
+        matches!(self, Window::Rows { .. } | Window::RowsByKey { .. })
     }
 
     /// Slices of the longest window; of sessions, whose length has no limit, 1.
     pub fn slices_max(&self) -> i64 {
         match *self {
+            Window::Rows { size, slide } => Window::Hopping { size, slide, offset: 0 }.slices_max(),
+            Window::RowsByKey { size, slide } => size / slice_rows(size, slide),
             Window::Tumbling { .. } | Window::Session { .. } | Window::Global => 1,
             Window::Hopping { size, slide, .. } if size % slide == 0 => size / slide,
             Window::Hopping { size, slide, .. } => 2 * (size / slide) + 1,
@@ -219,6 +255,11 @@ impl Window {
     }
 }
 
+/// Rows of each slice of a key's windows: the most that divide both.
+pub fn slice_rows(size: i64, slide: i64) -> i64 {
+    if slide == 0 { size } else { slice_rows(slide, size % slide) }
+}
+
 /// How a window is put together from its slices: what a generalized aggregation graph (LightSaber, section 5) is reduced to by
 /// the windows and by what the accumulators' algebra allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -235,7 +276,7 @@ pub enum Combination {
     Prefix,
     /// No slices: each window has its own table, and a row is added to all of its windows. To compare slices with.
     Buckets,
-    /// Sessions: what a slice has of each key is merged with the key's session that it touches.
+    /// What a slice has of each key is merged with what there is of the key: the session that it touches, or the rows of its window so far.
     Merge,
 }
 
@@ -249,8 +290,8 @@ impl Combination {
         match window {
             Window::Tumbling { .. } | Window::Global => Combination::Single,
             Window::Cumulative { .. } => Combination::Prefix,
-            Window::Session { .. } => Combination::Merge,
-            Window::Hopping { .. } => {
+            Window::Session { .. } | Window::RowsByKey { .. } => Combination::Merge,
+            Window::Hopping { .. } | Window::Rows { .. } => {
                 let is_invertible = accumulators.iter().all(|kept| kept.accumulate.is_invertible());
                 let keeps_lists = accumulators.iter().any(|kept| kept.accumulate.keeps_lists());
                 match window.slices_max() {
@@ -321,8 +362,12 @@ mod tests {
                     (1..=size / step).map(|count| (start, start + count * step)).filter(|(_, end)| *end > time),
                 );
             }
+            Window::Rows { size, slide } => {
+                let starts = (0..=time.div_euclid(slide)).map(|number| number * slide);
+                found.extend(starts.filter(|start| start + size > time).map(|start| (start, start + size)));
+            }
             Window::Global => found.push((Micros::MIN, Micros::MAX)),
-            Window::Session { .. } => unreachable!("where sessions are depends on the rows"),
+            Window::RowsByKey { .. } | Window::Session { .. } => unreachable!("where sessions are depends on the rows"),
         }
         found.sort_by_key(|(_, end)| *end);
         found
@@ -357,6 +402,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn windows_of_rows_begin_with_the_first() {
+        for (size, slide) in [(10, 3), (10, 5), (9, 9), (3, 7), (7, 1), (12, 8), (1, 1), (6, 10)] {
+            let window = Window::Rows { size, slide };
+            for row in 0..60 {
+                let (slice, expected) = (window.slice(row), windows(&window, row));
+                let ends = expected.first().zip(expected.last());
+                let ends = ends.map(|(first, last)| Covered { first_end: first.1, last_end: last.1 });
+                assert_eq!(slice.covered, ends, "{window:?} {row}");
+                for (start, end) in expected {
+                    assert_eq!((window.start(end), window.next_end(end - 1)), (start, end), "{window:?}");
+                    assert!(start <= slice.start.max(0) && slice.end <= end, "{window:?} {row} {slice:?}");
+                }
+            }
+            assert_eq!(window.next_end(Micros::MIN), size);
+        }
+        assert_eq!((slice_rows(12, 8), slice_rows(8, 12), slice_rows(7, 1), slice_rows(5, 5)), (4, 4, 1, 5));
     }
 
     #[test]

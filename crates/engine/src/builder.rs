@@ -32,7 +32,9 @@ use crate::query::Query;
 use crate::session::Session;
 
 pub use datafusion_expr::{Expr, SortExpr, cast, lit, when};
-pub use pelton_plan::query::builder::{JoinKind, TimeWindow, avg, count, count_all, max, min, sum};
+pub use pelton_plan::query::builder::{
+    CountWindow, JoinKind, RowWindow, TimeWindow, avg, count, count_all, max, min, sum,
+};
 
 /// A column of a query's rows, by its name: cases differ, as in SQL. `table.column` is the column of a table or alias; a name
 /// that has a dot or other signs of its own is put in double quotes.
@@ -133,10 +135,11 @@ impl QueryBuilder {
         self.then(RelationBuilder::distinct)
     }
 
-    /// Cuts the rows into windows, which adds the columns `window_start`, `window_end` and `window_time`.
+    /// Cuts the rows into windows, which adds the columns `window_start` and `window_end`, and `window_time` where they are cut by time
+    /// ([`TimeWindow`]) and not by their number ([`CountWindow`]).
     ///
     /// # Errors
-    /// [`Error::Plan`] where the rows have no such time attribute, or the window no such length.
+    /// [`Error::Plan`] where the rows have no such time attribute or keys, or the window no such length.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -162,8 +165,8 @@ impl QueryBuilder {
     /// }
     /// # Ok::<(), pelton::Error>(())
     /// ```
-    pub fn window(self, window: TimeWindow) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.window(&window))
+    pub fn window(self, window: impl Into<RowWindow>) -> Result<QueryBuilder, Error> {
+        self.then(|relation| relation.window(&window.into()))
     }
 
     /// Groups the rows by `keys`, for [`GroupedQueryBuilder::aggregate`]. Rows that were cut into windows are grouped by these as well.

@@ -43,6 +43,9 @@ pub(crate) fn check(program: &Program, settings: &Settings) -> Result<(), Error>
     if program.windows.iter().any(|window| matches!(window.window, Window::Session { .. })) {
         return refused("SESSION windows", "");
     }
+    if program.windows.iter().any(|window| window.window.counts_rows()) {
+        return refused("windows that count rows", "");
+    }
     if program.windows.iter().any(|window| window.ranking.is_some()) {
         return refused("the first rows of windows", "");
     }

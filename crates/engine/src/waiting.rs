@@ -3,6 +3,7 @@
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 use pelton_data::Micros;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::window::Window;
 use pelton_runtime::progress::{Laggard, Progress, WindowProgress};
 
 /// Names of the columns.
@@ -22,8 +23,8 @@ pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
         vec![
             query.clone(),
             window.name.clone(),
-            window.next_end.map_or_else(|| "none is open".to_owned(), instant),
-            instant(window.watermark),
+            next_end(window),
+            reached(window, window.watermark),
             waits_for(window),
             idle(window),
             window.late_rows.to_string(),
@@ -37,9 +38,27 @@ pub(crate) fn query_name<'a>(number: usize, outputs: impl Iterator<Item = &'a st
     format!("{number}: {}", outputs.collect::<Vec<_>>().join(", "))
 }
 
+fn next_end(window: &WindowProgress) -> String {
+    match (window.window, window.next_end) {
+        (Window::RowsByKey { .. }, _) => "that of each key".to_owned(),
+        (_, Some(end)) => reached(window, end),
+        (_, None) => "none is open".to_owned(),
+    }
+}
+
+/// An instant of a window, or how many rows.
+fn reached(window: &WindowProgress, at: Micros) -> String {
+    match at {
+        WATERMARK_MIN | WATERMARK_MAX => instant(at),
+        rows if window.window.counts_rows() => format!("{rows} rows"),
+        micros => instant(micros),
+    }
+}
+
 fn waits_for(window: &WindowProgress) -> String {
     match (window.next_end, &window.held_back_by) {
         (_, None) => "the rest of its input to be processed".to_owned(),
+        (_, Some(laggard)) if window.window.counts_rows() => format!("rows of {}", partition(laggard)),
         (None, Some(laggard)) => format!("rows of {}", partition(laggard)),
         (Some(end), Some(laggard)) if laggard.is_idle && laggard.watermark < end => {
             format!("rows of any input: all of it is idle, {} too", partition(laggard))

@@ -452,7 +452,7 @@ fn refusals_of_windows_name_what_is_wrong_and_what_would_be_right() -> Result<()
         ),
         (
             bid().window(TimeWindow::session("dateTime", Duration::from_secs(1)).partition_by(["actor"])),
-            "there is no column actor to partition sessions by",
+            "there is no column actor to partition by",
         ),
         (
             bid().window(seconds(1).partition_by(["auction"])),

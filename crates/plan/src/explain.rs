@@ -230,6 +230,11 @@ impl fmt::Display for WindowText<'_> {
                 offset
             }
             Window::Session { gap } => return write!(f, "sessions, gap {}", Length(gap)),
+            Window::Rows { size, slide } | Window::RowsByKey { size, slide } => {
+                let by_key = if let Window::RowsByKey { .. } = bounds { " of each key" } else { "" };
+                write!(f, "of {size} rows{by_key}")?;
+                return if size == slide { Ok(()) } else { write!(f, ", one every {slide}") };
+            }
             Window::Global => return f.write_str("all rows, once they have ended"),
         };
         if offset != 0 {
@@ -247,6 +252,9 @@ fn combination(window: &WindowAggregate) -> Option<String> {
         Combination::Recompute => format!("recomputing: O(n) tables a window of n = {slices} slices"),
         Combination::SubtractOnEvict => format!("subtracting on evict: O(1) tables a slice, {slices} slices kept"),
         Combination::TwoStacks => format!("two stacks: O(1) tables a slice, amortized, {slices} slices kept"),
+        Combination::Merge if window.window.counts_rows() => {
+            format!("merging with the rows of their keys: O(n) slices a window of n = {slices}")
+        }
         Combination::Merge => {
             "merging with the sessions that they touch: O(1) tables a slice, 2 slices kept".to_string()
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use pelton_data::Micros;
+use pelton_data::window::Window;
 use pelton_state::kernel::Tier;
 
 use crate::adapt::story::Story;
@@ -82,6 +83,8 @@ impl PipelineProgress {
 pub struct WindowProgress {
     /// Which.
     pub name: String,
+    /// How rows are assigned to them. Where rows are counted, instants below are numbers of rows.
+    pub window: Window,
     /// Input rows that came after their window had closed, and were left out.
     pub late_rows: u64,
     /// Rows of closed windows.

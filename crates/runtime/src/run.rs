@@ -417,6 +417,7 @@ impl Shared {
         });
         let windows = state.windows.iter().zip(open).enumerate().map(|(index, (node, open))| WindowProgress {
             name: node.name.clone(),
+            window: node.window,
             late_rows: node.late_rows,
             rows: node.rows,
             busy: Duration::from_nanos(node.busy_ns),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
@@ -15,7 +16,7 @@ use pelton_state::waiting::{CopiedGroups, Leaving};
 use pelton_state::window::CloseLimits;
 
 use crate::adapt::Ran;
-use crate::assign::{assign, late};
+use crate::assign::{assign, late, rows_until};
 use crate::graph::SourceTime;
 use crate::late::{self, LateList};
 use crate::outlet::Outlet;
@@ -204,6 +205,12 @@ impl Worker<'_> {
         block: &Block,
     ) -> Result<Finished, KernelError> {
         let mut finished = Finished::new(block);
+        if let TargetState::Window { window, .. } = target {
+            let window = &self.shared.graph.windows[window].window;
+            if window.counts_rows() && block.stamp.watermark != WATERMARK_MAX {
+                finished.stamp.watermark = rows_until(block);
+            }
+        }
         if block.rows() == 0 {
             return Ok(finished);
         }
@@ -216,8 +223,8 @@ impl Worker<'_> {
                 finished.late_rows = late.count;
                 finished.late = late.take(block, Some(&self.shared.graph.windows[window].window));
             }
-            TargetState::Over { .. } => {
-                let late = late(block);
+            TargetState::Over { over, .. } => {
+                let late = self.shared.graph.overs[over].spec.time.and_then(|_| late(block));
                 let mask = late.as_ref().map(|late| late.others.as_slice());
                 let input = KernelInput { mask, ..KernelInput::all(block) };
                 kernel.emit(&[input], &mut finished.output, self.scratch)?;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use pelton_data::Micros;
-use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::aggregate::Accumulator;
 use pelton_data::window::Combination;
 
 use self::running::Running;
@@ -248,8 +248,7 @@ impl Gag {
 /// of slices where these are subtracted, else a byte.
 fn with_presence(layout: &Arc<EntryLayout>, is_subtracted: bool) -> (Arc<EntryLayout>, usize) {
     let slots = layout.accumulators();
-    let counts_rows = |kept: &Accumulator| kept.accumulate == Accumulate::Count && !kept.argument_nullable;
-    if let Some(presence) = slots.iter().position(|slot| counts_rows(&slot.accumulator)) {
+    if let Some(presence) = slots.iter().position(|slot| slot.accumulator.counts_rows()) {
         return (layout.clone(), presence);
     }
     let presence = match is_subtracted {

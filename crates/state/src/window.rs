@@ -7,6 +7,7 @@ use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, ResultKind, SessionSlots, Window};
 
 use crate::correction::Corrections;
+use crate::count::OpenCounts;
 use crate::gag::Gag;
 use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
@@ -32,6 +33,8 @@ pub enum Open {
     Windows(Box<OpenWindows>),
     /// Sessions, which are made of what slices have of each key.
     Sessions(Box<OpenSessions>),
+    /// Windows of so many rows of each key.
+    Counts(Box<OpenCounts>),
     /// Windows of which the first rows are kept.
     Ranked(Box<RankedWindows>),
 }
@@ -154,6 +157,7 @@ impl Open {
                 let slots = session_slots.expect("groups of sessions have the times of their rows");
                 Open::Sessions(Box::new(OpenSessions::new(gap, slots, layout)))
             }
+            Window::RowsByKey { size, slide } => Open::Counts(Box::new(OpenCounts::new(size, slide, layout))),
             _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout, emission))),
         }
     }
@@ -163,7 +167,7 @@ impl Open {
         Open::Ranked(Box::new(RankedWindows::new(window, ranker)))
     }
 
-    /// See [`OpenWindows::seal`] and [`OpenSessions::seal`].
+    /// See [`OpenWindows::seal`], [`OpenSessions::seal`] and [`OpenCounts::seal`].
     ///
     /// # Panics
     /// Where rows are kept, which are in no tables.
@@ -171,6 +175,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.seal(id, table),
             Open::Sessions(sessions) => sessions.seal(id, table),
+            Open::Counts(counts) => counts.seal(id, table),
             Open::Ranked(_) => unreachable!("rows are in no tables"),
         }
     }
@@ -182,11 +187,11 @@ impl Open {
     pub fn add_rows(&mut self, id: SliceId, candidates: &Candidates) {
         match self {
             Open::Ranked(ranked) => ranked.add(id, candidates),
-            Open::Windows(_) | Open::Sessions(_) => unreachable!("groups are in tables"),
+            Open::Windows(_) | Open::Sessions(_) | Open::Counts(_) => unreachable!("groups are in tables"),
         }
     }
 
-    /// See [`OpenWindows::close`], [`OpenSessions::close`] and [`RankedWindows::close`].
+    /// See [`OpenWindows::close`], [`OpenSessions::close`], [`OpenCounts::close`] and [`RankedWindows::close`].
     ///
     /// # Errors
     /// What `hand_on` returns, or where rows cannot be decoded.
@@ -199,6 +204,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.close(limits, spare, hand_on),
             Open::Sessions(sessions) => sessions.close(limits, spare, hand_on),
+            Open::Counts(counts) => counts.close(limits, spare, hand_on),
             Open::Ranked(ranked) => ranked.close(limits, hand_on),
         }
     }
@@ -206,7 +212,7 @@ impl Open {
     /// See [`OpenWindows::report_early`].
     ///
     /// # Panics
-    /// Where the windows are sessions, or rows are kept.
+    /// Where the windows are sessions or a key's, or rows are kept.
     ///
     /// # Errors
     /// What `hand_on` returns.
@@ -218,23 +224,27 @@ impl Open {
     ) -> Result<(), E> {
         match self {
             Open::Windows(windows) => windows.report_early(unsealed, groups_at_once, hand_on),
-            Open::Sessions(_) | Open::Ranked(_) => panic!("only groups of windows are reported early"),
+            Open::Sessions(_) | Open::Counts(_) | Open::Ranked(_) => {
+                panic!("only groups of windows are reported early")
+            }
         }
     }
 
     /// See [`OpenSessions::take_late`]. Whether a row is too late for other windows is known before it is in a slice.
     pub fn take_late(&mut self) -> Option<LateSessions> {
         match self {
-            Open::Windows(_) | Open::Ranked(_) => None,
+            Open::Windows(_) | Open::Counts(_) | Open::Ranked(_) => None,
             Open::Sessions(sessions) => sessions.take_late(),
         }
     }
 
-    /// The end of the first window that is open and has rows in sealed slices; of sessions, the earliest that one can have.
+    /// The end of the first window that is open and has rows in sealed slices; of sessions, the earliest that one can have. Those of each key's
+    /// rows have no end in common.
     pub fn next_end(&self) -> Option<Micros> {
         match self {
             Open::Windows(windows) => windows.next_end(),
             Open::Sessions(sessions) => sessions.next_end(),
+            Open::Counts(_) => None,
             Open::Ranked(ranked) => ranked.next_end(),
         }
     }
@@ -244,6 +254,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.sealed_slices(),
             Open::Sessions(sessions) => sessions.slices(),
+            Open::Counts(counts) => counts.slices(),
             Open::Ranked(ranked) => ranked.slices(),
         }
     }
@@ -253,6 +264,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.bytes(),
             Open::Sessions(sessions) => sessions.bytes(),
+            Open::Counts(counts) => counts.bytes(),
             Open::Ranked(ranked) => ranked.bytes(),
         }
     }

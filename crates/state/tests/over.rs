@@ -15,7 +15,7 @@ fn sums(frame: Frame, is_keyed: bool) -> OverRows {
     let fields: Vec<Field> = fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, false)).collect();
     OverRows::new(OverSpec {
         input_schema: Arc::new(Schema::new(fields)),
-        time: TimeColumn::new(2, &time).unwrap(),
+        time: TimeColumn::new(2, &time),
         keys: if is_keyed { vec![0] } else { Vec::new() },
         calls: vec![OverCall { function: OverFunction::Sum, argument: Some(1), frame, data_type: DataType::Float64 }],
         columns: vec![OverColumn::Value(0)],

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which windows; lengths in milliseconds.
+/// Which windows; lengths in milliseconds, or rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `TUMBLE`
@@ -29,6 +29,15 @@ pub enum Kind {
     Session {
         /// Longest time between two rows.
         gap: i64,
+    },
+    /// `TUMBLE_ROWS` where size and slide are the same, else `HOP_ROWS`.
+    Rows {
+        /// From the first row of one to that of the next.
+        slide: i64,
+        /// How many rows.
+        size: i64,
+        /// Whether the rows of each key are counted by themselves.
+        by_key: bool,
     },
 }
 
@@ -96,7 +105,7 @@ impl Windows {
                 let start = since.div_euclid(step * steps) * step * steps;
                 (1..=steps).map(|count| (start, start + count * step)).collect()
             }
-            Kind::Session { .. } => unreachable!("the time of a row does not say which session it is in"),
+            Kind::Session { .. } | Kind::Rows { .. } => unreachable!("the time of a row does not say which it is in"),
         };
         let holds = windows.into_iter().filter(|(start, end)| (*start..*end).contains(&since));
         holds.map(|(start, end)| (start + self.offset, end + self.offset)).collect()
@@ -109,6 +118,10 @@ impl Windows {
             let (groups, late) = self.sessions(rows, gap, is_keyed);
             let reported = groups.into_iter().map(|(group, rows)| Reported { group, is_correction: false, rows });
             return (reported.collect(), late);
+        }
+        if let Kind::Rows { slide, size, by_key } = self.kind {
+            let groups = counted(rows, (slide, size), by_key, is_keyed).into_iter();
+            return (groups.map(|(group, rows)| Reported { group, is_correction: false, rows }).collect(), 0);
         }
         let mut groups: BTreeMap<Group, Vec<&Row>> = BTreeMap::new();
         let (mut corrected, mut reported) = (BTreeSet::new(), Vec::new());
@@ -183,6 +196,13 @@ impl Windows {
             Kind::Hop { slide, size } => ("HOP", vec![slide, size]),
             Kind::Cumulate { step, steps } => ("CUMULATE", vec![step, step * steps]),
             Kind::Session { gap } => ("SESSION", vec![gap]),
+            Kind::Rows { size, slide, by_key } => {
+                let partition = key.filter(|_| by_key).map(|key| format!(" PARTITION BY {key}")).unwrap_or_default();
+                return match size == slide {
+                    true => format!("TABLE(TUMBLE_ROWS(TABLE {table}{partition}, {size}))"),
+                    false => format!("TABLE(HOP_ROWS(TABLE {table}{partition}, {slide}, {size}))"),
+                };
+            }
         };
         let is_session = matches!(self.kind, Kind::Session { .. });
         let partition = key.filter(|_| is_session).map(|key| format!(" PARTITION BY {key}")).unwrap_or_default();
@@ -192,6 +212,21 @@ impl Windows {
             lengths.collect::<Vec<_>>().join(", ")
         )
     }
+}
+
+/// Windows of rows by their numbers, which are those of the row's key or of the row; whether it is complete or not, each that holds a row.
+fn counted(rows: &[Row], (slide, size): (i64, i64), by_key: bool, is_keyed: bool) -> BTreeMap<Group, Vec<&Row>> {
+    let mut counts: BTreeMap<Option<i64>, i64> = BTreeMap::new();
+    let mut groups: BTreeMap<Group, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        let key = row.key.filter(|_| is_keyed);
+        let count = counts.entry(key.filter(|_| by_key)).or_default();
+        let number = *count;
+        *count += 1;
+        let starts = (0..=number / slide).map(|window| window * slide).filter(|start| number < start + size);
+        starts.for_each(|start| groups.entry((start + size, start, key)).or_default().push(row));
+    }
+    groups
 }
 
 impl Session<'_> {
@@ -484,6 +519,20 @@ mod tests {
         assert_eq!(sessions(10, 0, &[10, 20, 30, 5]), (vec![(5, 40, 4)], 0));
         // 2 joins by 12, which came under the same watermark.
         assert_eq!(sessions(10, 0, &[20, 30, 2, 12]), (vec![(2, 40, 4)], 0));
+    }
+
+    #[test]
+    fn windows_hold_rows_by_their_numbers() {
+        let row = |key| Row { time: 0, key, integer: None, float: None, text: None };
+        let rows = [row(Some(1)), row(None), row(Some(1)), row(None), row(Some(1))];
+        let counts = |slide, size, by_key| {
+            let (reported, _) = windows(Kind::Rows { slide, size, by_key }, 0, 0).reported(&rows, by_key);
+            let count = |one: Reported<'_>| (one.group.1, one.group.2, one.rows.len());
+            reported.into_iter().map(count).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(2, 3, false), [(0, None, 3), (2, None, 3), (4, None, 1)]);
+        assert_eq!(counts(3, 1, false), [(0, None, 1), (3, None, 1)]);
+        assert_eq!(counts(2, 2, true), [(0, None, 2), (0, Some(1), 2), (2, Some(1), 1)]);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 mod streams;
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, TimestampMillisecondType};
+use arrow::datatypes::Int64Type;
+use pelton_data::block::ticks;
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
@@ -38,6 +39,8 @@ fn kinds() -> impl Strategy<Value = Kind> {
         (1i64..12, 1i64..9).prop_map(|(step, steps)| Kind::Cumulate { step, steps }),
         (1i64..40).prop_map(|gap| Kind::Session { gap }),
         (1i64..40).prop_map(|gap| Kind::Session { gap }),
+        (1i64..12, any::<bool>()).prop_map(|(size, by_key)| Kind::Rows { slide: size, size, by_key }),
+        (1i64..12, 1i64..60, any::<bool>()).prop_map(|(slide, size, by_key)| Kind::Rows { slide, size, by_key }),
     ]
 }
 
@@ -53,10 +56,10 @@ fn cases() -> impl Strategy<Value = Case> {
         let size = match kind {
             Kind::Tumble { size } | Kind::Hop { size, .. } => size,
             Kind::Cumulate { step, steps } => step * steps,
-            Kind::Session { .. } => 1,
+            Kind::Session { .. } | Kind::Rows { .. } => 1,
         };
-        let is_session = matches!(kind, Kind::Session { .. });
-        Windows { kind, offset: offset % size, delay, lateness: if is_session { 0 } else { lateness } }
+        let is_corrected = !matches!(kind, Kind::Session { .. } | Kind::Rows { .. });
+        Windows { kind, offset: offset % size, delay, lateness: if is_corrected { lateness } else { 0 } }
     });
     // Half of the time only what can be subtracted.
     let aggregates =
@@ -86,8 +89,13 @@ proptest! {
     fn windows_have_the_rows_of_their_definitions(case in cases()) {
         let (mut expected, late) = expected(&case);
         let (mut found, found_late) = found(&case);
-        let order = |lines: &[Line]| lines.iter().map(|line| (line.0.0, line.1.clone())).collect::<Vec<_>>();
-        prop_assert_eq!(order(&found), order(&expected), "windows leave in the order of their ends, and are then corrected");
+        let is_by_key = matches!(case.windows.kind, Kind::Rows { by_key: true, .. });
+        let order = |lines: &[Line]| {
+            let mut order: Vec<_> = lines.iter().map(|line| (line.0.2.filter(|_| is_by_key), line.0.0, line.1.clone())).collect();
+            order.sort_by_key(|line| line.0);
+            order
+        };
+        prop_assert_eq!(order(&found), order(&expected), "windows leave in the order of their ends, or those of each key do, and are then corrected");
         expected.sort();
         found.sort();
         prop_assert_eq!(found, expected);
@@ -139,7 +147,7 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
 }
 
 fn read(batch: &RecordBatch) -> Vec<Line> {
-    let instants = |column: usize| batch.column(column).as_primitive::<TimestampMillisecondType>().clone();
+    let instants = |column: usize| ticks(batch.column(column));
     let (ends, starts) = (instants(0), instants(1));
     let keys = batch.column(2).as_primitive::<Int64Type>();
     let kinds = batch.column(3).as_string_view();

@@ -14,7 +14,8 @@ pub(super) fn write(text: &mut String, number: usize, over: &Over, indent: &str)
     let name = |column: &usize| spec.input_schema.field(*column).name().as_str();
     let keys: Vec<&str> = spec.keys.iter().map(name).collect();
     let by = if keys.is_empty() { String::new() } else { format!("by {}, ", keys.join(", ")) };
-    writeln!(text, "{indent}over {number}: {by}in the order of {}", name(&spec.time.index))?;
+    let order = spec.time.map_or("their arrival", |time| name(&time.index));
+    writeln!(text, "{indent}over {number}: {by}in the order of {order}")?;
     for (column, output) in spec.columns.iter().zip(spec.schema.fields()) {
         match column {
             OverColumn::Input(column) => writeln!(text, "{indent}  {} = {}", field(output), name(column))?,

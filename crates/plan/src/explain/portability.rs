@@ -65,6 +65,9 @@ fn note_program(program: &Program, notes: &mut BTreeSet<String>) {
                 .to_string(),
         );
     }
+    if program.windows.iter().any(|window| window.window.counts_rows()) {
+        notes.insert("Flink has no windows that count rows: no table functions TUMBLE_ROWS and HOP_ROWS".to_string());
+    }
     if program
         .windows
         .iter()

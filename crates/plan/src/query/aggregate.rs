@@ -9,9 +9,11 @@ use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 
 use super::accumulate::Collector;
 use super::context::external;
+use super::count::slice_field;
 use super::diagnose::sql_name;
 use super::draft::{
-    Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_type, without_dictionary_cast,
+    Branch, Cut, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_type,
+    without_dictionary_cast,
 };
 use super::lower::{Lowering, materialize, simplify};
 use super::window::{WINDOW_COLUMNS, window_fields};
@@ -113,8 +115,9 @@ impl Lowering<'_> {
             let data_type = held_type(fields[*key].data_type()).unwrap_or_else(|| fields[*key].data_type().clone());
             Arc::new(Field::new(fields[*key].name(), data_type, nullable))
         });
-        let key_fields = key_fields.collect();
+        let key_fields = key_fields.chain(slice_field(window)).collect();
         let session_slots = self.session_slots(window, &mut collector)?;
+        collector.count_slices(window)?;
         let index = self.draft.windows.len();
         self.draft.windows.push(WindowAggregate {
             window,
@@ -144,9 +147,11 @@ impl Lowering<'_> {
                 ),
                 Group::Bound(_) | Group::Constant(_) => None,
             });
-            let keys = keys.collect::<Result<_>>()?;
+            let keys = keys.collect::<Result<Vec<Expr>>>()?;
             let arguments = collector.arguments.iter().map(|arguments| arguments[number].clone()).collect();
-            let time = branch.cut.map(|cut| cut.time);
+            let slice = branch.cut.as_ref().and_then(Cut::slice_of_key);
+            let keys = keys.into_iter().chain(slice).collect();
+            let time = branch.cut.and_then(|cut| cut.time);
             let target = TargetDraft::Window { window, keys, arguments, time };
             let Branch { input, scope, steps, .. } = branch;
             self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
@@ -183,7 +188,7 @@ impl Lowering<'_> {
             });
             let groups = groups.collect::<Result<Vec<_>>>()?;
             if is_windowed {
-                self.check_session_keys(branch, &groups)?;
+                self.check_partition_keys(branch, &groups)?;
             }
             classified.push(groups);
         }
@@ -200,6 +205,16 @@ impl Lowering<'_> {
     /// The windows that rows fall into which are grouped by the bounds of `bounds`: these, or those of their results.
     pub(super) fn window_of_rows(&self, input: &Relation, bounds: Window) -> Result<Window> {
         let results = input.branches.iter().filter(|branch| branch.cut.is_none()).count();
+        if bounds.counts_rows() && (results > 0 || input.branches.len() > 1) {
+            let (construct, hint) = match results {
+                0 => ("grouping a UNION ALL of windows that count rows", "group each part by itself"),
+                _ => (
+                    "grouping the results of windows that count rows by their windows once more",
+                    "count these results by themselves",
+                ),
+            };
+            return Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)));
+        }
         if results > 0 && matches!(bounds, Window::Session { .. }) {
             let construct = "grouping the results of sessions by their windows once more";
             let hint = "cut them into windows of their own by window_time";
@@ -287,7 +302,7 @@ impl Lowering<'_> {
         if window.time_column.is_some() {
             return;
         }
-        let [_, _, time] = window_fields(&DataType::Null);
+        let time = window_fields(&window.bounds, &DataType::Null).pop().expect("a window has bounds");
         let mut fields = window.schema.fields().to_vec();
         let mut names = Names::default();
         for field in &fields {

@@ -5,7 +5,7 @@
 
 mod top;
 
-use std::time::Duration;
+mod window;
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, Result, TableReference};
@@ -13,8 +13,8 @@ use datafusion_expr::expr_rewriter::{normalize_col_with_schemas_and_ambiguity_ch
 use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::utils::{columnize_expr, find_aggregate_exprs};
 use datafusion_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, SortExpr};
-use pelton_data::Micros;
 
+pub use self::window::{CountWindow, RowWindow, TimeWindow};
 pub use datafusion_functions_aggregate::expr_fn::{avg, count, max, min, sum};
 
 use super::aggregate_functions::{instead_of, is_planned};
@@ -24,12 +24,11 @@ use super::draft::{Draft, substitute};
 use super::landmarks::Landmarks;
 use super::own_aggregate::own_function;
 use super::sink::Destination;
-use super::window::{WindowNode, check_length, check_offset, cumulative, hopping, partition_column, time_column};
 use super::{Planned, finish, lower_plan, optimize};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
 use crate::parse::Named;
-use crate::pipeline::{OutputTarget, Window};
+use crate::pipeline::OutputTarget;
 
 /// Rows of a query that is being put together.
 #[derive(Debug, Clone)]
@@ -41,27 +40,6 @@ pub struct RelationBuilder {
     bounds: Option<[Column; 2]>,
 }
 
-/// Windows that rows are cut into by a time attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TimeWindow {
-    time: String,
-    kind: WindowKind,
-    /// Of sessions the gap.
-    size: Duration,
-    offset: Duration,
-    /// What sessions are partitioned by.
-    keys: Vec<String>,
-}
-
-/// How windows follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WindowKind {
-    Tumbling,
-    Hopping { slide: Duration },
-    Cumulative { step: Duration },
-    Session,
-}
-
 /// Which rows a join keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinKind {
@@ -71,72 +49,6 @@ pub enum JoinKind {
     Left,
     /// All rows of the right side, with NULLs where they have no match.
     Right,
-}
-
-impl TimeWindow {
-    /// `TUMBLE`: windows of length `size`, one after the other, by the time attribute `time`.
-    pub fn tumble(time: impl Into<String>, size: Duration) -> TimeWindow {
-        TimeWindow { time: time.into(), kind: WindowKind::Tumbling, size, offset: Duration::ZERO, keys: Vec::new() }
-    }
-
-    /// `HOP`: windows of length `size`, one every `slide`, by the time attribute `time`. A row is in all windows that hold
-    /// its time, and in none where the slide is longer than the size and leaves it out.
-    pub fn hop(time: impl Into<String>, slide: Duration, size: Duration) -> TimeWindow {
-        TimeWindow { kind: WindowKind::Hopping { slide }, ..TimeWindow::tumble(time, size) }
-    }
-
-    /// `CUMULATE`: windows that begin together, one `step` longer than the other up to a length of `size`, and begin anew then,
-    /// by the time attribute `time`.
-    pub fn cumulate(time: impl Into<String>, step: Duration, size: Duration) -> TimeWindow {
-        TimeWindow { kind: WindowKind::Cumulative { step }, ..TimeWindow::tumble(time, size) }
-    }
-
-    /// `SESSION`: rows at most `gap` apart by the time attribute `time`, one after the other: of all rows, or of those of each key
-    /// ([`TimeWindow::partition_by`]).
-    pub fn session(time: impl Into<String>, gap: Duration) -> TimeWindow {
-        TimeWindow { kind: WindowKind::Session, ..TimeWindow::tumble(time, gap) }
-    }
-
-    /// Gives the rows of each key sessions of their own. The columns are those that the sessions are then grouped by.
-    pub fn partition_by<K: Into<String>>(self, keys: impl IntoIterator<Item = K>) -> TimeWindow {
-        TimeWindow { keys: keys.into_iter().map(Into::into).collect(), ..self }
-    }
-
-    /// Lets the windows begin so much later than at multiples of their size, or of their slide where they hop.
-    pub fn offset(self, offset: Duration) -> TimeWindow {
-        TimeWindow { offset, ..self }
-    }
-
-    fn window(&self) -> Result<Window, PlanError> {
-        let length = |what: &str, length: Duration| {
-            let length = micros(length);
-            check_length(what, length, None).map(|()| length)
-        };
-        let sized = || {
-            if !self.keys.is_empty() {
-                let error = PlanError::invalid(None, "only sessions are partitioned");
-                return Err(error.with_hint("group other windows by their keys"));
-            }
-            let (size, offset) = (length("size", self.size)?, micros(self.offset));
-            check_offset(offset, size, None)?;
-            Ok((size, offset))
-        };
-        match self.kind {
-            WindowKind::Tumbling => sized().map(|(size, offset)| Window::Tumbling { size, offset }),
-            WindowKind::Hopping { slide } => {
-                let (size, offset) = sized()?;
-                Ok(hopping(size, length("slide", slide)?, offset))
-            }
-            WindowKind::Cumulative { step } => {
-                let (size, offset) = sized()?;
-                cumulative(size, length("step", step)?, offset, None)
-            }
-            WindowKind::Session if self.offset != Duration::ZERO => {
-                Err(PlanError::invalid(None, "sessions have no offset"))
-            }
-            WindowKind::Session => Ok(Window::Session { gap: length("gap", self.size)? }),
-        }
-    }
 }
 
 impl RelationBuilder {
@@ -204,21 +116,6 @@ impl RelationBuilder {
     pub fn distinct(self) -> Result<RelationBuilder, PlanError> {
         let plan = step(&[], || LogicalPlanBuilder::from(self.selected()?).distinct()?.build())?;
         Ok(RelationBuilder { plan, aggregated: None, bounds: None })
-    }
-
-    /// Cuts rows into windows: adds `window_start`, `window_end` and `window_time`.
-    ///
-    /// # Errors
-    /// [`PlanError`] where the rows have no such time attribute, or the window no such length.
-    pub fn window(self, window: &TimeWindow) -> Result<RelationBuilder, PlanError> {
-        let cut = window.window()?;
-        let input = step(&[], || self.selected())?;
-        let time = time_column(&input, &window.time, None)?;
-        let keys = window.keys.iter().map(|key| partition_column(&input, key, None)).collect::<Result<_, _>>()?;
-        let plan = step(&[], || Ok(WindowNode::new(input, time, cut, keys)?.into_plan()))?;
-        let added = plan.schema().fields().len() - super::window::WINDOW_COLUMNS.len();
-        let bounds = [added, added + 1].map(|index| Column::from(plan.schema().qualified_field(index)));
-        Ok(RelationBuilder { plan, aggregated: None, bounds: Some(bounds) })
     }
 
     /// `GROUP BY`: one row for each group, with `keys` and `aggregates` as its columns. Rows that were cut into windows are
@@ -478,11 +375,6 @@ fn chosen(expression: Expr, selected: &LogicalPlan, columns: &[Expr]) -> Result<
         Expr::Alias(alias) => Ok(over(*alias.expr)?.unalias().alias(alias.name)),
         other => over(other),
     }
-}
-
-/// Micros of a length, rounded up: what is finer than they are is no whole number of milliseconds either.
-fn micros(length: Duration) -> Micros {
-    Micros::try_from(length.as_nanos().div_ceil(1_000)).unwrap_or(Micros::MAX)
 }
 
 /// Refuses what the expression of a query cannot hold.

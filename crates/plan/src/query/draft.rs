@@ -75,10 +75,12 @@ pub(super) struct Cut {
     pub window: Window,
     /// Where the window function stands.
     pub place: Option<Place>,
-    /// The time attribute, a column of the branch's input.
-    pub time: Expr,
-    /// What sessions are partitioned by.
+    /// The time attribute, a column of the branch's input; none where rows are counted.
+    pub time: Option<Expr>,
+    /// What sessions, and rows that are counted, are partitioned by.
     pub keys: Vec<Expr>,
+    /// The number of the row among those of its key, from 1, where these are counted.
+    pub number: Option<Expr>,
 }
 
 /// See [`crate::pipeline::Step`].
@@ -110,8 +112,9 @@ pub(super) enum TargetDraft {
     },
     /// See [`crate::pipeline::Target::Rows`]; `time` as of windows.
     Rows { window: usize, columns: Vec<Expr>, time: Option<Expr> },
-    /// Column `time` of `columns` is the time attribute of the input that rows are put in order by.
-    Over { over: usize, columns: Vec<Expr>, time: usize },
+    /// Column `time` of `columns` is the time attribute of the input that rows are put in order by; none where they stay in the order of their
+    /// arrival.
+    Over { over: usize, columns: Vec<Expr>, time: Option<usize> },
 }
 
 impl TargetDraft {
@@ -129,7 +132,7 @@ impl TargetDraft {
         match self {
             TargetDraft::Stream { .. } => None,
             TargetDraft::Window { time, .. } | TargetDraft::Rows { time, .. } => time.as_ref(),
-            TargetDraft::Over { columns, time, .. } => Some(&columns[*time]),
+            TargetDraft::Over { columns, time, .. } => time.map(|time| &columns[time]),
         }
     }
 }
@@ -216,9 +219,10 @@ impl Branch {
 
     /// Cuts the rows into windows, which adds columns to the relation.
     pub fn cut(&mut self, cut: Cut) -> Result<()> {
-        let fields = window_fields(&cut.time.get_type(&self.scope)?);
+        let time_type = cut.time.as_ref().map_or(Ok(DataType::Null), |time| time.get_type(&self.scope))?;
+        let fields = window_fields(&cut.window, &time_type);
+        self.columns.extend(WINDOW_COLUMNS[..fields.len()].iter().map(|name| column(WINDOW, name)));
         self.extend_scope(WINDOW, fields)?;
-        self.columns.extend(WINDOW_COLUMNS.map(|name| column(WINDOW, name)));
         self.cut = Some(cut);
         Ok(())
     }

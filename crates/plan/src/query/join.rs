@@ -10,9 +10,10 @@ use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
 
 use super::aggregate::Names;
 use super::context::external;
-use super::draft::{Draft, LookupDraft, Relation, StepDraft, column};
+use super::draft::{Cut, Draft, LookupDraft, Relation, StepDraft, column};
 use super::lower::{Lowering, materialize, simplify};
 use crate::error::PlanError;
+use crate::pipeline::Window;
 
 /// Qualifies the columns that a lookup added.
 pub(super) fn lookup_qualifier(table: usize) -> String {
@@ -47,9 +48,22 @@ impl Lowering<'_> {
                 simplify(materialize(key, branch)?, &branch.scope)
             });
             let keys = keys.collect::<Result<_>>()?;
-            if let Some(cut) = branch.cut.as_ref().filter(|cut| cut.is_session() && !sides.keep_unmatched) {
-                let construct = "an inner join of rows that are cut into sessions";
-                let hint = "use LEFT JOIN, or join them in a view and read that";
+            let is_refused = |cut: &&Cut| match cut.window {
+                Window::Session { .. } => !sides.keep_unmatched,
+                // Rows with several matches would be counted more than once.
+                _ => cut.by_key().is_some(),
+            };
+            if let Some(cut) = branch.cut.as_ref().filter(is_refused) {
+                let (construct, hint) = match cut.window {
+                    Window::Session { .. } => (
+                        "an inner join of rows that are cut into sessions",
+                        "use LEFT JOIN, or join them in a view and read that",
+                    ),
+                    _ => (
+                        "a join of rows that are cut into windows that count the rows of each key",
+                        "join them in a view and read that",
+                    ),
+                };
                 return Err(external(PlanError::unsupported(cut.place, construct, hint)));
             }
             branch.steps.push(StepDraft::Lookup { table, keys, keep_unmatched: sides.keep_unmatched });

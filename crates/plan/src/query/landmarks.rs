@@ -375,7 +375,7 @@ impl Walk<'_, '_> {
         }
         match name.as_str() {
             // Arguments of table functions are expressions as well.
-            "descriptor" | "tumble" | "hop" | "cumulate" | "session" => Ok(()),
+            "descriptor" | "tumble" | "hop" | "cumulate" | "session" | "tumble_rows" | "hop_rows" => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),

@@ -95,7 +95,8 @@ impl Lowering<'_> {
             }
             if let Some(cut) = branch.cut.as_ref().filter(|cut| cut.would_change_by(&conjunct)) {
                 let hint = "filter them in a view and read that, or write FILTER (WHERE …) behind each aggregate";
-                let construct = "a filter of rows that are cut into sessions";
+                let windows = cut.by_key().expect("only windows of each key change");
+                let construct = format!("a filter of rows that are cut into {windows}");
                 return Err(external(PlanError::unsupported(cut.place, construct, hint)));
             }
             self.push_filter(branch, conjunct)?;
@@ -103,20 +104,33 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Refuses rows that are cut into windows already.
+    pub(super) fn check_not_cut(&self, branch: &Branch) -> Result<()> {
+        if branch.cut.is_none() {
+            return Ok(());
+        }
+        let construct = "a window function over the rows of another, without an aggregation between them,";
+        let hint = "aggregate the inner windows first: GROUP BY window_start, window_end";
+        Err(external(PlanError::unsupported(self.landmarks.window, construct, hint)))
+    }
+
     fn cut(&mut self, node: &WindowNode) -> Result<Relation> {
+        let Some(time) = &node.time else { return self.cut_by_number(node) };
         let mut relation = self.relation(&node.input)?;
-        let index = node.input.schema().index_of_column(&node.time)?;
+        let index = node.input.schema().index_of_column(time)?;
         for branch in &mut relation.branches {
-            if branch.cut.is_some() {
-                let construct = "a window function over the rows of another, without an aggregation between them,";
-                let hint = "aggregate the inner windows first: GROUP BY window_start, window_end";
-                return Err(external(PlanError::unsupported(self.landmarks.window, construct, hint)));
-            }
+            self.check_not_cut(branch)?;
             let time = branch.columns[index].clone();
             let keys =
                 node.keys.iter().map(|key| Ok(branch.columns[node.input.schema().index_of_column(key)?].clone()));
             let keys = keys.collect::<Result<_>>()?;
-            branch.cut(Cut { window: node.window, place: self.landmarks.window, time, keys })?;
+            branch.cut(Cut {
+                window: node.window,
+                place: self.landmarks.window,
+                time: Some(time),
+                keys,
+                number: None,
+            })?;
         }
         Ok(relation)
     }
@@ -168,15 +182,19 @@ pub(super) fn materialize(expression: Expr, branch: &Branch) -> Result<Expr> {
 
 /// Start, end or last millisecond of a row's window, as arithmetic on the ticks of its time.
 fn window_bound(cut: &Cut, bound: usize, data_type: &DataType) -> Result<Expr> {
-    let Window::Tumbling { size, offset } = cut.window else {
-        let whose = if cut.is_session() { "whose session is not over" } else { "that is in several windows" };
+    let (Window::Tumbling { size, offset }, Some(time)) = (cut.window, &cut.time) else {
+        let whose = match cut.window {
+            Window::Session { .. } => "whose session is not over",
+            window if window.counts_rows() => "that is counted",
+            _ => "that is in several windows",
+        };
         let construct = format!("{} of a row {whose}", WINDOW_COLUMNS[bound]);
         let hint = "GROUP BY window_start, window_end, or use TUMBLE";
         return Err(external(PlanError::unsupported(cut.place, construct, hint)));
     };
     let cast = |expression: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(expression), to));
     let number = |micros: Micros| Expr::Literal(ScalarValue::Int64(Some(micros)), None);
-    let micros = cast(cast(cut.time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64);
+    let micros = cast(cast(time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64);
     let size_literal = || number(size);
     // The remainder of a negative number is negative: add the size and take it again.
     let since_offset = if offset == 0 { micros.clone() } else { micros.clone() - number(offset) };

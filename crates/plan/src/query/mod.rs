@@ -39,6 +39,8 @@ mod ranking;
 
 mod session;
 
+mod count;
+
 mod join;
 
 mod arrange;

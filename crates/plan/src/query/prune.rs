@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use pelton_data::aggregate::Accumulator;
 use pelton_data::over::OverColumn;
 
 use super::draft::{Draft, INPUT, TargetDraft};
-use crate::pipeline::{StreamRef, WindowColumn};
+use crate::pipeline::{StreamRef, Window, WindowColumn};
 
 /// Prunes all streams, downstream before upstream: what one no longer needs, those above it need not give.
 pub(super) fn prune(draft: &mut Draft) {
@@ -89,7 +90,8 @@ fn prune_values(draft: &mut Draft, over: usize) {
 /// Leaves out columns of its input.
 fn prune_input(draft: &mut Draft, number: usize) {
     let over = &mut draft.overs[number];
-    let mut kept: BTreeSet<usize> = over.keys.iter().copied().chain([over.time.index]).collect();
+    let time = over.time.map(|time| time.index);
+    let mut kept: BTreeSet<usize> = over.keys.iter().copied().chain(time).collect();
     kept.extend(over.calls.iter().filter_map(|call| call.argument));
     kept.extend(over.columns.iter().filter_map(|column| match column {
         OverColumn::Input(column) => Some(*column),
@@ -98,7 +100,7 @@ fn prune_input(draft: &mut Draft, number: usize) {
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |column: usize| kept.binary_search(&column).expect("used columns are kept");
     over.input_schema = projected(&over.input_schema, &kept);
-    over.time.index = place(over.time.index);
+    over.time.iter_mut().for_each(|time| time.index = place(time.index));
     over.keys.iter_mut().for_each(|key| *key = place(*key));
     over.calls.iter_mut().for_each(|call| call.argument = call.argument.map(place));
     for column in &mut over.columns {
@@ -111,7 +113,7 @@ fn prune_input(draft: &mut Draft, number: usize) {
             && *over == number
         {
             *columns = kept.iter().map(|column| columns[*column].clone()).collect();
-            *time = place(*time);
+            *time = time.map(place);
         }
     }
 }
@@ -168,6 +170,9 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
     }
     if let Some(slots) = &window.session_slots {
         kept.extend([slots.first, slots.last, slots.rows]);
+    }
+    if let Window::RowsByKey { .. } = window.window {
+        kept.extend(window.accumulators.iter().position(Accumulator::counts_rows));
     }
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |accumulator: usize| kept.binary_search(&accumulator).expect("used accumulators are kept");

@@ -74,7 +74,7 @@ impl Lowering<'_> {
             keys.collect::<Result<Vec<_>>>()
         });
         let groups = groups.collect::<Result<Vec<_>>>()?;
-        self.check_no_session(&input, &groups)?;
+        self.check_by_key(&input, &groups)?;
         let (bounds, _) = self.window_of(&input, groups)?;
         let window = self.window_of_rows(&input, bounds)?;
         let mut collector = Collector::new(input);
@@ -127,21 +127,22 @@ impl Lowering<'_> {
         Ok(Relation { branches: vec![branch] })
     }
 
-    /// Refuses the rows of sessions, of which it is not known when they end.
-    fn check_no_session(&self, input: &Relation, groups: &[Vec<Expr>]) -> Result<()> {
+    /// Refuses the rows of sessions, of which it is not known when they end, and of windows that count the rows of each key.
+    fn check_by_key(&self, input: &Relation, groups: &[Vec<Expr>]) -> Result<()> {
         let mut bounds =
             input.branches.iter().zip(groups).flat_map(|(branch, keys)| {
                 keys.iter().filter_map(|key| self.bound(branch, key)).map(|(window, _)| window)
             });
-        if !bounds.any(|window| matches!(window, Window::Session { .. })) {
-            return Ok(());
-        }
-        let hint = "number the rows of TUMBLE, HOP or CUMULATE windows; the first and last of a session are MIN and MAX, or FIRST_VALUE and LAST_VALUE";
-        Err(external(PlanError::unsupported(
-            self.landmarks.over("row_number"),
-            "ROW_NUMBER of the rows of sessions",
-            hint,
-        )))
+        let is_refused = |window: &Window| matches!(window, Window::Session { .. } | Window::RowsByKey { .. });
+        let (construct, last) = match bounds.find(is_refused) {
+            None => return Ok(()),
+            Some(Window::Session { .. }) => ("ROW_NUMBER of the rows of sessions", "a session"),
+            Some(_) => ("ROW_NUMBER of the rows of windows that count the rows of each key", "these"),
+        };
+        let hint = format!(
+            "number the rows of TUMBLE, HOP or CUMULATE windows; the first and last of {last} are MIN and MAX, or FIRST_VALUE and LAST_VALUE"
+        );
+        Err(external(PlanError::unsupported(self.landmarks.over("row_number"), construct, hint)))
     }
 
     /// The bound of its window that a column is in all branches.
@@ -183,7 +184,7 @@ impl Lowering<'_> {
         let Collector { branches, columns, .. } = collector;
         for (number, branch) in branches.into_iter().enumerate() {
             let columns = columns.iter().map(|values| values[number].clone()).collect();
-            let time = branch.cut.map(|cut| cut.time);
+            let time = branch.cut.and_then(|cut| cut.time);
             let Branch { input, scope, steps, .. } = branch;
             let target = TargetDraft::Rows { window, columns, time };
             self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });

@@ -1,4 +1,5 @@
-//! What is special about sessions: where they begin and end depends on which rows there are, and on what these are partitioned by.
+//! What is special about sessions, and about windows that count the rows of each key: where they begin and end depends on which rows there are, and
+//! on what these are partitioned by.
 
 use datafusion_common::{Column, Result};
 use datafusion_expr::{Expr, ExprSchemable};
@@ -13,21 +14,28 @@ use crate::error::PlanError;
 use crate::pipeline::{SessionSlots, Window};
 
 impl Cut {
-    pub fn is_session(&self) -> bool {
-        matches!(self.window, Window::Session { .. })
+    /// Windows of each key by itself, in words.
+    pub fn by_key(&self) -> Option<&'static str> {
+        match self.window {
+            Window::Session { .. } => Some("sessions"),
+            Window::RowsByKey { .. } => Some("windows that count the rows of each key"),
+            _ => None,
+        }
     }
 
-    /// Whether the windows would be others without the rows for which `predicate` is not true: sessions, unless all rows of one go.
+    /// Whether the windows would be others without the rows for which `predicate` is not true: those of each key, unless all rows of one go.
     pub fn would_change_by(&self, predicate: &Expr) -> bool {
         let is_key = |column: &Column| self.keys.contains(&Expr::Column(column.clone()));
-        self.is_session() && !predicate.column_refs().into_iter().all(is_key)
+        self.by_key().is_some() && !predicate.column_refs().into_iter().all(is_key)
     }
 }
 
 impl Lowering<'_> {
-    /// Refuses groups that are not whole sessions, or whose sessions are not known: keys must be those of PARTITION BY.
-    pub(super) fn check_session_keys(&self, branch: &Branch, groups: &[Group]) -> Result<()> {
-        let Some(cut) = branch.cut.as_ref().filter(|cut| cut.is_session()) else { return Ok(()) };
+    /// Refuses groups that are not whole windows of a key, or whose windows are not known: keys must be those of PARTITION BY.
+    pub(super) fn check_partition_keys(&self, branch: &Branch, groups: &[Group]) -> Result<()> {
+        let Some((cut, windows)) = branch.cut.as_ref().and_then(|cut| Some((cut, cut.by_key()?))) else {
+            return Ok(());
+        };
         let held = |key: &Expr| {
             let key = simplify(key.clone(), &branch.scope)?;
             let data_type = key.get_type(branch.scope.as_ref())?;
@@ -41,9 +49,9 @@ impl Lowering<'_> {
         if keys.all(|key| partition.contains(key)) && partition.iter().all(are_grouped_by) {
             return Ok(());
         }
-        let construct = "grouping sessions by other columns than those they are partitioned by";
+        let construct = format!("grouping {windows} by other columns than those they are partitioned by");
         let hint = match (self.landmarks.is_built, partition.is_empty()) {
-            (true, _) => "group by the columns that TimeWindow::partition_by names",
+            (true, _) => "group by the columns that partition_by names",
             (false, true) => "write SESSION(TABLE t PARTITION BY key, DESCRIPTOR(time_column), gap)",
             (false, false) => "GROUP BY window_start, window_end and the columns of PARTITION BY",
         };
@@ -54,7 +62,8 @@ impl Lowering<'_> {
     pub(super) fn session_slots(&self, window: Window, collector: &mut Collector) -> Result<Option<SessionSlots>> {
         let Window::Session { .. } = window else { return Ok(None) };
         let cuts = collector.branches.iter().map(|branch| branch.cut.as_ref());
-        let times: Vec<Expr> = cuts.map(|cut| cut.expect("rows of sessions are cut").time.clone()).collect();
+        let times = cuts.map(|cut| cut.and_then(|cut| cut.time.clone()).expect("sessions are cut by a time"));
+        let times: Vec<Expr> = times.collect();
         let types = collector.branches.iter().zip(&times).map(|(branch, time)| time.get_type(branch.scope.as_ref()));
         let types = types.collect::<Result<Vec<_>>>()?;
         if types.iter().any(|data_type| *data_type != types[0]) {

@@ -1,8 +1,11 @@
 //! Window table functions: `TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])`, `HOP` and `CUMULATE` likewise, and
-//! `SESSION(TABLE t [PARTITION BY key, …], DESCRIPTOR(time), gap)`.
+//! `SESSION(TABLE t [PARTITION BY key, …], DESCRIPTOR(time), gap)`; and `TUMBLE_ROWS(TABLE t [PARTITION BY key, …], size)` and `HOP_ROWS`,
+//! which count rows.
 //!
-//! In the logical plan a window function is a node of its own that adds `window_start`, `window_end` and `window_time` to
-//! its input's columns. DataFusion's rules push predicates through it and leave the rest of it alone.
+//! In the logical plan a window function is a node of its own that adds `window_start`, `window_end` and, unless it counts rows, `window_time`
+//! to its input's columns. DataFusion's rules push predicates through it where it cuts by time, and leave the rest of it alone.
+
+mod call;
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -11,19 +14,14 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::logical_plan::{Extension, UserDefinedLogicalNodeCore};
-use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion_expr::{Expr, LogicalPlan};
 use pelton_data::Micros;
-use pelton_data::time::micros_per_tick;
 use pelton_data::window::Window;
-use sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Spanned, TableAlias, TableFactor,
-};
 
-use super::context::external;
-use super::time_attribute::{time_attribute, time_attributes};
-use crate::error::{Place, PlanError, closest};
-use crate::parse::{TABLE_ARGUMENT_PREFIX, interval_micros};
+pub(super) use call::{
+    Call, WindowFunctionPlanner, check_length, check_offset, check_rows, cumulative, hopping, partition_column,
+    time_column,
+};
 
 /// Names of the columns that a window function adds, in their order.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
@@ -33,22 +31,25 @@ pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "win
 pub(crate) struct WindowNode {
     /// What is cut into windows.
     pub input: LogicalPlan,
-    /// The time attribute of the input.
-    pub time: Column,
+    /// The time attribute of the input; none where rows are counted.
+    pub time: Option<Column>,
     /// Which windows.
     pub window: Window,
-    /// The columns of the input that sessions are partitioned by.
+    /// The columns of the input that sessions, or rows that are counted, are partitioned by.
     pub keys: Vec<Column>,
     schema: DFSchemaRef,
 }
 
 impl WindowNode {
-    /// Windows over `input`, whose column `time` is a timestamp; sessions by `keys`.
-    pub fn new(input: LogicalPlan, time: Column, window: Window, keys: Vec<Column>) -> Result<WindowNode> {
-        let time_field = input.schema().qualified_field_from_column(&time)?.1.clone();
+    /// Windows over `input`, whose column `time` is a timestamp; sessions, and windows that count rows, by `keys`.
+    pub fn new(input: LogicalPlan, time: Option<Column>, window: Window, keys: Vec<Column>) -> Result<WindowNode> {
+        let time_type = match &time {
+            Some(time) => input.schema().qualified_field_from_column(time)?.1.data_type().clone(),
+            None => DataType::Null,
+        };
         let mut fields: Vec<_> =
             input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), field.clone())).collect();
-        for added in window_fields(time_field.data_type()) {
+        for added in window_fields(&window, &time_type) {
             // A window over a window's rows: Flink numbers the names that are taken.
             let mut name = added.name().clone();
             let mut number = 0;
@@ -76,15 +77,18 @@ impl WindowNode {
     }
 }
 
-/// The fields that a window function adds, in the order of [`WINDOW_COLUMNS`].
-pub(crate) fn window_fields(time_type: &DataType) -> [FieldRef; 3] {
+/// The fields that a window function adds, in the order of [`WINDOW_COLUMNS`]. Windows that count rows have no time, and numbers of rows as bounds.
+pub(crate) fn window_fields(window: &Window, time_type: &DataType) -> Vec<FieldRef> {
+    let [start, end, time] = WINDOW_COLUMNS;
+    if window.counts_rows() {
+        return [start, end].map(|name| Arc::new(Field::new(name, DataType::Int64, false))).into();
+    }
     let zone = match time_type {
         DataType::Timestamp(_, zone) => zone.clone(),
         _ => None,
     };
     let bound = DataType::Timestamp(TimeUnit::Millisecond, None);
-    let [start, end, time] = WINDOW_COLUMNS;
-    [
+    vec![
         Arc::new(Field::new(start, bound.clone(), false)),
         Arc::new(Field::new(end, bound, false)),
         Arc::new(Field::new(time, DataType::Timestamp(TimeUnit::Millisecond, zone), false)),
@@ -104,6 +108,8 @@ impl UserDefinedLogicalNodeCore for WindowNode {
             Window::Hopping { .. } => "Hop",
             Window::Cumulative { .. } => "Cumulate",
             Window::Session { .. } => "Session",
+            Window::Rows { size, slide } | Window::RowsByKey { size, slide } if size == slide => "TumbleRows",
+            Window::Rows { .. } | Window::RowsByKey { .. } => "HopRows",
             Window::Global => unreachable!("no window function has one window only"),
         }
     }
@@ -117,16 +123,24 @@ impl UserDefinedLogicalNodeCore for WindowNode {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        [&self.time].into_iter().chain(&self.keys).cloned().map(Expr::Column).collect()
+        self.time.iter().chain(&self.keys).cloned().map(Expr::Column).collect()
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        // Rows that are counted are counted before those above are filtered.
+        if self.window.counts_rows() {
+            return self.schema.fields().iter().map(|field| field.name().clone()).collect();
+        }
         let added = self.input.schema().fields().len()..self.schema.fields().len();
         added.map(|index| self.schema.field(index).name().clone()).collect()
     }
 
     fn fmt_for_explain(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{}: time={}", self.name(), self.time.name)?;
+        match &self.time {
+            Some(time) => write!(f, "{}: time={}", self.name(), time.name)?,
+            None => f.write_str(self.name())?,
+        }
+        let keys: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
         let (size, offset) = match self.window {
             Window::Tumbling { size, offset } => (size, offset),
             Window::Hopping { size, slide, offset } => {
@@ -137,8 +151,11 @@ impl UserDefinedLogicalNodeCore for WindowNode {
                 write!(f, ", step={}", Length(step))?;
                 (size, offset)
             }
+            Window::Rows { size, slide } | Window::RowsByKey { size, slide } => {
+                let by = if keys.is_empty() { String::new() } else { format!("by={}, ", keys.join(", ")) };
+                return write!(f, ": {by}size={size} rows, slide={slide}");
+            }
             Window::Session { gap } => {
-                let keys: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
                 if !keys.is_empty() {
                     write!(f, ", by={}", keys.join(", "))?;
                 }
@@ -156,8 +173,8 @@ impl UserDefinedLogicalNodeCore for WindowNode {
             other => unreachable!("what a window is cut by stays a column, but became {other:?}"),
         });
         let mut columns: Vec<Column> = columns.collect();
-        let time = columns.remove(0);
-        WindowNode::new(inputs.remove(0), time, self.window, columns)
+        let keys = columns.split_off(usize::from(self.time.is_some()));
+        WindowNode::new(inputs.remove(0), columns.pop(), self.window, keys)
     }
 }
 
@@ -177,394 +194,4 @@ impl std::fmt::Display for Length {
         };
         write!(f, "{} {name}", self.0 / unit)
     }
-}
-
-/// Plans window functions in FROM, with or without `TABLE(…)` around them.
-#[derive(Debug)]
-pub(super) struct WindowFunctionPlanner;
-
-impl RelationPlanner for WindowFunctionPlanner {
-    fn plan_relation(
-        &self,
-        relation: TableFactor,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<RelationPlanning> {
-        let Some(call) = Call::of(&relation) else { return Ok(RelationPlanning::Original(Box::new(relation))) };
-        let plan = call.plan(context)?;
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, call.alias.cloned()))))
-    }
-}
-
-/// A call of a table function.
-pub(super) struct Call<'a> {
-    /// Which function.
-    pub name: &'a ObjectName,
-    /// Its arguments.
-    pub arguments: &'a [FunctionArg],
-    alias: Option<&'a TableAlias>,
-}
-
-/// The functions there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WindowFunction {
-    Tumble,
-    Hop,
-    Cumulate,
-    Session,
-}
-
-/// The arguments of a window function, by name.
-#[derive(Default)]
-struct Arguments<'a>(Vec<(&'static str, &'a ast::Expr)>);
-
-impl<'a> Arguments<'a> {
-    fn get(&self, name: &str) -> Option<&'a ast::Expr> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-    }
-}
-
-impl WindowFunction {
-    fn of(name: &ObjectName) -> Option<WindowFunction> {
-        let all = [WindowFunction::Tumble, WindowFunction::Hop, WindowFunction::Cumulate, WindowFunction::Session];
-        let name = name.to_string();
-        all.into_iter().find(|function| function.name().eq_ignore_ascii_case(&name))
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            WindowFunction::Tumble => "TUMBLE",
-            WindowFunction::Hop => "HOP",
-            WindowFunction::Cumulate => "CUMULATE",
-            WindowFunction::Session => "SESSION",
-        }
-    }
-
-    /// Names of the arguments, in the order of their positions.
-    fn parameters(self) -> &'static [&'static str] {
-        match self {
-            WindowFunction::Tumble => &["DATA", "TIMECOL", "SIZE", "OFFSET"],
-            WindowFunction::Hop => &["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"],
-            WindowFunction::Cumulate => &["DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"],
-            WindowFunction::Session => &["DATA", "TIMECOL", "GAP"],
-        }
-    }
-
-    fn hint(self) -> &'static str {
-        match self {
-            WindowFunction::Tumble => "write TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND [, offset])",
-            WindowFunction::Hop => {
-                "write HOP(TABLE t, DESCRIPTOR(time_column), slide, size [, offset]), \
-                 with slide and size as INTERVAL '10' SECOND"
-            }
-            WindowFunction::Cumulate => {
-                "write CUMULATE(TABLE t, DESCRIPTOR(time_column), step, size [, offset]), \
-                 with step and size as INTERVAL '10' SECOND"
-            }
-            WindowFunction::Session => {
-                "write SESSION(TABLE t PARTITION BY key, DESCRIPTOR(time_column), gap), with gap as INTERVAL '10' SECOND"
-            }
-        }
-    }
-
-    /// The windows that the arguments ask for.
-    fn window(self, lengths: &Lengths<'_>) -> Result<Window, PlanError> {
-        let sized = || {
-            let size = lengths.positive("SIZE", "size")?;
-            Ok::<_, PlanError>((size, lengths.offset(size)?))
-        };
-        match self {
-            WindowFunction::Tumble => sized().map(|(size, offset)| Window::Tumbling { size, offset }),
-            WindowFunction::Hop => {
-                let (size, offset) = sized()?;
-                Ok(hopping(size, lengths.positive("SLIDE", "slide")?, offset))
-            }
-            WindowFunction::Cumulate => {
-                let (size, offset) = sized()?;
-                cumulative(size, lengths.positive("STEP", "step")?, offset, lengths.place("SIZE"))
-            }
-            WindowFunction::Session => Ok(Window::Session { gap: lengths.positive("GAP", "gap")? }),
-        }
-    }
-}
-
-/// `HOP`. Windows that do not overlap tumble.
-pub(super) fn hopping(size: Micros, slide: Micros, offset: Micros) -> Window {
-    if slide == size { Window::Tumbling { size, offset } } else { Window::Hopping { size, slide, offset } }
-}
-
-/// `CUMULATE`, with the place of its size. Windows that do not overlap tumble.
-pub(super) fn cumulative(
-    size: Micros,
-    step: Micros,
-    offset: Micros,
-    place: Option<Place>,
-) -> Result<Window, PlanError> {
-    if size % step != 0 {
-        let (step, size) = (Length(step), Length(size));
-        let message = format!("the size of a cumulative window must be a multiple of its step {step}, not {size}");
-        return Err(PlanError::invalid(place, message));
-    }
-    if step == size {
-        return Ok(Window::Tumbling { size, offset });
-    }
-    Ok(Window::Cumulative { size, step, offset })
-}
-
-/// The arguments that are lengths of time.
-struct Lengths<'a> {
-    function: WindowFunction,
-    arguments: &'a Arguments<'a>,
-    call: Option<Place>,
-}
-
-impl Lengths<'_> {
-    fn place(&self, parameter: &str) -> Option<Place> {
-        self.arguments.get(parameter).and_then(|literal| Place::of(literal.span()))
-    }
-
-    /// A length that must be there; `what` is its name in messages.
-    fn positive(&self, parameter: &str, what: &str) -> Result<Micros, PlanError> {
-        let Some(literal) = self.arguments.get(parameter) else {
-            let message = format!("{} lacks its {what}", self.function.name());
-            return Err(PlanError::invalid(self.call, message).with_hint(self.function.hint()));
-        };
-        let length = interval_micros(literal, &format!("the {what} of a window"))?;
-        check_length(what, length, self.place(parameter))?;
-        Ok(length)
-    }
-
-    fn offset(&self, size: Micros) -> Result<Micros, PlanError> {
-        let Some(literal) = self.arguments.get("OFFSET") else { return Ok(0) };
-        let offset = interval_micros(literal, "the offset of a window")?;
-        check_offset(offset, size, self.place("OFFSET"))?;
-        Ok(offset)
-    }
-}
-
-impl<'a> Call<'a> {
-    /// The call that `relation` is, if it is one.
-    pub fn of(relation: &'a TableFactor) -> Option<Call<'a>> {
-        match relation {
-            TableFactor::Table { name, args: Some(arguments), alias, .. } => {
-                Some(Call { name, arguments: &arguments.args, alias: alias.as_ref() })
-            }
-            TableFactor::Function { name, args, alias, .. } => {
-                Some(Call { name, arguments: args, alias: alias.as_ref() })
-            }
-            TableFactor::TableFunction { expr: ast::Expr::Function(function), alias } => {
-                let arguments = match &function.args {
-                    FunctionArguments::List(list) => list.args.as_slice(),
-                    FunctionArguments::None | FunctionArguments::Subquery(_) => &[],
-                };
-                Some(Call { name: &function.name, arguments, alias: alias.as_ref() })
-            }
-            _ => None,
-        }
-    }
-
-    fn place(&self) -> Option<Place> {
-        Place::of(self.name.span())
-    }
-
-    fn plan(&self, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-        let Some(function) = WindowFunction::of(self.name) else {
-            let message = format!("there is no table function {}", self.name);
-            let error = PlanError::invalid(self.place(), message);
-            return Err(external(error.with_hint("there are TUMBLE, HOP, CUMULATE and SESSION")));
-        };
-        let arguments = self.named_arguments(function).map_err(external)?;
-        let missing = |what: &str| {
-            let message = format!("{} lacks {what}", function.name());
-            external(PlanError::invalid(self.place(), message).with_hint(function.hint()))
-        };
-        let data = arguments.get("DATA").ok_or_else(|| missing("its table"))?;
-        let descriptor = arguments.get("TIMECOL").ok_or_else(|| missing("DESCRIPTOR(time_column)"))?;
-        let lengths = Lengths { function, arguments: &arguments, call: self.place() };
-        let (table, keys) = table_argument(function, data).map_err(external)?;
-        let input = context.plan(table)?;
-        let time = descriptor_column(function, descriptor, &input).map_err(external)?;
-        let window = function.window(&lengths).map_err(external)?;
-        let key = |key: &ast::Ident| partition_column(&input, &key.value, Place::of(key.span));
-        let keys = keys.iter().map(key).collect::<Result<_, _>>().map_err(external)?;
-        Ok(WindowNode::new(input, time, window, keys)?.into_plan())
-    }
-
-    fn named_arguments(&self, function: WindowFunction) -> Result<Arguments<'a>, PlanError> {
-        let (called, parameters) = (function.name(), function.parameters());
-        let mut read = Arguments::default();
-        for (position, argument) in self.arguments.iter().enumerate() {
-            let (name, value) = match argument {
-                FunctionArg::Unnamed(value) => (None, value),
-                FunctionArg::Named { name, arg, .. } => (Some(name.value.to_uppercase()), arg),
-                FunctionArg::ExprNamed { name, arg, .. } => (Some(name.to_string().to_uppercase()), arg),
-            };
-            let place = Place::of(argument.span());
-            let invalid = |message: String| PlanError::invalid(place, message).with_hint(function.hint());
-            let FunctionArgExpr::Expr(value) = value else {
-                return Err(invalid(format!("'*' is no argument of {called}")));
-            };
-            let parameter = match &name {
-                Some(name) => parameters.iter().find(|known| *known == name).ok_or_else(|| {
-                    let (last, first) = parameters.split_last().expect("every function has parameters");
-                    let hint = format!("its arguments are {} and {last}", first.join(", "));
-                    PlanError::invalid(place, format!("{called} has no argument {name}")).with_hint(hint)
-                })?,
-                None => parameters.get(position).ok_or_else(|| {
-                    let most = ["three", "four", "five"][parameters.len() - 3];
-                    invalid(format!("{called} takes at most {most} arguments"))
-                })?,
-            };
-            if read.get(parameter).is_some() {
-                return Err(invalid(format!("an argument of {called} is given twice")));
-            }
-            read.0.push((parameter, value));
-        }
-        Ok(read)
-    }
-}
-
-/// A length of windows, called `what` in messages, which must be neither empty nor finer than bounds can say.
-pub(super) fn check_length(what: &str, length: Micros, place: Option<Place>) -> Result<(), PlanError> {
-    if length <= 0 || length % 1_000 != 0 {
-        let message =
-            format!("the {what} of a window must be a positive number of milliseconds, not {}", Length(length));
-        return Err(PlanError::invalid(place, message));
-    }
-    Ok(())
-}
-
-/// The offset of windows of `size`.
-pub(super) fn check_offset(offset: Micros, size: Micros, place: Option<Place>) -> Result<(), PlanError> {
-    if offset.abs() >= size || offset % 1_000 != 0 {
-        let message = format!(
-            "the offset of a window must be whole milliseconds and shorter than its size {}, not {}",
-            Length(size),
-            Length(offset)
-        );
-        return Err(PlanError::invalid(place, message));
-    }
-    Ok(())
-}
-
-/// The table that is an argument of a window function, and what it is partitioned by.
-fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<(TableFactor, Vec<ast::Ident>), PlanError> {
-    let (table, keys) = match argument {
-        ast::Expr::Prefixed { prefix, value } if prefix.value == TABLE_ARGUMENT_PREFIX => match value.as_ref() {
-            ast::Expr::Tuple(parts) => (parts.first(), parts.get(1..).unwrap_or_default()),
-            name => (Some(name), Default::default()),
-        },
-        ast::Expr::Subquery(query) => {
-            let table = TableFactor::Derived { lateral: false, subquery: query.clone(), alias: None, sample: None };
-            return Ok((table, Vec::new()));
-        }
-        _ => (None, Default::default()),
-    };
-    let name = match table {
-        Some(ast::Expr::Identifier(name)) => vec![name.clone()],
-        Some(ast::Expr::CompoundIdentifier(names)) => names.clone(),
-        _ => Vec::new(),
-    };
-    let key = |key: &ast::Expr| if let ast::Expr::Identifier(name) = key { Some(name.clone()) } else { None };
-    let keys: Vec<ast::Ident> = keys.iter().filter_map(key).collect();
-    if let Some(first) = keys.first().filter(|_| function != WindowFunction::Session) {
-        let message = format!("{} is not partitioned", function.name());
-        let hint = "only SESSION has PARTITION BY; the keys of other windows are those of GROUP BY";
-        return Err(PlanError::invalid(Place::of(first.span), message).with_hint(hint));
-    }
-    if name.is_empty() {
-        let message = format!("the first argument of {} must be a table", function.name());
-        let hint = format!("write TABLE {argument}");
-        return Err(PlanError::invalid(Place::of(argument.span()), message).with_hint(hint));
-    }
-    let table = TableFactor::Table {
-        name: ObjectName(name.into_iter().map(ObjectNamePart::Identifier).collect()),
-        alias: None,
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    };
-    Ok((table, keys))
-}
-
-/// The column `name` of `input`, which sessions are partitioned by.
-pub(super) fn partition_column(input: &LogicalPlan, name: &str, place: Option<Place>) -> Result<Column, PlanError> {
-    let schema = input.schema();
-    let mut found = (0..schema.fields().len()).filter(|index| schema.field(*index).name() == name);
-    match (found.next(), found.next()) {
-        (Some(index), None) => Ok(Column::from(schema.qualified_field(index))),
-        (Some(_), Some(_)) => {
-            Err(PlanError::invalid(place, format!("there are several columns {name} to partition sessions by")))
-        }
-        (None, _) => {
-            let error = PlanError::invalid(place, format!("there is no column {name} to partition sessions by"));
-            let names = schema.fields().iter().map(|field| field.name().as_str());
-            Err(match closest(name, names) {
-                Some(closest) => error.with_hint(format!("did you mean {closest}? (names are case sensitive)")),
-                None => error,
-            })
-        }
-    }
-}
-
-/// The column that `DESCRIPTOR(column)` names, which must be a time attribute of `input`.
-fn descriptor_column(
-    function: WindowFunction,
-    descriptor: &ast::Expr,
-    input: &LogicalPlan,
-) -> Result<Column, PlanError> {
-    let place = Place::of(descriptor.span());
-    let name = match descriptor {
-        ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("descriptor") => match &call.args {
-            FunctionArguments::List(list) => match list.args.as_slice() {
-                [FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Identifier(name)))] => Some(name),
-                _ => None,
-            },
-            FunctionArguments::None | FunctionArguments::Subquery(_) => None,
-        },
-        _ => None,
-    };
-    let Some(name) = name else {
-        let message = format!("the second argument of {} must name a time attribute", function.name());
-        return Err(PlanError::invalid(place, message).with_hint("write DESCRIPTOR(time_column)"));
-    };
-    let place = Place::of(name.span).or(place);
-    time_column(input, &name.value, place)
-}
-
-/// The column `name` of `input`, which must be a time attribute.
-pub(super) fn time_column(input: &LogicalPlan, name: &str, place: Option<Place>) -> Result<Column, PlanError> {
-    let schema = input.schema();
-    let mut found = (0..schema.fields().len()).filter(|index| schema.field(*index).name() == name);
-    let Some(index) = found.next() else {
-        let error = PlanError::invalid(place, format!("there is no column {name} to cut windows by"));
-        let names = schema.fields().iter().map(|field| field.name().as_str());
-        return Err(match closest(name, names) {
-            Some(closest) => error.with_hint(format!("did you mean {closest}? (names are case sensitive)")),
-            None => error.with_hint(attributes_hint(input)),
-        });
-    };
-    if found.next().is_some() {
-        return Err(PlanError::invalid(place, format!("there are several columns {name} to cut windows by")));
-    }
-    let is_timestamp = micros_per_tick(schema.field(index).data_type()).is_some();
-    if !is_timestamp || time_attribute(input, index).is_none() {
-        let message = format!("{name} is not a time attribute, and windows are cut by time attributes only");
-        return Err(PlanError::invalid(place, message).with_hint(attributes_hint(input)));
-    }
-    Ok(Column::from(schema.qualified_field(index)))
-}
-
-fn attributes_hint(input: &LogicalPlan) -> String {
-    let attributes = time_attributes(input);
-    if attributes.is_empty() {
-        return "declare WATERMARK FOR column AS column - INTERVAL '5' SECOND, or a column AS PROCTIME(), in CREATE TABLE"
-            .to_string();
-    }
-    let verb = if attributes.len() == 1 { "time attribute is" } else { "time attributes are" };
-    format!("the {verb} {}", attributes.join(", "))
 }

@@ -143,7 +143,7 @@ impl OverRows {
         let mut arguments: Vec<Argument> = Vec::new();
         let mut calls = Vec::new();
         for call in &spec.calls {
-            let ticks = FrameTicks::new(call.frame, spec.time.micros_per_tick);
+            let ticks = FrameTicks::new(call.frame, spec.time.map_or(1, |time| time.micros_per_tick));
             let frame = position_or_push(&mut frames, |known| *known == ticks, || ticks);
             let argument = call.argument.map(|column| {
                 let is_it = |known: &Argument| known.column == column;
@@ -190,10 +190,16 @@ impl OverRows {
         if rows.num_rows() == 0 {
             return Ok(0);
         }
-        self.pending.add(input, rows, self.spec.time.index).map_err(state_error)
+        match self.spec.time {
+            Some(time) => self.pending.add(input, rows, time.index).map_err(state_error),
+            None => {
+                self.pending.arrive(rows);
+                Ok(0)
+            }
+        }
     }
 
-    /// The next rows before `watermark` with the values of their calls, in the order of their times, at most `batch_rows_max` in a batch. There are
+    /// The next rows before `watermark`, or all that have come where they stay in the order of their arrival, with the values of their calls, at most `batch_rows_max` in a batch. There are
     /// more where they are many; the time is that up to which all have been returned.
     ///
     /// # Errors
@@ -203,21 +209,29 @@ impl OverRows {
         watermark: Micros,
         batch_rows_max: usize,
     ) -> Result<(Vec<RecordBatch>, Micros), KernelError> {
-        let TimeColumn { index: time, micros_per_tick } = self.spec.time;
+        let Some(TimeColumn { index: time, micros_per_tick }) = self.spec.time else {
+            let pieces = self.pending.take_arrived();
+            return Ok((self.compute_all(pieces, batch_rows_max)?, watermark));
+        };
         let last = match watermark {
             Micros::MAX => Micros::MAX,
             _ => watermark.div_euclid(micros_per_tick).saturating_sub(1),
         };
         let until = self.pending.last_of(last, ROWS_AT_ONCE_MAX);
         let pieces = self.pending.take_until(until, time, self.peers_together).map_err(state_error)?;
+        let output = self.compute_all(pieces, batch_rows_max)?;
+        self.drop_idle_keys(until);
+        Ok((output, if until < last { (until + 1) * micros_per_tick } else { watermark }))
+    }
+
+    fn compute_all(&mut self, pieces: Vec<Ordered>, batch_rows_max: usize) -> Result<Vec<RecordBatch>, KernelError> {
         let mut output = Vec::new();
         for piece in pieces {
             let rows = self.compute(piece)?;
             let starts = (0..rows.num_rows()).step_by(batch_rows_max);
             output.extend(starts.map(|start| rows.slice(start, batch_rows_max.min(rows.num_rows() - start))));
         }
-        self.drop_idle_keys(until);
-        Ok((output, if until < last { (until + 1) * micros_per_tick } else { watermark }))
+        Ok(output)
     }
 
     /// Drops the keys that no row after the time `until` can look back at, when they are the most.

@@ -19,6 +19,8 @@ pub(super) struct Pending {
     rows: usize,
     /// All rows up to this time have been taken out.
     taken_until: Option<i64>,
+    /// Rows that wait for no time, as they came.
+    arrived: Vec<Ordered>,
 }
 
 /// Rows in the order of their times.
@@ -51,7 +53,7 @@ impl Pending {
 
     /// Bytes of memory that they hold.
     pub fn bytes(&self) -> usize {
-        self.batches.values().map(|batch| batch.rows.get_array_memory_size()).sum()
+        self.batches.values().chain(&self.arrived).map(|batch| batch.rows.get_array_memory_size()).sum()
     }
 
     /// Takes rows of one input. Column `time` is their time. Returns how many of them are left out, because rows of their time have been
@@ -62,6 +64,18 @@ impl Pending {
         self.put_back(input, self.next_batch, ordered.slice(late, ordered.ticks.len() - late));
         self.next_batch += 1;
         Ok(late)
+    }
+
+    /// Takes rows that stay in the order of their arrival.
+    pub fn arrive(&mut self, rows: RecordBatch) {
+        self.rows += rows.num_rows();
+        self.arrived.push(Ordered { rows, ticks: Int64Array::from(Vec::<i64>::new()) });
+    }
+
+    /// Takes out all rows that arrived.
+    pub fn take_arrived(&mut self) -> Vec<Ordered> {
+        self.rows = 0;
+        std::mem::take(&mut self.arrived)
     }
 
     fn put_back(&mut self, input: usize, number: u64, batch: Ordered) {

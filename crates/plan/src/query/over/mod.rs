@@ -84,8 +84,8 @@ impl Lowering<'_> {
         let over = self.draft.overs.len();
         let input_schema = Arc::new(Schema::new(collector.fields.clone()));
         let schema = Arc::new(Schema::new(result_fields));
-        self.draft.overs.push(OverSpec { input_schema, time, keys, calls, columns, schema });
-        self.feed_over(over, time.index, collector);
+        self.draft.overs.push(OverSpec { input_schema, time: Some(time), keys, calls, columns, schema });
+        self.feed_over(over, Some(time.index), collector);
         let stream = StreamRef::Over(over);
         let mut branch = Branch::new(stream, self.draft.fields(stream))?;
         branch.columns = results;
@@ -206,7 +206,7 @@ impl Lowering<'_> {
     }
 
     /// Ends the branches in a node.
-    fn feed_over(&mut self, over: usize, time: usize, collector: Collector) {
+    pub(super) fn feed_over(&mut self, over: usize, time: Option<usize>, collector: Collector) {
         let Collector { branches, columns, .. } = collector;
         for (number, branch) in branches.into_iter().enumerate() {
             let columns = columns.iter().map(|values| values[number].clone()).collect();
@@ -318,7 +318,7 @@ impl Collector {
         }
     }
 
-    fn field(&self, column: OverColumn) -> FieldRef {
+    pub fn field(&self, column: OverColumn) -> FieldRef {
         match column {
             OverColumn::Input(column) => self.fields[column].clone(),
             OverColumn::Value(_) => unreachable!("only columns of the input have been added"),
