@@ -103,10 +103,16 @@ impl OverCall {
         match (self.function, self.sliding(argument)) {
             (OverFunction::Lag { rows }, _) => Some(Frame::Rows { preceding: Some(rows) }),
             (OverFunction::First, _) if self.frame.is_bounded() => Some(self.frame),
+            // Candidates that are text are looked up.
+            (_, Sliding::MonotoneQueue) if argument.is_some_and(is_text) => Some(self.frame),
             (_, Sliding::SubtractOnEvict | Sliding::TwoStacks) => Some(self.frame),
             _ => None,
         }
     }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
 }
 
 /// One output column.

@@ -33,7 +33,7 @@ use crate::session::Session;
 
 pub use datafusion_expr::{Expr, SortExpr, cast, lit, when};
 pub use pelton_plan::query::builder::{
-    CountWindow, JoinKind, RowWindow, TimeWindow, avg, count, count_all, max, min, sum,
+    CountWindow, JoinKind, OverWindow, RowWindow, TimeWindow, avg, count, count_all, max, min, sum,
 };
 
 /// A column of a query's rows, by its name: cases differ, as in SQL. `table.column` is the column of a table or alias; a name
@@ -96,17 +96,20 @@ impl QueryBuilder {
         self.then(|relation| relation.filter(condition))
     }
 
-    /// Computes the columns of the rows anew: `SELECT`. What has no name is called `EXPR$` and its position.
+    /// Computes the columns of the rows anew: `SELECT`. What has no name is called `EXPR$` and its position. Functions of the rows before each
+    /// row are columns too ([`OverWindow`]).
     ///
     /// # Errors
     /// [`Error::Plan`] where an expression names no column of the rows, or its types do not fit.
     ///
     /// ```
-    /// use pelton::builder::{col, lit};
+    /// use pelton::builder::{OverWindow, col, lit, sum};
     /// let session = pelton::Session::new();
-    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
-    /// let query = session.table("numbers")?.select([(col("i") * lit(2_i64)).alias("twice"), col("i")])?.run()?;
-    /// assert_eq!(query.schema().field(0).name(), "twice");
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at")?;
+    /// let last_ten = OverWindow::rows(col("at"), Some(9));
+    /// let columns = [(col("i") * lit(2_i64)).alias("twice"), last_ten.of(sum(col("i")))?.alias("recent")];
+    /// let query = session.table("numbers")?.select(columns)?.run()?;
+    /// assert_eq!(query.schema().field(1).name(), "recent");
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn select(self, columns: impl IntoIterator<Item = Expr>) -> Result<QueryBuilder, Error> {

@@ -1,6 +1,6 @@
 //! The table `late_rows`: the newest of the rows that came too late for the session's queries, and what each came too late for.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewBuilder, TimestampMicrosecondArray};
 use arrow::error::ArrowError;
@@ -16,8 +16,8 @@ const COLUMNS: &str =
     "query STRING NOT NULL, operator STRING NOT NULL, source STRING NOT NULL, event_time TIMESTAMP(6) NOT NULL,
     window_end TIMESTAMP(6), `watermark` TIMESTAMP(6) NOT NULL, row_count BIGINT NOT NULL, row_json STRING";
 
-/// The catalogue's entry.
-pub(crate) fn table() -> Table {
+/// The catalogue's entry, which is the same in all sessions.
+pub(crate) static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let sql = format!("CREATE TABLE {LATE_ROWS} ({COLUMNS}) WITH ('connector' = 'late-rows')");
     let parsed = pelton_plan::parse(&sql).expect("the definition is SQL");
     let Some(Statement::CreateTable(definition)) = parsed.into_iter().map(|parsed| parsed.statement).next() else {
@@ -25,7 +25,7 @@ pub(crate) fn table() -> Table {
     };
     let schema = definition.physical_schema();
     Table::new(definition, schema.as_ref().clone(), true).expect("the definition names its columns")
-}
+});
 
 /// All of its rows, newest first.
 pub(crate) fn rows(log: &LateLog) -> RecordBatch {
@@ -55,7 +55,7 @@ pub(crate) fn rows(log: &LateLog) -> RecordBatch {
         Arc::new(counts),
         Arc::new(rows_json.finish()),
     ];
-    RecordBatch::try_new(table().physical, columns).expect("the columns are those of the table")
+    RecordBatch::try_new(TABLE.physical.clone(), columns).expect("the columns are those of the table")
 }
 
 /// Each row as a JSON object, newest first; empty where it has no text form.

@@ -396,7 +396,7 @@ impl Session {
 impl Default for Known {
     fn default() -> Known {
         let mut catalog = Catalog::default();
-        catalog.add_system_table(late::table());
+        catalog.add_system_table(late::TABLE.clone());
         Known {
             catalog,
             push_tables: BTreeMap::new(),

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use pelton::arrow::array::RecordBatch;
+use pelton::arrow::datatypes::DataType;
 use pelton::arrow::util::display::{ArrayFormatter, FormatOptions};
-use pelton::builder::{Expr, JoinKind, TimeWindow, avg, cast, col, count, count_all, lit, max, min, sum, when};
+use pelton::builder::{
+    CountWindow, Expr, JoinKind, OverWindow, TimeWindow, avg, cast, col, count, count_all, lit, max, min, sum, when,
+};
 use pelton::{Error, QueryBuilder, Session};
 
 const TABLES: &str = "
@@ -181,6 +184,67 @@ fn the_first_rows_of_windows_are_those_of_sql() -> Result<(), Error> {
     assert_eq!(
         refused.to_string(),
         "the rows are in no windows; cut them into windows first, or keep window_start and window_end of those that were aggregated"
+    );
+    Ok(())
+}
+
+#[test]
+fn windows_that_count_rows_are_those_of_sql() -> Result<(), Error> {
+    let session = session();
+    let hits = |window: CountWindow, keys: Vec<Expr>| {
+        session.table("bid")?.window(window)?.group_by(keys).aggregate([count_all().alias("hits")])
+    };
+    check(
+        &session,
+        &hits(CountWindow::tumble(1000), Vec::new())?,
+        "SELECT window_start, window_end, COUNT(*) AS hits FROM TUMBLE_ROWS(TABLE bid, 1000) GROUP BY window_start, window_end",
+    );
+    check(
+        &session,
+        &hits(CountWindow::hop(40, 100).partition_by(["channel"]), vec![col("channel")])?,
+        "SELECT window_start, window_end, channel, COUNT(*) AS hits FROM HOP_ROWS(TABLE bid PARTITION BY channel, 40, 100)
+         GROUP BY window_start, window_end, channel",
+    );
+    assert_eq!(
+        refusal(session.table("bid")?.window(CountWindow::tumble(0))),
+        "the size of windows that count rows must be a number of rows from 1 to 1099511627776, not 0; \
+         call CountWindow::tumble(100), or CountWindow::hop(10, 100)"
+    );
+    Ok(())
+}
+
+#[test]
+fn functions_over_rows_are_those_of_sql() -> Result<(), Error> {
+    let session = session();
+    let bid = || session.table("bid");
+    let last_ten = OverWindow::rows(col("dateTime"), Some(9)).partition_by([col("auction")]);
+    let last_second = OverWindow::range(col("dateTime"), Some(Duration::from_secs(1)));
+    let so_far = OverWindow::range(col("dateTime"), None);
+    check(
+        &session,
+        &bid()?.select([
+            col("auction"),
+            last_ten.of(avg(col("price")))?.alias("mean"),
+            (last_ten.of(sum(col("price")))? + last_ten.of(sum(cast(col("price"), DataType::Float64)))?).alias("sums"),
+            last_ten.lag(col("price"), 2).alias("before"),
+            last_second.of(count_all())?.alias("lately"),
+            so_far.of(session.call("first_value", [col("channel")])?)?.alias("first"),
+            OverWindow::rows(col("dateTime"), None).row_number(),
+        ])?,
+        "SELECT auction, AVG(price) OVER w AS mean, SUM(price) OVER w + SUM(CAST(price AS DOUBLE)) OVER w AS sums,
+           LAG(price, 2) OVER w AS before,
+           COUNT(*) OVER (ORDER BY dateTime RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS lately,
+           FIRST_VALUE(channel) OVER (ORDER BY dateTime RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS first,
+           ROW_NUMBER() OVER (ORDER BY dateTime ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+         FROM bid WINDOW w AS (PARTITION BY auction ORDER BY dateTime ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)",
+    );
+    assert_eq!(
+        last_ten.of(col("price")).unwrap_err().to_string(),
+        "price is no aggregate of rows; call sum, count, avg, min, max or another aggregate function"
+    );
+    assert_eq!(
+        refusal(bid()?.filter(last_ten.row_number().eq(lit(1_i64)))),
+        "ROW_NUMBER … OVER outside of select is not supported yet; compute it with select"
     );
     Ok(())
 }

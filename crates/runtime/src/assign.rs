@@ -3,6 +3,8 @@
 //! Time is decided per block first: nearly every block lies inside one slice, and its event-time range says so without a
 //! look at its rows. Only a block that straddles an edge, or that may hold late rows, is looked at row by row.
 
+mod rows;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -12,6 +14,8 @@ use pelton_data::{Block, Micros, TimeRange};
 use pelton_state::slice::{Belong, SliceId, SliceRows};
 
 use crate::late::LateList;
+
+pub(crate) use rows::rows_until;
 
 /// How the rows of a block are spread over slices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -94,7 +98,7 @@ pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros) -> Assign
         return Assignment::whole(block, SliceId::new(Micros::MAX, Micros::MIN));
     }
     if window.counts_rows() {
-        return by_number(block, window);
+        return rows::by_number(block, window);
     }
     let Some(range) = block.time_range() else { return Assignment::default() };
     let slice = window.slice(range.min);
@@ -112,31 +116,6 @@ pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros) -> Assign
     let late = std::mem::take(&mut runs.late);
     let slices = if runs.are_scattered() { runs.into_masks(block.rows()) } else { runs.into_ranges() };
     Assignment { slices, late }
-}
-
-/// How many rows of its stream have come when all of the block's have: what the watermark is of windows that count rows.
-pub(crate) fn rows_until(block: &Block) -> i64 {
-    block.stamp.rows_before as i64 + block.rows() as i64
-}
-
-/// As [`assign`], by the numbers that rows have in their stream. What a block has of each key is a slice of its own.
-fn by_number(block: &Block, window: &Window) -> Assignment {
-    let (first, end) = (block.stamp.rows_before as i64, rows_until(block));
-    if let Window::RowsByKey { .. } = window {
-        return Assignment::whole(block, SliceId::new(end, first));
-    }
-    let mut slices = Vec::new();
-    let mut number = first;
-    while number < end {
-        let slice = window.slice(number);
-        let next = slice.end.min(end);
-        if let Some(id) = slice_in_time(window, &slice) {
-            let rows = (number - first) as usize..(next - first) as usize;
-            slices.push(SliceRows { slice: id, rows, mask: None });
-        }
-        number = next;
-    }
-    Assignment { slices, late: LateList::default() }
 }
 
 /// Rows that come after the watermark which the rows before them in their partition had reached, in the ticks of the time column.

@@ -50,7 +50,7 @@ enum LeftGroups {
     /// As rows, where they have any.
     Rows(Option<RecordBatch>),
     /// To be read out.
-    Copied(CopiedGroups),
+    Copied(Box<CopiedGroups>),
 }
 
 /// One worker on a task of a run.
@@ -160,7 +160,7 @@ impl Worker<'_> {
         let node = &shared.graph.pipelines[pipeline];
         let mut pick = node.kernel.pick(self.index);
         let started_ns = shared.clock.nanos();
-        pick.sample(&blocks, &mut self.scratch);
+        pick.sample(&blocks, self.scratch);
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
         let results: Vec<_> = match shared.targets[pipeline] {
             TargetState::Stream { is_output: true } => self.emit_together(pick.kernel.as_ref(), &blocks),
@@ -360,7 +360,7 @@ impl Worker<'_> {
             groups.push(match leaving {
                 // Another worker may close the next windows meanwhile.
                 Leaving::Later(copied) if has_others => {
-                    LeftGroups::Copied(copied.take(self.shared.copied(window).pop()))
+                    LeftGroups::Copied(Box::new(copied.take(self.shared.copied(window).pop())))
                 }
                 leaving => LeftGroups::Rows((node.read_out)(leaving.contents())?),
             });
@@ -386,7 +386,7 @@ impl Worker<'_> {
                 LeftGroups::Copied(mut copied) => {
                     rows.extend((node.read_out)(copied.contents())?);
                     copied.clear();
-                    cleared.push(copied);
+                    cleared.push(*copied);
                 }
             }
         }

@@ -39,6 +39,8 @@ pub struct OpenCounts {
     counter: usize,
     /// What blocks have, over all workers, that has not been merged.
     sealed: BTreeMap<SliceId, Table>,
+    /// Tables that have been merged into others.
+    spare: Vec<Table>,
     table: Table,
     /// Entries of `table` that are empty.
     empty: usize,
@@ -64,6 +66,7 @@ impl OpenCounts {
             slide: slide / slice_rows,
             counter: counter.expect("the rows of a slice are counted"),
             sealed: BTreeMap::new(),
+            spare: Vec::new(),
             table: Table::new(layout.clone()),
             empty: 0,
             windows: Table::list(layout.clone()),
@@ -72,23 +75,22 @@ impl OpenCounts {
         }
     }
 
-    /// Takes what a block has. Returns a table that is no longer needed, where there is one.
+    /// Takes what a block has.
     ///
     /// # Panics
     /// Where later blocks have been merged.
-    pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
+    pub fn seal(&mut self, id: SliceId, table: Table) {
         assert!(id.first_end > self.merged_until, "blocks are sealed in their order");
         match self.sealed.get_mut(&id) {
-            Some(merged) => Some(merged.merge(table)),
+            Some(merged) => self.spare.push(merged.merge(table)),
             None => {
                 self.sealed.insert(id, table);
-                None
             }
         }
     }
 
     /// Merges blocks up to which all must have been sealed, and hands the windows that they complete to `hand_on`, those of one key in their
-    /// order. Tables that are no longer needed are added to `spare`. Returns up to where blocks have been merged.
+    /// order. Tables that are no longer needed are cleared and added to `spare`. Returns up to where blocks have been merged.
     ///
     /// # Errors
     /// What `hand_on` returns.
@@ -98,10 +100,13 @@ impl OpenCounts {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
+        self.spare.iter_mut().for_each(Table::clear);
+        spare.append(&mut self.spare);
         let mut windows = 0;
         while let Some(first) = self.sealed.first_entry().filter(|first| first.key().first_end <= limits.until) {
-            let (id, pieces) = first.remove_entry();
+            let (id, mut pieces) = first.remove_entry();
             let complete = self.merge(&pieces);
+            pieces.clear();
             spare.push(pieces);
             windows += self.close_complete(complete, limits.groups_at_once, hand_on)?;
             self.drop_empty();

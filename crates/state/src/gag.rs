@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use pelton_data::Micros;
-use pelton_data::aggregate::Accumulator;
+use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::Combination;
 
 use self::running::Running;

@@ -38,7 +38,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 10] = [
+const FUNCTIONS: [&str; 12] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -47,6 +47,8 @@ const FUNCTIONS: [&str; 10] = [
     "AVG(i)",
     "MIN(i)",
     "MAX(i)",
+    "MIN(s)",
+    "MAX(s)",
     "SUM(f)",
     "AVG(f)",
 ];

@@ -40,6 +40,17 @@ const NOT_IN_FLINK: [&str; 25] = [
     "union_extract",
 ];
 
+/// Aggregate functions that Flink does not have in its streaming mode, and what comes near to them.
+const NOT_AGGREGATES_IN_FLINK: [(&str, &str); 7] = [
+    ("approx_count_distinct", " in its streaming mode; COUNT(DISTINCT column) is exact"),
+    ("approx_percentile", "; PERCENTILE(column, 0.5) is exact"),
+    ("median", "; PERCENTILE(column, 0.5) is the same"),
+    ("mode", ""),
+    ("percentile_cont", "; PERCENTILE(column, 0.5) is the same"),
+    ("percentile_disc", ""),
+    (RESULT_KIND, ""),
+];
+
 /// One line for each thing that is not portable to Flink; none where the statement is.
 pub fn portability(planned: &Planned) -> Vec<String> {
     let mut notes = BTreeSet::new();
@@ -110,12 +121,18 @@ fn note_plan(node: &LogicalPlan, notes: &mut BTreeSet<String>) {
 
 fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<String>) {
     let Expr::AggregateFunction(call) = expression.clone().unalias_nested().data else { return };
-    if call.func.name() == RESULT_KIND {
-        notes.insert(format!("Flink has no function {}", RESULT_KIND.to_uppercase()));
+    let name = call.func.name();
+    if let Some(instead) = NOT_AGGREGATES_IN_FLINK.iter().find(|(known, _)| *known == name).map(|(_, instead)| instead)
+    {
+        notes.insert(format!("Flink has no function {}{instead}", name.to_uppercase()));
     }
     let Some(mut argument) = call.params.args.first() else { return };
     if let Expr::Cast(cast) = argument {
         argument = &cast.expr;
+    }
+    // A cast that the query writes has a name.
+    while let Expr::Alias(alias) = argument {
+        argument = &alias.expr;
     }
     let Ok(data_type) = argument.get_type(input.schema()) else { return };
     let Some(sql_type) = SqlType::from_arrow(&data_type) else { return };

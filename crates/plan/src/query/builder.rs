@@ -3,6 +3,8 @@
 //! Each call adds to DataFusion's logical plan what the SQL front end adds for the clause it is named after; from there on
 //! both go the same way. Expressions are DataFusion's, so what a query's text cannot hold is refused here.
 
+mod over;
+
 mod top;
 
 mod window;
@@ -14,6 +16,7 @@ use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::utils::{columnize_expr, find_aggregate_exprs};
 use datafusion_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, SortExpr};
 
+pub use self::over::OverWindow;
 pub use self::window::{CountWindow, RowWindow, TimeWindow};
 pub use datafusion_functions_aggregate::expr_fn::{avg, count, max, min, sum};
 
@@ -22,6 +25,7 @@ use super::context::{Aliases, Context, TableScanSource};
 use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
 use super::landmarks::Landmarks;
+use super::named_casts::with_named_casts;
 use super::own_aggregate::own_function;
 use super::sink::Destination;
 use super::{Planned, finish, lower_plan, optimize};
@@ -70,7 +74,7 @@ impl RelationBuilder {
     /// # Errors
     /// [`PlanError`] where the condition names no column of the rows, or is no condition.
     pub fn filter(self, condition: Expr) -> Result<RelationBuilder, PlanError> {
-        check(&condition, false)?;
+        check(&condition, Allowed::Values)?;
         let plan = step(std::slice::from_ref(&condition), || {
             let condition = match &self.aggregated {
                 None => condition.clone(),
@@ -84,17 +88,23 @@ impl RelationBuilder {
         Ok(RelationBuilder { plan, ..self })
     }
 
-    /// `SELECT`: the rows' columns become these expressions. One that has no name is called `EXPR$` and its position.
+    /// `SELECT`: the rows' columns become these expressions, functions OVER rows ([`OverWindow`]) among them. One that has no name is called `EXPR$` and its position.
     ///
     /// # Errors
     /// [`PlanError`] where an expression names no column of the rows, or its types do not fit.
     pub fn select(self, expressions: impl IntoIterator<Item = Expr>) -> Result<RelationBuilder, PlanError> {
         let expressions: Vec<Expr> = expressions.into_iter().collect();
         for expression in &expressions {
-            check(expression, false)?;
+            check(expression, Allowed::OverRows)?;
         }
         let plan = step(&expressions, || {
             let columns = named(expressions.clone());
+            if over::has_over(&columns) {
+                return over::select(
+                    self.selected()?,
+                    columns.into_iter().map(with_named_casts).collect::<Result<_>>()?,
+                );
+            }
             let columns = match &self.aggregated {
                 None => columns,
                 Some(aggregated) => {
@@ -129,12 +139,13 @@ impl RelationBuilder {
         aggregates: impl IntoIterator<Item = Expr>,
     ) -> Result<RelationBuilder, PlanError> {
         let keys: Vec<Expr> = keys.into_iter().collect();
-        let aggregates: Vec<Expr> = aggregates.into_iter().collect();
+        let aggregates = aggregates.into_iter().map(with_named_casts).collect::<Result<Vec<Expr>>>();
+        let aggregates = aggregates.expect("naming casts does not fail");
         for key in &keys {
-            check(key, false)?;
+            check(key, Allowed::Values)?;
         }
         for aggregate in &aggregates {
-            check(aggregate, true)?;
+            check(aggregate, Allowed::Aggregates)?;
             if find_aggregate_exprs([aggregate]).is_empty() {
                 let message = format!("{aggregate} aggregates nothing");
                 let hint = "group by it, or aggregate it with count, sum, avg, min or max";
@@ -166,7 +177,7 @@ impl RelationBuilder {
     /// # Errors
     /// [`PlanError`] where `on` names no column of either side, or one that both have.
     pub fn join(self, other: RelationBuilder, kind: JoinKind, on: Expr) -> Result<RelationBuilder, PlanError> {
-        check(&on, false)?;
+        check(&on, Allowed::Values)?;
         let kind = match kind {
             JoinKind::Inner => JoinType::Inner,
             JoinKind::Left => JoinType::Left,
@@ -198,7 +209,7 @@ impl RelationBuilder {
         let keys: Vec<SortExpr> = keys.into_iter().collect();
         let expressions: Vec<Expr> = keys.iter().map(|key| key.expr.clone()).collect();
         for expression in &expressions {
-            check(expression, false)?;
+            check(expression, Allowed::Values)?;
         }
         let plan = step(&expressions, || LogicalPlanBuilder::from(self.selected()?).sort(keys)?.build())?;
         Ok(RelationBuilder { plan, aggregated: None, bounds: None })
@@ -377,11 +388,20 @@ fn chosen(expression: Expr, selected: &LogicalPlan, columns: &[Expr]) -> Result<
     }
 }
 
+/// What an expression may have beside values of the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Allowed {
+    Values,
+    Aggregates,
+    /// Functions of the rows before the row.
+    OverRows,
+}
+
 /// Refuses what the expression of a query cannot hold.
-fn check(expression: &Expr, is_aggregate: bool) -> Result<(), PlanError> {
+fn check(expression: &Expr, allowed: Allowed) -> Result<(), PlanError> {
     let mut refused = None;
     let visited = expression.apply(|part| {
-        let checked = check_part(part, is_aggregate);
+        let checked = check_part(part, allowed);
         Ok(match checked {
             Ok(()) if is_count_of_rows(part) => TreeNodeRecursion::Jump,
             Ok(()) => TreeNodeRecursion::Continue,
@@ -397,12 +417,16 @@ fn check(expression: &Expr, is_aggregate: bool) -> Result<(), PlanError> {
 
 #[expect(deprecated, reason = "COUNT(*) is planned with a wildcard as its argument")]
 fn is_count_of_rows(expression: &Expr) -> bool {
-    let Expr::AggregateFunction(call) = expression else { return false };
-    matches!(call.params.args.as_slice(), [Expr::Wildcard { qualifier: None, .. }]) && call.func.name() == "count"
+    let (args, name) = match expression {
+        Expr::AggregateFunction(call) => (&call.params.args, call.func.name()),
+        Expr::WindowFunction(call) => (&call.params.args, call.fun.name()),
+        _ => return false,
+    };
+    matches!(args.as_slice(), [Expr::Wildcard { qualifier: None, .. }]) && name == "count"
 }
 
 #[expect(deprecated, reason = "a wildcard is an expression still")]
-fn check_part(part: &Expr, is_aggregate: bool) -> Result<(), PlanError> {
+fn check_part(part: &Expr, allowed: Allowed) -> Result<(), PlanError> {
     let refuse = |construct: &str, instead: &str| Err(PlanError::unsupported(None, construct, instead));
     match part {
         Expr::Exists(_)
@@ -417,7 +441,7 @@ fn check_part(part: &Expr, is_aggregate: bool) -> Result<(), PlanError> {
                 let instead = "find it by its SQL name with Session::call";
                 return refuse(&format!("DataFusion's aggregate {shown}"), instead_of(name).unwrap_or(instead));
             }
-            if !is_aggregate {
+            if allowed != Allowed::Aggregates {
                 let message = format!("{part} is an aggregate");
                 let hint = "compute it with aggregate, and name the column that it gives here";
                 return Err(PlanError::invalid(None, message).with_hint(hint));
@@ -428,8 +452,8 @@ fn check_part(part: &Expr, is_aggregate: bool) -> Result<(), PlanError> {
             }
             Ok(())
         }
-        Expr::WindowFunction(call) => {
-            refuse(&format!("{} … OVER", call.fun.name().to_uppercase()), "aggregate within windows")
+        Expr::WindowFunction(call) if allowed != Allowed::OverRows => {
+            refuse(&format!("{} … OVER outside of select", call.fun.name().to_uppercase()), "compute it with select")
         }
         Expr::GroupingSet(_) => refuse("GROUPING SETS", "insert once for each set of keys"),
         Expr::Unnest(_) => refuse("UNNEST", "have one row for each element in the input"),

@@ -23,6 +23,7 @@ use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::diagnose::diagnose;
 use super::landmarks::{survey_expression, survey_view};
+use super::named_casts::NamedCasts;
 use super::over;
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
@@ -285,6 +286,7 @@ static EXPRESSION_PLANNERS: LazyLock<Vec<Arc<dyn ExprPlanner>>> = LazyLock::new(
         Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
         Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
         Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
+        Arc::new(NamedCasts),
     ]
 });
 

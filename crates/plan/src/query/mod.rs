@@ -23,6 +23,8 @@ mod optimize;
 
 mod zeros;
 
+mod named_casts;
+
 mod draft;
 
 mod source;

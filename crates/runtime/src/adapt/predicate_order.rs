@@ -186,7 +186,7 @@ mod tests {
     fn profile(primitive_periods: &[usize], loop_periods: &[usize]) -> Profile {
         let words = 64;
         let mask = |(shift, period): (usize, &usize)| {
-            let bit = |word: usize, bit: usize| u64::from((64 * word + bit + shift) % period == 0) << bit;
+            let bit = |word: usize, bit: usize| u64::from((64 * word + bit + shift).is_multiple_of(*period)) << bit;
             (0..words).map(|word| (0..64).fold(0, |bits, at| bits | bit(word, at))).collect::<Vec<u64>>()
         };
         let mut profile = Profile { rows: 64 * 64, ..Profile::default() };

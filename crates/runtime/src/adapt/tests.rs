@@ -21,7 +21,7 @@ struct Code {
 }
 
 impl Code {
-    fn new(data: &Arc<AtomicUsize>) -> Arc<dyn Kernel> {
+    fn kernel(data: &Arc<AtomicUsize>) -> Arc<dyn Kernel> {
         let predicate = |text: &str| Predicate { text: text.into(), is_primitive: true, word_ns: 6.0, row_ns: 1.0 };
         let predicates: Arc<[Predicate]> = [predicate("a"), predicate("b")].into();
         Arc::new(Code { order: PredicateOrder::planned(&predicates), predicates, data: data.clone() })
@@ -58,7 +58,7 @@ impl Kernel for Code {
         let words = input.range().len() / 64;
         profile.rows += 64 * words as u64;
         let (few, many) = (vec![1; words], vec![u64::MAX; words]);
-        let masks = if self.data.load(Ordering::SeqCst) % 2 == 0 { [few, many] } else { [many, few] };
+        let masks = if self.data.load(Ordering::SeqCst).is_multiple_of(2) { [few, many] } else { [many, few] };
         profile.primitives.add(&vec![u64::MAX; words], &masks);
     }
 }
@@ -78,7 +78,7 @@ impl MadeUp {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![0; 8192]));
         let batch = RecordBatch::try_from_iter([("n", numbers)]).expect("one column");
         let block = Block::new(batch, None).expect("a block may have so many rows");
-        let slot = KernelSlot::new(Code::new(&data), Duration::ZERO, options);
+        let slot = KernelSlot::new(Code::kernel(&data), Duration::ZERO, options);
         MadeUp { slot, data, blocks: vec![(0, block)], now_ns: 0, noise: 1 }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crossterm::event::{self, Event, KeyCode, KeyModifiers};
-use pelton::adapt::story::{Event, Story};
+use pelton::adapt::story::{self, Story};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
@@ -91,7 +91,7 @@ fn pipeline_table(frame: &Frame) -> Table<'static> {
         let cost = format!("{:.2} ns", pipeline.nanos_per_row());
         let tier = format!("{} in {:.1} ms", pipeline.tier, pipeline.preparation.as_secs_f64() * 1e3);
         let Story { stage, events, .. } = &pipeline.story;
-        let last = events.back().map(Event::summary).unwrap_or_default();
+        let last = events.back().map(story::Event::summary).unwrap_or_default();
         Row::new([pipeline.name.clone(), tier, cost, count(pipeline.rows), format!("{stage}: {last}")])
     });
     let widths = [

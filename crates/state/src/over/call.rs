@@ -8,6 +8,7 @@ use super::extreme::{Candidates, Key};
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::sum::FrameSum;
+use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
 use super::value::{Counts, DecimalMean, Form, Results, Value};
 
@@ -19,6 +20,7 @@ pub(super) enum CallState {
     Integer(FrameState<i64>),
     Float(FrameState<f64>),
     Decimal(FrameState<i128>),
+    Bytes(TextState),
 }
 
 /// What a call over values of one form remembers.
@@ -101,6 +103,7 @@ impl CallState {
             Some(Form::Integer) => CallState::Integer(FrameState::new(call)),
             Some(Form::Float) => CallState::Float(FrameState::new(call)),
             Some(Form::Decimal) => CallState::Decimal(FrameState::new(call)),
+            Some(Form::Bytes) => CallState::Bytes(TextState::new(call)),
         }
     }
 
@@ -111,6 +114,7 @@ impl CallState {
             CallState::Integer(state) => state.bytes(),
             CallState::Float(state) => state.bytes(),
             CallState::Decimal(state) => state.bytes(),
+            CallState::Bytes(state) => state.bytes(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Rows wait until the watermark has passed their time and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
-//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`] and [`extreme`]), as many rows at a time as lie alike. Results go back to the places of their rows.
+//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`] and [`text`]), as many rows at a time as lie alike. Results go back to the places of their rows.
 
 mod pending;
 
@@ -21,6 +21,8 @@ mod two_stacks;
 mod sum;
 
 mod extreme;
+
+mod text;
 
 mod call;
 
@@ -44,6 +46,7 @@ use self::keys::{Grouped, Keys};
 use self::pending::{Ordered, Pending};
 use self::row_store::ColumnStore;
 use self::short::is_short;
+use self::text::{TextRun, TextStore};
 use self::value::{Column, DecimalMean, Form, Results};
 use crate::kernel::KernelError;
 
@@ -134,6 +137,7 @@ enum Kept {
     Integers(ColumnStore<i64>),
     Floats(ColumnStore<f64>),
     Decimals(ColumnStore<i128>),
+    Bytes(TextStore),
 }
 
 impl OverRows {
@@ -403,6 +407,11 @@ impl PlannedCall {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
                 state.compute(call, &run, nullable, decimal, &mut scratch.decimals, results)
             }
+            (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
+                let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
+                state.compute(call, &run, results.bytes());
+                Ok(())
+            }
             (_, _) => unreachable!("the state has the form of its argument"),
         };
         computed.map_err(|Overflow| KernelError::Expression(format!("AVG does not fit {}", sql_name(&call.data_type))))
@@ -428,6 +437,7 @@ impl Argument {
             Form::Integer => DataType::Int64,
             Form::Float => DataType::Float64,
             Form::Decimal => DataType::Decimal128(38, 0),
+            Form::Bytes => DataType::BinaryView,
         };
         let kept = call.kept(Some(&argument));
         // Short frames of doubles keep their values themselves; which are NULL is looked up.
@@ -453,6 +463,7 @@ impl Argument {
             Form::Integer => Kept::Integers(ColumnStore::new(self.nullable, self.rows_hint)),
             Form::Float => Kept::Floats(ColumnStore::new(self.nullable, self.rows_hint)),
             Form::Decimal => Kept::Decimals(ColumnStore::new(self.nullable, self.rows_hint)),
+            Form::Bytes => Kept::Bytes(TextStore::default()),
         })
     }
 }
@@ -497,6 +508,7 @@ impl Kept {
             (Kept::Integers(kept), Column::Integers(column)) => kept.append(column.values(), column.nulls(), rows),
             (Kept::Floats(kept), Column::Floats(column)) => kept.append(column.values(), column.nulls(), rows),
             (Kept::Decimals(kept), Column::Decimals(column)) => kept.append(column.values(), column.nulls(), rows),
+            (Kept::Bytes(kept), Column::Bytes(column)) => kept.append(column, rows),
             (_, _) => unreachable!("what is kept has the form of its column"),
         }
     }
@@ -513,11 +525,16 @@ impl Kept {
         if let Kept::Decimals(kept) = self { kept } else { unreachable!("decimals are kept") }
     }
 
+    fn texts(&self) -> &TextStore {
+        if let Kept::Bytes(kept) = self { kept } else { unreachable!("bytes are kept") }
+    }
+
     fn forget(&mut self, until: u64) {
         match self {
             Kept::Integers(kept) => kept.forget(until),
             Kept::Floats(kept) => kept.forget(until),
             Kept::Decimals(kept) => kept.forget(until),
+            Kept::Bytes(kept) => kept.forget(until),
         }
     }
 
@@ -526,6 +543,7 @@ impl Kept {
             Kept::Integers(kept) => kept.bytes(),
             Kept::Floats(kept) => kept.bytes(),
             Kept::Decimals(kept) => kept.bytes(),
+            Kept::Bytes(kept) => kept.bytes(),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The three forms in which values are kept and results computed: all types of arguments are one of them.
+//! The forms in which values are kept and results computed: all types of arguments are one of them.
 
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, AsArray, Decimal128Array, Float64Array, Int64Array, NullBufferBuilder,
+    Array, ArrayRef, ArrowNativeTypeOp, AsArray, BinaryViewArray, BinaryViewBuilder, Decimal128Array, Float64Array,
+    Int64Array, NullBufferBuilder,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
@@ -63,14 +64,17 @@ pub(super) enum Column {
     Integers(Int64Array),
     Floats(Float64Array),
     Decimals(Decimal128Array),
+    /// Strings too.
+    Bytes(BinaryViewArray),
 }
 
-/// Which form values of a type have; `None` where they have none.
+/// Which form values of a type have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Integer,
     Float,
     Decimal,
+    Bytes,
 }
 
 impl Form {
@@ -79,6 +83,7 @@ impl Form {
         match data_type {
             DataType::Float32 | DataType::Float64 => Form::Float,
             DataType::Decimal128(..) => Form::Decimal,
+            DataType::Utf8View | DataType::BinaryView => Form::Bytes,
             _ => Form::Integer,
         }
     }
@@ -91,6 +96,7 @@ impl Column {
         match Form::of(array.data_type()) {
             Form::Float => Column::Floats(widened(&DataType::Float64).as_primitive::<Float64Type>().clone()),
             Form::Decimal => Column::Decimals(array.as_primitive::<Decimal128Type>().clone()),
+            Form::Bytes => Column::Bytes(widened(&DataType::BinaryView).as_binary_view().clone()),
             Form::Integer => {
                 // Dates have 32 bits and no direct way to 64.
                 let narrow = match array.data_type() {
@@ -116,6 +122,8 @@ enum ResultValues {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
     Decimals(Vec<i128>),
+    /// These know by themselves which are NULL.
+    Bytes(BinaryViewBuilder),
 }
 
 impl Results {
@@ -125,6 +133,7 @@ impl Results {
             Form::Integer => ResultValues::Integers(Vec::with_capacity(rows)),
             Form::Float => ResultValues::Floats(Vec::with_capacity(rows)),
             Form::Decimal => ResultValues::Decimals(Vec::with_capacity(rows)),
+            Form::Bytes => ResultValues::Bytes(BinaryViewBuilder::with_capacity(rows)),
         };
         Results { values, nulls: NullBufferBuilder::new(rows) }
     }
@@ -159,12 +168,17 @@ impl Results {
         }
     }
 
+    pub fn bytes(&mut self) -> &mut BinaryViewBuilder {
+        if let ResultValues::Bytes(values) = &mut self.values { values } else { unreachable!("results are bytes") }
+    }
+
     /// The results as an array.
     pub fn finish(mut self, data_type: &DataType) -> ArrayRef {
         let nulls = self.nulls.finish();
         let held: ArrayRef = match self.values {
             ResultValues::Integers(values) => Arc::new(Int64Array::new(values.into(), nulls)),
             ResultValues::Floats(values) => Arc::new(Float64Array::new(values.into(), nulls)),
+            ResultValues::Bytes(mut values) => Arc::new(values.finish()),
             ResultValues::Decimals(values) => {
                 return Arc::new(Decimal128Array::new(values.into(), nulls).with_data_type(data_type.clone()));
             }

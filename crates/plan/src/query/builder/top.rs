@@ -4,7 +4,7 @@ use datafusion_common::{Column, Result};
 use datafusion_expr::utils::columnize_expr;
 use datafusion_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, SortExpr, WindowFrame, lit};
 
-use super::{RelationBuilder, check, of_columns, step};
+use super::{Allowed, RelationBuilder, check, of_columns, step};
 use crate::error::PlanError;
 use crate::query::over::functions::window_function;
 use crate::query::window::WINDOW_COLUMNS;
@@ -38,7 +38,7 @@ impl RelationBuilder {
         let (order, keys): (Vec<SortExpr>, Vec<Expr>) = (order.into_iter().collect(), keys.into_iter().collect());
         let expressions: Vec<Expr> = order.iter().map(|key| key.expr.clone()).chain(keys.iter().cloned()).collect();
         for expression in &expressions {
-            check(expression, false)?;
+            check(expression, Allowed::Values)?;
         }
         let input = step(&[], || self.selected())?;
         let Some(bounds) = self.bounds.or_else(|| bounds_of(&input)) else {

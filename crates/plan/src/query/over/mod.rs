@@ -307,7 +307,8 @@ impl Collector {
             OverFunction::Count => {
                 let counted = self.branches.iter().zip(values).map(|(branch, value)| {
                     let scope = branch.scope.as_ref();
-                    if !value.nullable(scope)? || has_form(&value.get_type(scope)?) {
+                    let data_type = value.get_type(scope)?;
+                    if !value.nullable(scope)? || is_fixed(&data_type) {
                         return Ok(value);
                     }
                     when(value.is_not_null(), lit(1_i8)).end()
@@ -365,14 +366,16 @@ fn lag_rows(arguments: &[Expr], place: Option<Place>) -> Result<u64, PlanError> 
     }
 }
 
-/// Whether values of a type have one of the forms that frames are computed from.
-fn has_form(data_type: &DataType) -> bool {
+/// Whether values of a type are numbers, or kept as such.
+fn is_fixed(data_type: &DataType) -> bool {
     has_extremes(data_type) && *data_type != DataType::Utf8View
 }
 
 fn takes(function: OverFunction, data_type: &DataType) -> bool {
     match function {
         OverFunction::Sum | OverFunction::Mean => data_type.is_numeric(),
-        _ => has_form(data_type),
+        OverFunction::Count => is_fixed(data_type),
+        OverFunction::Minimum | OverFunction::Maximum => has_extremes(data_type),
+        _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),
     }
 }

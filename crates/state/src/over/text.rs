@@ -1,0 +1,205 @@
+//! Calls over strings and bytes, and what is kept of them.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use arrow::array::{Array, BinaryViewArray, BinaryViewBuilder};
+use pelton_data::over::{OverCall, OverFunction};
+
+use super::frame::{Bounds, Step};
+
+/// Values of a chunk.
+const CHUNK_ROWS: u64 = 128;
+
+/// Values of one column, by the position of their row among all rows of the key: their bytes, side by side in chunks. Values at the front can
+/// be forgotten.
+#[derive(Debug, Default)]
+pub(super) struct TextStore {
+    chunks: VecDeque<Chunk>,
+    /// Number of the first chunk.
+    first: u64,
+    /// One past the last position.
+    end: u64,
+    /// A chunk that was emptied, for the next one.
+    spare: Option<Chunk>,
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// For each value one past its last byte, and whether it is not NULL.
+    values: Vec<(usize, bool)>,
+}
+
+impl TextStore {
+    pub fn append(&mut self, column: &BinaryViewArray, rows: Range<usize>) {
+        for row in rows {
+            if self.end.is_multiple_of(CHUNK_ROWS) {
+                self.chunks.push_back(self.spare.take().unwrap_or_default());
+            }
+            let chunk = self.chunks.back_mut().expect("a chunk was just added where there was no room");
+            let is_valid = column.is_valid(row);
+            if is_valid {
+                chunk.bytes.extend_from_slice(column.value(row));
+            }
+            chunk.values.push((chunk.bytes.len(), is_valid));
+            self.end += 1;
+        }
+    }
+
+    /// The value at a position that was appended and not forgotten; `None` where it is NULL.
+    fn get(&self, position: u64) -> Option<&[u8]> {
+        let chunk = &self.chunks[(position / CHUNK_ROWS - self.first) as usize];
+        let row = (position % CHUNK_ROWS) as usize;
+        let start = if row == 0 { 0 } else { chunk.values[row - 1].0 };
+        let (end, is_valid) = chunk.values[row];
+        is_valid.then(|| &chunk.bytes[start..end])
+    }
+
+    /// Forgets values before a position, as far as whole chunks hold nothing else.
+    pub fn forget(&mut self, until: u64) {
+        while (self.first + 1) * CHUNK_ROWS <= until.min(self.end) {
+            let Some(mut chunk) = self.chunks.pop_front() else { break };
+            chunk.bytes.clear();
+            chunk.values.clear();
+            self.spare = Some(chunk);
+            self.first += 1;
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        let chunk = |chunk: &Chunk| chunk.bytes.capacity() + chunk.values.capacity() * size_of::<(usize, bool)>();
+        self.chunks.iter().chain(&self.spare).map(chunk).sum()
+    }
+}
+
+/// What a call remembers.
+#[derive(Debug)]
+pub(super) enum TextState {
+    /// Nothing: values are looked up.
+    None,
+    /// The first value of all, once there was a row.
+    First(Option<Vec<u8>>),
+    /// The smallest or largest value of all.
+    Extreme { value: Option<Vec<u8>>, rows: u64 },
+    /// Positions of values that may become the extreme one of a frame one day: each is more extreme than those behind it.
+    Candidates { positions: VecDeque<u64>, rows: u64 },
+}
+
+/// Rows of one key that come next, and where their frames are.
+pub(super) struct TextRun<'a> {
+    pub values: &'a BinaryViewArray,
+    pub rows: Range<usize>,
+    /// Of the first row.
+    pub position: u64,
+    pub bounds: &'a Bounds,
+    /// The values from the first frame's start to the run's end, where the call looks back at any.
+    pub kept: Option<&'a TextStore>,
+}
+
+impl TextRun<'_> {
+    fn value(&self, position: u64) -> Option<&[u8]> {
+        let row = self.rows.start + (position - self.position) as usize;
+        self.values.is_valid(row).then(|| self.values.value(row))
+    }
+
+    fn kept(&self) -> &TextStore {
+        self.kept.expect("the call looks back")
+    }
+}
+
+impl TextState {
+    pub fn new(call: &OverCall) -> TextState {
+        match (call.function, call.frame.is_bounded()) {
+            (OverFunction::First, false) => TextState::First(None),
+            (OverFunction::Minimum | OverFunction::Maximum, false) => TextState::Extreme { value: None, rows: 0 },
+            (OverFunction::Minimum | OverFunction::Maximum, true) => {
+                TextState::Candidates { positions: VecDeque::new(), rows: 0 }
+            }
+            _ => TextState::None,
+        }
+    }
+
+    /// Bytes of memory held elsewhere.
+    pub fn bytes(&self) -> usize {
+        match self {
+            TextState::None => 0,
+            TextState::First(value) | TextState::Extreme { value, .. } => value.as_ref().map_or(0, Vec::capacity),
+            TextState::Candidates { positions, .. } => positions.capacity() * size_of::<u64>(),
+        }
+    }
+
+    /// Appends the result of each row of a run.
+    pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) {
+        let frames = || run.bounds.steps().flat_map(|step: Step| step.starts().zip(step.ends()));
+        let is_smallest = call.function == OverFunction::Minimum;
+        let is_overtaken = |older: Option<&[u8]>, younger: &[u8]| match older {
+            Some(older) if is_smallest => younger <= older,
+            Some(older) => younger >= older,
+            None => true,
+        };
+        match self {
+            TextState::First(first) => {
+                if run.position == 0 {
+                    *first = run.value(0).map(<[u8]>::to_vec);
+                }
+                frames().for_each(|_| results.append_option(first.as_ref()));
+            }
+            TextState::Extreme { value: extreme, rows } => {
+                for (_, end) in frames() {
+                    for value in (*rows..end).filter_map(|row| run.value(row)) {
+                        if is_overtaken(extreme.as_deref(), value) {
+                            let extreme = extreme.get_or_insert_default();
+                            extreme.clear();
+                            extreme.extend_from_slice(value);
+                        }
+                    }
+                    *rows = end;
+                    results.append_option(extreme.as_ref());
+                }
+            }
+            TextState::Candidates { positions, rows } => {
+                for (start, end) in frames() {
+                    for row in *rows..end {
+                        let Some(value) = run.value(row) else { continue };
+                        while positions.pop_back_if(|older| is_overtaken(run.kept().get(*older), value)).is_some() {}
+                        positions.push_back(row);
+                    }
+                    *rows = end;
+                    while positions.pop_front_if(|older| *older < start).is_some() {}
+                    results.append_option(positions.front().and_then(|&row| run.kept().get(row)));
+                }
+            }
+            TextState::None => match call.function {
+                OverFunction::First => frames().for_each(|(start, _)| results.append_option(run.kept().get(start))),
+                OverFunction::Last => frames().for_each(|(_, end)| results.append_option(run.value(end - 1))),
+                OverFunction::Lag { rows } => {
+                    let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(rows));
+                    before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
+                }
+                other => unreachable!("{other:?} is not of text"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_position_until_they_are_forgotten() {
+        let words: Vec<Option<String>> = (0..1000).map(|row| (row % 7 > 0).then(|| "x".repeat(row % 40))).collect();
+        let column: BinaryViewArray = words.iter().map(|word| word.as_ref().map(String::as_bytes)).collect();
+        let mut store = TextStore::default();
+        for first in (0..1000).step_by(100) {
+            store.append(&column, first..first + 100);
+            store.forget(first as u64);
+            for (row, word) in words.iter().enumerate().skip(first).take(100) {
+                assert_eq!(store.get(row as u64), word.as_ref().map(String::as_bytes));
+            }
+        }
+        assert!(store.chunks.len() < 4);
+    }
+}
