@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod session;
@@ -37,6 +37,8 @@ mod tier;
 pub mod query;
 
 mod waiting;
+
+mod running;
 
 mod late;
 

@@ -14,6 +14,7 @@ use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
+use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
 use crate::builder::QueryBuilder;
@@ -24,7 +25,7 @@ use crate::function::{AggregateFunction, scalar_function};
 use crate::push::{PushSource, PushTable};
 use crate::query::{NamedStories, Query};
 use crate::settings::{KEYS, Settings};
-use crate::{analyze, emission, late, table, waiting};
+use crate::{analyze, emission, late, running, table, waiting};
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
 ///
@@ -222,7 +223,9 @@ impl Session {
     /// [`Error::Setting`] where there is no such setting, or it does not take the value.
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
         Settings::check(key, value)?;
-        self.known().catalog.set(key, value);
+        let mut known = self.known();
+        known.catalog.set(key, value);
+        known.follow_settings();
         Ok(())
     }
 
@@ -374,8 +377,12 @@ impl Session {
             Statement::Set { key, value, .. } => {
                 Settings::check(key, value)?;
                 known.catalog.set(key, value);
+                known.follow_settings();
             }
-            Statement::Reset(key) => known.catalog.reset(key.as_deref()),
+            Statement::Reset(key) => {
+                known.catalog.reset(key.as_deref());
+                known.follow_settings();
+            }
             Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
                 let planned = plan_statements(&known.catalog, &[statement])?;
                 return known.start(planned).map(Outcome::Running);
@@ -387,6 +394,7 @@ impl Session {
             }
             Statement::AnalyzeQuery(number) => return Ok(Outcome::Rows(plan_rows(&known.analyzed(*number)?))),
             Statement::ShowProgress => return Ok(Outcome::Rows(known.progress())),
+            Statement::ShowQueries => return Ok(Outcome::Rows(known.running())),
             shown => return show(&known.catalog, shown).map(Outcome::Rows),
         }
         Ok(Outcome::Done)
@@ -414,7 +422,7 @@ impl Known {
     fn start(&mut self, planned: Planned) -> Result<Query, Error> {
         let settings = Settings::of(&self.catalog);
         emission::check(&planned.program, &settings)?;
-        let pool = self.pool(settings.workers);
+        let pool = self.pool(&settings);
         let Known { catalog, push_tables, budget, .. } = self;
         let outputs = planned.program.outputs.iter().map(output_name);
         let late = self.late.of_query(&waiting::query_name(self.queries_started + 1, outputs));
@@ -433,9 +441,18 @@ impl Known {
     }
 
     /// The threads that run queries. Where their number was changed, queries that run keep those they have.
-    fn pool(&mut self, workers: usize) -> Pool {
-        let pool = self.pool.take().filter(|pool| pool.workers() == workers);
-        self.pool.insert(pool.unwrap_or_else(|| Pool::new(workers, self.clock.clone()))).clone()
+    fn pool(&mut self, settings: &Settings) -> Pool {
+        let pool = self.pool.take().filter(|pool| pool.workers() == settings.workers);
+        let pool = self.pool.insert(pool.unwrap_or_else(|| Pool::new(settings.workers, self.clock.clone())));
+        pool.set_policy(settings.policy);
+        pool.clone()
+    }
+
+    /// What a setting changes for queries that run.
+    fn follow_settings(&mut self) {
+        if let Some(pool) = &self.pool {
+            pool.set_policy(Settings::of(&self.catalog).policy);
+        }
     }
 
     /// What `EXPLAIN ANALYZE QUERY number` says.
@@ -453,9 +470,18 @@ impl Known {
 
     /// What the queries that run wait for.
     fn progress(&self) -> RecordBatch {
-        let running =
-            self.queries.iter().filter_map(|query| Some(waiting::rows(query.number, &query.running()?.progress())));
-        text_rows(&waiting::COLUMNS, running.flatten())
+        let rows = self.in_progress().flat_map(|(number, progress)| waiting::rows(number, &progress));
+        text_rows(&waiting::COLUMNS, rows)
+    }
+
+    /// How the queries fare that run.
+    fn running(&self) -> RecordBatch {
+        let rows = self.in_progress().map(|(number, progress)| running::row(number, &progress));
+        text_rows(&running::COLUMNS, rows)
+    }
+
+    fn in_progress(&self) -> impl Iterator<Item = (usize, Progress)> {
+        self.queries.iter().filter_map(|query| Some((query.number, query.running()?.progress())))
     }
 }
 

@@ -7,6 +7,7 @@ use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::Catalog;
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
+use pelton_runtime::policy::PolicyName;
 
 use crate::error::Error;
 
@@ -55,6 +56,8 @@ pub struct Settings {
     pub predicate_order: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
+    /// `pelton.policy`: who goes first of what can run, in all queries of the session.
+    pub policy: PolicyName,
     /// `pelton.windows`
     pub windows: WindowChoice,
     /// `pelton.block-rows`
@@ -94,6 +97,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.adapt", "'on', 'off' or 'random'"),
     (PREDICATE_ORDER, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
+    ("pelton.policy", "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency' or 'round-robin'"),
     ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.memory", A_MEMORY_SIZE),
@@ -115,6 +119,7 @@ impl Default for Settings {
             adapt: AdaptChoice::default(),
             predicate_order: Permission::default(),
             workers,
+            policy: PolicyName::default(),
             windows: WindowChoice::default(),
             block_rows: BLOCK_ROWS_DEFAULT,
             memory: Limits::default(),
@@ -170,6 +175,7 @@ impl Settings {
             "pelton.adapt" => adapt(value).map(|adapt| self.adapt = adapt),
             PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
+            "pelton.policy" => PolicyName::named(value).map(|policy| self.policy = policy),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
             "pelton.memory" => size(value).map(|bytes| self.memory.engine_bytes_max = bytes),
@@ -237,5 +243,13 @@ mod tests {
         assert!(Settings::check("pelton.workers", "0").is_err());
         assert!(Settings::check("pelton.worker", "1").unwrap_err().to_string().contains("pelton.workers"));
         assert!(Settings::check("pelton.block-rows", "7").is_ok());
+    }
+
+    #[test]
+    fn every_policy_is_named_where_one_is_chosen() {
+        let (_, takes) = KEYS.iter().find(|(key, _)| *key == "pelton.policy").unwrap();
+        // Names are what stands between quotes.
+        let names: Vec<&str> = takes.split('\'').skip(1).step_by(2).collect();
+        assert_eq!(names, PolicyName::all().map(PolicyName::name).collect::<Vec<_>>());
     }
 }

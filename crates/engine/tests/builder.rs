@@ -315,7 +315,7 @@ fn sessions_are_those_of_sql() -> Result<(), Error> {
     assert_eq!(
         refusal(visits(gap, &["auction"])),
         "grouping sessions by other columns than those they are partitioned by is not supported yet; \
-         group by the columns that TimeWindow::partition_by names"
+         group by the columns that partition_by names"
     );
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton::arrow::array::{AsArray, Int64Array, RecordBatch};
 use pelton::arrow::datatypes::Int64Type;
-use pelton::{Error, PushSource, Query, Session};
+use pelton::{Error, Outcome, PushSource, Query, Session};
 
 fn session(workers: &str) -> Session {
     let session = Session::new();
@@ -114,4 +114,43 @@ fn another_number_of_workers_counts_for_queries_that_begin_then() {
     drop(session);
     push(&source, 3);
     assert_eq!(next(&mut query), 4);
+}
+
+/// What `SHOW QUERIES` says, without the numbers that depend on time.
+fn shown(session: &Session) -> Vec<[String; 3]> {
+    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
+    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    let text = |row: usize, name: &str| rows.column_by_name(name).unwrap().as_string_view().value(row).to_owned();
+    (0..rows.num_rows()).map(|row| ["query", "rows waiting", "held back by"].map(|name| text(row, name))).collect()
+}
+
+#[test]
+fn a_query_whose_reader_is_slow_says_so() {
+    let session = session("1");
+    numbers(&session, "n", 1_000_000);
+    session.set("pelton.block-rows", "16").unwrap();
+    let (source, query) = pushed(&session, "a");
+    let stuck = session.sql("SELECT i FROM n WHERE i > 0").unwrap();
+    while shown(&session).last().is_none_or(|row| row[2] != "result") {
+        std::thread::yield_now();
+    }
+    let [idle, held] = <[[String; 3]; 2]>::try_from(shown(&session)).unwrap();
+    assert_eq!(idle, ["1: result", "0", ""]);
+    assert!(held[1].parse::<u64>().unwrap() > 0, "{held:?}");
+    drop((source, query));
+    assert_eq!(shown(&session).len(), 1);
+    drop(stuck);
+    assert!(shown(&session).is_empty());
+}
+
+#[test]
+fn a_policy_counts_for_queries_that_run() {
+    let session = session("2");
+    let [(one, mut first), (two, mut second)] = ["a", "b"].map(|name| pushed(&session, name));
+    for policy in ["fcfs", "min-cost", "min-latency", "round-robin", "highest-rate", "downstream", "adaptive"] {
+        session.set("pelton.policy", policy).unwrap();
+        push(&one, 3);
+        push(&two, 4);
+        assert_eq!((next(&mut first), next(&mut second)), (4, 3), "{policy}");
+    }
 }

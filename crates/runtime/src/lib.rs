@@ -8,7 +8,7 @@
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`adapt`] (code that learns what the data looks like), [`clock`], [`wake`], then inside:
-//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `policy` (what runs next), `outlet` (order
+//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`policy`] (who goes first), `choose` (what can run, and what of it does), `outlet` (order
 //! and limit of an output), `task` (how tasks are done), and [`run`] with [`pool`] (who does them) and [`progress`].
 
 pub mod source;
@@ -43,7 +43,13 @@ mod over;
 
 pub mod budget;
 
-mod policy;
+mod operator;
+
+mod load;
+
+pub mod policy;
+
+mod choose;
 
 mod outlet;
 

@@ -28,6 +28,8 @@ pub(crate) struct OverState {
     pub next_sequence: u64,
     pub consumers: Arc<Consumers>,
     pub late_rows: u64,
+    /// Rows that came, but for late ones.
+    pub rows_in: u64,
     pub rows: u64,
     pub busy_ns: u64,
 }
@@ -48,6 +50,7 @@ impl OverState {
             next_sequence: 0,
             consumers: Consumers::of(graph, StreamRef::Over(index)),
             late_rows: 0,
+            rows_in: 0,
             rows: 0,
             busy_ns: 0,
         }
@@ -64,6 +67,7 @@ impl State {
     pub fn queue_over(&mut self, over: usize, input: usize, finished: Finished, is_last: bool) {
         let node = &mut self.overs[over];
         node.late_rows += finished.late_rows;
+        node.rows_in += finished.output_rows() as u64;
         node.queue.extend(finished.output.into_iter().map(|rows| (input, rows)));
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
         if has_moved && finished.stamp.ingested_ns > 0 {

@@ -1,16 +1,19 @@
 //! The workers of an engine: they serve all of its runs, and end when neither the engine nor a run has them any more.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pelton_state::kernel::Scratch;
 
+use crate::choose::{Look, Offer, Task, offer, take};
 use crate::clock::Clock;
-use crate::policy::{Next, Task, next};
+use crate::operator::Part;
+use crate::policy::{Policy, PolicyName, Rank};
 use crate::run::{RunError, Shared};
+use crate::state::State;
 use crate::task::Worker;
 use crate::wake::{Rest, Waker};
 
@@ -35,6 +38,10 @@ pub(crate) struct Crew {
     is_closed: AtomicBool,
     /// What the run that was chosen last had been served.
     served_ns: AtomicU64,
+    /// Tasks taken.
+    turns: AtomicU64,
+    /// Who goes first.
+    policy: AtomicUsize,
 }
 
 impl Pool {
@@ -48,6 +55,8 @@ impl Pool {
             changes: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             served_ns: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            policy: AtomicUsize::new(PolicyName::default().index()),
         });
         let handles = (0..workers).map(|index| {
             let (name, crew) = (format!("pelton-worker-{index}"), crew.clone());
@@ -69,6 +78,14 @@ impl Pool {
         let waker = Waker::new(self.0.crew.rest.clone());
         self.0.crew.clock.wakes(&waker);
         waker
+    }
+
+    /// Has operators of all runs go in another order from now on.
+    pub fn set_policy(&self, policy: PolicyName) {
+        if self.0.crew.policy.swap(policy.index(), Ordering::SeqCst) != policy.index() {
+            // What they offer has the rank that it had.
+            self.0.crew.runs().iter().for_each(|run| run.waker.progressed());
+        }
     }
 
     pub(crate) fn crew(&self) -> &Arc<Crew> {
@@ -126,7 +143,7 @@ struct PoolWorker {
 
 /// What a worker finds when it looks for work.
 enum Found {
-    Task(Arc<Shared>, Task),
+    Task(Arc<Shared>, Task, Part),
     /// Nothing before this instant, unless something happens.
     Nothing(u64),
 }
@@ -141,7 +158,7 @@ impl PoolWorker {
             self.know_runs();
             let now_ns = self.crew.clock.nanos();
             match self.look(now_ns) {
-                Found::Task(run, task) => self.run(&run, task, now_ns),
+                Found::Task(run, task, part) => self.run(&run, task, part, now_ns),
                 Found::Nothing(u64::MAX) => self.crew.rest.sleep(seen, None),
                 Found::Nothing(until_ns) => {
                     self.crew.rest.sleep(seen, Some(Duration::from_nanos(until_ns - now_ns)));
@@ -158,48 +175,70 @@ impl PoolWorker {
         }
     }
 
-    /// Takes a task of the run that has been served least, of those that have one.
+    /// Takes the task of the lowest rank of all runs; of those of one rank, that of the run that has been served least.
     fn look(&self, now_ns: u64) -> Found {
+        let policy = PolicyName::of_index(self.crew.policy.load(Ordering::SeqCst)).policy();
         loop {
-            let mut until_ns = u64::MAX;
-            let awake = self.runs.iter().filter(|run| match run.waker.quiet_until_ns(now_ns) {
-                Some(quiet_until_ns) => {
-                    until_ns = until_ns.min(quiet_until_ns);
-                    false
+            let (mut until_ns, mut best) = (u64::MAX, None);
+            for run in &self.runs {
+                let (rank, known_until_ns) =
+                    run.waker.known(now_ns).unwrap_or_else(|| self.look_at(run, policy, now_ns));
+                let served_ns = run.served_ns.load(Ordering::Relaxed);
+                if rank == Rank::NONE {
+                    until_ns = until_ns.min(known_until_ns);
+                } else if best.is_none_or(|(least, least_served_ns, _)| (rank, served_ns) < (least, least_served_ns)) {
+                    best = Some((rank, served_ns, run));
                 }
-                None => true,
-            });
-            let Some(run) = awake.min_by_key(|run| run.served_ns.load(Ordering::Relaxed)) else {
-                return Found::Nothing(until_ns);
-            };
-            let seen = run.waker.seen();
+            }
+            let Some((_, _, run)) = best else { return Found::Nothing(until_ns) };
+            let look = self.look_of(run, policy, now_ns);
             let mut state = run.state();
-            match next(&mut state, self.crew.workers, seen, &self.crew.clock) {
-                Next::Task(task) => return Found::Task(run.clone(), task),
-                Next::Wait(nanos) => {
-                    let until_ns = nanos.map_or(u64::MAX, |nanos| now_ns.saturating_add(nanos));
-                    run.waker.found_nothing(seen, until_ns);
+            let turn = self.crew.turns.fetch_add(1, Ordering::Relaxed) + 1;
+            match take(&mut state, &look, turn) {
+                Some((task, part)) => {
+                    publish(run, &mut state, &look);
+                    return Found::Task(run.clone(), task, part);
                 }
-                Next::Finished => {
-                    run.waker.found_nothing(seen, u64::MAX);
-                    drop(state);
-                    run.finish();
-                }
+                // Another worker has taken it, or the policy has changed.
+                None => run.waker.returned(),
             }
         }
     }
 
-    fn run(&mut self, run: &Shared, task: Task, started_ns: u64) {
+    fn look_at(&self, run: &Shared, policy: &dyn Policy, now_ns: u64) -> (Rank, u64) {
+        let look = self.look_of(run, policy, now_ns);
+        let mut state = run.state();
+        let offer = publish(run, &mut state, &look);
+        drop(state);
+        match offer {
+            Offer::Rank(rank, until_ns) => (rank, until_ns),
+            Offer::Finished => {
+                run.finish();
+                (Rank::NONE, u64::MAX)
+            }
+        }
+    }
+
+    fn look_of<'a>(&'a self, run: &Shared, policy: &'a dyn Policy, now_ns: u64) -> Look<'a> {
+        Look { policy, workers: self.crew.workers, seen: run.waker.seen(), clock: &self.crew.clock, now_ns }
+    }
+
+    fn run(&mut self, run: &Shared, task: Task, part: Part, started_ns: u64) {
         // A run that had nothing to do for a while does not make up for it at the others' cost.
         let served_ns = run.served_ns.load(Ordering::Relaxed);
         let least_ns = self.crew.served_ns.fetch_max(served_ns, Ordering::Relaxed).max(served_ns);
         let mut worker = Worker { shared: run, index: self.index, scratch: &mut self.scratch };
         let result = catch_unwind(AssertUnwindSafe(|| worker.run(task)));
+        let ended_ns = self.crew.clock.nanos();
+        let busy_ns = ended_ns.saturating_sub(started_ns);
         run.served_ns.fetch_max(least_ns, Ordering::Relaxed);
         // By a clock that stands still tasks are counted.
-        run.served_ns.fetch_add(self.crew.clock.nanos().saturating_sub(started_ns) + 1, Ordering::Relaxed);
+        run.served_ns.fetch_add(busy_ns + 1, Ordering::Relaxed);
         let mut state = run.state();
         state.tasks_running -= 1;
+        let operator = state.operators.of_part(part);
+        operator.done.busy_ns += busy_ns;
+        operator.last_run_ns = ended_ns;
         let changed = result.unwrap_or_else(|panic| {
             state.fail(RunError::Internal(panic_message(panic.as_ref())));
             true
@@ -211,6 +250,17 @@ impl PoolWorker {
             run.waker.returned();
         }
     }
+}
+
+/// Tells all workers what there is to do in a run.
+fn publish(run: &Shared, state: &mut State, look: &Look<'_>) -> Offer {
+    state.load.served_ns = run.served_ns.load(Ordering::Relaxed);
+    let offer = offer(state, look);
+    match offer {
+        Offer::Rank(rank, until_ns) => run.waker.found(look.seen, rank, until_ns),
+        Offer::Finished => run.waker.found(look.seen, Rank::NONE, u64::MAX),
+    }
+    offer
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {

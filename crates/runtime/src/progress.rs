@@ -13,8 +13,10 @@ use crate::source::RejectedRow;
 /// A look at a run, while it runs or after it.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// Since the run began.
+    /// Since the run began, until it ended.
     pub elapsed: Duration,
+    /// How it fares now.
+    pub load: LoadProgress,
     /// Inputs.
     pub sources: Vec<SourceProgress>,
     /// Pipelines.
@@ -33,6 +35,43 @@ impl Progress {
         let windows = self.windows.iter().map(|window| window.late_rows);
         windows.chain(self.overs.iter().map(|over| over.late_rows)).sum()
     }
+
+    /// Bytes of what windows and functions OVER rows remember.
+    pub fn state_bytes(&self) -> u64 {
+        let windows = self.windows.iter().map(|window| window.state_bytes);
+        windows.chain(self.overs.iter().map(|over| over.state_bytes)).sum()
+    }
+
+    /// Of all outputs together, see [`SinkProgress::latency_ns`].
+    pub fn latency_ns(&self) -> Histogram<u64> {
+        let mut sinks = self.sinks.iter().map(|sink| sink.latency_ns.clone());
+        let first = sinks.next().unwrap_or_else(latency_histogram);
+        sinks.fold(first, |mut all, sink| {
+            // They have the same bounds.
+            all.add(sink).expect("a latency fits");
+            all
+        })
+    }
+}
+
+/// How a run fares: rates are those of the last second or two, and of a longer time where nothing has happened since.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadProgress {
+    /// Rows decoded a second.
+    pub rows_in_per_s: f64,
+    /// Rows written a second.
+    pub rows_out_per_s: f64,
+    /// Workers that are busy with it, on average.
+    pub busy_cores: f64,
+    /// Rows that were read and wait.
+    pub rows_waiting: u64,
+    /// What is furthest downstream of what its inputs wait for, where they are not read for want of room.
+    pub held_back_by: Option<String>,
+}
+
+/// Latencies are kept to three digits, up to a minute and a half.
+pub(crate) fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are those of a histogram")
 }
 
 /// What a source has delivered.

@@ -1,7 +1,7 @@
 //! A run: one graph, from its start to its end.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,13 +13,15 @@ use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::Open;
 
 use crate::budget::{Account, Budget, Limits};
+use crate::choose::held_back_by;
 use crate::clock::Clock;
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
+use crate::operator::Part;
 use crate::outlet::Outlet;
 use crate::pool::{Crew, Pool};
 use crate::progress::{
-    Laggard, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
+    Laggard, LoadProgress, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
 };
 use crate::sequence::Partition;
 use crate::sink::SinkError;
@@ -139,6 +141,8 @@ pub(crate) struct Shared {
     pub served_ns: AtomicU64,
     crew: Arc<Crew>,
     ended: Ended,
+    /// When; the largest number before.
+    ended_ns: AtomicU64,
 }
 
 /// Whether all is done and let go of.
@@ -167,12 +171,13 @@ impl Ended {
 impl Shared {
     /// Lets go of what connectors hold, when nothing is left to do: once, by whoever was told so.
     pub fn finish(&self) {
-        // Dropping the sinks tells whoever reads from them that nothing more comes, and the sources whoever feeds them.
-        self.sinks.iter().for_each(|sink| drop(sink.lock().unwrap_or_else(PoisonError::into_inner).take()));
-        self.sources.iter().for_each(|source| drop(source.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        self.ended_ns.store(self.clock.nanos(), Ordering::SeqCst);
         if self.state().failure.is_some() {
             self.let_go_of_state();
         }
+        // Dropping the sinks tells whoever reads from them that nothing more comes, and the sources whoever feeds them.
+        self.sinks.iter().for_each(|sink| drop(sink.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        self.sources.iter().for_each(|source| drop(source.lock().unwrap_or_else(PoisonError::into_inner).take()));
         self.crew.leave(self);
         self.ended.set();
     }
@@ -340,7 +345,7 @@ impl RunHandle {
 
 impl Shared {
     fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
-        let state = State::new(&graph, options.late.clone());
+        let state = State::new(&graph, options.late.clone(), options.clock.nanos());
         let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
         let slices =
@@ -368,6 +373,7 @@ impl Shared {
             served_ns: AtomicU64::new(0),
             crew,
             ended: Ended::default(),
+            ended_ns: AtomicU64::new(u64::MAX),
             graph: Fixed {
                 sources: fixed_sources,
                 pipelines: graph.pipelines,
@@ -379,7 +385,8 @@ impl Shared {
     }
 
     fn progress(&self) -> Progress {
-        let elapsed = Duration::from_nanos(self.clock.nanos() - self.started_ns);
+        let until_ns = self.clock.nanos().min(self.ended_ns.load(Ordering::SeqCst));
+        let elapsed = Duration::from_nanos(until_ns - self.started_ns);
         let open: Vec<OpenSlices> = (0..self.graph.windows.len()).map(|window| self.open_slices(window)).collect();
         let waiting = (0..self.overs.len()).map(|over| {
             let over = self.over(over);
@@ -435,11 +442,34 @@ impl Shared {
         });
         Progress {
             elapsed,
+            load: self.load(&state),
             sources: sources.collect(),
             pipelines: pipelines.collect(),
             windows: windows.collect(),
             overs: overs.collect(),
             sinks: sinks.collect(),
+        }
+    }
+
+    fn load(&self, state: &State) -> LoadProgress {
+        let [rows_in_per_s, rows_out_per_s, busy_ns_per_s] = state.rates.a_second(state.mark(self.clock.nanos()));
+        LoadProgress {
+            rows_in_per_s,
+            rows_out_per_s,
+            busy_cores: busy_ns_per_s / 1e9,
+            rows_waiting: state.rows_waiting(),
+            held_back_by: held_back_by(state, self.options.workers).map(|part| self.name(part).to_owned()),
+        }
+    }
+
+    /// What people call an operator.
+    fn name(&self, part: Part) -> &str {
+        match part {
+            Part::Source(index) => &self.graph.sources[index].name,
+            Part::Pipeline(index) => &self.graph.pipelines[index].name,
+            Part::Window(index) => &self.graph.windows[index].name,
+            Part::Over(index) => &self.graph.overs[index].name,
+            Part::Sink(index) => &self.graph.sinks[index].name,
         }
     }
 

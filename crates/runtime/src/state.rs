@@ -10,8 +10,11 @@ use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::late::{LateLog, LateRow};
+use crate::load::{Load, Mark, Rates};
+use crate::operator::{Operators, Part};
 use crate::order::Reorder;
 use crate::over::OverState;
+use crate::progress::latency_histogram;
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
 use crate::source::RejectedRow;
@@ -19,11 +22,6 @@ use crate::window::WindowState;
 
 /// Rejected rows kept for inspection, for each source.
 const REJECTED_ROWS_KEPT: usize = 100;
-
-/// Latencies are kept to three digits, up to a minute and a half.
-fn latency_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are those of a histogram")
-}
 
 /// How a run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +47,12 @@ pub(crate) struct State {
     pub tasks_running: usize,
     /// Somebody was told that all is done.
     pub finished: bool,
+    /// The same nodes, as policies see them.
+    pub operators: Operators,
+    pub load: Load,
+    pub rates: Rates,
+    /// When what is known of them is to be computed anew.
+    pub epoch_end_ns: u64,
 }
 
 pub(crate) struct SourceState {
@@ -84,6 +88,8 @@ pub(crate) struct PipelineState {
     /// Slices that each of them went into, about.
     pub slices_per_block: usize,
     pub rows: u64,
+    /// Rows that became of them; all rows, where these go into windows.
+    pub rows_out: u64,
     pub blocks: u64,
     pub busy_ns: u64,
 }
@@ -118,8 +124,8 @@ pub(crate) struct Finished {
     pub corrections: Vec<Micros>,
     /// Slices that its rows went into.
     pub slices: usize,
-    /// Whether the block had rows.
-    pub has_rows: bool,
+    /// Rows of the block.
+    pub rows: usize,
 }
 
 impl Finished {
@@ -132,7 +138,7 @@ impl Finished {
             late: None,
             corrections: Vec::new(),
             slices: 0,
-            has_rows: block.rows() > 0,
+            rows: block.rows(),
         }
     }
 
@@ -189,7 +195,8 @@ impl Consumers {
 }
 
 impl State {
-    pub fn new(graph: &Graph, late: LateLog) -> State {
+    /// Of a run that begins then.
+    pub fn new(graph: &Graph, late: LateLog, now_ns: u64) -> State {
         let mut feeding = vec![0; graph.windows.len()];
         let mut feeding_overs = vec![0; graph.overs.len()];
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
@@ -219,6 +226,7 @@ impl State {
                 output_rows_per_block: usize::MAX,
                 slices_per_block: 0,
                 rows: 0,
+                rows_out: 0,
                 blocks: 0,
                 busy_ns: 0,
             }
@@ -235,12 +243,52 @@ impl State {
             failure: None,
             tasks_running: 0,
             finished: false,
+            operators: Operators::of(graph),
+            load: Load::new(),
+            rates: Rates::new(now_ns),
+            epoch_end_ns: 0,
         }
     }
 
     /// Nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.tasks_running == 0 && self.must_stop() && !self.must_write()
+    }
+
+    /// Learns from what was done since the last epoch.
+    pub fn begin_epoch(&mut self, now_ns: u64) {
+        let State { sources, pipelines, windows, overs, sinks, operators, .. } = self;
+        let mut count = |part: Part, rows_in: u64, rows_out: u64| {
+            let done = &mut operators.of_part(part).done;
+            (done.rows_in, done.rows_out) = (rows_in, rows_out);
+        };
+        sources.iter().enumerate().for_each(|(index, node)| count(Part::Source(index), node.rows, node.rows));
+        pipelines.iter().enumerate().for_each(|(index, node)| count(Part::Pipeline(index), node.rows, node.rows_out));
+        let windows = windows.iter().enumerate();
+        windows.for_each(|(index, node)| count(Part::Window(index), node.rows_in_closed, node.rows));
+        overs.iter().enumerate().for_each(|(index, node)| count(Part::Over(index), node.rows_in, node.rows));
+        sinks.iter().enumerate().for_each(|(index, node)| count(Part::Sink(index), node.rows, node.rows));
+        operators.measure();
+        self.load.adapt();
+        self.rates.mark(self.mark(now_ns));
+    }
+
+    /// What has been done until now.
+    pub fn mark(&self, now_ns: u64) -> Mark {
+        Mark {
+            at_ns: now_ns,
+            rows_in: self.sources.iter().map(|node| node.rows).sum(),
+            rows_out: self.sinks.iter().map(|node| node.rows).sum(),
+            busy_ns: self.operators.all.iter().map(|operator| operator.done.busy_ns).sum(),
+        }
+    }
+
+    /// Rows that were read and wait for a worker, or for those in front of them.
+    pub fn rows_waiting(&self) -> u64 {
+        let blocks = self.pipelines.iter().flat_map(|node| &node.queue).map(|(_, block)| block.rows() as u64);
+        let ordered = self.overs.iter().flat_map(|node| &node.queue).map(|(_, rows)| rows.num_rows() as u64);
+        let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| rows.num_rows() as u64);
+        blocks.chain(ordered).chain(written).sum()
     }
 
     /// Whether nothing is left to do; says so once.

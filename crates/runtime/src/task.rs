@@ -17,10 +17,10 @@ use pelton_state::window::CloseLimits;
 
 use crate::adapt::Ran;
 use crate::assign::{assign, late, rows_until};
+use crate::choose::Task;
 use crate::graph::SourceTime;
 use crate::late::{self, LateList};
 use crate::outlet::Outlet;
-use crate::policy::Task;
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
 use crate::sink::SinkError;
@@ -176,8 +176,15 @@ impl Worker<'_> {
         progress.output_rows_per_block = output_rows / results.len().max(1);
         progress.slices_per_block = slices / results.len().max(1);
         progress.rows += rows;
+        progress.rows_out += match shared.targets[pipeline] {
+            TargetState::Window { .. } => rows,
+            TargetState::Stream { .. } | TargetState::Over { .. } => output_rows as u64,
+        };
         progress.blocks += count;
         progress.busy_ns += busy_ns;
+        if let Some((_, oldest)) = blocks.first().filter(|_| rows > 0) {
+            state.load.passed((started_ns + busy_ns).saturating_sub(oldest.stamp.ingested_ns));
+        }
         for ((position, _), result) in blocks.into_iter().zip(results) {
             let result = result.map_err(|error| RunError::Kernel { pipeline: node.name.clone(), error });
             state.block_finished(pipeline, position, result);

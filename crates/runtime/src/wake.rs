@@ -3,8 +3,8 @@
 //! An event count: a worker notes the count, looks for work, and sleeps only while the count is still the same. Whoever
 //! makes work raises the count first, so that no wake-up is lost. Raising it takes no lock while nobody sleeps.
 //!
-//! Each run has counts of its own in front of the one that all share: a run in which nothing has happened since a worker found nothing to
-//! do in it is not looked at again.
+//! Each run has counts of its own in front of the one that all share: what a worker found to do in a run is known to
+//! all, and the run is not looked at again, until something happens in it.
 
 #[cfg(feature = "loom")]
 use loom::sync::{
@@ -18,6 +18,8 @@ use std::sync::{
 };
 
 use std::time::Duration;
+
+use crate::policy::Rank;
 
 /// Where the workers of a pool sleep. Clones are the same place.
 #[derive(Debug, Clone)]
@@ -98,10 +100,12 @@ struct RunEvents {
     events: AtomicU64,
     /// Those of them that came from outside the workers.
     outside: AtomicU64,
-    /// There is nothing to do while the count of events is this one,
-    quiet_at: AtomicU64,
-    /// before this instant.
-    quiet_until_ns: AtomicU64,
+    /// What there is to do is known while the count of events is this one,
+    known_at: AtomicU64,
+    /// before this instant:
+    known_until_ns: AtomicU64,
+    /// a task of this rank.
+    rank: AtomicU64,
 }
 
 /// The counts of a run's events when a worker began to look for work in it.
@@ -119,8 +123,9 @@ impl Waker {
             events: AtomicU64::new(0),
             outside: AtomicU64::new(0),
             // It is not known yet.
-            quiet_at: AtomicU64::new(u64::MAX),
-            quiet_until_ns: AtomicU64::new(0),
+            known_at: AtomicU64::new(u64::MAX),
+            known_until_ns: AtomicU64::new(0),
+            rank: AtomicU64::new(0),
         };
         Waker { run: Arc::new(run), rest }
     }
@@ -148,18 +153,21 @@ impl Waker {
         Seen { events: self.run.events.load(Ordering::SeqCst), outside }
     }
 
-    /// Says that there is nothing to do until something happens after `seen`, or that instant of the engine's clock. Only one worker at a
-    /// time looks for work in a run.
-    pub(crate) fn found_nothing(&self, seen: Seen, until_ns: u64) {
-        self.run.quiet_until_ns.store(until_ns, Ordering::SeqCst);
-        self.run.quiet_at.store(seen.events, Ordering::SeqCst);
+    /// Says what there is to do until something happens after `seen`, or that instant of the engine's clock. Only one worker at a time
+    /// looks at what there is to do in a run.
+    pub(crate) fn found(&self, seen: Seen, rank: Rank, until_ns: u64) {
+        self.run.known_until_ns.store(until_ns, Ordering::SeqCst);
+        self.run.rank.store(rank.bits(), Ordering::SeqCst);
+        self.run.known_at.store(seen.events, Ordering::SeqCst);
     }
 
-    /// Until when there is nothing to do, if nothing happens; `None` where there may be something now.
-    pub(crate) fn quiet_until_ns(&self, now_ns: u64) -> Option<u64> {
-        let quiet_at = self.run.quiet_at.load(Ordering::SeqCst);
-        let until_ns = self.run.quiet_until_ns.load(Ordering::SeqCst);
-        (quiet_at == self.run.events.load(Ordering::SeqCst) && now_ns < until_ns).then_some(until_ns)
+    /// What there is to do, and until when that holds if nothing happens; `None` where it is to be looked for.
+    pub(crate) fn known(&self, now_ns: u64) -> Option<(Rank, u64)> {
+        // In the other order than they are written: a rank is never taken for one that holds longer.
+        let known_at = self.run.known_at.load(Ordering::SeqCst);
+        let rank = Rank::from_bits(self.run.rank.load(Ordering::SeqCst));
+        let until_ns = self.run.known_until_ns.load(Ordering::SeqCst);
+        (known_at == self.run.events.load(Ordering::SeqCst) && now_ns < until_ns).then_some((rank, until_ns))
     }
 }
 
@@ -173,13 +181,13 @@ mod race {
     fn work_until_done(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) {
         loop {
             let seen = rest.seen();
-            if waker.quiet_until_ns(0).is_none() {
+            if waker.known(0).is_none() {
                 let seen = waker.seen();
                 let _guard = looking.lock().unwrap();
                 if work.load(Ordering::SeqCst) {
                     return;
                 }
-                waker.found_nothing(seen, u64::MAX);
+                waker.found(seen, Rank::NONE, u64::MAX);
                 continue;
             }
             rest.sleep(seen, None);
@@ -239,12 +247,12 @@ mod race {
             'work: loop {
                 let seen = rest.seen();
                 for (run, waker) in wakers.iter().enumerate() {
-                    if waker.quiet_until_ns(0).is_none() {
+                    if waker.known(0).is_none() {
                         let seen = waker.seen();
                         if run == 1 && work.load(Ordering::SeqCst) {
                             break 'work;
                         }
-                        waker.found_nothing(seen, u64::MAX);
+                        waker.found(seen, Rank::NONE, u64::MAX);
                     }
                 }
                 rest.sleep(seen, None);
@@ -267,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_quiet_until_something_happens_or_its_time_has_come() {
+    fn what_was_found_holds_until_something_happens_or_its_time_has_come() {
         let waker = Waker::new(Rest::new());
-        assert_eq!(waker.quiet_until_ns(0), None, "nobody has looked");
-        waker.found_nothing(waker.seen(), 10);
-        assert_eq!((waker.quiet_until_ns(9), waker.quiet_until_ns(10)), (Some(10), None));
+        assert_eq!(waker.known(0), None, "nobody has looked");
+        waker.found(waker.seen(), Rank::NONE, 10);
+        assert_eq!((waker.known(9), waker.known(10)), (Some((Rank::NONE, 10)), None));
         let seen = waker.seen();
         waker.returned();
-        waker.found_nothing(seen, 20);
-        assert_eq!(waker.quiet_until_ns(9), None, "something has happened meanwhile");
+        waker.found(seen, Rank::NONE, 20);
+        assert_eq!(waker.known(9), None, "something has happened meanwhile");
     }
 }

@@ -57,6 +57,10 @@ pub(crate) struct WindowState {
     pub next_sequence: u64,
     pub consumers: Arc<Consumers>,
     pub late_rows: u64,
+    /// Rows that came, but for late ones.
+    pub rows_in: u64,
+    /// Of them, those that had come when windows were closed last.
+    pub rows_in_closed: u64,
     pub rows: u64,
     pub busy_ns: u64,
 }
@@ -84,6 +88,8 @@ impl WindowState {
             next_sequence: 0,
             consumers: Consumers::of(graph, StreamRef::Window(index)),
             late_rows: 0,
+            rows_in: 0,
+            rows_in_closed: 0,
             rows: 0,
             busy_ns: 0,
         }
@@ -126,7 +132,8 @@ impl State {
     pub fn aggregated(&mut self, window: usize, input: usize, finished: Finished, is_last: bool) {
         let node = &mut self.windows[window];
         node.late_rows += finished.late_rows;
-        if finished.has_rows {
+        node.rows_in += finished.rows as u64 - finished.late_rows;
+        if finished.rows > 0 {
             node.rows_since_ns.get_or_insert(finished.stamp.ingested_ns);
         }
         node.corrections.extend(finished.corrections);
@@ -194,6 +201,7 @@ impl State {
         let node = &mut self.windows[window];
         let has_moved = until > node.passed_until;
         node.passed_until = until;
+        node.rows_in_closed = node.rows_in;
         node.late_rows += late_rows;
         let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
         let stream = StreamRef::Window(window);

@@ -49,7 +49,10 @@ fn a_mistake_is_named_on_standard_error() {
 fn a_benchmark_that_is_not_there_is_an_error_that_names_those_that_are() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench");
     for (arguments, expected) in [
-        (vec!["bench", "--folder", folder, "strat"], "error: there is no benchmark 'strat'; there are close-pause, "),
+        (
+            vec!["bench", "--folder", folder, "strat"],
+            "error: there is no benchmark 'strat'; there are adapt, close-pause, ",
+        ),
         (
             vec!["bench", "--folder", folder, "nexmark-q2/cash"],
             "error: there is no benchmark 'nexmark-q2/cash'; there are nexmark-q2/cache, nexmark-q2/memory\n",

@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`] and [`state`] (the other kinds), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`state`] and [`queries`] (the other kinds), [`report`] (what was measured).
 
 pub mod file;
 
@@ -18,6 +18,8 @@ pub mod resident;
 pub mod pause;
 
 pub mod state;
+
+pub mod queries;
 
 pub mod report;
 
@@ -155,6 +157,7 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::Resident => resident::measure(benchmark, case, arguments),
         Kind::Pause => pause::measure(benchmark, case, arguments),
         Kind::State => state::measure(benchmark, case, arguments),
+        Kind::Queries => queries::measure(benchmark, case, arguments),
     }
 }
 

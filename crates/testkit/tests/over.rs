@@ -6,6 +6,7 @@
 mod streams;
 
 use arrow::array::RecordBatch;
+use pelton_runtime::policy::PolicyName;
 use pelton_testkit::over::{Frame, in_order};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -71,6 +72,7 @@ fn cases() -> impl Strategy<Value = Case> {
         tier: if is_compiled { "compile" } else { "interpret" },
         workers,
         block_rows,
+        policy: PolicyName::default().name(),
     });
     let calls = prop::collection::vec(call, 1..5);
     (rows(), 0i64..40, calls, configuration, 10usize..200).prop_map(

@@ -6,6 +6,7 @@
 mod streams;
 
 use arrow::array::RecordBatch;
+use pelton_runtime::policy::PolicyName;
 use pelton_testkit::ranking::{OrderColumn, first_rows};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -54,6 +55,7 @@ fn cases() -> impl Strategy<Value = Case> {
         tier: if is_compiled { "compile" } else { "interpret" },
         workers,
         block_rows,
+        policy: PolicyName::default().name(),
     });
     (rows(), windows, any::<bool>(), order, ranks, configuration, 10usize..200).prop_map(
         |(rows, windows, is_keyed, order, (first, more), configuration, batch_rows)| Case {

@@ -8,6 +8,7 @@ mod streams;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use pelton_data::block::ticks;
+use pelton_runtime::policy::PolicyName;
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
@@ -69,6 +70,7 @@ fn cases() -> impl Strategy<Value = Case> {
         tier: if is_compiled { "compile" } else { "interpret" },
         workers,
         block_rows,
+        policy: PolicyName::default().name(),
     });
     (rows(), windows, any::<bool>(), aggregates, configuration, 10usize..200).prop_map(
         |(rows, windows, is_keyed, aggregates, configuration, batch_rows)| Case {

@@ -34,7 +34,7 @@ fn replaced(text: &str, table: &str) -> Result<String, String> {
     Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
 }
 
-/// One table for each form that the lines have: rates, waits, memory of processes and of windows. A form that no line has gets none.
+/// One table for each form that the lines have: rates, waits, memory of processes and of windows, many queries. A form that no line has gets none.
 fn table(lines: &str) -> Result<String, String> {
     let lines: Vec<&str> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut tables = Vec::new();
@@ -53,7 +53,7 @@ fn table(lines: &str) -> Result<String, String> {
 type Row = fn(&str, &[&str]) -> Result<Option<String>, String>;
 
 /// The field by which a form is known, the head of its table, and how a line becomes a row.
-const FORMS: [(&str, &str, Row); 4] = [
+const FORMS: [(&str, &str, Row); 5] = [
     (
         "records_per_s",
         "| workload | case | workers | million records/s | GB/s | measured against | ratio | interpreted | columns only read |\n|---|---|--:|--:|--:|---|--:|--:|--:|",
@@ -73,6 +73,11 @@ const FORMS: [(&str, &str, Row); 4] = [
         "bytes_state",
         "| workload | case | workers | MB of windows, slices | MB, a table for each window | ratio |\n|---|---|--:|--:|--:|--:|",
         state,
+    ),
+    (
+        "crowd_records_per_s",
+        "| workload | case | policy | workers | million records/s, all queries | median latency ms | p99 ms |\n|---|---|---|--:|--:|--:|--:|",
+        crowd,
     ),
 ];
 
@@ -139,6 +144,19 @@ fn state(line: &str, _: &[&str]) -> Result<Option<String>, String> {
         slices / 1e6,
         buckets / 1e6,
         buckets / slices,
+    )))
+}
+
+fn crowd(line: &str, _: &[&str]) -> Result<Option<String>, String> {
+    Ok(Some(format!(
+        "| {} | {} | {} | {} | {:.1} | {:.3} | {:.3} |",
+        value(line, "bench")?,
+        value(line, "case")?,
+        value(line, "policy")?,
+        value(line, "workers")?,
+        number(line, "crowd_records_per_s")? / 1e6,
+        number(line, "latency_median_ms")?,
+        number(line, "latency_p99_ms")?,
     )))
 }
 

@@ -413,10 +413,11 @@ impl<'a> Reader<'a> {
             "VIEWS" => Ok(Statement::ShowViews),
             "FUNCTIONS" => Ok(Statement::ShowFunctions),
             "PROGRESS" => Ok(Statement::ShowProgress),
+            "QUERIES" => Ok(Statement::ShowQueries),
             "CREATE" if self.takes("TABLE") || self.takes("VIEW") => {
                 self.name("the name of a table or view").map(Statement::ShowCreate)
             }
-            _ => Err(self.expected("TABLES, VIEWS, FUNCTIONS, PROGRESS or CREATE TABLE after SHOW", &found)),
+            _ => Err(self.expected("TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES or CREATE TABLE after SHOW", &found)),
         }
     }
 

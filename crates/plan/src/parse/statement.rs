@@ -67,6 +67,8 @@ pub enum Statement {
     ShowFunctions,
     /// `SHOW PROGRESS`: what the running queries wait for.
     ShowProgress,
+    /// `SHOW QUERIES`: how the running queries fare.
+    ShowQueries,
     /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
     ShowCreate(Named),
     /// `DESCRIBE` of a table or a view.

@@ -59,7 +59,8 @@ fn statement(statement: &Statement) -> String {
         | Statement::ShowTables
         | Statement::ShowViews
         | Statement::ShowFunctions
-        | Statement::ShowProgress => {
+        | Statement::ShowProgress
+        | Statement::ShowQueries => {
             format!("{statement:?}")
         }
     }
@@ -119,6 +120,7 @@ fn statements_but_create_table() {
     check("SET", "1:1 ShowSettings");
     check("set 'a.b' = 'it''s'", "1:1 set a.b = it's");
     check("show progress", "1:1 ShowProgress");
+    check("SHOW QUERIES", "1:1 ShowQueries");
     check("RESET", "1:1 reset None");
     check("RESET 'k'", "1:1 reset Some(\"k\")");
     check(
@@ -477,7 +479,7 @@ fn syntax_errors_name_place_and_remedy() {
         ),
         (
             "SHOW CATALOGS",
-            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, PROGRESS or CREATE TABLE after SHOW, found CATALOGS",
+            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES or CREATE TABLE after SHOW, found CATALOGS",
         ),
         (
             "EXPLAIN ANALYZE QUERY x",

@@ -100,10 +100,7 @@ impl RelationBuilder {
         let plan = step(&expressions, || {
             let columns = named(expressions.clone());
             if over::has_over(&columns) {
-                return over::select(
-                    self.selected()?,
-                    columns.into_iter().map(with_named_casts).collect::<Result<_>>()?,
-                );
+                return over::select(self.selected()?, columns);
             }
             let columns = match &self.aggregated {
                 None => columns,

@@ -52,6 +52,7 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             | Statement::Reset(_)
             | Statement::ShowSettings
             | Statement::ShowProgress
+            | Statement::ShowQueries
             | Statement::AnalyzeQuery(_) => {}
             shown => drop(show(catalog, &shown)?),
         }

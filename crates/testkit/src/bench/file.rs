@@ -41,16 +41,19 @@ pub enum Kind {
     Pause,
     /// `state`: bytes that the windows' state has, with slices and with a table for each window.
     State,
+    /// `queries`: many queries at once, under each policy.
+    Queries,
 }
 
 impl Kind {
-    const NAMES: [(&'static str, Kind); 6] = [
+    const NAMES: [(&'static str, Kind); 7] = [
         ("stream", Kind::Stream),
         ("files", Kind::Files),
         ("start", Kind::Start),
         ("resident", Kind::Resident),
         ("pause", Kind::Pause),
         ("state", Kind::State),
+        ("queries", Kind::Queries),
     ];
 
     fn named(name: &str) -> Result<Kind, String> {
@@ -286,7 +289,7 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, queries, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(problem("rows=1000", "against=none"), "line 7: there is no case 'none'; there are small, large");

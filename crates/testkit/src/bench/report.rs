@@ -38,6 +38,8 @@ pub enum Figure {
     Resident(Resident),
     /// How much memory windows have.
     State(State),
+    /// How many queries at once fare.
+    Crowd(Crowd),
 }
 
 impl Figure {
@@ -48,6 +50,7 @@ impl Figure {
             Figure::Wait(wait) => wait.json(),
             Figure::Resident(resident) => resident.json(),
             Figure::State(state) => state.json(),
+            Figure::Crowd(crowd) => crowd.json(),
         }
     }
 
@@ -58,6 +61,7 @@ impl Figure {
             Figure::Wait(wait) => wait.text(),
             Figure::Resident(resident) => resident.text(),
             Figure::State(state) => state.text(),
+            Figure::Crowd(crowd) => crowd.text(),
         }
     }
 }
@@ -168,6 +172,52 @@ impl State {
     }
 }
 
+/// Many queries at once under one policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Crowd {
+    /// The benchmark.
+    pub bench: String,
+    /// The case.
+    pub case: String,
+    /// Who went first.
+    pub policy: &'static str,
+    /// Threads.
+    pub workers: usize,
+    /// Rows a second of all queries together.
+    pub rows_per_s: Samples,
+    /// Half of the results were written so soon after the last row that they needed was read.
+    pub median_ms: Samples,
+    /// All but one in a hundred were.
+    pub p99_ms: Samples,
+}
+
+impl Crowd {
+    fn json(&self) -> String {
+        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms } = self;
+        format!(
+            "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"policy\":\"{policy}\",\"workers\":{workers},\"crowd_records_per_s\":{:.0},\
+             \"latency_median_ms\":{:.3},\"latency_p99_ms\":{:.3}}}",
+            rows_per_s.median(),
+            median_ms.median(),
+            p99_ms.median()
+        )
+    }
+
+    fn text(&self) -> String {
+        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms } = self;
+        format!(
+            "{bench:<16} {case:<14} {policy:<12} {workers} {:>9.1} M/s ({:.1}–{:.1} M/s)   latency {:.3} ms, p99 {:.3} ms ({:.3}–{:.3} ms)",
+            rows_per_s.median() / 1e6,
+            rows_per_s.least() / 1e6,
+            rows_per_s.most() / 1e6,
+            median_ms.median(),
+            p99_ms.median(),
+            p99_ms.least(),
+            p99_ms.most()
+        )
+    }
+}
+
 /// How many records pass a second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
@@ -263,6 +313,17 @@ mod tests {
         };
         assert!(Figure::Resident(resident.clone()).json().ends_with("\"bytes_peak\":200000000,\"growth\":1.010}"));
         assert!(Figure::Resident(resident).text().ends_with("200.0 MB at most, last quarter 1.01 of the second"));
+        let crowd = Crowd {
+            bench: "b".into(),
+            case: "c".into(),
+            policy: "fcfs",
+            workers: 2,
+            rows_per_s: Samples(vec![2e8]),
+            median_ms: Samples(vec![0.25]),
+            p99_ms: Samples(vec![1.5]),
+        };
+        assert!(crowd.json().contains("\"policy\":\"fcfs\",\"workers\":2,\"crowd_records_per_s\":200000000,"));
+        assert!(Figure::Crowd(crowd).text().ends_with("latency 0.250 ms, p99 1.500 ms (1.500–1.500 ms)"));
         let (slices, buckets) = (Samples(vec![2e6]), Samples(vec![5e6]));
         let state = State { bench: "b".into(), case: "c".into(), workers: 1, slices, buckets };
         assert!(

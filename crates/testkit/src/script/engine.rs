@@ -15,6 +15,7 @@ pub fn session(configuration: Configuration) -> Session {
     let set = |key: &str, value: &str| session.set(key, value).expect("the settings of a configuration make sense");
     set("pelton.tier", configuration.tier);
     set("pelton.workers", &configuration.workers.to_string());
+    set("pelton.policy", configuration.policy);
     if let Some(rows) = configuration.block_rows {
         set("pelton.block-rows", &rows.to_string());
         // Many tasks: code changes between any of them.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use pelton_runtime::policy::PolicyName;
 
 use super::parse::{Action, Block, Script};
 use crate::rows::{row_lines, schema_line};
@@ -18,25 +19,30 @@ pub struct Configuration {
     pub workers: usize,
     /// Rows in a block; `None` for the engine's default.
     pub block_rows: Option<usize>,
+    /// Who goes first of what can run.
+    pub policy: &'static str,
 }
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} workers, ", self.tier, self.workers)?;
         match self.block_rows {
-            Some(rows) => write!(f, "blocks of {rows}"),
-            None => f.write_str("blocks of the default size"),
+            Some(rows) => write!(f, "blocks of {rows}, ")?,
+            None => f.write_str("blocks of the default size, ")?,
         }
+        f.write_str(self.policy)
     }
 }
 
-/// Every configuration a script runs in.
+/// Every configuration a script runs in: each policy with some of the others, in turn.
 pub fn configurations() -> Vec<Configuration> {
     let mut all = Vec::new();
+    let mut policies = PolicyName::all().map(PolicyName::name).cycle();
     for tier in ["interpret", "compile"] {
         for workers in [1, 2] {
             for block_rows in [None, Some(1), Some(7)] {
-                all.push(Configuration { tier, workers, block_rows });
+                let policy = policies.next().expect("there are policies");
+                all.push(Configuration { tier, workers, block_rows, policy });
             }
         }
     }
@@ -286,5 +292,8 @@ mod tests {
     #[test]
     fn every_configuration_occurs_once() {
         assert_eq!(configurations().len(), 12);
+        for policy in PolicyName::all() {
+            assert!(configurations().iter().any(|configuration| configuration.policy == policy.name()));
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use arrow::datatypes::IntervalMonthDayNano;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, WindowFunction, WindowFunctionParams};
@@ -14,6 +13,7 @@ use datafusion_expr::{
 };
 
 use crate::error::PlanError;
+use crate::query::named_casts::with_named_casts;
 use crate::query::over::functions::window_function;
 
 /// The rows before each row that a function is computed from: `OVER (PARTITION BY … ORDER BY time …)`.
@@ -33,12 +33,9 @@ impl OverWindow {
 
     /// `RANGE`: all rows whose time is the row's own or at most `preceding` before it, or before it at all where there is no length.
     pub fn range(time: Expr, preceding: Option<Duration>) -> OverWindow {
-        let nanoseconds = |length: Duration| i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
-        let interval = |length: Duration| IntervalMonthDayNano { months: 0, days: 0, nanoseconds: nanoseconds(length) };
-        let preceding = match preceding {
-            Some(length) => ScalarValue::IntervalMonthDayNano(Some(interval(length))),
-            None => ScalarValue::Null,
-        };
+        // As a query's text has it: the planner makes an interval of it.
+        let preceding = preceding
+            .map_or(ScalarValue::Null, |length| ScalarValue::Utf8(Some(format!("{} SECOND", length.as_secs_f64()))));
         OverWindow { time, keys: Vec::new(), units: WindowFrameUnits::Range, preceding }
     }
 
@@ -91,7 +88,7 @@ impl OverWindow {
         WindowFunctionParams {
             args,
             partition_by: self.keys.clone(),
-            order_by: vec![self.time.clone().sort(true, false)],
+            order_by: vec![self.time.clone().sort(true, true)],
             window_frame: WindowFrame::new_bounds(self.units, start, WindowFrameBound::CurrentRow),
             filter: None,
             null_treatment: None,
@@ -111,7 +108,7 @@ pub(super) fn has_over(expressions: &[Expr]) -> bool {
 
 /// Columns over `input`, with functions OVER rows among them.
 pub(super) fn select(input: LogicalPlan, columns: Vec<Expr>) -> Result<LogicalPlan> {
-    let columns = normalize_cols(columns, &input)?;
+    let columns = normalize_cols(columns, &input)?.into_iter().map(with_named_casts).collect::<Result<Vec<Expr>>>()?;
     let functions = find_window_exprs(&columns);
     let computed = LogicalPlanBuilder::window_plan(input, functions)?;
     let columns = columns.into_iter().map(|column| {

@@ -1,0 +1,40 @@
+//! What `SHOW QUERIES` shows: how running queries fare, and what slows them down.
+
+use pelton_runtime::progress::Progress;
+
+use crate::waiting::query_name;
+
+/// Names of the columns.
+pub(crate) const COLUMNS: [&str; 10] = [
+    "query",
+    "rows/s in",
+    "rows/s out",
+    "cores",
+    "rows waiting",
+    "state bytes",
+    "p50 ms",
+    "p99 ms",
+    "p99.9 ms",
+    "held back by",
+];
+
+/// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, since the
+/// query began.
+pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
+    let load = &progress.load;
+    let latency_ns = progress.latency_ns();
+    let mut row = vec![
+        query_name(number, progress.sinks.iter().map(|sink| sink.name.as_str())),
+        format!("{:.0}", load.rows_in_per_s),
+        format!("{:.0}", load.rows_out_per_s),
+        format!("{:.3}", load.busy_cores),
+        load.rows_waiting.to_string(),
+        progress.state_bytes().to_string(),
+    ];
+    row.extend([0.5, 0.99, 0.999].map(|quantile| match latency_ns.is_empty() {
+        true => String::new(),
+        false => format!("{:.3}", latency_ns.value_at_quantile(quantile) as f64 / 1e6),
+    }));
+    row.push(load.held_back_by.clone().unwrap_or_default());
+    row
+}

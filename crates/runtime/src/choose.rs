@@ -1,0 +1,375 @@
+//! What can run in a run, and what of it does: the policy ranks the operators that can.
+//!
+//! What is furthest downstream is looked at first, and inputs only while there is room. Whether there is room is the backpressure: it reaches
+//! from a slow sink up to its sources, and to nothing else.
+
+use arrow::array::RecordBatch;
+use pelton_data::time::{WATERMARK_MIN, slice_start};
+use pelton_data::{Block, Micros};
+
+use crate::clock::Clock;
+use crate::graph::{SourceTime, StreamRef};
+use crate::operator::Part;
+use crate::policy::{Candidate, EPOCH_NS, Policy, Rank};
+use crate::state::{State, Stop, TargetState};
+use crate::wake::Seen;
+use crate::window::WindowState;
+
+/// Blocks that may wait in front of a pipeline, or batches in front of a sink, for each worker.
+const QUEUED_PER_WORKER_MAX: usize = 8;
+
+/// Chunks of a source that may be in decoding at once, beyond one for each worker.
+const CHUNKS_AHEAD_MAX: usize = 2;
+
+/// Blocks that one task takes at most: more would delay what is downstream, fewer cost more in scheduling.
+const BLOCKS_PER_TASK_MAX: usize = 8;
+
+/// Rows that a task's results should have at most: more would leave the cache before they are written.
+const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
+
+/// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
+const SLICES_PER_TASK_MAX: usize = 64;
+
+/// Blocks that each worker but one may add to windows while others are being closed.
+const BLOCKS_AHEAD_PER_WORKER: usize = 2;
+
+/// How often processing time is said to have passed while no input comes, in nanoseconds.
+const PROCESSING_TICK_NS: u64 = 5_000_000;
+
+/// Something for one worker to do.
+pub(crate) enum Task {
+    /// Take a chunk of this partition and decode it.
+    Read { source: usize, partition: usize },
+    /// Run the pipeline's kernel over these blocks.
+    Compute { pipeline: usize, blocks: Vec<(u64, Block)> },
+    /// Close the windows that end at or before the watermark.
+    Close { window: usize, watermark: Micros },
+    /// Report what the windows come to so far that have not ended.
+    Report { window: usize },
+    /// Put these rows, with the numbers of their inputs, in order, and compute those before the watermark.
+    Order { over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros },
+    /// Write what waits, or flush, or end the sink.
+    Write { sink: usize },
+}
+
+/// What a worker looks for work with.
+pub(crate) struct Look<'a> {
+    pub policy: &'a dyn Policy,
+    pub workers: usize,
+    /// The count of events so far.
+    pub seen: Seen,
+    pub clock: &'a Clock,
+    pub now_ns: u64,
+}
+
+/// What a run has for workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// Something of this rank, or, where it is [`Rank::NONE`], nothing; it holds until that instant, or until something happens.
+    Rank(Rank, u64),
+    /// Nothing any more: said once.
+    Finished,
+}
+
+/// A task that could be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Write(usize),
+    Close(usize),
+    Report(usize),
+    Order(usize),
+    Compute(usize),
+    Read(usize, usize),
+}
+
+/// Looks at what a run has for workers.
+pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
+    if look.now_ns >= state.epoch_end_ns {
+        state.epoch_end_ns = (look.now_ns / EPOCH_NS + 1) * EPOCH_NS;
+        state.begin_epoch(look.now_ns);
+    }
+    if let Some((rank, _)) = best(state, look) {
+        return Offer::Rank(rank, state.epoch_end_ns);
+    }
+    if state.must_stop() {
+        return if state.must_finish() { Offer::Finished } else { Offer::Rank(Rank::NONE, u64::MAX) };
+    }
+    if tick(state, look.now_ns, look.clock.micros()) {
+        return offer(state, look);
+    }
+    let until_ns = wait_ns(state, look.now_ns).map_or(u64::MAX, |nanos| look.now_ns.saturating_add(nanos));
+    Offer::Rank(Rank::NONE, until_ns)
+}
+
+/// Takes the task of the lowest rank, which is the `turn`th of all tasks, and marks it as taken.
+pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<(Task, Part)> {
+    let (_, choice) = best(state, look)?;
+    state.tasks_running += 1;
+    let part = choice.part();
+    let operator = state.operators.of_part(part);
+    if operator.turn > state.load.walk_began {
+        state.load.walk_began = turn - 1;
+    }
+    operator.turn = turn;
+    operator.last_run_ns = look.now_ns;
+    if !matches!(choice, Choice::Write(_) | Choice::Close(_)) {
+        // Closing has given way to it.
+        state.windows.iter_mut().for_each(|node| node.gives_way = false);
+    }
+    let task = match choice {
+        Choice::Write(sink) => {
+            state.sinks[sink].writing = true;
+            Task::Write { sink }
+        }
+        Choice::Close(window) => {
+            let node = &mut state.windows[window];
+            node.closing = true;
+            Task::Close { window, watermark: node.watermark() }
+        }
+        Choice::Report(window) => {
+            let node = &mut state.windows[window];
+            node.closing = true;
+            node.rows_since_ns = None;
+            Task::Report { window }
+        }
+        Choice::Order(over) => {
+            let node = &mut state.overs[over];
+            node.busy = true;
+            Task::Order { over, rows: node.queue.drain(..).collect(), watermark: node.inputs.watermark() }
+        }
+        Choice::Compute(pipeline) => take_blocks(state, pipeline, look),
+        Choice::Read(source, partition) => {
+            state.sources[source].reading = true;
+            Task::Read { source, partition }
+        }
+    };
+    Some((task, part))
+}
+
+impl Choice {
+    fn part(self) -> Part {
+        match self {
+            Choice::Write(sink) => Part::Sink(sink),
+            Choice::Close(window) | Choice::Report(window) => Part::Window(window),
+            Choice::Order(over) => Part::Over(over),
+            Choice::Compute(pipeline) => Part::Pipeline(pipeline),
+            Choice::Read(source, _) => Part::Source(source),
+        }
+    }
+}
+
+/// The task of the lowest rank; of those of one rank, what is furthest downstream.
+fn best(state: &State, look: &Look<'_>) -> Option<(Rank, Choice)> {
+    let mut best: Option<(Rank, Choice)> = None;
+    let mut consider = |choice: Choice, pending_rows: u64, waiting_since_ns: u64| {
+        let rank = rank_of(state, look, choice, pending_rows, waiting_since_ns);
+        if best.is_none_or(|(least, _)| rank < least) {
+            best = Some((rank, choice));
+        }
+    };
+    if state.must_stop() {
+        if state.must_write() {
+            writes(state, look, &mut consider);
+        }
+        return best;
+    }
+    let room = look.workers * QUEUED_PER_WORKER_MAX;
+    writes(state, look, &mut consider);
+    closings(state, look, |node| !node.gives_way, &mut consider);
+    reports(state, look, &mut consider);
+    orders(state, room, &mut consider);
+    computations(state, look, &mut consider);
+    if let Some((source, partition)) = readable(state, room, look) {
+        let asked_ns = state.operators.all[state.operators.index(Part::Source(source))].last_run_ns;
+        // What a chunk holds is not known before it is decoded: it is worth a worker.
+        consider(Choice::Read(source, partition), u64::MAX, asked_ns);
+    }
+    // Closing goes on in parts, between which something else of the run has its turn, as urgent as the next part: what waits for a close waits
+    // for no more than a part, and the close for no more than one task.
+    let mut consider = |choice: Choice, pending_rows: u64, waiting_since_ns: u64| {
+        let rank = rank_of(state, look, choice, pending_rows, waiting_since_ns);
+        best = Some(best.map_or((rank, choice), |(least, other)| (least.min(rank), other)));
+    };
+    closings(state, look, |node| node.gives_way, &mut consider);
+    best
+}
+
+fn rank_of(state: &State, look: &Look<'_>, choice: Choice, pending_rows: u64, waiting_since_ns: u64) -> Rank {
+    let operator = &state.operators.all[state.operators.index(choice.part())];
+    let (load, now_ns) = (&state.load, look.now_ns);
+    look.policy.rank(&Candidate { operator, pending_rows, waiting_since_ns, load, now_ns })
+}
+
+fn writes(state: &State, look: &Look<'_>, consider: &mut impl FnMut(Choice, u64, u64)) {
+    for (index, node) in state.sinks.iter().enumerate() {
+        let free = !node.writing && !node.ended && node.blocked_at != Some(look.seen.outside);
+        if free && (!node.queue.is_empty() || node.unflushed || node.must_end()) {
+            let rows = node.queue.iter().map(|(rows, _)| rows.num_rows() as u64).sum();
+            // What is to be flushed or ended has waited since it was written.
+            let since_ns = match node.queue.front() {
+                Some((_, ingested_ns)) => *ingested_ns,
+                None => state.operators.all[state.operators.index(Part::Sink(index))].last_run_ns,
+            };
+            consider(Choice::Write(index), rows, since_ns);
+        }
+    }
+}
+
+fn closings(
+    state: &State,
+    look: &Look<'_>,
+    is_its_turn: impl Fn(&WindowState) -> bool,
+    consider: &mut impl FnMut(Choice, u64, u64),
+) {
+    let room = look.workers * QUEUED_PER_WORKER_MAX;
+    for (index, node) in state.windows.iter().enumerate() {
+        let is_free = !node.closing && node.closed.outstanding() < look.workers;
+        if is_free && node.must_close() && is_its_turn(node) && has_room(state, StreamRef::Window(index), room) {
+            consider(Choice::Close(index), node.rows_in - node.rows_in_closed, node.ingested_ns);
+        }
+    }
+}
+
+fn reports(state: &State, look: &Look<'_>, consider: &mut impl FnMut(Choice, u64, u64)) {
+    let room = look.workers * QUEUED_PER_WORKER_MAX;
+    for (index, node) in state.windows.iter().enumerate() {
+        // Between two parts of a close the windows are neither open nor closed.
+        let is_due = node.is_at_rest() && node.report_ns().is_some_and(|at| at <= look.now_ns);
+        if is_due && has_room(state, StreamRef::Window(index), room) {
+            consider(Choice::Report(index), node.rows_in - node.rows_in_closed, node.ingested_ns);
+        }
+    }
+}
+
+fn orders(state: &State, room: usize, consider: &mut impl FnMut(Choice, u64, u64)) {
+    for (index, node) in state.overs.iter().enumerate() {
+        if !node.busy && node.must_run() && has_room(state, StreamRef::Over(index), room) {
+            consider(Choice::Order(index), node.rows_in.saturating_sub(node.rows), node.ingested_ns);
+        }
+    }
+}
+
+fn computations(state: &State, look: &Look<'_>, consider: &mut impl FnMut(Choice, u64, u64)) {
+    let room = look.workers * QUEUED_PER_WORKER_MAX;
+    for (index, node) in state.pipelines.iter().enumerate().rev() {
+        let Some((_, first)) = node.queue.front() else { continue };
+        let has_room = match node.target {
+            TargetState::Stream { .. } => has_room(state, StreamRef::Pipeline(index), room),
+            TargetState::Over { over, .. } => state.overs[over].queue.len() < room,
+            TargetState::Window { window, .. } => may_run_ahead(&state.windows[window], look.workers),
+        };
+        if has_room {
+            let rows = node.queue.iter().map(|(_, block)| block.rows() as u64).sum();
+            consider(Choice::Compute(index), rows, first.stamp.ingested_ns);
+        }
+    }
+}
+
+/// Whether a window takes rows: while its windows are being closed, only as many as other workers need to be busy meanwhile. Slices wait for their
+/// turn in memory, and outside of the cache.
+fn may_run_ahead(node: &WindowState, workers: usize) -> bool {
+    !node.must_close() || node.blocks_ahead() < (workers - 1) * BLOCKS_AHEAD_PER_WORKER
+}
+
+fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
+    // How far time has come where the rows go. It is behind the blocks' own time but for one whose stream was idle.
+    let time = match state.pipelines[pipeline].target {
+        TargetState::Stream { .. } => WATERMARK_MIN,
+        TargetState::Window { window, .. } => state.windows[window].inputs.watermark(),
+        TargetState::Over { over, .. } => state.overs[over].inputs.watermark(),
+    };
+    let rows_max = look.policy.rows_max(state.operators.of_part(Part::Pipeline(pipeline)), look.now_ns);
+    let node = &mut state.pipelines[pipeline];
+    let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
+    let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
+    let blocks_max = by_rows.min(by_slices).clamp(1, BLOCKS_PER_TASK_MAX);
+    let count = node.queue.len().div_ceil(look.workers).min(blocks_max);
+    let mut rows_before = 0;
+    let few = node.queue.iter().take(count).take_while(|(_, block)| {
+        let is_wanted = rows_before < rows_max;
+        rows_before += block.rows() as u64;
+        is_wanted
+    });
+    let count = few.count().max(1);
+    let blocks = node.queue.drain(..count).map(|(position, mut block)| {
+        block.stamp.watermark_before = block.stamp.watermark_before.max(time);
+        (position, block)
+    });
+    Task::Compute { pipeline, blocks: blocks.collect() }
+}
+
+/// The source and its partition that is to be read next.
+fn readable(state: &State, room: usize, look: &Look<'_>) -> Option<(usize, usize)> {
+    if state.stop != Stop::No {
+        return None;
+    }
+    let readable = (0..state.sources.len()).filter_map(|index| {
+        let node = &state.sources[index];
+        let free = !node.reading
+            && !node.ended
+            && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX
+            && has_room(state, StreamRef::Source(index), room);
+        Some((index, free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?))
+    });
+    // Of several inputs the one that has delivered least goes first: none starves, and their times advance together.
+    readable.min_by_key(|&(index, _)| state.sources[index].rows)
+}
+
+fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
+    let consumers = state.consumers(stream);
+    consumers.pipelines.iter().all(|&pipeline| state.pipelines[pipeline].order.outstanding() < room)
+        && consumers.sinks.iter().all(|&sink| state.sinks[sink].queue.len() < room)
+}
+
+/// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room.
+pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<Part> {
+    let sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended);
+    sources.filter_map(|source| full(state, StreamRef::Source(source), workers * QUEUED_PER_WORKER_MAX)).next()
+}
+
+/// What keeps a stream from going on.
+fn full(state: &State, stream: StreamRef, room: usize) -> Option<Part> {
+    let consumers = state.consumers(stream);
+    if let Some(&sink) = consumers.sinks.iter().find(|&&sink| state.sinks[sink].queue.len() >= room) {
+        return Some(Part::Sink(sink));
+    }
+    let pipeline = *consumers.pipelines.iter().find(|&&node| state.pipelines[node].order.outstanding() >= room)?;
+    let below = match state.pipelines[pipeline].target {
+        TargetState::Stream { .. } => full(state, StreamRef::Pipeline(pipeline), room),
+        TargetState::Over { over, .. } if state.overs[over].queue.len() < room => None,
+        TargetState::Over { over, .. } => full(state, StreamRef::Over(over), room).or(Some(Part::Over(over))),
+        TargetState::Window { window, .. } if !state.windows[window].must_close() => None,
+        TargetState::Window { window, .. } => {
+            full(state, StreamRef::Window(window), room).or(Some(Part::Window(window)))
+        }
+    };
+    below.or(Some(Part::Pipeline(pipeline)))
+}
+
+/// Says that processing time has passed, for sources that have nothing to read. Returns whether it said so.
+fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
+    let mut ticked = false;
+    for index in 0..state.sources.len() {
+        let node = &mut state.sources[index];
+        let quiet = !node.ended && !node.reading && node.sequencer.chunks.outstanding() == 0;
+        if node.time == SourceTime::Processing && quiet && state.stop == Stop::No && node.tick_ns <= now_ns {
+            node.tick_ns = now_ns + PROCESSING_TICK_NS;
+            state.punctuate(index, slice_start(now, 1_000, 0), now_ns);
+            ticked = true;
+        }
+    }
+    ticked
+}
+
+fn wait_ns(state: &State, now_ns: u64) -> Option<u64> {
+    let sources = state.sources.iter().filter(|node| !node.ended && !node.reading);
+    let reads = sources.filter_map(|node| {
+        let tick = (node.time == SourceTime::Processing).then_some(node.tick_ns);
+        // A partition that may be read already waits for room, not for time.
+        let read = node.sequencer.wait_until_ns().filter(|&at| at > now_ns);
+        [tick, read].into_iter().flatten().min()
+    });
+    // One that is due already waits for room, or for what is being done to its windows.
+    let reports = state.windows.iter().filter_map(WindowState::report_ns).filter(|&at| at > now_ns);
+    reads.chain(reports).min().map(|at| at.saturating_sub(now_ns).max(1))
+}

@@ -1,0 +1,204 @@
+//! The operators of a run as the scheduler knows them: what a row costs, how many rows become of it, and what they go through before they
+//! leave (Enjima, section 3.2.1).
+
+use crate::graph::{Graph, PipelineTarget, StreamRef};
+
+/// What an operator is assumed to cost a row, in nanoseconds, before it has run.
+const COST_NS_UNKNOWN: f64 = 10.0;
+
+/// Fewer output rows of one input row than this count as this many: what has no output yet may have some.
+const SELECTIVITY_MIN: f64 = 1e-9;
+
+/// How much of what an epoch has shown goes into what is known: the rest is what was known before.
+const NEW_SHARE: f64 = 0.25;
+
+/// Which part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Reading and decoding of `State::sources[i]`.
+    Source(usize),
+    /// `State::pipelines[i]`.
+    Pipeline(usize),
+    /// Closing and reporting of `State::windows[i]`.
+    Window(usize),
+    /// `State::overs[i]`.
+    Over(usize),
+    /// `State::sinks[i]`.
+    Sink(usize),
+}
+
+/// What a worker did on an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Work {
+    pub rows_in: u64,
+    pub rows_out: u64,
+    pub busy_ns: u64,
+}
+
+/// One operator.
+#[derive(Debug, Clone)]
+pub(crate) struct Operator {
+    /// Operators that take its rows.
+    downstream: Vec<usize>,
+    /// Since the run began.
+    pub done: Work,
+    /// Of that, what `cost_ns` and `selectivity` know of.
+    measured: Work,
+    /// Of a row of its input.
+    pub cost_ns: f64,
+    /// Rows of its output for each row of its input.
+    pub selectivity: f64,
+    /// Rows that leave the run for each row of its input: equation 1.
+    pub output_selectivity: f64,
+    /// What one row costs from here until it leaves: equation 2.
+    pub output_cost_ns: f64,
+    /// Rows that leave the run for each nanosecond spent on a row here and behind.
+    pub output_rate: f64,
+    /// When a worker was told to run it last.
+    pub last_run_ns: u64,
+    /// How many times workers had been told to run anything when this was told last.
+    pub turn: u64,
+    /// Its place where each operator stands behind all that are upstream of it, and beside the last of them: the order in which a tree whose
+    /// root is the output is walked, branches first.
+    pub position: usize,
+}
+
+/// All operators of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Operators {
+    pub all: Vec<Operator>,
+    /// Their indices, each behind all that are downstream of it.
+    upward: Vec<usize>,
+    /// Where each kind begins, in the order of [`Part`].
+    starts: [usize; 5],
+}
+
+impl Operator {
+    /// One of which nothing is known.
+    pub fn new(downstream: Vec<usize>) -> Operator {
+        Operator {
+            downstream,
+            done: Work::default(),
+            measured: Work::default(),
+            cost_ns: COST_NS_UNKNOWN,
+            selectivity: 1.0,
+            output_selectivity: 1.0,
+            output_cost_ns: COST_NS_UNKNOWN,
+            output_rate: 0.0,
+            last_run_ns: 0,
+            turn: 0,
+            position: 0,
+        }
+    }
+
+    /// Learns from what was done since the last time.
+    fn measure(&mut self) {
+        let (done, before) = (self.done, std::mem::replace(&mut self.measured, self.done));
+        let rows_in = done.rows_in - before.rows_in;
+        if rows_in == 0 {
+            // Output without input, such as a window's last rows, goes with the next.
+            self.measured = before;
+            return;
+        }
+        let cost_ns = (done.busy_ns - before.busy_ns) as f64 / rows_in as f64;
+        let selectivity = (done.rows_out - before.rows_out) as f64 / rows_in as f64;
+        let share = if before.rows_in == 0 { 1.0 } else { NEW_SHARE };
+        self.cost_ns += (cost_ns - self.cost_ns) * share;
+        self.selectivity += (selectivity - self.selectivity) * share;
+    }
+}
+
+impl Operators {
+    /// Those of a graph.
+    pub fn of(graph: &Graph) -> Operators {
+        let counts =
+            [graph.sources.len(), graph.pipelines.len(), graph.windows.len(), graph.overs.len(), graph.sinks.len()];
+        let mut starts = [0; 5];
+        for kind in 1..5 {
+            starts[kind] = starts[kind - 1] + counts[kind - 1];
+        }
+        let mut downstream = vec![Vec::new(); counts.iter().sum()];
+        let place = |stream: StreamRef| match stream {
+            StreamRef::Source(index) => starts[0] + index,
+            StreamRef::Pipeline(index) => starts[1] + index,
+            StreamRef::Window(index) => starts[2] + index,
+            StreamRef::Over(index) => starts[3] + index,
+        };
+        for (index, node) in graph.pipelines.iter().enumerate() {
+            downstream[place(node.input)].push(starts[1] + index);
+            match node.target {
+                PipelineTarget::Stream { .. } => {}
+                PipelineTarget::Window(window) => downstream[starts[1] + index].push(starts[2] + window),
+                PipelineTarget::Over(over) => downstream[starts[1] + index].push(starts[3] + over),
+            }
+        }
+        for (index, node) in graph.sinks.iter().enumerate() {
+            node.inputs.iter().for_each(|input| downstream[place(*input)].push(starts[4] + index));
+        }
+        Operators { starts, ..Operators::new(downstream.into_iter().map(Operator::new).collect()) }
+    }
+
+    /// Operators that form no cycle.
+    pub fn new(all: Vec<Operator>) -> Operators {
+        let mut operators = Operators { upward: Vec::with_capacity(all.len()), all, starts: [0; 5] };
+        let mut inputs = vec![0; operators.all.len()];
+        operators.all.iter().flat_map(|operator| &operator.downstream).for_each(|&index| inputs[index] += 1);
+        let mut next: Vec<usize> = (0..inputs.len()).filter(|&index| inputs[index] == 0).collect();
+        while let Some(index) = next.pop() {
+            operators.all[index].position = operators.upward.len();
+            operators.upward.push(index);
+            for &fed in &operators.all[index].downstream {
+                inputs[fed] -= 1;
+                if inputs[fed] == 0 {
+                    next.push(fed);
+                }
+            }
+        }
+        operators.upward.reverse();
+        operators.weigh();
+        operators
+    }
+
+    pub fn of_part(&mut self, part: Part) -> &mut Operator {
+        let index = self.index(part);
+        &mut self.all[index]
+    }
+
+    pub fn index(&self, part: Part) -> usize {
+        match part {
+            Part::Source(index) => self.starts[0] + index,
+            Part::Pipeline(index) => self.starts[1] + index,
+            Part::Window(index) => self.starts[2] + index,
+            Part::Over(index) => self.starts[3] + index,
+            Part::Sink(index) => self.starts[4] + index,
+        }
+    }
+
+    /// Learns from what was done since the last time.
+    pub fn measure(&mut self) {
+        self.all.iter_mut().for_each(Operator::measure);
+        self.weigh();
+    }
+
+    /// What follows from costs and selectivities, from the outputs upward.
+    ///
+    /// Of equation 2 the sum is over all that is downstream and not only what is next: otherwise what is two steps away would cost nothing,
+    /// and of the five operators in the paper's example the first would go before the second.
+    pub fn weigh(&mut self) {
+        for &index in &self.upward {
+            let operator = &self.all[index];
+            let below = || operator.downstream.iter().map(|&index| &self.all[index]);
+            let output_selectivity = below().map(|next| next.output_selectivity).fold(f64::NAN, f64::max);
+            let own = operator.selectivity.max(SELECTIVITY_MIN);
+            let output_selectivity = if output_selectivity.is_nan() { own } else { own * output_selectivity };
+            let output_selectivity = output_selectivity.max(SELECTIVITY_MIN);
+            let cost_below_ns: f64 = below().map(|next| next.output_cost_ns).sum();
+            let path_cost_ns =
+                operator.cost_ns + own * below().map(|next| next.output_selectivity / next.output_rate).sum::<f64>();
+            let operator = &mut self.all[index];
+            operator.output_selectivity = output_selectivity;
+            operator.output_cost_ns = operator.cost_ns / output_selectivity + cost_below_ns;
+            operator.output_rate = output_selectivity / path_cost_ns.max(f64::MIN_POSITIVE);
+        }
+    }
+}

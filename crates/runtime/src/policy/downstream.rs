@@ -1,0 +1,16 @@
+//! The query that has been served least goes first, and in it what is furthest downstream: rows leave before new ones enter.
+
+use super::{Candidate, Policy, Rank};
+use crate::operator::Operator;
+
+pub(super) struct Downstream;
+
+impl Policy for Downstream {
+    fn rank(&self, candidate: &Candidate<'_>) -> Rank {
+        Rank::number(candidate.load.served_ns)
+    }
+
+    fn rows_max(&self, _: &Operator, _: u64) -> u64 {
+        u64::MAX
+    }
+}

@@ -1,0 +1,17 @@
+//! Who makes most rows leave in the time it takes goes first, and returns after one block (Sharaf and others, "Algorithms and metrics for
+//! processing multiple heterogeneous continuous queries", HR). Where workers cannot keep up, others may never run.
+
+use super::{Candidate, Policy, Rank};
+use crate::operator::Operator;
+
+pub(super) struct HighestRate;
+
+impl Policy for HighestRate {
+    fn rank(&self, candidate: &Candidate<'_>) -> Rank {
+        Rank::real(1.0 / candidate.operator.output_rate)
+    }
+
+    fn rows_max(&self, _: &Operator, _: u64) -> u64 {
+        1
+    }
+}

@@ -1,0 +1,71 @@
+//! Many queries at once, under each policy: how many rows they get through together, and how long their results take.
+
+use super::file::{Benchmark, Case};
+use super::report::{Crowd, Figure, Samples};
+use super::{Arguments, BenchError};
+use pelton::{Outcome, Query, Session};
+use pelton_runtime::policy::PolicyName;
+
+/// What one run of all queries shows.
+struct Shown {
+    rows_per_s: f64,
+    median_ms: f64,
+    p99_ms: f64,
+}
+
+/// The policies in turn. A case says how many `queries` there are.
+pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
+    let crowd = |policy: PolicyName| Crowd {
+        bench: benchmark.name.clone(),
+        case: case.name.clone(),
+        policy: policy.name(),
+        workers: arguments.workers,
+        rows_per_s: Samples::default(),
+        median_ms: Samples::default(),
+        p99_ms: Samples::default(),
+    };
+    let mut crowds: Vec<(PolicyName, Crowd)> = PolicyName::all().map(|policy| (policy, crowd(policy))).collect();
+    for _ in 0..arguments.repeat.max(1) {
+        for (policy, crowd) in &mut crowds {
+            let shown = run(benchmark, case, arguments, *policy)?;
+            crowd.rows_per_s.0.push(shown.rows_per_s);
+            crowd.median_ms.0.push(shown.median_ms);
+            crowd.p99_ms.0.push(shown.p99_ms);
+        }
+    }
+    Ok(crowds.into_iter().map(|(_, crowd)| Figure::Crowd(crowd)).collect())
+}
+
+fn run(benchmark: &Benchmark, case: &Case, arguments: &Arguments, policy: PolicyName) -> Result<Shown, BenchError> {
+    let statements = benchmark.statements(case, arguments.seconds, "");
+    let session = Session::new();
+    session.set("pelton.workers", &arguments.workers.to_string())?;
+    session.set("pelton.tier", "compile")?;
+    session.set("pelton.policy", policy.name())?;
+    for statement in session.prepare(&statements.setup)? {
+        session.execute(&statement)?;
+    }
+    let count = case.number("queries").ok_or_else(|| BenchError::Input("a case needs queries=NUMBER".into()))?;
+    let prepared = session.prepare(&statements.query)?;
+    let statement = prepared.first().ok_or_else(|| BenchError::Input("the benchmark has no query".into()))?;
+    let start = || match session.execute(statement)? {
+        Outcome::Running(query) => Ok(query),
+        _ => Err(BenchError::Input("the benchmark's query is none".into())),
+    };
+    let queries: Vec<Query> = (0..count).map(|_| start()).collect::<Result<_, BenchError>>()?;
+    let (mut rows_per_s, mut latency_ns) = (0.0, None);
+    for query in queries {
+        let summary = query.wait()?;
+        let read = summary.sources.iter().filter(|source| source.name == benchmark.table);
+        let rows: u64 = read.map(|source| source.rows).sum();
+        rows_per_s += rows as f64 / summary.elapsed.as_secs_f64();
+        let own = summary.latency_ns();
+        match &mut latency_ns {
+            None => latency_ns = Some(own),
+            Some(all) => all.add(own).map_err(|error| BenchError::Input(error.to_string()))?,
+        }
+    }
+    let latency_ns = latency_ns.ok_or_else(|| BenchError::Input("a case needs queries=NUMBER, from 1 on".into()))?;
+    let quantile_ms = |quantile: f64| latency_ns.value_at_quantile(quantile) as f64 / 1e6;
+    Ok(Shown { rows_per_s, median_ms: quantile_ms(0.5), p99_ms: quantile_ms(0.99) })
+}
