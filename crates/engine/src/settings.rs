@@ -14,7 +14,7 @@ use crate::error::Error;
 /// Which code runs a query's pipelines: `SET 'pelton.tier' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TierChoice {
-    /// Interpreted at once, compiled as soon as the code is there.
+    /// Interpreted at once, compiled as soon as the code is there, and interpreted again where that takes less time.
     #[default]
     Auto,
     /// Interpreted only.
@@ -54,6 +54,8 @@ pub struct Settings {
     pub adapt: AdaptChoice,
     /// `pelton.adapt.predicate-order`: predicates are tested in another order than they were written in, over blocks or over the rows left.
     pub predicate_order: Permission,
+    /// `pelton.adapt.tier`: with [`TierChoice::Auto`], interpreted code takes the place of compiled code.
+    pub adapt_tier: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
     /// `pelton.policy`: who goes first of what can run, in all queries of the session.
@@ -79,6 +81,9 @@ pub struct Settings {
 /// Whether predicates are reordered.
 const PREDICATE_ORDER: &str = "pelton.adapt.predicate-order";
 
+/// Whether interpreted code may take the place of compiled code.
+const ADAPT_TIER: &str = "pelton.adapt.tier";
+
 /// What may become of a specialisation.
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
 
@@ -96,6 +101,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.tier", "'auto', 'interpret' or 'compile'"),
     ("pelton.adapt", "'on', 'off' or 'random'"),
     (PREDICATE_ORDER, A_PERMISSION),
+    (ADAPT_TIER, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
     ("pelton.policy", "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency' or 'round-robin'"),
     ("pelton.windows", "'slices' or 'buckets'"),
@@ -118,6 +124,7 @@ impl Default for Settings {
             tier: TierChoice::default(),
             adapt: AdaptChoice::default(),
             predicate_order: Permission::default(),
+            adapt_tier: Permission::default(),
             workers,
             policy: PolicyName::default(),
             windows: WindowChoice::default(),
@@ -160,7 +167,7 @@ impl Settings {
             AdaptChoice::Off => Adapt::Off,
             AdaptChoice::Random => Adapt::Random { seed: self.seed },
         };
-        AdaptOptions { adapt, predicate_order: self.predicate_order }
+        AdaptOptions { adapt, predicate_order: self.predicate_order, tier: self.adapt_tier }
     }
 
     fn apply(&mut self, key: &str, value: &str) -> Result<(), Error> {
@@ -174,6 +181,7 @@ impl Settings {
             "pelton.tier" => tier(value).map(|tier| self.tier = tier),
             "pelton.adapt" => adapt(value).map(|adapt| self.adapt = adapt),
             PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
+            ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.policy" => PolicyName::named(value).map(|policy| self.policy = policy),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),

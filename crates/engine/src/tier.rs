@@ -6,14 +6,15 @@ use std::time::Instant;
 use pelton_compiler::CompileError;
 use pelton_plan::pipeline::Program;
 use pelton_runtime::adapt::KernelSlot;
+use pelton_runtime::adapt::Permission;
 use pelton_state::join_index::JoinIndex;
 
-use crate::settings::{Settings, TierChoice};
+use crate::settings::{AdaptChoice, Settings, TierChoice};
 
 /// The code of each of a program's pipelines, as the settings want it.
 ///
 /// With [`TierChoice::Auto`] the kernels start interpreted, and a thread of its own replaces them one by one: the run
-/// does not wait for it.
+/// does not wait for it, unless the settings want both from the first row on: where interpreted code is pinned, or chance decides.
 pub(crate) fn kernels(
     program: &Arc<Program>,
     lookups: &[Arc<JoinIndex>],
@@ -31,25 +32,28 @@ pub(crate) fn kernels(
     });
     let slots: Vec<_> = slots.collect::<Result<_, CompileError>>()?;
     if choice == TierChoice::Auto {
-        compile_beside(program.clone(), lookups.to_vec(), slots.clone());
+        let (program, lookups, compiled) = (program.clone(), lookups.to_vec(), slots.clone());
+        if settings.adapt_tier == Permission::Pin || settings.adapt == AdaptChoice::Random {
+            compile_all(&program, &lookups, &compiled);
+        } else {
+            let body = move || compile_all(&program, &lookups, &compiled);
+            // Without a thread the pipelines stay interpreted, which is only slower.
+            drop(std::thread::Builder::new().name("pelton-compiler".into()).spawn(body));
+        }
     }
     Ok(slots)
 }
 
-fn compile_beside(program: Arc<Program>, lookups: Vec<Arc<JoinIndex>>, slots: Vec<Arc<KernelSlot>>) {
-    let body = move || {
-        for (pipeline, slot) in slots.iter().enumerate() {
-            // The run may have ended: then this thread holds the only reference.
-            if Arc::strong_count(slot) == 1 {
-                return;
-            }
-            let start = Instant::now();
-            // A pipeline that does not compile stays interpreted; EXPLAIN says why.
-            if let Ok(compiled) = pelton_compiler::compile(&program, pipeline, &lookups) {
-                slot.store(compiled.kernel, start.elapsed());
-            }
+fn compile_all(program: &Program, lookups: &[Arc<JoinIndex>], slots: &[Arc<KernelSlot>]) {
+    for (pipeline, slot) in slots.iter().enumerate() {
+        // The run may have ended: then nobody else has a reference.
+        if Arc::strong_count(slot) == 1 {
+            return;
         }
-    };
-    // Without a thread the pipelines stay interpreted, which is only slower.
-    drop(std::thread::Builder::new().name("pelton-compiler".into()).spawn(body));
+        let start = Instant::now();
+        // A pipeline that does not compile stays interpreted; EXPLAIN says why.
+        if let Ok(compiled) = pelton_compiler::compile(program, pipeline, lookups) {
+            slot.store(compiled.kernel, start.elapsed());
+        }
+    }
 }

@@ -37,13 +37,19 @@ use story::{Stories, Story};
 pub enum Specialisation {
     /// In which order predicates are tested, and which of them over whole blocks.
     PredicateOrder,
+    /// Interpreted code in the place of compiled code.
+    Tier,
 }
 
 impl Specialisation {
+    /// All, in the order in which they are thought of.
+    pub const ALL: [Specialisation; 2] = [Specialisation::PredicateOrder, Specialisation::Tier];
+
     /// As settings and people call it.
     pub fn name(self) -> &'static str {
         match self {
             Specialisation::PredicateOrder => "predicate-order",
+            Specialisation::Tier => "tier",
         }
     }
 }
@@ -82,6 +88,8 @@ pub struct AdaptOptions {
     pub adapt: Adapt,
     /// [`Specialisation::PredicateOrder`].
     pub predicate_order: Permission,
+    /// [`Specialisation::Tier`].
+    pub tier: Permission,
 }
 
 /// Holds the code of a pipeline, which may change between any two tasks.
@@ -96,8 +104,17 @@ pub(crate) struct Pick {
     pub kernel: Arc<dyn Kernel>,
     /// Which variant it is.
     id: u64,
-    /// What is profiled meanwhile, and from which row of a block on.
-    sample: Option<(Profile, usize)>,
+    /// What is profiled meanwhile.
+    sample: Option<Sample>,
+}
+
+/// Rows that are to be profiled.
+struct Sample {
+    /// The code that knows how: variants of other tiers need not.
+    kernel: Arc<dyn Kernel>,
+    profile: Profile,
+    /// From which row of a block on.
+    first: usize,
 }
 
 /// What a task has done.
@@ -115,7 +132,7 @@ const SAMPLE_ROWS: usize = 512;
 impl Pick {
     /// Profiles some rows of one of the blocks, where that is due.
     pub fn sample(&mut self, blocks: &[(u64, Block)], scratch: &mut Scratch) {
-        let Some((profile, start)) = &mut self.sample else { return };
+        let Some(Sample { kernel, profile, first: start }) = &mut self.sample else { return };
         let Some((_, block)) =
             blocks.iter().max_by_key(|(_, block)| block.rows()).filter(|(_, block)| block.rows() > 0)
         else {
@@ -123,7 +140,7 @@ impl Pick {
         };
         let first = if block.rows() > SAMPLE_ROWS { *start % (block.rows() - SAMPLE_ROWS) / 64 * 64 } else { 0 };
         let end = block.rows().min(first + SAMPLE_ROWS);
-        self.kernel.profile(KernelInput { block, first, end, mask: None }, profile, scratch);
+        kernel.profile(KernelInput { block, first, end, mask: None }, profile, scratch);
     }
 }
 

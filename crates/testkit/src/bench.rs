@@ -164,13 +164,46 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
 /// What a stream is measured against.
 enum Reference {
     Loop(Loop),
-    /// Another case of the benchmark, compiled.
+    /// Another case of the benchmark, compiled where it does not say how it runs.
     Case(Box<Prepared>),
+}
+
+/// How a stream is run, what that is called, and what was measured.
+struct Way {
+    engine: &'static str,
+    tier: &'static str,
+    windows: &'static str,
+    /// The way that it is compared with, and what that is called then; the references where there is none.
+    against: Option<(usize, &'static str)>,
+    samples: Samples,
+}
+
+/// The ways to run a case: as its parameter `tier` says, or compiled and interpreted.
+fn ways(benchmark: &Benchmark, case: &Case) -> Vec<Way> {
+    let way = |engine, tier| Way { engine, tier, windows: "slices", against: None, samples: Samples::default() };
+    let mut ways = match tier_of(case) {
+        Some("interpret") => vec![way("interpreted", "interpret")],
+        Some("auto") => vec![way("auto", "auto")],
+        Some(_) => vec![way("compiled", "compile")],
+        None => vec![way("compiled", "compile"), way("interpreted", "interpret")],
+    };
+    if benchmark.with_auto {
+        ways.push(Way { against: Some((1, "interpreted")), ..way("auto", "auto") });
+    }
+    if benchmark.with_buckets {
+        ways.push(Way { windows: "buckets", against: Some((0, "slices")), ..way("buckets", "compile") });
+    }
+    ways
+}
+
+fn tier_of(case: &Case) -> Option<&str> {
+    case.parameters.get("tier").map(String::as_str)
 }
 
 /// A case whose files are there.
 struct Prepared {
     statements: Statements,
+    tier: &'static str,
     /// The files last as long.
     _folder: files::Folder,
 }
@@ -180,7 +213,7 @@ impl Prepared {
         let folder = files::Folder::new(&format!("{}-{}", benchmark.name, case.name))?;
         let statements = benchmark.statements(case, seconds, &folder.text());
         files::prepare(&statements.setup, &statements.prepare)?;
-        Ok(Prepared { statements, _folder: folder })
+        Ok(Prepared { statements, tier: ways(benchmark, case)[0].tier, _folder: folder })
     }
 
     fn run(&self, table: &str, tier: &str, windows: &str, workers: usize) -> Result<f64, BenchError> {
@@ -208,7 +241,8 @@ fn references(
     benchmark.references.iter().map(named).collect()
 }
 
-/// Compiled, interpreted and the references take turns, so that a noisy moment does not hit one of them only.
+/// All ways to run a case and the references take turns, so that a noisy moment does not hit one of them only; every second time in the
+/// opposite order, so that none always runs in memory that another has touched before.
 fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let Arguments { workers, seconds, repeat, .. } = *arguments;
     let prepared = Prepared::new(benchmark, case, seconds)?;
@@ -217,19 +251,22 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
     let passes = input.passes(case.number("call_rows").unwrap_or(loops::CALL_ROWS));
     let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
     let mut references = references(benchmark, case, seconds, &prepared, &input)?;
-    let [mut compiled, mut interpreted, mut buckets, mut scan] = [const { Samples(Vec::new()) }; 4];
-    let engine = |prepared: &Prepared, tier, windows| prepared.run(&benchmark.table, tier, windows, workers);
-    for _ in 0..repeat.max(1) {
-        compiled.0.push(engine(&prepared, "compile", "slices")?);
-        for (_, reference, samples) in &mut references {
+    let (mut ways, mut scan) = (ways(benchmark, case), Samples::default());
+    for turn in 0..repeat.max(1) {
+        let mut all: Vec<_> = (0..ways.len() + references.len()).collect();
+        if turn % 2 == 1 {
+            all.reverse();
+        }
+        for index in all {
+            if let Some(Way { tier, windows, samples, .. }) = ways.get_mut(index) {
+                samples.0.push(prepared.run(&benchmark.table, tier, windows, workers)?);
+                continue;
+            }
+            let (_, reference, samples) = &mut references[index - ways.len()];
             samples.0.push(match reference {
                 Reference::Loop(run) => measure::reference(&passes, run, workers, seconds),
-                Reference::Case(other) => engine(other, "compile", "slices")?,
+                Reference::Case(other) => other.run(&benchmark.table, other.tier, "slices", workers)?,
             });
-        }
-        interpreted.0.push(engine(&prepared, "interpret", "slices")?);
-        if benchmark.with_buckets {
-            buckets.0.push(engine(&prepared, "compile", "buckets")?);
         }
         scan.0.push(measure::bandwidth(&passes, &columns, workers, seconds.min(1.0)));
     }
@@ -247,17 +284,15 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
     let mut by_hand: Vec<(String, Samples)> =
         references.into_iter().map(|(name, _, samples)| (name, samples)).collect();
     by_hand.sort_by(|a, b| b.1.median().total_cmp(&a.1.median()));
-    let against = by_hand.first().cloned();
-    let mut lines = vec![
-        line("compiled", compiled.clone(), against.clone()),
-        line("interpreted", interpreted, against),
-        line("scan", scan, None),
-    ];
+    let fastest = by_hand.first().cloned();
+    let reference = |way: &Way| match way.against {
+        Some((other, name)) => Some((name.to_string(), ways[other].samples.clone())),
+        None => fastest.clone(),
+    };
+    let mut lines: Vec<_> = ways.iter().map(|way| line(way.engine, way.samples.clone(), reference(way))).collect();
+    lines.push(line("scan", scan, None));
     if by_hand.len() > 1 {
         lines.extend(by_hand.into_iter().map(|(name, samples)| line(&format!("loop {name}"), samples, None)));
-    }
-    if benchmark.with_buckets {
-        lines.push(line("buckets", buckets, Some(("slices".to_string(), compiled))));
     }
     Ok(lines)
 }

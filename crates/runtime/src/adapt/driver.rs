@@ -8,7 +8,7 @@ use pelton_state::profile::{PredicateOrder, Profile};
 
 use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
 use super::trial::{Trial, Verdict};
-use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Specialisation, predicate_order};
+use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Sample, Specialisation, predicate_order};
 
 /// A profile is of so many rows.
 const PROFILE_ROWS: u64 = 4096;
@@ -34,14 +34,14 @@ const REGRESSED: f64 = 1.5;
 /// What is known of one pipeline's code.
 pub(super) struct Driver {
     options: AdaptOptions,
-    /// As far as their code is kept, generic code first.
+    /// As far as their code is kept, generic code first: compiled once there is such code, and then interpreted code is one of the others.
     variants: Vec<Variant>,
     /// Which of them runs.
     current: usize,
     next_id: u64,
     trial: Option<Trial>,
     sampling: Sampling,
-    waiting: Waiting,
+    waiting: [Waiting; Specialisation::ALL.len()],
     cost: Cost,
     /// The state of a generator of random numbers.
     random: u64,
@@ -50,6 +50,8 @@ pub(super) struct Driver {
 
 struct Variant {
     id: u64,
+    /// What it specialises; generic code nothing.
+    specialisation: Option<Specialisation>,
     kernel: Arc<dyn Kernel>,
     preparation: Duration,
 }
@@ -67,8 +69,8 @@ struct Sampling {
     samples: usize,
 }
 
-/// When the next attempt may be made.
-#[derive(Default)]
+/// When the next attempt at a specialisation may be made.
+#[derive(Clone, Copy, Default)]
 struct Waiting {
     failures: u32,
     /// At this number of profiles.
@@ -101,7 +103,7 @@ impl Driver {
             next_id: 0,
             trial: None,
             sampling,
-            waiting: Waiting::default(),
+            waiting: Default::default(),
             cost: Cost::default(),
             random,
             stories,
@@ -110,13 +112,14 @@ impl Driver {
         driver
     }
 
-    /// Makes this the generic code, and forgets all other but what runs elsewhere at the moment.
+    /// Makes this the generic code. Of what there was only the generic code of another tier is remembered.
     pub fn replace(&mut self, kernel: Arc<dyn Kernel>, preparation: Duration) {
         let tier = kernel.tier();
-        self.variants.clear();
+        let before = self.variants.drain(..).next().filter(|before| before.kernel.tier() != tier);
         self.trial = None;
         (self.waiting, self.cost) = Default::default();
         self.current = self.add(kernel, preparation, None, String::new());
+        self.variants.extend(before.map(|before| Variant { specialisation: Some(Specialisation::Tier), ..before }));
         self.restart_sampling(true);
         self.happened(self.current, What::Generic { tier });
     }
@@ -141,32 +144,62 @@ impl Driver {
         self.stories.write().ran(pick.id, ran);
         self.sampling.rows += ran.rows;
         self.measured(pick.id, ran);
-        if let Some((profile, _)) = pick.sample {
-            let is_complete = profile.rows >= PROFILE_ROWS;
-            self.sampling.profile = Some(profile);
-            if is_complete {
-                self.profiled();
-            }
+        let sampled = pick.sample.map(|sample| sample.profile);
+        let is_over = match &sampled {
+            Some(profile) => profile.rows >= PROFILE_ROWS,
+            // Where there is nothing to count, rows that pass are the profile.
+            None => self.learns() && !self.counts() && self.sampling.rows >= PROFILE_ROWS * self.sampling.every(),
+        };
+        if sampled.is_some() {
+            self.sampling.profile = sampled;
+        }
+        if is_over {
+            self.profiled();
         }
     }
 
     /// A profile to be continued, and where in a block, where that is due.
-    fn sample(&mut self, worker: usize) -> Option<(Profile, usize)> {
-        if worker != SAMPLING_WORKER || !self.learns() {
+    fn sample(&mut self, worker: usize) -> Option<Sample> {
+        if worker != SAMPLING_WORKER || !self.counts() {
             return None;
         }
-        let every = if self.sampling.is_dense { ROWS_PER_SAMPLED_DENSE } else { ROWS_PER_SAMPLED_SPARSE };
-        let rows = self.sampling.rows;
+        let (rows, every) = (self.sampling.rows, self.sampling.every());
         let profile = self.sampling.profile.take_if(|profile| profile.rows * every <= rows)?;
         self.sampling.samples += 1;
-        Some((profile, self.sampling.samples.wrapping_mul(SAMPLE_ROWS)))
+        let first = self.sampling.samples.wrapping_mul(SAMPLE_ROWS);
+        Some(Sample { kernel: self.variants[0].kernel.clone(), profile, first })
     }
 
-    /// Whether a profile could lead to anything.
+    /// Whether anything could be learnt.
     fn learns(&self) -> bool {
+        let is_allowed = |specialisation: &Specialisation| self.may(*specialisation) != Permission::Forbid;
         self.options.adapt == Adapt::On
+            && Specialisation::ALL.iter().filter(|one| is_allowed(one)).any(|&one| match one {
+                Specialisation::PredicateOrder => self.variants[0].kernel.predicates().len() > 1,
+                Specialisation::Tier => self.other_tier().is_some(),
+            })
+    }
+
+    /// Whether rows are looked at for it.
+    fn counts(&self) -> bool {
+        self.learns()
             && self.options.predicate_order != Permission::Forbid
             && self.variants[0].kernel.predicates().len() > 1
+    }
+
+    fn may(&self, specialisation: Specialisation) -> Permission {
+        match specialisation {
+            Specialisation::PredicateOrder => self.options.predicate_order,
+            Specialisation::Tier => self.options.tier,
+        }
+    }
+
+    /// Generic code of the tier that does not run.
+    fn other_tier(&self) -> Option<usize> {
+        let present = self.variants[self.current].kernel.tier();
+        self.variants.iter().position(|variant| {
+            variant.specialisation != Some(Specialisation::PredicateOrder) && variant.kernel.tier() != present
+        })
     }
 
     fn restart_sampling(&mut self, is_dense: bool) {
@@ -199,7 +232,9 @@ impl Driver {
     fn decide(&mut self, challenger: usize, verdict: Verdict) {
         let Verdict { is_better, gain, nanos_per_row } = verdict;
         self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
-        let profiles = self.waiting.decided(is_better, self.sampling.profiles);
+        // Generic code is tried again in the place of what runs.
+        let tried = self.variants[challenger].specialisation.or(self.variants[self.current].specialisation);
+        let profiles = tried.map_or(0, |tried| self.waiting[tried as usize].decided(is_better, self.sampling.profiles));
         if is_better {
             self.current = challenger;
         }
@@ -213,25 +248,57 @@ impl Driver {
         let profile = self.sampling.profile.take().unwrap_or_default();
         self.sampling.profile = Some(Profile::default());
         self.restart_sampling(false);
-        if self.has_regressed() || self.trial.is_some() || self.sampling.profiles < self.waiting.until {
+        if self.has_regressed() || self.trial.is_some() {
             return;
         }
-        let kernel = &self.variants[self.current].kernel;
-        let Some(order) = predicate_order::better(kernel.predicates(), &profile, &kernel.order()) else { return };
-        let assumption = predicate_order::words(kernel.predicates(), &profile, &order);
-        let specialisation = Some(Specialisation::PredicateOrder);
-        let Some(variant) = self.ordered(&order, &assumption) else { return };
-        match self.options.predicate_order {
-            Permission::Auto => {
-                self.trial = Some(Trial::new(variant));
-                self.happened(variant, What::Tried { specialisation, assumption });
+        let present = self.variants[self.current].specialisation;
+        let pinned = present.filter(|&present| self.may(present) == Permission::Pin);
+        for specialisation in Specialisation::ALL {
+            let is_due = self.sampling.profiles >= self.waiting[specialisation as usize].until;
+            let is_allowed = self.may(specialisation) != Permission::Forbid;
+            if !is_due || !is_allowed || pinned.is_some_and(|pinned| pinned != specialisation) {
+                continue;
             }
-            Permission::Pin => {
-                self.current = variant;
-                self.happened(variant, What::Pinned { specialisation, assumption });
+            let found = match specialisation {
+                Specialisation::PredicateOrder => self.better_order(&profile),
+                Specialisation::Tier => self.untried_tier(),
+            };
+            if let Some((variant, assumption)) = found {
+                return self.suggest(variant, specialisation, assumption);
             }
-            Permission::Forbid => {}
         }
+    }
+
+    /// Runs a variant, beside the present one if that is to be measured.
+    fn suggest(&mut self, variant: usize, specialisation: Specialisation, assumption: String) {
+        let specialisation_of = self.variants[variant].specialisation;
+        if self.may(specialisation) == Permission::Pin {
+            self.current = variant;
+            return self.happened(variant, What::Pinned { specialisation: specialisation_of, assumption });
+        }
+        self.trial = Some(Trial::new(variant));
+        self.happened(variant, What::Tried { specialisation: specialisation_of, assumption });
+    }
+
+    /// A variant with a better order than the present code, by a profile, and what it assumes.
+    fn better_order(&mut self, profile: &Profile) -> Option<(usize, String)> {
+        let predicates = self.variants[0].kernel.predicates();
+        let present = match self.variants[self.current].specialisation {
+            Some(Specialisation::PredicateOrder) => self.variants[self.current].kernel.order(),
+            // What is interpreted tests predicates as planned, too.
+            Some(Specialisation::Tier) | None => PredicateOrder::planned(predicates),
+        };
+        let order = predicate_order::better(predicates, profile, &present)?;
+        let assumption = predicate_order::words(predicates, profile, &order);
+        Some((self.ordered(&order, &assumption)?, assumption))
+    }
+
+    /// The code of the other tier, which only measuring can compare. Compiled code is never pinned: it is what runs without.
+    fn untried_tier(&self) -> Option<(usize, String)> {
+        let other = self.other_tier()?;
+        let tier = self.variants[other].kernel.tier();
+        let is_wanted = self.options.tier == Permission::Auto || tier == Tier::Interpreted;
+        is_wanted.then(|| (other, format!("{tier} code may take less time")))
     }
 
     /// Whether rows cost much more than when the code was chosen. Then generic code is tried again, and what is known of the data forgotten.
@@ -245,9 +312,10 @@ impl Driver {
         // What it costs now is what the next change is compared with.
         self.cost.chosen = Some(nanos_per_row);
         self.happened(self.current, What::Regressed { factor: nanos_per_row / chosen });
-        self.waiting = Waiting { changed_at: self.waiting.changed_at, ..Waiting::default() };
+        self.waiting = self.waiting.map(|waiting| Waiting { changed_at: waiting.changed_at, ..Waiting::default() });
         self.restart_sampling(true);
-        if self.current != 0 && self.trial.is_none() && self.options.predicate_order == Permission::Auto {
+        let is_free = self.variants[self.current].specialisation.is_some_and(|what| self.may(what) == Permission::Auto);
+        if is_free && self.trial.is_none() {
             self.trial = Some(Trial::new(0));
             self.happened(0, What::Tried { specialisation: None, assumption: String::new() });
         }
@@ -261,8 +329,11 @@ impl Driver {
         }
         let kernel = self.variants[0].kernel.reordered(order)?;
         if self.variants.len() == VARIANTS_MAX {
-            // The first is the generic one; no trial runs now.
-            let oldest = if self.current == 1 { 2 } else { 1 };
+            // No trial runs now.
+            let is_spare = |&index: &usize| {
+                index != self.current && self.variants[index].specialisation == Some(Specialisation::PredicateOrder)
+            };
+            let oldest = (1..VARIANTS_MAX).find(is_spare).expect("all but three are orders");
             self.variants.remove(oldest);
             self.current -= usize::from(self.current > oldest);
         }
@@ -292,7 +363,7 @@ impl Driver {
             busy: Duration::ZERO,
             is_current: false,
         });
-        self.variants.push(Variant { id, kernel, preparation });
+        self.variants.push(Variant { id, specialisation, kernel, preparation });
         self.variants.len() - 1
     }
 
@@ -313,12 +384,22 @@ impl Driver {
 
     /// Goes over to another variant in one of four cases.
     fn change_at_random(&mut self) {
+        if self.variants.len() < 2 && self.variants[0].kernel.predicates().len() < 2 || self.below(4) != 0 {
+            return;
+        }
+        let interpreted = self.variants.iter().position(|variant| variant.specialisation == Some(Specialisation::Tier));
+        self.current = match interpreted.filter(|_| self.below(2) == 0) {
+            Some(interpreted) => interpreted,
+            None => self.ordered_at_random(),
+        };
+        self.stands();
+    }
+
+    /// A variant with any order.
+    fn ordered_at_random(&mut self) -> usize {
         let mut order = PredicateOrder::planned(self.variants[0].kernel.predicates());
         // All primitives are planned to go over blocks.
         let primitives = order.over_blocks;
-        if order.tested.len() < 2 || self.below(4) != 0 {
-            return;
-        }
         let (front, back) = order.tested.split_at_mut(primitives);
         for part in [front, back] {
             for end in (1..part.len()).rev() {
@@ -327,10 +408,7 @@ impl Driver {
             }
         }
         order.over_blocks = if primitives > 0 { 1 + self.below(primitives) } else { 0 };
-        if let Some(variant) = self.ordered(&order, "chance wants it") {
-            self.current = variant;
-            self.stands();
-        }
+        self.ordered(&order, "chance wants it").unwrap_or(0)
     }
 
     /// A random number below `end`.
@@ -339,6 +417,13 @@ impl Driver {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random >> 11) as usize % end
+    }
+}
+
+impl Sampling {
+    /// One row in so many is profiled.
+    fn every(&self) -> u64 {
+        if self.is_dense { ROWS_PER_SAMPLED_DENSE } else { ROWS_PER_SAMPLED_SPARSE }
     }
 }
 

@@ -15,6 +15,7 @@ const ROWS: u64 = 65_536;
 
 /// Code with two predicates, of which one leaves few rows: the first where the data is even, the second where it is odd.
 struct Code {
+    tier: Tier,
     predicates: Arc<[Predicate]>,
     order: PredicateOrder,
     data: Arc<AtomicUsize>,
@@ -24,13 +25,20 @@ impl Code {
     fn kernel(data: &Arc<AtomicUsize>) -> Arc<dyn Kernel> {
         let predicate = |text: &str| Predicate { text: text.into(), is_primitive: true, word_ns: 6.0, row_ns: 1.0 };
         let predicates: Arc<[Predicate]> = [predicate("a"), predicate("b")].into();
-        Arc::new(Code { order: PredicateOrder::planned(&predicates), predicates, data: data.clone() })
+        let tier = Tier::Compiled;
+        Arc::new(Code { tier, order: PredicateOrder::planned(&predicates), predicates, data: data.clone() })
+    }
+
+    /// Code without predicates.
+    fn of_tier(tier: Tier) -> Arc<dyn Kernel> {
+        let (predicates, data) = (Arc::default(), Arc::default());
+        Arc::new(Code { tier, order: PredicateOrder::planned(&[]), predicates, data })
     }
 }
 
 impl Kernel for Code {
     fn tier(&self) -> Tier {
-        Tier::Compiled
+        self.tier
     }
 
     fn aggregate(&self, _: KernelInput<'_>, _: &mut Table, _: &mut Scratch) -> Result<(), KernelError> {
@@ -51,7 +59,7 @@ impl Kernel for Code {
 
     fn reordered(&self, order: &PredicateOrder) -> Option<Arc<dyn Kernel>> {
         let (predicates, data) = (self.predicates.clone(), self.data.clone());
-        Some(Arc::new(Code { predicates, order: order.clone(), data }))
+        Some(Arc::new(Code { tier: self.tier, predicates, order: order.clone(), data }))
     }
 
     fn profile(&self, input: KernelInput<'_>, profile: &mut Profile, _: &mut Scratch) {
@@ -74,21 +82,42 @@ struct MadeUp {
 
 impl MadeUp {
     fn new(options: AdaptOptions) -> MadeUp {
-        let data = Arc::new(AtomicUsize::new(0));
+        let data = Arc::default();
+        MadeUp::of(Code::kernel(&data), data, options)
+    }
+
+    /// Interpreted code, and compiled code from the first row on.
+    fn of_two_tiers(options: AdaptOptions) -> MadeUp {
+        let run = MadeUp::of(Code::of_tier(Tier::Interpreted), Arc::default(), options);
+        run.slot.store(Code::of_tier(Tier::Compiled), Duration::ZERO);
+        run
+    }
+
+    fn of(kernel: Arc<dyn Kernel>, data: Arc<AtomicUsize>, options: AdaptOptions) -> MadeUp {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![0; 8192]));
         let batch = RecordBatch::try_from_iter([("n", numbers)]).expect("one column");
         let block = Block::new(batch, None).expect("a block may have so many rows");
-        let slot = KernelSlot::new(Code::kernel(&data), Duration::ZERO, options);
+        let slot = KernelSlot::new(kernel, Duration::ZERO, options);
         MadeUp { slot, data, blocks: vec![(0, block)], now_ns: 0, noise: 1 }
     }
 
     /// Runs a task, of which a row costs so many nanoseconds with the order of the predicates that it has, give or take a tenth.
     fn task(&mut self, cost: impl Fn(&[usize]) -> f64) -> f64 {
+        self.task_of(|kernel| cost(&kernel.order().tested))
+    }
+
+    /// The same by tier.
+    fn tasks_of_tiers(&mut self, count: usize, interpreted: f64, compiled: f64) -> f64 {
+        let cost = |kernel: &dyn Kernel| if kernel.tier() == Tier::Interpreted { interpreted } else { compiled };
+        (0..count).map(|_| self.task_of(cost)).sum()
+    }
+
+    fn task_of(&mut self, cost: impl Fn(&dyn Kernel) -> f64) -> f64 {
         let mut pick = self.slot.pick(0);
         pick.sample(&self.blocks, &mut Scratch::default());
         self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.noise >> 40) as f64 / f64::from(1 << 24);
-        let busy_ns = ROWS as f64 * cost(&pick.kernel.order().tested) * (0.9 + 0.2 * noise);
+        let busy_ns = ROWS as f64 * cost(pick.kernel.as_ref()) * (0.9 + 0.2 * noise);
         self.now_ns += busy_ns as u64;
         self.slot.ran(pick, &Ran { rows: ROWS, blocks: 1, busy_ns: busy_ns as u64, at_ns: self.now_ns });
         busy_ns
@@ -195,7 +224,7 @@ fn a_regression_is_a_change_in_the_data() {
 #[test]
 fn settings_pin_and_forbid() {
     let with = |adapt, predicate_order| {
-        let mut run = MadeUp::new(AdaptOptions { adapt, predicate_order });
+        let mut run = MadeUp::new(AdaptOptions { adapt, predicate_order, ..AdaptOptions::default() });
         run.data.store(1, Ordering::SeqCst);
         // Pinned, it stays though it costs more.
         run.tasks(300, |tested| if tested[0] == 0 { 1.0 } else { 2.0 });
@@ -210,6 +239,49 @@ fn settings_pin_and_forbid() {
         let story = with(adapt, permission);
         assert_eq!((story.stage, story.events.len()), (Stage::Generic, 1));
     }
+}
+
+#[test]
+fn the_faster_tier_runs_and_another_when_that_has_changed() {
+    let mut run = MadeUp::of_two_tiers(AdaptOptions::default());
+    assert_eq!(run.slot.tier().0, Tier::Compiled);
+    let spent = run.tasks_of_tiers(1_000, 1.0, 1.2);
+    assert_eq!((run.slot.tier().0, run.slot.story().stage), (Tier::Interpreted, Stage::Specialised));
+    assert!(spent < 1.02 * 1_000.0 * ROWS as f64, "{spent}");
+    let spent = run.tasks_of_tiers(1_000, 4.0, 1.2);
+    assert_eq!((run.slot.tier().0, run.slot.story().stage), (Tier::Compiled, Stage::Generic));
+    assert!(spent < 1.5 * 1_200.0 * ROWS as f64, "{spent}");
+    assert!(run.count(|what| matches!(what, What::Regressed { .. })) >= 1);
+}
+
+#[test]
+fn a_tier_that_is_no_faster_is_tried_less_and_less() {
+    let mut run = MadeUp::of_two_tiers(AdaptOptions::default());
+    let spent = run.tasks_of_tiers(20_000, 1.02, 1.0);
+    assert_eq!(run.slot.tier().0, Tier::Compiled);
+    assert!((3..=9).contains(&run.count(is_tried)), "tried {} times", run.count(is_tried));
+    assert!(spent < 1.002 * 20_000.0 * ROWS as f64, "{spent}");
+}
+
+#[test]
+fn settings_pin_and_forbid_tiers() {
+    let with = |adapt, tier| {
+        let mut run = MadeUp::of_two_tiers(AdaptOptions { adapt, tier, ..AdaptOptions::default() });
+        run.tasks_of_tiers(300, 2.0, 1.0);
+        (run.slot.tier().0, run.slot.story().events.len())
+    };
+    // Pinned, it stays though it costs more.
+    assert_eq!(with(Adapt::On, Permission::Pin), (Tier::Interpreted, 3));
+    assert_eq!(with(Adapt::On, Permission::Forbid), (Tier::Compiled, 2));
+    assert_eq!(with(Adapt::Off, Permission::Pin), (Tier::Compiled, 2));
+}
+
+#[test]
+fn chance_changes_tiers() {
+    let run = MadeUp::of_two_tiers(AdaptOptions { adapt: Adapt::Random { seed: 3 }, ..AdaptOptions::default() });
+    let tiers: Vec<_> = (0..200).map(|_| run.slot.pick(0).kernel.tier()).collect();
+    let interpreted = tiers.iter().filter(|tier| **tier == Tier::Interpreted).count();
+    assert!((50..150).contains(&interpreted), "{interpreted} of 200 tasks");
 }
 
 #[test]

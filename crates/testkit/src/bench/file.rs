@@ -18,8 +18,10 @@
 //!
 //! `reads` names the table whose rows are counted and the columns that the query must look at for every row: their bytes are what is
 //! compared with the machine's bandwidth. Of several loops that `reference` names the fastest counts, and each is reported. A line
-//! `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`). A case `against=CASE` is measured against
-//! another case of the same benchmark and not against the loops. A section lasts to the next, or to the end. `kind` says what is
+//! `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`), and `with auto` as sessions do unless told otherwise,
+//! measured against the interpreter. A case `against=CASE` is measured against
+//! another case of the same benchmark and not against the loops; a case `tier=…` runs with this `pelton.tier` alone, others compiled and
+//! interpreted. A section lasts to the next, or to the end. `kind` says what is
 //! measured where it is not the rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query`
 //! writes the files that the query reads, in the folder `${folder}`.
 
@@ -63,6 +65,9 @@ impl Kind {
     }
 }
 
+/// Values of `pelton.tier`.
+const TIERS: [&str; 3] = ["auto", "interpret", "compile"];
+
 /// One benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
@@ -80,6 +85,8 @@ pub struct Benchmark {
     pub references: Vec<String>,
     /// Whether it is run with a table for each window too, which slices are compared with.
     pub with_buckets: bool,
+    /// Whether it is run as sessions run queries too, which is compared with interpreted code.
+    pub with_auto: bool,
     /// Sizes and parameters, at least one.
     pub cases: Vec<Case>,
     setup: String,
@@ -127,6 +134,7 @@ impl Benchmark {
             columns: Vec::new(),
             references: Vec::new(),
             with_buckets: false,
+            with_auto: false,
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(query)].join("\n"),
             prepare: prepare.map_or(String::new(), |prepare| lines[prepare + 1..query].join("\n")),
@@ -160,6 +168,7 @@ impl Benchmark {
             "kind" => self.kind = Kind::named(rest)?,
             "reference" => self.references = words.collect(),
             "with" if rest == "buckets" => self.with_buckets = true,
+            "with" if rest == "auto" => self.with_auto = true,
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
                 self.columns = words.collect();
@@ -167,6 +176,9 @@ impl Benchmark {
             "case" => {
                 let name = words.next().ok_or("a case needs a name")?;
                 let parameter = |word: String| match word.split_once('=') {
+                    Some(("tier", tier)) if !TIERS.contains(&tier) => {
+                        Err(format!("a case's tier is one of {}, not '{tier}'", TIERS.join(", ")))
+                    }
                     Some((name, value)) => Ok((name.to_string(), value.to_string())),
                     None => Err(format!("'{word}' is no NAME=VALUE")),
                 };
@@ -174,7 +186,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, reference, with buckets, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, reference, with buckets, with auto, case, setup, query"
                 ));
             }
         }
@@ -292,6 +304,10 @@ SELECT ${keys} FROM t
             "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, queries, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
+        assert_eq!(
+            problem("rows=1000", "tier=fast"),
+            "line 7: a case's tier is one of auto, interpret, compile, not 'fast'"
+        );
         assert_eq!(problem("rows=1000", "against=none"), "line 7: there is no case 'none'; there are small, large");
         assert_eq!(problem("query\n", ""), "line 12: there is no line 'query' behind 'setup'");
     }

@@ -238,10 +238,11 @@ pub struct Line {
 }
 
 impl Line {
-    /// The engine's speed divided by its reference's.
+    /// The engine's speed divided by its reference's, each time they took turns: the middle of that.
     pub fn ratio(&self) -> Option<f64> {
         let (_, reference) = self.reference.as_ref()?;
-        Some(self.samples.median() / reference.median())
+        let turns = self.samples.0.iter().zip(&reference.0);
+        Some(Samples(turns.map(|(engine, reference)| engine / reference).collect()).median())
     }
 
     /// One JSON object.

@@ -13,7 +13,7 @@ use crate::rows::{row_lines, schema_line};
 /// How the engine runs a script. Results must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Configuration {
-    /// `interpret` or `compile`.
+    /// `interpret`, `compile`, or `auto`: now one and now the other, where code changes at random.
     pub tier: &'static str,
     /// Worker threads.
     pub workers: usize,
@@ -42,7 +42,8 @@ pub fn configurations() -> Vec<Configuration> {
         for workers in [1, 2] {
             for block_rows in [None, Some(1), Some(7)] {
                 let policy = policies.next().expect("there are policies");
-                all.push(Configuration { tier, workers, block_rows, policy });
+                let is_mixed = tier == "compile" && block_rows == Some(7);
+                all.push(Configuration { tier: if is_mixed { "auto" } else { tier }, workers, block_rows, policy });
             }
         }
     }
