@@ -154,15 +154,15 @@ impl ReplaySource {
         if self.blocks.is_empty() || self.passes.is_some_and(|passes| self.pass >= passes) {
             return Ok(Next::End);
         }
-        let block = self.blocks[self.next.0].clone();
         let first = self.next.1;
-        let mut rows = block.rows() - first;
+        let mut rows = self.blocks[self.next.0].rows() - first;
         if let Some(pacer) = &mut self.pacer {
             match pacer.release(self.rows, rows as u64) {
                 Ok(due) => rows = due as usize,
                 Err(wait) => return Ok(Next::Wait(wait)),
             }
         }
+        let block = self.blocks[self.next.0].clone();
         let shift = self.shift_of_pass(&block)?;
         self.advance(rows);
         Ok(Next::Rows(Part { block, first, rows, shift }))

@@ -70,18 +70,25 @@ impl Default for Stamp {
 /// [`Block::time_shift_ticks`], so that a pass costs no copy. [`Block::column`] and [`Block::to_record_batch`] give shifted values.
 #[derive(Debug, Clone)]
 pub struct Block {
+    /// Shared by all passes over the block: a pass moves a pointer, a shift and a stamp.
+    held: Arc<Held>,
+    time_shift_ticks: i64,
+    /// Where the block stands in its stream.
+    pub stamp: Stamp,
+}
+
+/// What a block holds, without the shift of its event times.
+#[derive(Debug)]
+struct Held {
     schema: SchemaRef,
-    columns: Arc<[ArrayRef]>,
+    columns: Vec<ArrayRef>,
     rows: usize,
     row_bytes: usize,
     time_column: Option<TimeColumn>,
     time_range: Option<TimeRange>,
     in_time_order: bool,
-    /// The smallest event time, and for each row the distance from it, in ticks without the shift: where rows are out of order, and distances short.
-    tick_distances: Option<(i64, Arc<[u16]>)>,
-    time_shift_ticks: i64,
-    /// Where the block stands in its stream.
-    pub stamp: Stamp,
+    /// The smallest event time, and for each row the distance from it, in ticks: where rows are out of order, and distances short.
+    tick_distances: Option<(i64, Vec<u16>)>,
 }
 
 impl Block {
@@ -104,7 +111,7 @@ impl Block {
                 )));
             }
         }
-        let columns: Arc<[ArrayRef]> = columns.into_iter().map(align_bits).collect();
+        let columns: Vec<ArrayRef> = columns.into_iter().map(align_bits).collect();
         let (time_range, in_time_order) = match time_column {
             Some(time) if rows > 0 => {
                 let (range, in_order) = time_range(&columns[time.index], time)?;
@@ -114,24 +121,14 @@ impl Block {
         };
         let out_of_order = time_column.zip(time_range).filter(|_| !in_time_order);
         let tick_distances = out_of_order.and_then(|(time, range)| distances(&columns[time.index], time, range));
-        Ok(Block {
-            schema,
-            columns,
-            rows,
-            row_bytes,
-            time_column,
-            time_range,
-            in_time_order,
-            tick_distances,
-            time_shift_ticks: 0,
-            stamp: Stamp::default(),
-        })
+        let held = Held { schema, columns, rows, row_bytes, time_column, time_range, in_time_order, tick_distances };
+        Ok(Block { held: Arc::new(held), time_shift_ticks: 0, stamp: Stamp::default() })
     }
 
     /// A block without rows, which carries only its stamp: time has passed.
     pub fn punctuation(schema: SchemaRef, stamp: Stamp) -> Block {
         let columns = schema.fields().iter().map(|field| arrow::array::new_empty_array(field.data_type())).collect();
-        Block {
+        let held = Held {
             schema,
             columns,
             rows: 0,
@@ -140,34 +137,34 @@ impl Block {
             time_range: None,
             in_time_order: false,
             tick_distances: None,
-            time_shift_ticks: 0,
-            stamp,
-        }
+        };
+        Block { held: Arc::new(held), time_shift_ticks: 0, stamp }
     }
 
     /// The names and types of the columns.
     pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+        &self.held.schema
     }
 
     /// Rows in the block.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.held.rows
     }
 
     /// Which column is the event time, if any.
     pub fn time_column(&self) -> Option<TimeColumn> {
-        self.time_column
+        self.held.time_column
     }
 
     /// The smallest and largest event time of the rows, shift included; `None` without rows or event time.
     pub fn time_range(&self) -> Option<TimeRange> {
-        self.time_range
+        let micros = self.time_shift_micros();
+        self.held.time_range.map(|range| TimeRange { min: range.min + micros, max: range.max + micros })
     }
 
     /// Whether the rows are known to be in the order of their event times.
     pub fn in_time_order(&self) -> bool {
-        self.in_time_order
+        self.held.in_time_order
     }
 
     /// What must be added to each value of the event-time column to have the row's event time, in ticks of that column.
@@ -177,24 +174,24 @@ impl Block {
 
     /// The values of the event-time column as they lie in memory: without the shift. `None` without event time.
     pub fn raw_ticks(&self) -> Option<Int64Array> {
-        self.time_column.map(|time| ticks(&self.columns[time.index]))
+        self.held.time_column.map(|time| ticks(&self.held.columns[time.index]))
     }
 
     /// The smallest value of the event-time column as it lies in memory, and for each row the distance from it: a quarter of the bytes for
     /// those who look at all rows' times. Only where rows are out of order, and all distances short enough.
     pub fn tick_distances(&self) -> Option<(i64, &[u16])> {
-        self.tick_distances.as_ref().map(|(from, distances)| (*from, distances.as_ref()))
+        self.held.tick_distances.as_ref().map(|(from, distances)| (*from, distances.as_slice()))
     }
 
     /// The columns as they lie in memory: event times without the shift. For kernels, which add it themselves.
     pub fn raw_columns(&self) -> &[ArrayRef] {
-        &self.columns
+        &self.held.columns
     }
 
     /// Column `index` with event times shifted. Costs a copy where the block is a replayed one and the column its event time.
     pub fn column(&self, index: usize) -> ArrayRef {
-        let raw = &self.columns[index];
-        match self.time_column {
+        let raw = &self.held.columns[index];
+        match self.held.time_column {
             Some(time) if time.index == index && self.time_shift_ticks != 0 => shifted(raw, self.time_shift_ticks),
             _ => raw.clone(),
         }
@@ -202,25 +199,29 @@ impl Block {
 
     /// The rows as an Arrow record batch, without a copy except for shifted event times.
     pub fn to_record_batch(&self) -> RecordBatch {
-        let columns = (0..self.columns.len()).map(|index| self.column(index)).collect();
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.rows));
-        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+        let columns = (0..self.held.columns.len()).map(|index| self.column(index)).collect();
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.held.rows));
+        RecordBatch::try_new_with_options(self.held.schema.clone(), columns, &options)
             .expect("a block's columns fit its schema: they came from a record batch")
     }
 
     /// The same rows `micros` later in event time. `micros` must be a whole number of ticks of the event-time column.
     pub fn shifted(&self, micros: Micros) -> Block {
-        let Some(time) = self.time_column else { return self.clone() };
-        debug_assert_eq!(micros % time.micros_per_tick, 0);
         let mut block = self.clone();
-        block.time_shift_ticks += micros / time.micros_per_tick;
-        block.time_range = self.time_range.map(|range| TimeRange { min: range.min + micros, max: range.max + micros });
+        if let Some(time) = self.held.time_column {
+            debug_assert_eq!(micros % time.micros_per_tick, 0);
+            block.time_shift_ticks += micros / time.micros_per_tick;
+        }
         block
+    }
+
+    fn time_shift_micros(&self) -> Micros {
+        self.held.time_column.map_or(0, |time| self.time_shift_ticks * time.micros_per_tick)
     }
 
     /// Bytes of the rows' fixed-width parts (a view counts 16), for rates.
     pub fn bytes(&self) -> usize {
-        self.row_bytes * self.rows
+        self.held.row_bytes * self.held.rows
     }
 }
 
@@ -246,7 +247,7 @@ fn time_range(column: &ArrayRef, time: TimeColumn) -> Result<(TimeRange, bool), 
 }
 
 /// The smallest event time in ticks, and the distance of each from it, where these are short enough.
-fn distances(column: &ArrayRef, time: TimeColumn, range: TimeRange) -> Option<(i64, Arc<[u16]>)> {
+fn distances(column: &ArrayRef, time: TimeColumn, range: TimeRange) -> Option<(i64, Vec<u16>)> {
     let [first, last] = [range.min, range.max].map(|micros| micros.div_euclid(time.micros_per_tick));
     u16::try_from(last.checked_sub(first)?).ok()?;
     Some((first, ticks(column).values().iter().map(|tick| (tick - first) as u16).collect()))
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(first.time_range(), Some(TimeRange { min: 10_000, max: 30_000 }));
         let later = first.shifted(5_000);
         assert_eq!(later.time_range(), Some(TimeRange { min: 15_000, max: 35_000 }));
-        assert!(Arc::ptr_eq(&first.columns, &later.columns));
+        assert!(Arc::ptr_eq(&first.held, &later.held));
         let times = later.column(1);
         assert_eq!(times.as_primitive::<arrow::datatypes::TimestampMillisecondType>().values(), &[35, 15, 25]);
     }

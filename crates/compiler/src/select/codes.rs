@@ -6,7 +6,7 @@ use arrow::datatypes::{
 };
 
 use super::level::{Level, at_level};
-use super::mask::{clear_invalid, refine};
+use super::mask::{WordBytes, clear_invalid, refine, word_of};
 use super::range::{Range, refine_ranges};
 
 /// Clears the bits of the rows `first..end` whose code is not in `set`, one bit a code, or that hold NULL.
@@ -92,9 +92,9 @@ fn refine_set<Code: Unsigned>(codes: &[Code], set: &[u64], first: usize, end: us
         let code = code.code();
         set.get(code / 64).is_some_and(|word| word >> (code % 64) & 1 == 1)
     };
-    let full = |start: usize| {
-        let codes = codes[start..start + 64].iter().enumerate();
-        codes.fold(0, |word, (bit, &code)| word | u64::from(contains(code)) << bit)
+    let full = |start: usize, bits: &mut WordBytes| {
+        let codes = &codes[start..start + 64];
+        *bits = word_of(|row| contains(codes[row]));
     };
-    refine(mask, first, end, full, |row| contains(codes[row]));
+    refine(mask, first, end, 0, full, |row| contains(codes[row]));
 }

@@ -14,8 +14,15 @@ pub fn words(rows: usize) -> usize {
 pub fn set_range(mask: &mut Vec<u64>, rows: usize, first: usize, end: usize) {
     assert!(first <= end && end <= rows);
     mask.clear();
-    mask.resize(words(rows), 0);
-    for_words(first, end, |word, bits| mask[word] = bits);
+    mask.resize(words(rows), u64::MAX);
+    if first == end {
+        return mask.fill(0);
+    }
+    let (first_word, last_word) = (first / 64, (end - 1) / 64);
+    mask[..first_word].fill(0);
+    mask[last_word + 1..].fill(0);
+    mask[first_word] &= u64::MAX << (first % 64);
+    mask[last_word] &= u64::MAX >> (63 - (end - 1) % 64);
 }
 
 /// Clears the bits of the rows `first..end` that hold NULL.
@@ -73,24 +80,47 @@ pub(super) fn for_words(first: usize, end: usize, mut visit: impl FnMut(usize, u
     visit(last_word, to_last);
 }
 
-/// Clears the bits of rows in `first..end` that fail: `full` tests the 64 rows from a row on, `one` a single row. Words without a bit are
-/// not tested.
+/// Whole words that are tested one after the other before any is cut into the mask: their bits go to memory as they come, which is half the
+/// work of putting those of several vectors together in a register.
+const SEGMENT_WORDS: usize = 8;
+
+/// One bit for each of 64 rows, the first one's lowest in the first byte. As bytes, because the compiler would otherwise shift what vectors'
+/// masks have in registers, one after the other.
+pub(super) type WordBytes = [u8; 8];
+
+/// A bit for each of 64 rows for which `holds` is true of its number.
+#[inline(always)]
+pub(super) fn word_of(holds: impl Fn(usize) -> bool) -> WordBytes {
+    (0..64).fold(0, |word, row| word | u64::from(holds(row)) << row).to_le_bytes()
+}
+
+/// Clears the bits of rows in `first..end` that fail: `full` tests the 64 rows from a row on (a bit that `flip` has too stands for the
+/// opposite), `one` a single row. Words without a bit are not tested.
 #[inline(always)]
 pub(super) fn refine(
     mask: &mut [u64],
     first: usize,
     end: usize,
-    full: impl Fn(usize) -> u64,
+    flip: u64,
+    full: impl Fn(usize, &mut WordBytes),
     one: impl Fn(usize) -> bool,
 ) {
-    for_words(first, end, |word, range| {
-        let held = mask[word] & range;
-        if held == 0 {
-            return;
+    // Whole words; the bits before them, and those behind.
+    let whole = (end / 64).min(first.div_ceil(64))..end / 64;
+    let before = first..end.min(whole.start * 64).max(first);
+    let behind = before.end.max(whole.end * 64)..end;
+    refine_each(mask, before.start, before.end, &one);
+    for (segment, words) in mask[whole.clone()].chunks_mut(SEGMENT_WORDS).enumerate() {
+        let start = (whole.start + segment * SEGMENT_WORDS) * 64;
+        let mut tested = [[0; 8]; SEGMENT_WORDS];
+        for (at, bits) in tested.iter_mut().enumerate().take(words.len()) {
+            if words[at] != 0 {
+                full(start + at * 64, bits);
+            }
         }
-        let passed = if range == u64::MAX { full(word * 64) } else { single_rows(held, word * 64, &one) };
-        mask[word] &= passed | !range;
-    });
+        words.iter_mut().zip(tested).for_each(|(word, bits)| *word &= u64::from_le_bytes(bits) ^ flip);
+    }
+    refine_each(mask, behind.start, behind.end, &one);
 }
 
 /// As [`refine`], for tests that cost more than looking at one row after the other.
@@ -204,7 +234,7 @@ mod x86 {
     }
 
     /// Words looked at together: few of them having a bit, only these are visited.
-    const SEGMENT_WORDS: usize = 64;
+    const LISTED_WORDS: usize = 64;
 
     /// # Safety
     /// As for [`append_rows_avx2`].
@@ -220,9 +250,9 @@ mod x86 {
             // SAFETY: by the caller's promise there is room for a vector after the rows of this word and those before it.
             length = unsafe { append_word(start, length, word, mask[word] & range) };
         });
-        for (segment, words) in mask[whole.clone()].chunks(SEGMENT_WORDS).enumerate() {
-            let first_word = whole.start + segment * SEGMENT_WORDS;
-            let mut held = [0; SEGMENT_WORDS + 8];
+        for (segment, words) in mask[whole.clone()].chunks(LISTED_WORDS).enumerate() {
+            let first_word = whole.start + segment * LISTED_WORDS;
+            let mut held = [0; LISTED_WORDS + 8];
             let count = words_with_bits(words, &mut held);
             if count * 2 > words.len() {
                 for (at, &bits) in words.iter().enumerate() {
@@ -274,8 +304,8 @@ mod x86 {
     /// Lists the words that have a bit, and says how many do.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-    fn words_with_bits(words: &[u64], held: &mut [u32; SEGMENT_WORDS + 8]) -> usize {
-        assert!(words.len() <= SEGMENT_WORDS);
+    fn words_with_bits(words: &[u64], held: &mut [u32; LISTED_WORDS + 8]) -> usize {
+        assert!(words.len() <= LISTED_WORDS);
         let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         let mut count = 0;
         for (vector, eight) in words.chunks(8).enumerate() {

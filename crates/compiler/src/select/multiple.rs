@@ -6,7 +6,7 @@
 //! and the smallest quotient are both taken away after the multiplication, by one addition: a test takes no division, and no look at signs.
 
 use super::level::{Instructions, Level};
-use super::mask::refine;
+use super::mask::{WordBytes, refine, word_of};
 use super::range::{Bits, Range};
 
 /// The numbers that are `remainder` more than a multiple of a divisor.
@@ -40,19 +40,19 @@ pub(super) trait Word: Bits {
     /// Whether the number belongs to the residue, the range where it lies aside.
     fn leaves(self, residue: &Residue<Self>) -> bool;
 
-    /// One bit for each of 64 values, the range where they lie aside. `EVEN` says whether the divisor is: only then must be rotated.
+    /// Writes one bit for each of 64 values, the range where they lie aside. `EVEN` says whether the divisor is: only then must be rotated.
     ///
     /// # Safety
     /// `values` must point to 64 values, and the processor must have the level's instructions.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn residues_avx2<const EVEN: bool>(values: *const Self, residue: &Residue<Self>) -> u64;
+    unsafe fn residues_avx2<const EVEN: bool>(values: *const Self, residue: &Residue<Self>, bits: &mut WordBytes);
 
     /// As [`Word::residues_avx2`].
     ///
     /// # Safety
     /// As there.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn residues_avx512<const EVEN: bool>(values: *const Self, residue: &Residue<Self>) -> u64;
+    unsafe fn residues_avx512<const EVEN: bool>(values: *const Self, residue: &Residue<Self>, bits: &mut WordBytes);
 }
 
 macro_rules! word {
@@ -91,17 +91,25 @@ macro_rules! word {
             #[cfg(target_arch = "x86_64")]
             #[inline]
             #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-            unsafe fn residues_avx2<const EVEN: bool>(values: *const $type, residue: &Residue<$type>) -> u64 {
+            unsafe fn residues_avx2<const EVEN: bool>(
+                values: *const $type,
+                residue: &Residue<$type>,
+                bits: &mut WordBytes,
+            ) {
                 // SAFETY: the caller's promise, passed on.
-                unsafe { x86::$avx2::<EVEN>(values, residue) }
+                unsafe { x86::$avx2::<EVEN>(values, residue, bits) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-            unsafe fn residues_avx512<const EVEN: bool>(values: *const $type, residue: &Residue<$type>) -> u64 {
+            unsafe fn residues_avx512<const EVEN: bool>(
+                values: *const $type,
+                residue: &Residue<$type>,
+                bits: &mut WordBytes,
+            ) {
                 // SAFETY: the caller's promise, passed on.
-                unsafe { x86::$avx512::<EVEN>(values, residue) }
+                unsafe { x86::$avx512::<EVEN>(values, residue, bits) }
             }
         }
     };
@@ -130,8 +138,8 @@ pub(super) unsafe fn refine_residue<T: Word>(
     };
     match level.instructions() {
         Instructions::Portable => {
-            let full = |start: usize| (0..64).fold(0, |word, bit| word | u64::from(one(start + bit)) << bit);
-            refine(mask, first, end, full, one);
+            let full = |start: usize, bits: &mut WordBytes| *bits = word_of(|row| one(start + row));
+            refine(mask, first, end, 0, full, one);
         }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level's instructions are there; values are as the caller promises.
@@ -166,14 +174,21 @@ macro_rules! refine_by_vectors {
             mask: &mut [u64],
             one: impl Fn(usize) -> bool,
         ) {
-            // SAFETY: a full word has 64 rows, all below `end`.
-            let leaves = |start: usize| unsafe { T::$residues::<EVEN>(values.add(start), residue) };
+            let leaves = |start: usize, bits: &mut WordBytes| {
+                // SAFETY: a full word has 64 rows, all below `end`.
+                unsafe { T::$residues::<EVEN>(values.add(start), residue, bits) }
+            };
             match residue.within {
-                None => refine(mask, first, end, |start| leaves(start) ^ flip, one),
+                None => refine(mask, first, end, flip, leaves, one),
                 Some(range) => {
-                    // SAFETY: as above.
-                    let lies_there = |start: usize| unsafe { T::$word::<false>(values.add(start), range) };
-                    refine(mask, first, end, |start| (leaves(start) & lies_there(start)) ^ flip, one);
+                    let leaves_there = |start: usize, bits: &mut WordBytes| {
+                        leaves(start, bits);
+                        let mut there = [0; 8];
+                        // SAFETY: as above.
+                        unsafe { T::$word::<false>(values.add(start), range, &mut there) };
+                        *bits = (u64::from_le_bytes(*bits) & u64::from_le_bytes(there)).to_le_bytes();
+                    };
+                    refine(mask, first, end, flip, leaves_there, one);
                 }
             }
         }
@@ -193,7 +208,7 @@ refine_by_vectors!(
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::Residue;
+    use super::{Residue, WordBytes};
 
     macro_rules! avx512 {
         ($name:ident, $type:ty, $lanes:literal, $set:ident($signed:ty), $multiply:ident, $add:ident, $rotate:ident, $compare:ident) => {
@@ -201,20 +216,22 @@ mod x86 {
             /// See the module.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-            pub(super) unsafe fn $name<const EVEN: bool>(values: *const $type, residue: &Residue<$type>) -> u64 {
+            pub(super) unsafe fn $name<const EVEN: bool>(
+                values: *const $type,
+                residue: &Residue<$type>,
+                bits: &mut WordBytes,
+            ) {
                 let inverse = $set(residue.inverse as $signed);
                 let offset = $set(residue.offset as $signed);
                 let rotation = $set(residue.rotation as $signed);
                 let quotient_max = $set(residue.quotient_max as $signed);
-                let mut word = 0;
-                for vector in 0..64 / $lanes {
+                for (vector, bits) in bits.chunks_exact_mut($lanes / 8).enumerate() {
                     // SAFETY: there are 64 values, by the caller's promise.
                     let value = unsafe { _mm512_loadu_si512(values.add(vector * $lanes).cast()) };
                     let product = $add($multiply(value, inverse), offset);
                     let quotient = if EVEN { $rotate(product, rotation) } else { product };
-                    word |= ($compare(quotient, quotient_max) as u64) << (vector * $lanes);
+                    bits.copy_from_slice(&$compare(quotient, quotient_max).to_le_bytes());
                 }
-                word
             }
         };
     }
@@ -244,14 +261,17 @@ mod x86 {
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn words_avx2<const EVEN: bool>(values: *const u32, residue: &Residue<u32>) -> u64 {
+    pub(super) unsafe fn words_avx2<const EVEN: bool>(
+        values: *const u32,
+        residue: &Residue<u32>,
+        bits: &mut WordBytes,
+    ) {
         let inverse = _mm256_set1_epi32(residue.inverse as i32);
         let offset = _mm256_set1_epi32(residue.offset as i32);
         let quotient_max = _mm256_set1_epi32(residue.quotient_max as i32);
         let right = _mm_cvtsi32_si128(residue.rotation as i32);
         let left = _mm_cvtsi32_si128(32 - residue.rotation as i32);
-        let mut word = 0;
-        for vector in 0..8 {
+        for (vector, bits) in bits.iter_mut().enumerate() {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 8).cast()) };
             let product = _mm256_add_epi32(_mm256_mullo_epi32(value, inverse), offset);
@@ -261,16 +281,19 @@ mod x86 {
                 product
             };
             let leaves = _mm256_cmpeq_epi32(_mm256_min_epu32(quotient, quotient_max), quotient);
-            word |= (_mm256_movemask_ps(_mm256_castsi256_ps(leaves)) as u64) << (vector * 8);
+            *bits = _mm256_movemask_ps(_mm256_castsi256_ps(leaves)) as u8;
         }
-        word
     }
 
     /// # Safety
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn doubles_avx2<const EVEN: bool>(values: *const u64, residue: &Residue<u64>) -> u64 {
+    pub(super) unsafe fn doubles_avx2<const EVEN: bool>(
+        values: *const u64,
+        residue: &Residue<u64>,
+        bits: &mut WordBytes,
+    ) {
         let inverse = _mm256_set1_epi64x(residue.inverse as i64);
         let inverse_swapped = _mm256_shuffle_epi32::<0b10_11_00_01>(inverse);
         // There is no comparison without a sign: both sides move by half the range, products that are not rotated with their offset.
@@ -280,8 +303,7 @@ mod x86 {
         let quotient_max = _mm256_xor_si256(_mm256_set1_epi64x(residue.quotient_max as i64), half);
         let right = _mm_cvtsi64_si128(i64::from(residue.rotation));
         let left = _mm_cvtsi64_si128(64 - i64::from(residue.rotation));
-        let mut beyond = 0;
-        for vector in 0..16 {
+        let leaves = |vector: usize| {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 4).cast()) };
             // Of the products of one value's low half and the other's high half only the low halves count, and only in the high half.
@@ -296,8 +318,10 @@ mod x86 {
                 product
             };
             let larger = _mm256_cmpgt_epi64(quotient, quotient_max);
-            beyond |= (_mm256_movemask_pd(_mm256_castsi256_pd(larger)) as u64) << (vector * 4);
+            !_mm256_movemask_pd(_mm256_castsi256_pd(larger)) as u8 & 0xf
+        };
+        for (pair, bits) in bits.iter_mut().enumerate() {
+            *bits = leaves(2 * pair) | leaves(2 * pair + 1) << 4;
         }
-        !beyond
     }
 }

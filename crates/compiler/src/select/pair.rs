@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 use pelton_data::column::values_ptr;
 
 use super::level::{Level, at_level};
-use super::mask::{clear_invalid, refine, refine_each};
+use super::mask::{WordBytes, clear_invalid, refine, refine_each, word_of};
 use super::range::{ordered_f32, ordered_f64};
 use super::selector::Comparison;
 
@@ -182,10 +182,9 @@ fn refine_pairs<T: Copy>(
     holds: impl Fn(T, T) -> bool,
 ) {
     let flip = if negate { u64::MAX } else { 0 };
-    let full = |start: usize| {
+    let full = |start: usize, bits: &mut WordBytes| {
         let (left, right) = (&left[start..start + 64], &right[start..start + 64]);
-        let bits = left.iter().zip(right).enumerate();
-        bits.fold(0, |word, (bit, (&left, &right))| word | u64::from(holds(left, right)) << bit) ^ flip
+        *bits = word_of(|row| holds(left[row], right[row]));
     };
-    refine(mask, rows.first, rows.end, full, |row| holds(left[row], right[row]) != negate);
+    refine(mask, rows.first, rows.end, flip, full, |row| holds(left[row], right[row]) != negate);
 }

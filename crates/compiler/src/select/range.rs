@@ -5,7 +5,7 @@
 //! Floats in total order are integers after one transformation of their bits.
 
 use super::level::{Instructions, Level};
-use super::mask::refine;
+use super::mask::{WordBytes, refine, word_of};
 
 /// The values from `low` to `low + span`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,19 +19,19 @@ pub(super) trait Bits: Copy {
     /// Whether `value` lies in the range. With `FLOAT` the value is a float's bits.
     fn within<const FLOAT: bool>(value: Self, range: Range<Self>) -> bool;
 
-    /// One bit for each of 64 values, by a level's instructions.
+    /// Writes one bit for each of 64 values, by a level's instructions.
     ///
     /// # Safety
     /// `values` must point to 64 values, and the processor must have the level's instructions.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn word_avx2<const FLOAT: bool>(values: *const Self, range: Range<Self>) -> u64;
+    unsafe fn word_avx2<const FLOAT: bool>(values: *const Self, range: Range<Self>, bits: &mut WordBytes);
 
     /// As [`Bits::word_avx2`].
     ///
     /// # Safety
     /// As there.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn word_avx512<const FLOAT: bool>(values: *const Self, range: Range<Self>) -> u64;
+    unsafe fn word_avx512<const FLOAT: bool>(values: *const Self, range: Range<Self>, bits: &mut WordBytes);
 }
 
 /// The bits of a float of `$bits` as a number that orders as floats do in total order.
@@ -66,17 +66,17 @@ macro_rules! bits {
             #[cfg(target_arch = "x86_64")]
             #[inline]
             #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-            unsafe fn word_avx2<const FLOAT: bool>(values: *const $type, range: Range<$type>) -> u64 {
+            unsafe fn word_avx2<const FLOAT: bool>(values: *const $type, range: Range<$type>, bits: &mut WordBytes) {
                 // SAFETY: the caller's promise, passed on.
-                unsafe { x86::$avx2::<FLOAT>(values, range) }
+                unsafe { x86::$avx2::<FLOAT>(values, range, bits) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-            unsafe fn word_avx512<const FLOAT: bool>(values: *const $type, range: Range<$type>) -> u64 {
+            unsafe fn word_avx512<const FLOAT: bool>(values: *const $type, range: Range<$type>, bits: &mut WordBytes) {
                 // SAFETY: the caller's promise, passed on.
-                unsafe { x86::$avx512::<FLOAT>(values, range) }
+                unsafe { x86::$avx512::<FLOAT>(values, range, bits) }
             }
         }
     };
@@ -106,8 +106,8 @@ pub(super) unsafe fn refine_ranges<T: Bits, const FLOAT: bool>(
     let one = |row: usize| ranges.iter().any(|&range| T::within::<FLOAT>(value(row), range)) != negate;
     match level.instructions() {
         Instructions::Portable => {
-            let full = |start: usize| (0..64).fold(0, |word, bit| word | u64::from(one(start + bit)) << bit);
-            refine(mask, first, end, full, one);
+            let full = |start: usize, bits: &mut WordBytes| *bits = word_of(|row| one(start + row));
+            refine(mask, first, end, 0, full, one);
         }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level's instructions are there; values are as the caller promises.
@@ -176,14 +176,22 @@ macro_rules! refine_by_vectors {
             mask: &mut [u64],
             one: impl Fn(usize) -> bool,
         ) {
-            // SAFETY: a full word has 64 rows, all below `end`.
-            let word = |start: usize, range: Range<T>| unsafe { T::$word::<FLOAT>(values.add(start), range) };
+            let word = |start: usize, range: Range<T>, bits: &mut WordBytes| {
+                // SAFETY: a full word has 64 rows, all below `end`.
+                unsafe { T::$word::<FLOAT>(values.add(start), range, bits) }
+            };
             match *ranges {
                 // Apart, so that the bounds of the only range stay in registers.
-                [range] => refine(mask, first, end, |start| word(start, range) ^ flip, one),
+                [range] => refine(mask, first, end, flip, |start, bits| word(start, range, bits), one),
                 _ => {
-                    let any = |start: usize| ranges.iter().fold(0, |bits, &range| bits | word(start, range));
-                    refine(mask, first, end, |start| any(start) ^ flip, one);
+                    let any = |start: usize, bits: &mut WordBytes| {
+                        for &range in ranges {
+                            let mut others = [0; 8];
+                            word(start, range, &mut others);
+                            *bits = (u64::from_le_bytes(*bits) | u64::from_le_bytes(others)).to_le_bytes();
+                        }
+                    };
+                    refine(mask, first, end, flip, any, one);
                 }
             }
         }
@@ -198,7 +206,7 @@ refine_by_vectors!(refine_avx512, word_avx512, "avx512f,avx512bw,avx512dq,avx512
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::Range;
+    use super::{Range, WordBytes};
 
     macro_rules! avx512 {
         ($name:ident, $type:ty, $lanes:literal, $set:ident($signed:ty), $subtract:ident, $compare:ident, |$value:ident| $ordered:expr) => {
@@ -206,16 +214,18 @@ mod x86 {
             /// See the module.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
-            pub(super) unsafe fn $name<const FLOAT: bool>(values: *const $type, range: Range<$type>) -> u64 {
+            pub(super) unsafe fn $name<const FLOAT: bool>(
+                values: *const $type,
+                range: Range<$type>,
+                bits: &mut WordBytes,
+            ) {
                 let (low, span) = ($set(range.low as $signed), $set(range.span as $signed));
-                let mut word = 0;
-                for vector in 0..64 / $lanes {
+                for (vector, bits) in bits.chunks_exact_mut($lanes / 8).enumerate() {
                     // SAFETY: there are 64 values, by the caller's promise.
                     let $value = unsafe { _mm512_loadu_si512(values.add(vector * $lanes).cast()) };
                     let $value = if FLOAT { $ordered } else { $value };
-                    word |= ($compare($subtract($value, low), span) as u64) << (vector * $lanes);
+                    bits.copy_from_slice(&$compare($subtract($value, low), span).to_le_bytes());
                 }
-                word
             }
         };
     }
@@ -235,25 +245,23 @@ mod x86 {
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn bytes_avx2<const FLOAT: bool>(values: *const u8, range: Range<u8>) -> u64 {
+    pub(super) unsafe fn bytes_avx2<const FLOAT: bool>(values: *const u8, range: Range<u8>, bits: &mut WordBytes) {
         const { assert!(!FLOAT, "no float has eight bits") };
         let (low, span) = (_mm256_set1_epi8(range.low as i8), _mm256_set1_epi8(range.span as i8));
-        let mut word = 0;
-        for vector in 0..2 {
+        for (vector, bits) in bits.chunks_exact_mut(4).enumerate() {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 32).cast()) };
             let distance = _mm256_sub_epi8(value, low);
             let within = _mm256_cmpeq_epi8(_mm256_min_epu8(distance, span), distance);
-            word |= u64::from(_mm256_movemask_epi8(within) as u32) << (vector * 32);
+            bits.copy_from_slice(&_mm256_movemask_epi8(within).to_le_bytes());
         }
-        word
     }
 
     /// # Safety
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn halves_avx2<const FLOAT: bool>(values: *const u16, range: Range<u16>) -> u64 {
+    pub(super) unsafe fn halves_avx2<const FLOAT: bool>(values: *const u16, range: Range<u16>, bits: &mut WordBytes) {
         let (low, span) = (_mm256_set1_epi16(range.low as i16), _mm256_set1_epi16(range.span as i16));
         let within = |vector: usize| {
             // SAFETY: there are 64 values, by the caller's promise.
@@ -266,24 +274,21 @@ mod x86 {
             let distance = _mm256_sub_epi16(value, low);
             _mm256_cmpeq_epi16(_mm256_min_epu16(distance, span), distance)
         };
-        let mut word = 0;
-        for pair in 0..2 {
+        for (pair, bits) in bits.chunks_exact_mut(4).enumerate() {
             // Packing takes eight values of each vector in turn: the order is restored before bits are taken.
             let packed = _mm256_packs_epi16(within(2 * pair), within(2 * pair + 1));
             let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
-            word |= u64::from(_mm256_movemask_epi8(ordered) as u32) << (pair * 32);
+            bits.copy_from_slice(&_mm256_movemask_epi8(ordered).to_le_bytes());
         }
-        word
     }
 
     /// # Safety
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn words_avx2<const FLOAT: bool>(values: *const u32, range: Range<u32>) -> u64 {
+    pub(super) unsafe fn words_avx2<const FLOAT: bool>(values: *const u32, range: Range<u32>, bits: &mut WordBytes) {
         let (low, span) = (_mm256_set1_epi32(range.low as i32), _mm256_set1_epi32(range.span as i32));
-        let mut word = 0;
-        for vector in 0..8 {
+        for (vector, bits) in bits.iter_mut().enumerate() {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 8).cast()) };
             let value = if FLOAT {
@@ -293,21 +298,19 @@ mod x86 {
             };
             let distance = _mm256_sub_epi32(value, low);
             let within = _mm256_cmpeq_epi32(_mm256_min_epu32(distance, span), distance);
-            word |= (_mm256_movemask_ps(_mm256_castsi256_ps(within)) as u64) << (vector * 8);
+            *bits = _mm256_movemask_ps(_mm256_castsi256_ps(within)) as u8;
         }
-        word
     }
 
     /// # Safety
     /// See the module.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    pub(super) unsafe fn doubles_avx2<const FLOAT: bool>(values: *const u64, range: Range<u64>) -> u64 {
+    pub(super) unsafe fn doubles_avx2<const FLOAT: bool>(values: *const u64, range: Range<u64>, bits: &mut WordBytes) {
         // There is no comparison without a sign: both sides move by half the range.
         let low = _mm256_set1_epi64x(range.low.wrapping_sub(1 << 63) as i64);
         let span = _mm256_set1_epi64x((range.span ^ 1 << 63) as i64);
-        let mut outside = 0;
-        for vector in 0..16 {
+        let within = |vector: usize| {
             // SAFETY: there are 64 values, by the caller's promise.
             let value = unsafe { _mm256_loadu_si256(values.add(vector * 4).cast()) };
             let value = if FLOAT {
@@ -317,8 +320,10 @@ mod x86 {
                 value
             };
             let beyond = _mm256_cmpgt_epi64(_mm256_sub_epi64(value, low), span);
-            outside |= (_mm256_movemask_pd(_mm256_castsi256_pd(beyond)) as u64) << (vector * 4);
+            !_mm256_movemask_pd(_mm256_castsi256_pd(beyond)) as u8 & 0xf
+        };
+        for (pair, bits) in bits.iter_mut().enumerate() {
+            *bits = within(2 * pair) | within(2 * pair + 1) << 4;
         }
-        !outside
     }
 }

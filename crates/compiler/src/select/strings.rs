@@ -6,7 +6,7 @@ use arrow::datatypes::ByteViewType;
 use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
 
 use super::level::{Level, at_level};
-use super::mask::{clear_invalid, refine, refine_each};
+use super::mask::{WordBytes, clear_invalid, refine, refine_each, word_of};
 use super::selector::Comparison;
 
 /// What a string is tested for.
@@ -68,11 +68,11 @@ pub(super) fn refine_strings<T: ByteViewType>(
 
 #[inline(always)]
 fn refine_inline(views: &[u128], view: u128, wanted: bool, first: usize, end: usize, mask: &mut [u64]) {
-    let full = |start: usize| {
-        let views = views[start..start + 64].iter().enumerate();
-        views.fold(0, |word, (bit, &other)| word | u64::from((other == view) == wanted) << bit)
+    let full = |start: usize, bits: &mut WordBytes| {
+        let views = &views[start..start + 64];
+        *bits = word_of(|row| (views[row] == view) == wanted);
     };
-    refine(mask, first, end, full, |row| (views[row] == view) == wanted);
+    refine(mask, first, end, 0, full, |row| (views[row] == view) == wanted);
 }
 
 #[derive(Clone, Copy)]
@@ -89,11 +89,11 @@ fn refine_prefix(views: &[u128], prefix: Prefix, first: usize, end: usize, mask:
         let starts = (view as u64 >> 32 ^ prefix.bytes) & prefix.kept == 0 && view as u32 >= prefix.length;
         starts != prefix.negate
     };
-    let full = |start: usize| {
-        let views = views[start..start + 64].iter().enumerate();
-        views.fold(0, |word, (bit, &view)| word | u64::from(starts(view)) << bit)
+    let full = |start: usize, bits: &mut WordBytes| {
+        let views = &views[start..start + 64];
+        *bits = word_of(|row| starts(views[row]));
     };
-    refine(mask, first, end, full, |row| starts(views[row]));
+    refine(mask, first, end, 0, full, |row| starts(views[row]));
 }
 
 pub(super) fn bytes<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {

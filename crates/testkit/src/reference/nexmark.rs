@@ -97,13 +97,15 @@ fn multiples_avx512(numbers: &[i64], masks: &mut [u64; SEGMENT_WORDS]) -> ([u32;
     let below_zero = _mm512_set1_epi64(QUOTIENT_MAX as i64);
     let quotients = _mm512_set1_epi64(2 * QUOTIENT_MAX as i64);
     for (numbers, mask) in numbers.chunks_exact(64).zip(masks.iter_mut()) {
-        *mask = 0;
-        for (part, eight) in numbers.chunks_exact(8).enumerate() {
+        let mut parts = [0_u8; 8];
+        for (eight, part) in numbers.chunks_exact(8).zip(&mut parts) {
             // SAFETY: the part is eight numbers long.
             let eight = unsafe { _mm512_loadu_epi64(eight.as_ptr()) };
             let quotient = _mm512_add_epi64(_mm512_mullo_epi64(eight, inverse), below_zero);
-            *mask |= u64::from(_mm512_cmple_epu64_mask(quotient, quotients)) << (part * 8);
+            *part = _mm512_cmple_epu64_mask(quotient, quotients);
         }
+        // Byte for byte to memory, which is half the work of shifting each to its place in a register.
+        *mask = u64::from_le_bytes(parts);
     }
     let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     let (mut held, mut count) = ([0_u32; SEGMENT_WORDS + 8], 0);
