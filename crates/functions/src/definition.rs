@@ -222,12 +222,8 @@ impl ScalarUDFImpl for Function {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let Definition { name, parameters, required, .. } = self.definition;
         let name = written_name(name);
-        if types.len() < *required || types.len() > parameters.len() {
-            let wanted = match parameters.len() {
-                most if most == *required => most.to_string(),
-                most => format!("{required} to {most}"),
-            };
-            return plan_err!("{name} takes {wanted} arguments, not {}", types.len());
+        if let Some(wanted) = unmet_count(*required, parameters.len(), types.len()) {
+            return plan_err!("{name} takes {wanted}, not {}", types.len());
         }
         let cast = |(at, (parameter, given)): (usize, (&Parameter, &DataType))| match accepted(*parameter, given) {
             Some(data_type) => Ok(data_type),
@@ -278,6 +274,19 @@ impl ScalarUDFImpl for Function {
         }
         Ok(ColumnarValue::Array(values))
     }
+}
+
+/// How many arguments a function takes, in words, where `given` are too few or too many.
+pub fn unmet_count(required: usize, most: usize, given: usize) -> Option<String> {
+    if (required..=most).contains(&given) {
+        return None;
+    }
+    Some(match (required, most) {
+        (1, 1) => "1 argument".to_string(),
+        (required, most) if required == most => format!("{most} arguments"),
+        (required, most) if required + 1 == most => format!("{required} or {most} arguments"),
+        (required, most) => format!("{required} to {most} arguments"),
+    })
 }
 
 /// How the user wrote a function that has another name in the syntax tree.

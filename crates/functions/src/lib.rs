@@ -21,6 +21,8 @@ mod extreme;
 
 mod significant;
 
+pub use definition::unmet_count;
+
 use std::sync::{Arc, LazyLock};
 
 use datafusion_expr::{Expr, ScalarUDF};

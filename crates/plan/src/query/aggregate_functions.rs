@@ -232,12 +232,7 @@ impl AggregateUDFImpl for Function {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let Definition { name, parameters, required, written, .. } = self.definition;
         let name = name.to_uppercase();
-        if types.len() < *required || types.len() > parameters.len() {
-            let wanted = match parameters.len() {
-                1 => "1 argument".to_string(),
-                most if most == *required => format!("{most} arguments"),
-                most => format!("{required} or {most} arguments"),
-            };
+        if let Some(wanted) = pelton_functions::unmet_count(*required, parameters.len(), types.len()) {
             return plan_err!("{name} takes {wanted}, not {}; write {written}", types.len());
         }
         let accepted = |(at, (parameter, given)): (usize, (&Parameter, &DataType))| {

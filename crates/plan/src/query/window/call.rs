@@ -399,18 +399,30 @@ pub(in crate::query) fn partition_column(
     name: &str,
     place: Option<Place>,
 ) -> Result<Column, PlanError> {
+    let index = named_column(input, name, "to partition by", place, None)?;
+    Ok(Column::from(input.schema().qualified_field(index)))
+}
+
+/// Which of the columns of `input` has this name; `purpose` says what it is wanted for, and `hint` what to do where none has a similar one.
+fn named_column(
+    input: &LogicalPlan,
+    name: &str,
+    purpose: &str,
+    place: Option<Place>,
+    hint: Option<String>,
+) -> Result<usize, PlanError> {
     let schema = input.schema();
     let mut found = (0..schema.fields().len()).filter(|index| schema.field(*index).name() == name);
     match (found.next(), found.next()) {
-        (Some(index), None) => Ok(Column::from(schema.qualified_field(index))),
-        (Some(_), Some(_)) => {
-            Err(PlanError::invalid(place, format!("there are several columns {name} to partition by")))
-        }
+        (Some(index), None) => Ok(index),
+        (Some(_), Some(_)) => Err(PlanError::invalid(place, format!("there are several columns {name} {purpose}"))),
         (None, _) => {
-            let error = PlanError::invalid(place, format!("there is no column {name} to partition by"));
+            let error = PlanError::invalid(place, format!("there is no column {name} {purpose}"));
             let names = schema.fields().iter().map(|field| field.name().as_str());
-            Err(match closest(name, names) {
-                Some(closest) => error.with_hint(format!("did you mean {closest}? (names are case sensitive)")),
+            let similar =
+                closest(name, names).map(|closest| format!("did you mean {closest}? (names are case sensitive)"));
+            Err(match similar.or(hint) {
+                Some(hint) => error.with_hint(hint),
                 None => error,
             })
         }
@@ -448,19 +460,8 @@ pub(in crate::query) fn time_column(
     name: &str,
     place: Option<Place>,
 ) -> Result<Column, PlanError> {
+    let index = named_column(input, name, "to cut windows by", place, Some(attributes_hint(input)))?;
     let schema = input.schema();
-    let mut found = (0..schema.fields().len()).filter(|index| schema.field(*index).name() == name);
-    let Some(index) = found.next() else {
-        let error = PlanError::invalid(place, format!("there is no column {name} to cut windows by"));
-        let names = schema.fields().iter().map(|field| field.name().as_str());
-        return Err(match closest(name, names) {
-            Some(closest) => error.with_hint(format!("did you mean {closest}? (names are case sensitive)")),
-            None => error.with_hint(attributes_hint(input)),
-        });
-    };
-    if found.next().is_some() {
-        return Err(PlanError::invalid(place, format!("there are several columns {name} to cut windows by")));
-    }
     let is_timestamp = micros_per_tick(schema.field(index).data_type()).is_some();
     if !is_timestamp || time_attribute(input, index).is_none() {
         let message = format!("{name} is not a time attribute, and windows are cut by time attributes only");
