@@ -156,7 +156,7 @@ fn window_node((index, window): (usize, &WindowAggregate), settings: &Settings) 
             (WindowChoice::Buckets, _) => Combination::Buckets,
         },
         session_slots: window.session_slots,
-        layout: pelton_compiler::entry_layout(window),
+        layout: pelton_compiler::entry_layout(window).with_dense_keys(settings.dense_keys(index)),
         ranker: window.ranking.clone().map(|ranking| Arc::new(Ranker::new(ranking))),
         read_out: Box::new(read_out),
         schema: window.schema.clone(),

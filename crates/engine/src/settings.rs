@@ -8,6 +8,7 @@ use pelton_plan::Catalog;
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
 use pelton_runtime::policy::PolicyName;
+use pelton_state::layout::DenseKeys;
 
 use crate::error::Error;
 
@@ -56,6 +57,8 @@ pub struct Settings {
     pub predicate_order: Permission,
     /// `pelton.adapt.tier`: with [`TierChoice::Auto`], interpreted code takes the place of compiled code.
     pub adapt_tier: Permission,
+    /// `pelton.adapt.dense-keys`: integer keys that lie close together have entries side by side; pinned, wherever a table may be so long.
+    pub dense_keys: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
     /// `pelton.policy`: who goes first of what can run, in all queries of the session.
@@ -84,6 +87,9 @@ const PREDICATE_ORDER: &str = "pelton.adapt.predicate-order";
 /// Whether interpreted code may take the place of compiled code.
 const ADAPT_TIER: &str = "pelton.adapt.tier";
 
+/// Whether entries of integer keys may lie side by side.
+const DENSE_KEYS: &str = "pelton.adapt.dense-keys";
+
 /// What may become of a specialisation.
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
 
@@ -102,6 +108,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.adapt", "'on', 'off' or 'random'"),
     (PREDICATE_ORDER, A_PERMISSION),
     (ADAPT_TIER, A_PERMISSION),
+    (DENSE_KEYS, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
     ("pelton.policy", "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency' or 'round-robin'"),
     ("pelton.windows", "'slices' or 'buckets'"),
@@ -125,6 +132,7 @@ impl Default for Settings {
             adapt: AdaptChoice::default(),
             predicate_order: Permission::default(),
             adapt_tier: Permission::default(),
+            dense_keys: Permission::default(),
             workers,
             policy: PolicyName::default(),
             windows: WindowChoice::default(),
@@ -170,6 +178,18 @@ impl Settings {
         AdaptOptions { adapt, predicate_order: self.predicate_order, tier: self.adapt_tier }
     }
 
+    /// When keys have entries side by side in the tables of a window: where chance decides, in those of every second one.
+    pub(crate) fn dense_keys(&self, window: usize) -> DenseKeys {
+        match self.dense_keys {
+            Permission::Auto if self.adapt == AdaptChoice::Random && !(self.seed + window as u64).is_multiple_of(2) => {
+                DenseKeys::Never
+            }
+            Permission::Auto => DenseKeys::WhereClose,
+            Permission::Pin => DenseKeys::WherePossible,
+            Permission::Forbid => DenseKeys::Never,
+        }
+    }
+
     fn apply(&mut self, key: &str, value: &str) -> Result<(), Error> {
         let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else {
             let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
@@ -182,6 +202,7 @@ impl Settings {
             "pelton.adapt" => adapt(value).map(|adapt| self.adapt = adapt),
             PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
             ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
+            DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.policy" => PolicyName::named(value).map(|policy| self.policy = policy),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use pelton_data::Block;
 use pelton_state::kernel::{Kernel, KernelInput, Scratch, Tier};
-use pelton_state::profile::Profile;
+use pelton_state::profile::{Met, Profile};
 
 use driver::Driver;
 use story::{Stories, Story};
@@ -39,17 +39,22 @@ pub enum Specialisation {
     PredicateOrder,
     /// Interpreted code in the place of compiled code.
     Tier,
+    /// Entries side by side for integer keys that lie close together. Tables decide that themselves, each for its slice and by what the last one
+    /// had, guard it, and go over from one to the other with all that they hold; here it is told.
+    DenseKeys,
 }
 
 impl Specialisation {
     /// All, in the order in which they are thought of.
-    pub const ALL: [Specialisation; 2] = [Specialisation::PredicateOrder, Specialisation::Tier];
+    pub const ALL: [Specialisation; 3] =
+        [Specialisation::PredicateOrder, Specialisation::Tier, Specialisation::DenseKeys];
 
     /// As settings and people call it.
     pub fn name(self) -> &'static str {
         match self {
             Specialisation::PredicateOrder => "predicate-order",
             Specialisation::Tier => "tier",
+            Specialisation::DenseKeys => "dense-keys",
         }
     }
 }
@@ -124,6 +129,7 @@ pub(crate) struct Ran {
     pub busy_ns: u64,
     /// When it ended, since the run began.
     pub at_ns: u64,
+    pub met: Met,
 }
 
 /// Rows of one block that are profiled.

@@ -168,7 +168,8 @@ impl Worker<'_> {
         };
         let ended_ns = shared.clock.nanos();
         let busy_ns = ended_ns - started_ns;
-        node.kernel.ran(pick, &Ran { rows, blocks: count, busy_ns, at_ns: ended_ns - shared.started_ns });
+        let met = std::mem::take(&mut self.scratch.met);
+        node.kernel.ran(pick, &Ran { rows, blocks: count, busy_ns, at_ns: ended_ns - shared.started_ns, met });
         let output_rows: usize = results.iter().flatten().map(Finished::output_rows).sum();
         let slices: usize = results.iter().flatten().map(|finished| finished.slices).sum();
         let mut state = shared.state();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use pelton_data::Block;
 
-use crate::profile::{Predicate, PredicateOrder, Profile};
+use crate::profile::{Met, Predicate, PredicateOrder, Profile};
 use crate::slice::{SliceRows, SliceStore};
 use crate::table::Table;
 
@@ -146,6 +146,8 @@ pub struct Scratch {
     pub integers: Vec<i64>,
     /// For each selected position, where its entry is, in units of eight bytes from entry 0.
     pub entries: Vec<u32>,
+    /// What calls have met since somebody looked.
+    pub met: Met,
     /// Room for whatever else a kernel needs, such as output columns before they are Arrow buffers.
     pub spare: Vec<Vec<u8>>,
 }

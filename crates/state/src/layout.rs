@@ -35,8 +35,21 @@ pub struct EntryLayout {
     accumulators: Vec<AccumulatorSlot>,
     stride: usize,
     initial: Vec<u8>,
+    dense_keys: DenseKeys,
     /// Layouts that have the same one accumulate the same.
     accumulates: Arc<()>,
+}
+
+/// When integer keys have entries side by side, so that a key says where its entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DenseKeys {
+    /// Where they lie close together for as many as they are.
+    #[default]
+    WhereClose,
+    /// Wherever a table may be so long.
+    WherePossible,
+    /// Nowhere: all are found by hash.
+    Never,
 }
 
 /// A value that every entry holds, of a key or of an accumulator.
@@ -115,8 +128,18 @@ impl EntryLayout {
         }
         let (key_columns, key_fields) = (keys.to_vec(), key_fields(&key_layout));
         let accumulates = Arc::new(());
-        let accumulators = slots;
-        Arc::new(EntryLayout { key_columns, keys: key_layout, key_fields, accumulators, stride, initial, accumulates })
+        let (accumulators, dense_keys) = (slots, DenseKeys::default());
+        let keys = key_layout;
+        Arc::new(EntryLayout { key_columns, keys, key_fields, accumulators, stride, initial, dense_keys, accumulates })
+    }
+
+    /// The same layout for tables whose integer keys have entries side by side in other cases.
+    pub fn with_dense_keys(self: Arc<EntryLayout>, dense_keys: DenseKeys) -> Arc<EntryLayout> {
+        Arc::new(EntryLayout { dense_keys, ..Arc::unwrap_or_clone(self) })
+    }
+
+    pub(crate) fn dense_keys(&self) -> DenseKeys {
+        self.dense_keys
     }
 
     /// The layout of entries that accumulate the same, and have no keys.

@@ -46,6 +46,29 @@ impl PredicateOrder {
     }
 }
 
+/// How entries of integer keys are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeysFound {
+    /// By their distance from the first: so far they lie between these two, both inclusive.
+    Between {
+        /// The least.
+        first: i64,
+        /// The greatest.
+        last: i64,
+    },
+    /// By hash.
+    ByHash,
+}
+
+/// What calls of a kernel have met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Met {
+    /// Rows that did not fit what is assumed of keys: code left there, and went on at the same row when the table had been made to fit.
+    pub guards_failed: u64,
+    /// How the last table found entries, where keys are integers.
+    pub keys: Option<KeysFound>,
+}
+
 /// How many rows pass which predicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {

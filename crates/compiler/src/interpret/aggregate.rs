@@ -13,5 +13,6 @@ pub(crate) fn find_entries<'a>(table: &mut Table, keys: &[ArrayRef], scratch: &'
         return Entries::Single(table.single_entry());
     }
     table.find_or_insert_rows(keys, extent, scratch);
+    scratch.met.keys = table.keys_found().or(scratch.met.keys);
     Entries::Each(&scratch.entries)
 }

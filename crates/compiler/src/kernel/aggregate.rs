@@ -113,6 +113,7 @@ impl Aggregation {
                 if position < end {
                     self.run_listed(call, position..end, table, scratch, &keys, others)?;
                 }
+                scratch.met.keys = table.keys_found();
                 Ok(())
             }
             Grouping::Columns(_) => {
@@ -329,6 +330,7 @@ fn run_dense(
                 if status == Status::Done {
                     return Ok(end);
                 }
+                scratch.met.guards_failed += 1;
             }
             _ => {}
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pelton_state::kernel::{Kernel, Tier};
-use pelton_state::profile::{PredicateOrder, Profile};
+use pelton_state::profile::{KeysFound, PredicateOrder, Profile};
 
 use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
 use super::trial::{Trial, Verdict};
@@ -43,6 +43,7 @@ pub(super) struct Driver {
     sampling: Sampling,
     waiting: [Waiting; Specialisation::ALL.len()],
     cost: Cost,
+    dense_keys: DenseKeys,
     /// The state of a generator of random numbers.
     random: u64,
     stories: Stories,
@@ -79,6 +80,15 @@ struct Waiting {
     changed_at: u64,
 }
 
+/// How tables find the entries of integer keys.
+#[derive(Default)]
+struct DenseKeys {
+    /// Whether the last one has entries side by side.
+    holds: bool,
+    /// How often that has changed.
+    changes: u64,
+}
+
 /// What rows cost with the present code.
 #[derive(Default)]
 struct Cost {
@@ -105,6 +115,7 @@ impl Driver {
             sampling,
             waiting: Default::default(),
             cost: Cost::default(),
+            dense_keys: DenseKeys::default(),
             random,
             stories,
         };
@@ -144,6 +155,7 @@ impl Driver {
         self.stories.write().ran(pick.id, ran);
         self.sampling.rows += ran.rows;
         self.measured(pick.id, ran);
+        self.found(ran.met.keys);
         let sampled = pick.sample.map(|sample| sample.profile);
         let is_over = match &sampled {
             Some(profile) => profile.rows >= PROFILE_ROWS,
@@ -177,6 +189,7 @@ impl Driver {
             && Specialisation::ALL.iter().filter(|one| is_allowed(one)).any(|&one| match one {
                 Specialisation::PredicateOrder => self.variants[0].kernel.predicates().len() > 1,
                 Specialisation::Tier => self.other_tier().is_some(),
+                Specialisation::DenseKeys => false,
             })
     }
 
@@ -191,6 +204,8 @@ impl Driver {
         match specialisation {
             Specialisation::PredicateOrder => self.options.predicate_order,
             Specialisation::Tier => self.options.tier,
+            // Their layout knows the settings.
+            Specialisation::DenseKeys => Permission::Auto,
         }
     }
 
@@ -207,6 +222,28 @@ impl Driver {
         self.sampling.rows = 0;
         if let Some(profile) = &mut self.sampling.profile {
             *profile = Profile::default();
+        }
+        self.stands();
+    }
+
+    /// Takes in how a task has found entries. Slices that differ are told of less and less often.
+    fn found(&mut self, keys: Option<KeysFound>) {
+        let Some(keys) = keys else { return };
+        let holds = keys != KeysFound::ByHash;
+        if holds == self.dense_keys.holds {
+            return;
+        }
+        self.dense_keys.holds = holds;
+        self.dense_keys.changes += 1;
+        let specialisation = Specialisation::DenseKeys;
+        let what = match keys {
+            KeysFound::Between { first, last } => {
+                What::Assumed { specialisation, assumption: format!("keys lie between {first} and {last}") }
+            }
+            KeysFound::ByHash => What::Broken { specialisation },
+        };
+        if self.dense_keys.changes.is_power_of_two() {
+            self.happened(self.current, what);
         }
         self.stands();
     }
@@ -262,6 +299,7 @@ impl Driver {
             let found = match specialisation {
                 Specialisation::PredicateOrder => self.better_order(&profile),
                 Specialisation::Tier => self.untried_tier(),
+                Specialisation::DenseKeys => None,
             };
             if let Some((variant, assumption)) = found {
                 return self.suggest(variant, specialisation, assumption);
@@ -286,7 +324,7 @@ impl Driver {
         let present = match self.variants[self.current].specialisation {
             Some(Specialisation::PredicateOrder) => self.variants[self.current].kernel.order(),
             // What is interpreted tests predicates as planned, too.
-            Some(Specialisation::Tier) | None => PredicateOrder::planned(predicates),
+            Some(Specialisation::Tier | Specialisation::DenseKeys) | None => PredicateOrder::planned(predicates),
         };
         let order = predicate_order::better(predicates, profile, &present)?;
         let assumption = predicate_order::words(predicates, profile, &order);
@@ -376,7 +414,7 @@ impl Driver {
         let stage = match (&self.trial, self.current) {
             (Some(_), _) => Stage::Instrumented,
             (None, 0) if self.sampling.is_dense && self.learns() => Stage::Instrumented,
-            (None, 0) => Stage::Generic,
+            (None, 0) if !self.dense_keys.holds => Stage::Generic,
             (None, _) => Stage::Specialised,
         };
         self.stories.write().stands(self.variants[self.current].id, stage);

@@ -123,6 +123,18 @@ pub enum What {
         /// What it is made for.
         assumption: String,
     },
+    /// State suits what is assumed from now on, whatever code runs.
+    Assumed {
+        /// What is specialised.
+        specialisation: Specialisation,
+        /// What is assumed.
+        assumption: String,
+    },
+    /// What was assumed does not hold; state has been made to suit anything, and nothing of it was lost.
+    Broken {
+        /// What was specialised.
+        specialisation: Specialisation,
+    },
     /// Rows cost much more than when the code was chosen: the data has changed.
     Regressed {
         /// Cost of a row now in that then.
@@ -145,6 +157,12 @@ impl Event {
             What::Pinned { specialisation, assumption } => {
                 format!("variant {variant} runs, pinned: {}{}", of(specialisation), because(assumption))
             }
+            What::Assumed { specialisation, assumption } => {
+                format!("variant {variant} runs on: {}{}", specialisation.name(), because(assumption))
+            }
+            What::Broken { specialisation } => {
+                format!("variant {variant} runs on without {}: that does not hold", specialisation.name())
+            }
             What::Regressed { .. } => format!("variant {variant} has become slow: the data has changed"),
         }
     }
@@ -157,7 +175,11 @@ impl Event {
                 Some(format!("{:.1} % less time a row; none is tried for {profiles} profiles", gain * 100.0))
             }
             What::Regressed { factor } => Some(format!("{factor:.1} times the time a row")),
-            What::Generic { .. } | What::Tried { .. } | What::Pinned { .. } => None,
+            What::Generic { .. }
+            | What::Tried { .. }
+            | What::Pinned { .. }
+            | What::Assumed { .. }
+            | What::Broken { .. } => None,
         }
     }
 }
@@ -209,6 +231,7 @@ impl Written {
         if let Some(variant) = self.variant(id) {
             variant.rows += ran.rows;
             variant.blocks += ran.blocks;
+            variant.guards_failed += ran.met.guards_failed;
             variant.busy += Duration::from_nanos(ran.busy_ns);
         }
     }

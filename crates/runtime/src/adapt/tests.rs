@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use pelton_state::kernel::KernelError;
-use pelton_state::profile::{Predicate, PredicateOrder};
+use pelton_state::profile::{KeysFound, Met, Predicate, PredicateOrder};
 use pelton_state::table::Table;
 
 use super::story::{Stage, What};
@@ -78,6 +78,7 @@ struct MadeUp {
     blocks: Vec<(u64, Block)>,
     now_ns: u64,
     noise: u64,
+    met: Met,
 }
 
 impl MadeUp {
@@ -98,7 +99,7 @@ impl MadeUp {
         let batch = RecordBatch::try_from_iter([("n", numbers)]).expect("one column");
         let block = Block::new(batch, None).expect("a block may have so many rows");
         let slot = KernelSlot::new(kernel, Duration::ZERO, options);
-        MadeUp { slot, data, blocks: vec![(0, block)], now_ns: 0, noise: 1 }
+        MadeUp { slot, data, blocks: vec![(0, block)], now_ns: 0, noise: 1, met: Met::default() }
     }
 
     /// Runs a task, of which a row costs so many nanoseconds with the order of the predicates that it has, give or take a tenth.
@@ -119,7 +120,7 @@ impl MadeUp {
         let noise = (self.noise >> 40) as f64 / f64::from(1 << 24);
         let busy_ns = ROWS as f64 * cost(pick.kernel.as_ref()) * (0.9 + 0.2 * noise);
         self.now_ns += busy_ns as u64;
-        self.slot.ran(pick, &Ran { rows: ROWS, blocks: 1, busy_ns: busy_ns as u64, at_ns: self.now_ns });
+        self.slot.ran(pick, &Ran { rows: ROWS, blocks: 1, busy_ns: busy_ns as u64, at_ns: self.now_ns, met: self.met });
         busy_ns
     }
 
@@ -274,6 +275,24 @@ fn settings_pin_and_forbid_tiers() {
     assert_eq!(with(Adapt::On, Permission::Pin), (Tier::Interpreted, 3));
     assert_eq!(with(Adapt::On, Permission::Forbid), (Tier::Compiled, 2));
     assert_eq!(with(Adapt::Off, Permission::Pin), (Tier::Compiled, 2));
+}
+
+#[test]
+fn how_keys_are_found_is_told_less_and_less_often() {
+    let mut run = MadeUp::of_two_tiers(AdaptOptions { adapt: Adapt::Off, ..AdaptOptions::default() });
+    run.tasks_of_tiers(1, 1.0, 1.0);
+    let changes = |run: &MadeUp| run.count(|what| matches!(what, What::Assumed { .. } | What::Broken { .. }));
+    assert_eq!((changes(&run), run.slot.story().stage), (0, Stage::Generic));
+    for number in 0..64 {
+        let keys = if number % 2 == 0 { KeysFound::Between { first: 1, last: 9 } } else { KeysFound::ByHash };
+        run.met = Met { guards_failed: 1, keys: Some(keys) };
+        run.tasks_of_tiers(3, 1.0, 1.0);
+        let stage = if number % 2 == 0 { Stage::Specialised } else { Stage::Generic };
+        assert_eq!(run.slot.story().stage, stage);
+    }
+    // The first, the second, the fourth …
+    assert_eq!(changes(&run), 7);
+    assert_eq!(run.slot.story().variants.iter().map(|variant| variant.guards_failed).sum::<u64>(), 3 * 64);
 }
 
 #[test]

@@ -70,6 +70,7 @@ pub use self::stores::{Entries, GroupedValues, ValueGroups};
 
 use self::pack::keys_in_place;
 pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
+use crate::profile::KeysFound;
 
 use self::arena::Arena;
 use self::integer::IntegerGroups;
@@ -246,6 +247,15 @@ impl Table {
     /// How entries of integer keys are found; `None` before the first is.
     pub fn integer_mode(&self) -> Option<IntegerMode> {
         if let Groups::Integer(groups) = &self.groups { groups.mode() } else { None }
+    }
+
+    /// How the entries of integer keys are found, and between which keys where that is assumed of them.
+    pub fn keys_found(&self) -> Option<KeysFound> {
+        match (self.integer_mode()?, self.prepared_integers()) {
+            (IntegerMode::Dense { .. }, Some((first, last))) => Some(KeysFound::Between { first, last }),
+            (IntegerMode::Dense { .. }, None) => None,
+            (IntegerMode::Hash, _) => Some(KeysFound::ByHash),
+        }
     }
 
     /// Replaces `entries` by the entries of `keys`, in either mode; new keys become groups. `scratch_hashes` is overwritten.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::region::{Region, prefetch};
 use super::{ABSENT, CACHED_BYTES, TableHint, capacity_for};
-use crate::layout::EntryLayout;
+use crate::layout::{DenseKeys, EntryLayout};
 
 /// Keys that lie within this many integers of each other may have entries side by side.
 pub const DENSE_LENGTH_MAX: usize = 1 << 20;
@@ -89,9 +89,20 @@ fn union(left: Option<(i64, i64)>, right: (i64, i64)) -> (i64, i64) {
 }
 
 /// Whether entries side by side take no more memory than entries found by hash would, for as many keys.
-fn is_crowded((minimum, maximum): (i64, i64), keys: usize) -> bool {
+fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize) -> bool {
     let distance = distance(minimum, maximum);
-    distance < CROWDED_LENGTH_MAX as u64 && distance / CROWDED_INTEGERS_PER_KEY < keys as u64
+    let is_close = distance < CROWDED_LENGTH_MAX as u64 && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
+    is_close && layout.dense_keys() != DenseKeys::Never
+}
+
+/// Whether entries side by side suit this many rows.
+fn dense_suits(layout: &EntryLayout, (minimum, maximum): (i64, i64), rows: usize) -> bool {
+    let allowed = match layout.dense_keys() {
+        DenseKeys::WhereClose => DENSE_LENGTH_FREE.max(rows as u64 * DENSE_LENGTH_PER_ROW),
+        DenseKeys::WherePossible => u64::MAX,
+        DenseKeys::Never => 0,
+    };
+    distance(minimum, maximum) < allowed.min(DENSE_LENGTH_MAX as u64)
 }
 
 impl IntegerGroups {
@@ -165,8 +176,8 @@ impl IntegerGroups {
                 if distance(base, minimum) > last || distance(base, maximum) > last {
                     if self.extent.is_none() && distance(minimum, maximum) <= last {
                         self.rebase(minimum, maximum);
-                    } else if self.dense_suits(extent, self.rows.max(self.groups()))
-                        || is_crowded(extent, self.groups())
+                    } else if dense_suits(layout, extent, self.rows.max(self.groups()))
+                        || is_crowded(layout, extent, self.groups())
                     {
                         self.widen(layout, extent);
                     } else {
@@ -175,7 +186,7 @@ impl IntegerGroups {
                 }
             }
             Mode::Hash { groups, .. } => {
-                if is_crowded(extent, groups) {
+                if is_crowded(layout, extent, groups) {
                     extent = self.change_to_dense(layout, extent);
                 }
             }
@@ -184,23 +195,17 @@ impl IntegerGroups {
         self.mode().expect("a mode was just decided")
     }
 
-    fn dense_suits(&self, (minimum, maximum): (i64, i64), rows: usize) -> bool {
-        let distance = distance(minimum, maximum);
-        let allowed = DENSE_LENGTH_FREE.max(rows as u64 * DENSE_LENGTH_PER_ROW);
-        distance < allowed.min(DENSE_LENGTH_MAX as u64)
-    }
-
     fn decide(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
         let expected = union(self.expected.extent, extent);
         let rows = self.rows.max(self.expected.groups);
-        if self.dense_suits(expected, rows) || is_crowded(expected, self.expected.groups) {
+        if dense_suits(layout, expected, rows) || is_crowded(layout, expected, self.expected.groups) {
             self.make_dense(layout, expected);
-        } else if self.dense_suits(extent, rows) {
+        } else if dense_suits(layout, extent, rows) {
             // Keys move on from slice to slice: as much room as the last slice took, most of it ahead.
             let length = self.expected.extent.map_or(0, |(first, last)| distance(first, last));
             let room = if length < DENSE_LENGTH_MAX as u64 / 2 { length as i64 } else { 0 };
             let ahead = (extent.0.saturating_sub(room / 8), extent.1.saturating_add(room));
-            self.make_dense(layout, if self.dense_suits(ahead, rows) { ahead } else { extent });
+            self.make_dense(layout, if dense_suits(layout, ahead, rows) { ahead } else { extent });
         } else {
             self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
         }
@@ -216,7 +221,7 @@ impl IntegerGroups {
     fn change_to_dense(&mut self, layout: &EntryLayout, extent: (i64, i64)) -> (i64, i64) {
         let old = self.take_groups(layout);
         let all = old.keys.iter().fold(extent, |extent, &key| union(Some(extent), (key, key)));
-        if is_crowded(all, old.keys.len()) {
+        if is_crowded(layout, all, old.keys.len()) {
             // Of keys at random the least and the greatest come late.
             let room = (distance(all.0, all.1) / 64) as i64;
             let roomy = (all.0.saturating_sub(room), all.1.saturating_add(room));
