@@ -93,6 +93,9 @@ pub struct BenchArguments {
     /// An object a line in place of text
     #[arg(long)]
     pub json: bool,
+    /// Where pictures of courses are written
+    #[arg(long)]
+    pub plots: Option<PathBuf>,
     /// Where the benchmarks' files are
     #[arg(long, default_value = "bench")]
     pub folder: PathBuf,

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 fn bench(arguments: BenchArguments) -> Result<(), Failure> {
-    let BenchArguments { names, workers, seconds, repeat, json, folder } = arguments;
-    let arguments = pelton_testkit::bench::Arguments { names, workers, seconds, repeat, json };
+    let BenchArguments { names, workers, seconds, repeat, json, plots, folder } = arguments;
+    let arguments = pelton_testkit::bench::Arguments { names, workers, seconds, repeat, json, plots };
     Ok(pelton_testkit::bench::run(&arguments, &folder, &mut output::output())?)
 }

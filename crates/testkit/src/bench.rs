@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`state`] and [`queries`] (the other kinds), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`state`], [`queries`] and [`course`] (the other kinds), [`report`] (what was measured).
 
 pub mod file;
 
@@ -21,10 +21,12 @@ pub mod state;
 
 pub mod queries;
 
+pub mod course;
+
 pub mod report;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use file::{Benchmark, Case, Kind, Statements};
 use loops::{Input, Loop};
@@ -44,6 +46,8 @@ pub struct Arguments {
     pub repeat: usize,
     /// Whether the report is for programs: one JSON object a line.
     pub json: bool,
+    /// Where pictures are written, if any are.
+    pub plots: Option<PathBuf>,
 }
 
 /// Why a benchmark did not run.
@@ -97,7 +101,9 @@ pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Resu
         check_name(name, &benchmarks)?;
     }
     for benchmark in &benchmarks {
-        for case in &benchmark.cases {
+        // The cases of a course are measured together, which the first stands for.
+        let cases = if benchmark.kind == Kind::Course { 1 } else { benchmark.cases.len() };
+        for case in &benchmark.cases[..cases] {
             let wanted = |name: &String| *name == benchmark.name || *name == full_name(benchmark, case);
             if arguments.names.is_empty() || arguments.names.iter().any(wanted) {
                 for figure in measure_case(benchmark, case, arguments)? {
@@ -158,6 +164,7 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::Pause => pause::measure(benchmark, case, arguments),
         Kind::State => state::measure(benchmark, case, arguments),
         Kind::Queries => queries::measure(benchmark, case, arguments),
+        Kind::Course => course::measure(benchmark, arguments),
     }
 }
 

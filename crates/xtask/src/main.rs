@@ -2,7 +2,8 @@
 //!
 //! Needs nothing but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
 //! In reading order: [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
-//! [`examples`] (which of them run here), [`bench_table`] (the README's figures).
+//! [`examples`] (which of them run here), [`bench_table`] (the README's figures),
+//! [`cachegrind`] (what a record takes on a simulated machine).
 
 mod steps;
 
@@ -14,6 +15,8 @@ mod judge;
 
 mod bench_table;
 
+mod cachegrind;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +26,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                       --bless rewrites the expected results of SQL scripts instead of comparing them
   rules [--record]    the house rules only; --record writes down what has become shorter
   judge [NAME…]       compares the results of examples/*.sql with DuckDB's on real data
-  bench-table         writes the figures of bench/results/*.json into README.md";
+  bench-table         writes the figures of bench/results/*.json into README.md
+  cachegrind [BINARY] instructions, branches and simulated cache misses of a record, by valgrind, of generic and of specialised code";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +39,8 @@ fn main() -> ExitCode {
         ["rules"] => rules::check(&root),
         ["rules", "--record"] => rules::record(&root),
         ["judge", names @ ..] => judge::run(&root, names).map(|said| println!("{said}")),
+        ["cachegrind"] => cachegrind::run(&root, None).map(|table| println!("{table}")),
+        ["cachegrind", binary] => cachegrind::run(&root, Some(binary)).map(|table| println!("{table}")),
         ["bench-table"] => bench_table::write(&root),
         _ => Err(USAGE.to_string()),
     };

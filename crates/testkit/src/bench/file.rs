@@ -45,10 +45,12 @@ pub enum Kind {
     State,
     /// `queries`: many queries at once, under each policy.
     Queries,
+    /// `course`: rows a second of a replayed stream part by part, all cases as lines of one picture.
+    Course,
 }
 
 impl Kind {
-    const NAMES: [(&'static str, Kind); 7] = [
+    const NAMES: [(&'static str, Kind); 8] = [
         ("stream", Kind::Stream),
         ("files", Kind::Files),
         ("start", Kind::Start),
@@ -56,6 +58,7 @@ impl Kind {
         ("pause", Kind::Pause),
         ("state", Kind::State),
         ("queries", Kind::Queries),
+        ("course", Kind::Course),
     ];
 
     fn named(name: &str) -> Result<Kind, String> {
@@ -301,7 +304,7 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, queries, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, queries, course, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::course::Course;
+
 /// Several measurements of the same thing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Samples(pub Vec<f64>);
@@ -40,6 +42,8 @@ pub enum Figure {
     State(State),
     /// How many queries at once fare.
     Crowd(Crowd),
+    /// How fast a stream passes, part by part.
+    Course(Course),
 }
 
 impl Figure {
@@ -51,6 +55,7 @@ impl Figure {
             Figure::Resident(resident) => resident.json(),
             Figure::State(state) => state.json(),
             Figure::Crowd(crowd) => crowd.json(),
+            Figure::Course(course) => course.json(),
         }
     }
 
@@ -62,6 +67,7 @@ impl Figure {
             Figure::Resident(resident) => resident.text(),
             Figure::State(state) => state.text(),
             Figure::Crowd(crowd) => crowd.text(),
+            Figure::Course(course) => course.text(),
         }
     }
 }
