@@ -14,7 +14,7 @@ use crate::select::{Level, set_range, words};
 /// What a row takes in a loop besides what is computed for it, for each node of its expression, and for each expression that DataFusion
 /// evaluates, in nanoseconds, about.
 const LOOP_ROW_NS: f64 = 1.0;
-const NODE_ROW_NS: f64 = 0.3;
+const NODE_ROW_NS: f64 = 0.1;
 const FOREIGN_ROW_NS: f64 = 25.0;
 
 impl CompiledKernel {

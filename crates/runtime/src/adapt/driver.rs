@@ -28,8 +28,10 @@ const WAIT_DOUBLINGS_MAX: u32 = 12;
 /// Variants that follow each other in fewer profiles than this wait as if they had failed: what changes as fast is not worth following.
 const STEADY_PROFILES: u64 = 16;
 
-/// Rows that cost so many times what they did when the code was chosen mean that the data has changed.
+/// Rows that cost so many times what they did when the code was chosen mean that the data has changed, where they do so in as many profiles in a row:
+/// one may be noise of the machine.
 const REGRESSED: f64 = 1.5;
+const REGRESSED_PROFILES: u32 = 2;
 
 /// What is known of one pipeline's code.
 pub(super) struct Driver {
@@ -97,6 +99,8 @@ struct Cost {
     /// Since the last profile.
     rows: u64,
     nanos: u64,
+    /// Profiles in a row with rows that cost much more than that.
+    slow_profiles: u32,
 }
 
 impl Driver {
@@ -326,7 +330,8 @@ impl Driver {
             // What is interpreted tests predicates as planned, too.
             Some(Specialisation::Tier | Specialisation::DenseKeys) | None => PredicateOrder::planned(predicates),
         };
-        let order = predicate_order::better(predicates, profile, &present)?;
+        let failures = self.waiting[Specialisation::PredicateOrder as usize].failures;
+        let order = predicate_order::better(predicates, profile, &present, failures)?;
         let assumption = predicate_order::words(predicates, profile, &order);
         Some((self.ordered(&order, &assumption)?, assumption))
     }
@@ -341,14 +346,18 @@ impl Driver {
 
     /// Whether rows cost much more than when the code was chosen. Then generic code is tried again, and what is known of the data forgotten.
     fn has_regressed(&mut self) -> bool {
-        let Cost { chosen, rows, nanos } = self.cost;
+        let Cost { chosen, rows, nanos, slow_profiles } = self.cost;
         let nanos_per_row = nanos as f64 / rows.max(1) as f64;
-        (self.cost.rows, self.cost.nanos) = (0, 0);
+        self.cost = Cost { chosen, ..Cost::default() };
         let Some(chosen) = chosen.filter(|&chosen| chosen > 0.0 && nanos_per_row > REGRESSED * chosen) else {
             return false;
         };
+        self.cost.slow_profiles = slow_profiles + 1;
+        if self.cost.slow_profiles < REGRESSED_PROFILES {
+            return false;
+        }
         // What it costs now is what the next change is compared with.
-        self.cost.chosen = Some(nanos_per_row);
+        self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
         self.happened(self.current, What::Regressed { factor: nanos_per_row / chosen });
         self.waiting = self.waiting.map(|waiting| Waiting { changed_at: waiting.changed_at, ..Waiting::default() });
         self.restart_sampling(true);

@@ -13,13 +13,20 @@ const PASSED_OVER_NS: f64 = 0.4;
 const LIST_WORD_NS: f64 = 0.6;
 const LIST_ROW_NS: f64 = 0.4;
 
-/// Another order must do so much less to be worth a try.
+/// Another order must do so much less to be worth a try, and so much less again for each attempt that has failed: the estimate was wrong by more.
 const LESS: f64 = 0.95;
+const LESS_AFTER_FAILURE: f64 = 0.9;
 
-/// An order that takes clearly less time than `present`, if the profile knows one.
-pub(super) fn better(predicates: &[Predicate], profile: &Profile, present: &PredicateOrder) -> Option<PredicateOrder> {
+/// An order that takes clearly less time than `present`, if the profile knows one, after so many `failures` in a row.
+pub(super) fn better(
+    predicates: &[Predicate],
+    profile: &Profile,
+    present: &PredicateOrder,
+    failures: u32,
+) -> Option<PredicateOrder> {
     let order = best(predicates, profile);
-    (cost_ns(predicates, profile, &order) < LESS * cost_ns(predicates, profile, present)).then_some(order)
+    let less = LESS * LESS_AFTER_FAILURE.powf(failures.into());
+    (cost_ns(predicates, profile, &order) < less * cost_ns(predicates, profile, present)).then_some(order)
 }
 
 /// What an order assumes, in words: the predicates as they are tested, with the share of rows that pass each of them.
@@ -201,26 +208,28 @@ mod tests {
         let predicates = [predicate("a", true, 1.0), predicate("b", true, 1.0), predicate("c", true, 1.0)];
         let profile = profile(&[2, 3, 500], &[]);
         let present = PredicateOrder::planned(&predicates);
-        let order = better(&predicates, &profile, &present).unwrap();
+        let order = better(&predicates, &profile, &present, 0).unwrap();
         assert_eq!((order.tested[0], order.over_blocks), (2, 1));
         assert!(order.is_of(&predicates));
         let text = words(&predicates, &profile, &order);
         assert!(text.starts_with("over blocks c (passes 0.2 %), then over the rows left "), "{text}");
-        assert_eq!(better(&predicates, &profile, &order), None);
+        assert_eq!(better(&predicates, &profile, &order, 0), None);
+        // What has failed must promise more.
+        assert_eq!(better(&predicates, &profile, &present, 30), None);
     }
 
     #[test]
     fn what_passes_nearly_all_rows_stays_over_blocks() {
         let predicates = [predicate("a", true, 1.0), predicate("b", true, 1.0)];
         let profile = profile(&[1, 1], &[]);
-        assert_eq!(better(&predicates, &profile, &PredicateOrder::planned(&predicates)), None);
+        assert_eq!(better(&predicates, &profile, &PredicateOrder::planned(&predicates), 0), None);
     }
 
     #[test]
     fn loops_go_by_what_they_cost_and_leave() {
         let predicates = [predicate("a", true, 1.0), predicate("dear", false, 30.0), predicate("cheap", false, 2.0)];
         let profile = profile(&[1], &[3, 2]);
-        let order = better(&predicates, &profile, &PredicateOrder::planned(&predicates)).unwrap();
+        let order = better(&predicates, &profile, &PredicateOrder::planned(&predicates), 0).unwrap();
         assert_eq!(order, PredicateOrder { tested: vec![0, 2, 1], over_blocks: 1 });
     }
 

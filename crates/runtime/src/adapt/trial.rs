@@ -42,6 +42,10 @@ const PAIRS_MAX: usize = 16;
 const PAIRS_SLOW: usize = 2;
 const SLOW: f64 = 1.5;
 
+/// Fewer decide where the new code is slower by this share and in nearly all of them.
+const PAIRS_SLOWER: usize = 3;
+const LOSSES_PER_WIN: usize = 3;
+
 /// Fewer decide where one is better in each of them, the new code by this share at least.
 const PAIRS_CLEAR: usize = 6;
 const GAIN_CLEAR: f64 = 0.1;
@@ -86,6 +90,7 @@ impl Trial {
         let gain = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         let is_better = match pairs {
             PAIRS_SLOW..PAIRS_CLEAR if slow == pairs => false,
+            PAIRS_SLOWER.. if gain <= -GAIN_CLEAR && wins * (LOSSES_PER_WIN + 1) <= pairs => false,
             PAIRS_CLEAR.. if wins == pairs && gain >= GAIN_CLEAR => true,
             PAIRS_CLEAR.. if wins == 0 => false,
             PAIRS_MAX.. => {
@@ -140,6 +145,11 @@ mod tests {
         assert_eq!((verdict, pairs), (Verdict { is_better: false, gain: -1.0, nanos_per_row: 2.0 }, 2));
         let (verdict, pairs) = trial(|_| (8192 * 20, 8192 * 21));
         assert_eq!((verdict.is_better, pairs), (false, 6));
+        let (verdict, pairs) = trial(|_| (8192 * 20, 8192 * 26));
+        assert_eq!((verdict.is_better, pairs), (false, 3));
+        // One stroke of luck does not help.
+        let (verdict, pairs) = trial(|pair| (8192 * 20, 8192 * if pair == 1 { 18 } else { 26 }));
+        assert_eq!((verdict.is_better, pairs), (false, 4));
     }
 
     #[test]
