@@ -221,6 +221,7 @@ const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#000000", "#009e73", "#cc79a7
 /// Million records a second over million records.
 fn plot(what: &str, courses: &[Course]) -> String {
     let (width, height, margin) = FIELD;
+    let what = what.replace('&', "&amp;").replace('<', "&lt;");
     let highest = courses.iter().flat_map(|course| &course.rates).copied().fold(0.0, f64::max) * 1.1;
     let rows = courses.first().map_or(0.0, |course| course.rows);
     let x = |share: f64| margin + share * width;
@@ -311,7 +312,8 @@ mod tests {
         };
         let compared = Compared { whole: 1.5, settled_median: 1.0, settled_least: 0.96, least: 0.4 };
         let courses = [course("one", None), course("two", Some(compared))];
-        let svg = plot("What it is.", &courses);
+        let svg = plot("What it is, a < b.", &courses);
+        assert!(svg.contains(">What it is, a &lt; b.<"), "{svg}");
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.ends_with("</svg>\n"));
         assert!(courses[0].json().ends_with("\"course_records_per_s\":133333333,\"rates\":[100000000,200000000]}"));
