@@ -59,7 +59,7 @@ pub mod error;
 pub use arrow;
 pub use builder::QueryBuilder;
 pub use error::Error;
-pub use pelton_runtime::{adapt, clock, progress};
+pub use pelton_runtime::{adapt, clock, pool, progress};
 pub use push::PushSource;
 pub use query::{Query, Summary};
 pub use session::{Outcome, Prepared, Session};

@@ -7,7 +7,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_runtime::source::{Decoded, Read, Source, SourceError};
 use pelton_runtime::wake::Waker;
-use tokio::sync::mpsc::{self, Receiver, Sender, error::TryRecvError};
+use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::error::Error;
 
@@ -65,6 +66,22 @@ impl PushSource {
         self.sender.blocking_send(rows).map_err(|_| ended())?;
         self.table.wake();
         Ok(())
+    }
+
+    /// As [`PushSource::push`], where the query has room for the rows. Returns whether it had.
+    ///
+    /// # Errors
+    /// As [`PushSource::push`].
+    pub fn try_push(&self, rows: RecordBatch) -> Result<bool, Error> {
+        self.check(&rows)?;
+        match self.sender.try_send(rows) {
+            Ok(()) => {
+                self.table.wake();
+                Ok(true)
+            }
+            Err(TrySendError::Full(_)) => Ok(false),
+            Err(TrySendError::Closed(_)) => Err(ended()),
+        }
     }
 
     /// Names and types that pushed rows must have.

@@ -5,7 +5,7 @@ use pelton_runtime::progress::Progress;
 use crate::waiting::query_name;
 
 /// Names of the columns.
-pub(crate) const COLUMNS: [&str; 10] = [
+pub(crate) const COLUMNS: [&str; 12] = [
     "query",
     "rows/s in",
     "rows/s out",
@@ -15,11 +15,14 @@ pub(crate) const COLUMNS: [&str; 10] = [
     "p50 ms",
     "p99 ms",
     "p99.9 ms",
+    "ns a decision",
+    "deciding %",
     "held back by",
 ];
 
 /// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, since the
-/// query began.
+/// query began. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers are busy
+/// with it.
 pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let load = &progress.load;
     let latency_ns = progress.latency_ns();
@@ -35,6 +38,9 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
         true => String::new(),
         false => format!("{:.3}", latency_ns.value_at_quantile(quantile) as f64 / 1e6),
     }));
+    let [deciding_ns, busy_ns] = [load.deciding, load.busy].map(|time| time.as_nanos() as f64);
+    row.push(format!("{:.0}", deciding_ns / load.decisions.max(1) as f64));
+    row.push(format!("{:.3}", deciding_ns / busy_ns.max(1.0) * 100.0));
     row.push(load.held_back_by.clone().unwrap_or_default());
     row
 }

@@ -126,6 +126,20 @@ impl Session {
         Session(Arc::new(Mutex::new(Known { clock, ..Known::default() })))
     }
 
+    /// A session whose queries run on the workers of this pool, which other sessions may share, or a test moves itself
+    /// ([`Pool::manual`]); another number of `pelton.workers` gives it a pool of its own.
+    pub fn with_pool(pool: Pool) -> Session {
+        let mut known = Known { clock: pool.clock().clone(), ..Known::default() };
+        known.catalog.set("pelton.workers", &pool.workers().to_string());
+        known.pool = Some(pool);
+        Session(Arc::new(Mutex::new(known)))
+    }
+
+    /// Bytes that the state of all queries takes, when it was measured last.
+    pub fn state_bytes(&self) -> usize {
+        self.known().budget.bytes()
+    }
+
     /// Parses a script without executing any of it.
     ///
     /// # Errors

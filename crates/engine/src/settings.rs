@@ -110,7 +110,10 @@ pub const KEYS: &[(&str, &str)] = &[
     (ADAPT_TIER, A_PERMISSION),
     (DENSE_KEYS, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
-    ("pelton.policy", "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency' or 'round-robin'"),
+    (
+        "pelton.policy",
+        "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random' or 'round-robin'",
+    ),
     ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.memory", A_MEMORY_SIZE),

@@ -147,7 +147,8 @@ fn a_query_whose_reader_is_slow_says_so() {
 fn a_policy_counts_for_queries_that_run() {
     let session = session("2");
     let [(one, mut first), (two, mut second)] = ["a", "b"].map(|name| pushed(&session, name));
-    for policy in ["fcfs", "min-cost", "min-latency", "round-robin", "highest-rate", "downstream", "adaptive"] {
+    for policy in ["fcfs", "min-cost", "min-latency", "round-robin", "highest-rate", "downstream", "random", "adaptive"]
+    {
         session.set("pelton.policy", policy).unwrap();
         push(&one, 3);
         push(&two, 4);

@@ -9,7 +9,7 @@ use pelton_data::{Block, Micros};
 
 use crate::clock::Clock;
 use crate::graph::{SourceTime, StreamRef};
-use crate::operator::Part;
+use crate::operator::{Operator, Part};
 use crate::policy::{Candidate, EPOCH_NS, Policy, Rank};
 use crate::state::{State, Stop, TargetState};
 use crate::wake::Seen;
@@ -71,6 +71,16 @@ pub(crate) enum Offer {
     Finished,
 }
 
+/// A task that a worker has taken.
+pub(crate) struct Taken {
+    pub task: Task,
+    pub part: Part,
+    /// Whether the run has something for another worker meanwhile,
+    pub has_others: bool,
+    /// or when it will, if nothing happens.
+    pub until_ns: u64,
+}
+
 /// A task that could be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
@@ -82,14 +92,24 @@ enum Choice {
     Read(usize, usize),
 }
 
-/// Looks at what a run has for workers.
+/// The task of the lowest rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Next {
+    rank: Rank,
+    choice: Choice,
+    /// There is another one.
+    has_others: bool,
+}
+
+/// Looks at what a run has for workers, and notes it in the state.
 pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
     if look.now_ns >= state.epoch_end_ns {
         state.epoch_end_ns = (look.now_ns / EPOCH_NS + 1) * EPOCH_NS;
         state.begin_epoch(look.now_ns);
     }
-    if let Some((rank, _)) = best(state, look) {
-        return Offer::Rank(rank, state.epoch_end_ns);
+    state.next = next(state, look);
+    if let Some(next) = state.next {
+        return Offer::Rank(next.rank, state.epoch_end_ns);
     }
     if state.must_stop() {
         return if state.must_finish() { Offer::Finished } else { Offer::Rank(Rank::NONE, u64::MAX) };
@@ -97,13 +117,12 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
     if tick(state, look.now_ns, look.clock.micros()) {
         return offer(state, look);
     }
-    let until_ns = wait_ns(state, look.now_ns).map_or(u64::MAX, |nanos| look.now_ns.saturating_add(nanos));
-    Offer::Rank(Rank::NONE, until_ns)
+    Offer::Rank(Rank::NONE, wait_until_ns(state, look.now_ns))
 }
 
-/// Takes the task of the lowest rank, which is the `turn`th of all tasks, and marks it as taken.
-pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<(Task, Part)> {
-    let (_, choice) = best(state, look)?;
+/// Takes what was offered last, unless that does not hold any more, as the `turn`th of all tasks.
+pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Taken> {
+    let Next { choice, has_others, .. } = state.next.take()?;
     state.tasks_running += 1;
     let part = choice.part();
     let operator = state.operators.of_part(part);
@@ -116,7 +135,14 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<(Tas
         // Closing has given way to it.
         state.windows.iter_mut().for_each(|node| node.gives_way = false);
     }
-    let task = match choice {
+    let task = mark(state, look, choice);
+    let is_left = matches!(choice, Choice::Compute(pipeline) if !state.pipelines[pipeline].queue.is_empty());
+    Some(Taken { task, part, has_others: has_others || is_left, until_ns: wait_until_ns(state, look.now_ns) })
+}
+
+/// Marks a task as taken.
+fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
+    match choice {
         Choice::Write(sink) => {
             state.sinks[sink].writing = true;
             Task::Write { sink }
@@ -142,8 +168,7 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<(Tas
             state.sources[source].reading = true;
             Task::Read { source, partition }
         }
-    };
-    Some((task, part))
+    }
 }
 
 impl Choice {
@@ -159,108 +184,148 @@ impl Choice {
 }
 
 /// The task of the lowest rank; of those of one rank, what is furthest downstream.
-fn best(state: &State, look: &Look<'_>) -> Option<(Rank, Choice)> {
-    let mut best: Option<(Rank, Choice)> = None;
-    let mut consider = |choice: Choice, pending_rows: u64, waiting_since_ns: u64| {
-        let rank = rank_of(state, look, choice, pending_rows, waiting_since_ns);
-        if best.is_none_or(|(least, _)| rank < least) {
-            best = Some((rank, choice));
-        }
-    };
+fn next(state: &State, look: &Look<'_>) -> Option<Next> {
+    let mut search = Search { state, look, room: look.workers * QUEUED_PER_WORKER_MAX, next: None };
     if state.must_stop() {
         if state.must_write() {
-            writes(state, look, &mut consider);
+            search.writes();
         }
-        return best;
+        return search.next;
     }
-    let room = look.workers * QUEUED_PER_WORKER_MAX;
-    writes(state, look, &mut consider);
-    closings(state, look, |node| !node.gives_way, &mut consider);
-    reports(state, look, &mut consider);
-    orders(state, room, &mut consider);
-    computations(state, look, &mut consider);
-    if let Some((source, partition)) = readable(state, room, look) {
-        let asked_ns = state.operators.all[state.operators.index(Part::Source(source))].last_run_ns;
-        // What a chunk holds is not known before it is decoded: it is worth a worker.
-        consider(Choice::Read(source, partition), u64::MAX, asked_ns);
-    }
+    search.writes();
+    search.closings(|node| !node.gives_way, Search::consider);
+    search.reports();
+    search.orders();
+    search.computations();
+    search.reads();
     // Closing goes on in parts, between which something else of the run has its turn, as urgent as the next part: what waits for a close waits
     // for no more than a part, and the close for no more than one task.
-    let mut consider = |choice: Choice, pending_rows: u64, waiting_since_ns: u64| {
-        let rank = rank_of(state, look, choice, pending_rows, waiting_since_ns);
-        best = Some(best.map_or((rank, choice), |(least, other)| (least.min(rank), other)));
-    };
-    closings(state, look, |node| node.gives_way, &mut consider);
-    best
+    search.closings(|node| node.gives_way, Search::consider_behind);
+    search.next
 }
 
-fn rank_of(state: &State, look: &Look<'_>, choice: Choice, pending_rows: u64, waiting_since_ns: u64) -> Rank {
-    let operator = &state.operators.all[state.operators.index(choice.part())];
-    let (load, now_ns) = (&state.load, look.now_ns);
-    look.policy.rank(&Candidate { operator, pending_rows, waiting_since_ns, load, now_ns })
+/// What was found so far of the tasks that could be taken.
+struct Search<'a> {
+    state: &'a State,
+    look: &'a Look<'a>,
+    /// What may wait in front of anything.
+    room: usize,
+    next: Option<Next>,
 }
 
-fn writes(state: &State, look: &Look<'_>, consider: &mut impl FnMut(Choice, u64, u64)) {
-    for (index, node) in state.sinks.iter().enumerate() {
-        let free = !node.writing && !node.ended && node.blocked_at != Some(look.seen.outside);
-        if free && (!node.queue.is_empty() || node.unflushed || node.must_end()) {
-            let rows = node.queue.iter().map(|(rows, _)| rows.num_rows() as u64).sum();
-            // What is to be flushed or ended has waited since it was written.
-            let since_ns = match node.queue.front() {
-                Some((_, ingested_ns)) => *ingested_ns,
-                None => state.operators.all[state.operators.index(Part::Sink(index))].last_run_ns,
+impl Search<'_> {
+    fn consider(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) {
+        let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
+        self.next = Some(match self.next {
+            Some(next) if next.rank <= rank => Next { has_others: true, ..next },
+            next => Next { rank, choice, has_others: next.is_some() },
+        });
+    }
+
+    /// Behind whatever else there is, which is as urgent as it then.
+    fn consider_behind(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) {
+        let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
+        self.next = Some(match self.next {
+            Some(next) => Next { rank: next.rank.min(rank), has_others: true, ..next },
+            None => Next { rank, choice, has_others: false },
+        });
+    }
+
+    fn rank_of(&self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) -> Rank {
+        let operator = self.operator(choice.part());
+        let (load, now_ns) = (&self.state.load, self.look.now_ns);
+        self.look.policy.rank(&Candidate { operator, pending_rows, waiting_since_ns, load, now_ns })
+    }
+
+    fn operator(&self, part: Part) -> &Operator {
+        &self.state.operators.all[self.state.operators.index(part)]
+    }
+
+    fn has_room(&self, stream: StreamRef) -> bool {
+        has_room(self.state, stream, self.room)
+    }
+
+    fn writes(&mut self) {
+        for (index, node) in self.state.sinks.iter().enumerate() {
+            let free = !node.writing && !node.ended && node.blocked_at != Some(self.look.seen.outside);
+            if free && (!node.queue.is_empty() || node.unflushed || node.must_end()) {
+                let rows = node.queue.iter().map(|(rows, _)| rows.num_rows() as u64).sum();
+                // What is to be flushed or ended has waited since it was written.
+                let since_ns = match node.queue.front() {
+                    Some((_, ingested_ns)) => *ingested_ns,
+                    None => self.operator(Part::Sink(index)).last_run_ns,
+                };
+                self.consider(Choice::Write(index), Some(rows), since_ns);
+            }
+        }
+    }
+
+    fn closings(
+        &mut self,
+        is_its_turn: impl Fn(&WindowState) -> bool,
+        consider: impl Fn(&mut Self, Choice, Option<u64>, u64),
+    ) {
+        for (index, node) in self.state.windows.iter().enumerate() {
+            let is_free = !node.closing && node.closed.outstanding() < self.look.workers;
+            if is_free && node.must_close() && is_its_turn(node) && self.has_room(StreamRef::Window(index)) {
+                let pending_rows = node.rows_in - node.rows_in_closed;
+                consider(self, Choice::Close(index), Some(pending_rows), node.ingested_ns);
+            }
+        }
+    }
+
+    fn reports(&mut self) {
+        for (index, node) in self.state.windows.iter().enumerate() {
+            // Between two parts of a close the windows are neither open nor closed.
+            let is_due = node.is_at_rest() && node.report_ns().is_some_and(|at| at <= self.look.now_ns);
+            if is_due && self.has_room(StreamRef::Window(index)) {
+                let pending_rows = node.rows_in - node.rows_in_closed;
+                self.consider(Choice::Report(index), Some(pending_rows), node.ingested_ns);
+            }
+        }
+    }
+
+    fn orders(&mut self) {
+        for (index, node) in self.state.overs.iter().enumerate() {
+            if !node.busy && node.must_run() && self.has_room(StreamRef::Over(index)) {
+                let pending_rows = node.rows_in.saturating_sub(node.rows);
+                self.consider(Choice::Order(index), Some(pending_rows), node.ingested_ns);
+            }
+        }
+    }
+
+    fn computations(&mut self) {
+        for (index, node) in self.state.pipelines.iter().enumerate().rev() {
+            let Some((_, first)) = node.queue.front() else { continue };
+            let has_room = match node.target {
+                TargetState::Stream { .. } => self.has_room(StreamRef::Pipeline(index)),
+                TargetState::Over { over, .. } => self.state.overs[over].queue.len() < self.room,
+                TargetState::Window { window, .. } => may_run_ahead(&self.state.windows[window], self.look.workers),
             };
-            consider(Choice::Write(index), rows, since_ns);
+            if has_room {
+                let rows = node.queue.iter().map(|(_, block)| block.rows() as u64).sum();
+                self.consider(Choice::Compute(index), Some(rows), first.stamp.ingested_ns);
+            }
         }
     }
-}
 
-fn closings(
-    state: &State,
-    look: &Look<'_>,
-    is_its_turn: impl Fn(&WindowState) -> bool,
-    consider: &mut impl FnMut(Choice, u64, u64),
-) {
-    let room = look.workers * QUEUED_PER_WORKER_MAX;
-    for (index, node) in state.windows.iter().enumerate() {
-        let is_free = !node.closing && node.closed.outstanding() < look.workers;
-        if is_free && node.must_close() && is_its_turn(node) && has_room(state, StreamRef::Window(index), room) {
-            consider(Choice::Close(index), node.rows_in - node.rows_in_closed, node.ingested_ns);
+    /// Of several inputs the one that has delivered least: none starves, and their times advance together.
+    fn reads(&mut self) {
+        let Search { state, look, room, .. } = *self;
+        if state.stop != Stop::No {
+            return;
         }
-    }
-}
-
-fn reports(state: &State, look: &Look<'_>, consider: &mut impl FnMut(Choice, u64, u64)) {
-    let room = look.workers * QUEUED_PER_WORKER_MAX;
-    for (index, node) in state.windows.iter().enumerate() {
-        // Between two parts of a close the windows are neither open nor closed.
-        let is_due = node.is_at_rest() && node.report_ns().is_some_and(|at| at <= look.now_ns);
-        if is_due && has_room(state, StreamRef::Window(index), room) {
-            consider(Choice::Report(index), node.rows_in - node.rows_in_closed, node.ingested_ns);
-        }
-    }
-}
-
-fn orders(state: &State, room: usize, consider: &mut impl FnMut(Choice, u64, u64)) {
-    for (index, node) in state.overs.iter().enumerate() {
-        if !node.busy && node.must_run() && has_room(state, StreamRef::Over(index), room) {
-            consider(Choice::Order(index), node.rows_in.saturating_sub(node.rows), node.ingested_ns);
-        }
-    }
-}
-
-fn computations(state: &State, look: &Look<'_>, consider: &mut impl FnMut(Choice, u64, u64)) {
-    let room = look.workers * QUEUED_PER_WORKER_MAX;
-    for (index, node) in state.pipelines.iter().enumerate().rev() {
-        let Some((_, first)) = node.queue.front() else { continue };
-        let has_room = match node.target {
-            TargetState::Stream { .. } => has_room(state, StreamRef::Pipeline(index), room),
-            TargetState::Over { over, .. } => state.overs[over].queue.len() < room,
-            TargetState::Window { window, .. } => may_run_ahead(&state.windows[window], look.workers),
-        };
-        if has_room {
-            let rows = node.queue.iter().map(|(_, block)| block.rows() as u64).sum();
-            consider(Choice::Compute(index), rows, first.stamp.ingested_ns);
+        let readable = state.sources.iter().enumerate().filter_map(|(index, node)| {
+            let free = !node.reading
+                && !node.ended
+                && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX
+                && has_room(state, StreamRef::Source(index), room);
+            let partition = free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?;
+            Some((node.rows, index, partition))
+        });
+        if let Some((_, source, partition)) = readable.min() {
+            let asked_ns = self.operator(Part::Source(source)).last_run_ns;
+            self.consider(Choice::Read(source, partition), None, asked_ns);
         }
     }
 }
@@ -278,11 +343,22 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         TargetState::Window { window, .. } => state.windows[window].inputs.watermark(),
         TargetState::Over { over, .. } => state.overs[over].inputs.watermark(),
     };
+    let due = match state.pipelines[pipeline].target {
+        TargetState::Window { window, .. } if state.pipelines[pipeline].slices_per_block <= 1 => {
+            Some(&state.windows[window]).filter(|node| !node.must_close())
+        }
+        _ => None,
+    };
+    // Where windows are longer than blocks, those that a block closes do not wait for the blocks behind it.
+    let closing = state.pipelines[pipeline].queue.iter().position(|(_, block)| {
+        due.is_some_and(|node| node.must_close_at(node.window.over_until(block.stamp.watermark)))
+    });
+    let until_close = closing.map_or(usize::MAX, |position| position + 1);
     let rows_max = look.policy.rows_max(state.operators.of_part(Part::Pipeline(pipeline)), look.now_ns);
     let node = &mut state.pipelines[pipeline];
     let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
     let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
-    let blocks_max = by_rows.min(by_slices).clamp(1, BLOCKS_PER_TASK_MAX);
+    let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, BLOCKS_PER_TASK_MAX);
     let count = node.queue.len().div_ceil(look.workers).min(blocks_max);
     let mut rows_before = 0;
     let few = node.queue.iter().take(count).take_while(|(_, block)| {
@@ -296,23 +372,6 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         (position, block)
     });
     Task::Compute { pipeline, blocks: blocks.collect() }
-}
-
-/// The source and its partition that is to be read next.
-fn readable(state: &State, room: usize, look: &Look<'_>) -> Option<(usize, usize)> {
-    if state.stop != Stop::No {
-        return None;
-    }
-    let readable = (0..state.sources.len()).filter_map(|index| {
-        let node = &state.sources[index];
-        let free = !node.reading
-            && !node.ended
-            && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX
-            && has_room(state, StreamRef::Source(index), room);
-        Some((index, free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?))
-    });
-    // Of several inputs the one that has delivered least goes first: none starves, and their times advance together.
-    readable.min_by_key(|&(index, _)| state.sources[index].rows)
 }
 
 fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
@@ -361,7 +420,8 @@ fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
     ticked
 }
 
-fn wait_ns(state: &State, now_ns: u64) -> Option<u64> {
+/// When there is something to do, if nothing happens.
+fn wait_until_ns(state: &State, now_ns: u64) -> u64 {
     let sources = state.sources.iter().filter(|node| !node.ended && !node.reading);
     let reads = sources.filter_map(|node| {
         let tick = (node.time == SourceTime::Processing).then_some(node.tick_ns);
@@ -371,5 +431,5 @@ fn wait_ns(state: &State, now_ns: u64) -> Option<u64> {
     });
     // One that is due already waits for room, or for what is being done to its windows.
     let reports = state.windows.iter().filter_map(WindowState::report_ns).filter(|&at| at > now_ns);
-    reads.chain(reports).min().map(|at| at.saturating_sub(now_ns).max(1))
+    reads.chain(reports).min().map_or(u64::MAX, |at| at.max(now_ns + 1))
 }

@@ -1,13 +1,17 @@
 //! How a query fares: whether its rows wait longer and longer, and from what on its operators are worth a worker (Enjima, equations 3 and 5).
 
-/// Pending rows from which on an operator is worth a worker, to begin with, at most, and the most by which that changes at once.
-const EVENT_THRESHOLD: Bounds = Bounds { first: 1_000.0, most: 10_000.0, step: 1_000.0 };
+/// Pending work from which on an operator is worth a worker, in nanoseconds: to begin with, at most, and the most by which that changes at once.
+///
+/// The paper counts rows, a thousand to begin with, of which each costs its system hundreds of nanoseconds. Here rows cost from a fraction of one
+/// to hundreds, and to give an operator to a worker costs about as much as this begins with.
+const WORK_THRESHOLD_NS: Bounds = Bounds { first: 1e3, most: 1e4, step: 1e3 };
 
-/// How long an operator is left alone that has fewer, in nanoseconds.
-const IDLE_THRESHOLD_NS: Bounds = Bounds { first: 1e6, most: IDLE_THRESHOLD_NS_MAX as f64, step: 1e7 };
+/// How long an operator is left alone that has less, in nanoseconds. The paper's is ten times as long at first, and up to a hundred: so long
+/// results waited for their output while inputs were read.
+const IDLE_THRESHOLD_NS: Bounds = Bounds { first: 1e5, most: 1e6, step: 1e5 };
 
 /// Longer than this no operator waits for others that are more urgent.
-pub(crate) const IDLE_THRESHOLD_NS_MAX: u64 = 100_000_000;
+pub(crate) const WAIT_NS_MAX: u64 = 100_000_000;
 
 struct Bounds {
     first: f64,
@@ -38,8 +42,8 @@ pub(crate) struct Load {
 /// From what on an operator is worth a worker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Thresholds {
-    /// So many rows wait,
-    pub rows: f64,
+    /// What waits takes so long,
+    pub work_ns: f64,
     /// or it has not run for so long.
     pub idle_ns: f64,
 }
@@ -88,7 +92,7 @@ impl Rates {
 impl Load {
     /// Of a query that has not begun.
     pub fn new() -> Load {
-        let thresholds = Thresholds { rows: EVENT_THRESHOLD.first, idle_ns: IDLE_THRESHOLD_NS.first };
+        let thresholds = Thresholds { work_ns: WORK_THRESHOLD_NS.first, idle_ns: IDLE_THRESHOLD_NS.first };
         Load {
             served_ns: 0,
             weight: 1.0,
@@ -123,7 +127,7 @@ impl Load {
             self.thresholds_before
         } else {
             Thresholds {
-                rows: EVENT_THRESHOLD.changed(now.rows, gradient),
+                work_ns: WORK_THRESHOLD_NS.changed(now.work_ns, gradient),
                 idle_ns: IDLE_THRESHOLD_NS.changed(now.idle_ns, gradient),
             }
         };
@@ -173,11 +177,11 @@ mod tests {
     /// Equation 5.
     #[test]
     fn thresholds_grow_while_rows_wait_longer_and_shrink_otherwise() {
-        assert_eq!(looks(&[100, 150]).thresholds, Thresholds { rows: 1_500.0, idle_ns: 1.5e6 });
-        assert_eq!(looks(&[100, 50]).thresholds, Thresholds { rows: 500.0, idle_ns: 0.5e6 });
+        assert_eq!(looks(&[100, 150]).thresholds, Thresholds { work_ns: 1_500.0, idle_ns: 1.5e5 });
+        assert_eq!(looks(&[100, 50]).thresholds, Thresholds { work_ns: 500.0, idle_ns: 0.5e5 });
         // By a step at most, from 1000 to 2000 and to 3000, and not beyond 10000.
-        assert_eq!(looks(&[100, 200, 380]).thresholds.rows, 3_000.0);
-        let most = Thresholds { rows: 9_500.0, idle_ns: 99.5e6 };
+        assert_eq!(looks(&[100, 200, 380]).thresholds.work_ns, 3_000.0);
+        let most = Thresholds { work_ns: 9_500.0, idle_ns: 9.5e5 };
         let mut grown = Load { thresholds: most, thresholds_before: most, ..looks(&[100]) };
         grown.passed(200);
         grown.adapt();

@@ -18,6 +18,8 @@ mod min_cost;
 
 mod min_latency;
 
+mod random;
+
 mod round_robin;
 
 #[cfg(test)]
@@ -30,7 +32,8 @@ pub(crate) const EPOCH_NS: u64 = 1_000_000;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'a> {
     pub operator: &'a Operator,
-    pub pending_rows: u64,
+    /// Rows that wait for it; of a source they are not known.
+    pub pending_rows: Option<u64>,
     /// When the first of them was read; of a source, when it was asked last.
     pub waiting_since_ns: u64,
     /// Of its query.
@@ -41,6 +44,9 @@ pub(crate) struct Candidate<'a> {
 /// Who goes first: the least. Equal ones go in the order of their queries' service, and within a query what is furthest downstream first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(u64);
+
+/// Ranks of a kind are all before those of the next one; within a kind they are in the order of numbers of so many bits.
+const NUMBER_BITS: u32 = 61;
 
 /// Chooses among operators.
 pub(crate) trait Policy: Send + Sync {
@@ -62,21 +68,30 @@ impl Rank {
 
     /// By a number or an instant.
     fn number(number: u64) -> Rank {
-        Rank(1 << 62 | number.min(Rank::NUMBER_MAX))
+        Rank(1 << NUMBER_BITS | number.min(Rank::NUMBER_MAX))
     }
 
     /// By a number that is not negative.
     fn real(number: f64) -> Rank {
         // The bits of such numbers are in the order of the numbers, and the first of them is 0.
-        Rank(1 << 62 | number.max(0.0).to_bits() >> 1)
+        Rank::number(number.max(0.0).to_bits() >> 2)
     }
 
-    /// Behind all others, and in the same order there.
+    /// Behind those by numbers and instants, in the same order there.
+    fn behind(self) -> Rank {
+        self.of_kind(2)
+    }
+
+    /// Behind all others, in the same order there.
     fn last(self) -> Rank {
-        Rank((2 << 62) | (self.0 & Rank::NUMBER_MAX))
+        self.of_kind(3)
     }
 
-    const NUMBER_MAX: u64 = (1 << 62) - 1;
+    fn of_kind(self, kind: u64) -> Rank {
+        Rank(kind << NUMBER_BITS | (self.0 & Rank::NUMBER_MAX))
+    }
+
+    const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 
     pub fn bits(self) -> u64 {
         self.0
@@ -88,13 +103,14 @@ impl Rank {
 }
 
 /// Names of the policies, and the policies.
-const POLICIES: [(&str, &dyn Policy); 7] = [
+const POLICIES: [(&str, &dyn Policy); 8] = [
     ("adaptive", &adaptive::Adaptive),
     ("downstream", &downstream::Downstream),
     ("fcfs", &fcfs::FirstComeFirstServed),
     ("highest-rate", &highest_rate::HighestRate),
     ("min-cost", &min_cost::MinCost),
     ("min-latency", &min_latency::MinLatency),
+    ("random", &random::Random),
     ("round-robin", &round_robin::RoundRobin),
 ];
 
@@ -133,6 +149,6 @@ impl PolicyName {
 
 impl Default for PolicyName {
     fn default() -> PolicyName {
-        PolicyName::named("downstream").expect("it is one of them")
+        PolicyName::named("adaptive").expect("it is one of them")
     }
 }

@@ -4,14 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use pelton_state::kernel::Scratch;
 
-use crate::choose::{Look, Offer, Task, offer, take};
+use crate::choose::{Look, Offer, Taken, offer, take};
 use crate::clock::Clock;
-use crate::operator::Part;
-use crate::policy::{Policy, PolicyName, Rank};
+use crate::policy::{PolicyName, Rank};
 use crate::run::{RunError, Shared};
 use crate::state::State;
 use crate::task::Worker;
@@ -47,30 +45,36 @@ pub(crate) struct Crew {
 impl Pool {
     /// Starts so many threads, which know the time from that clock.
     pub fn new(workers: usize, clock: Clock) -> Pool {
-        let crew = Arc::new(Crew {
-            workers,
-            clock,
-            rest: Rest::new(),
-            runs: Mutex::default(),
-            changes: AtomicU64::new(0),
-            is_closed: AtomicBool::new(false),
-            served_ns: AtomicU64::new(0),
-            turns: AtomicU64::new(0),
-            policy: AtomicUsize::new(PolicyName::default().index()),
-        });
+        let crew = Crew::new(workers, clock);
         let handles = (0..workers).map(|index| {
-            let (name, crew) = (format!("pelton-worker-{index}"), crew.clone());
-            let worker = PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default() };
-            let thread = std::thread::Builder::new().name(name).spawn(move || worker.work());
-            thread.expect("the system can start a thread")
+            let worker = PoolWorker::new(crew.clone(), index);
+            let thread = std::thread::Builder::new().name(format!("pelton-worker-{index}"));
+            thread.spawn(move || worker.work()).expect("the system can start a thread")
         });
         let handles = handles.collect();
         Pool(Arc::new(Threads { crew, handles }))
     }
 
+    /// A pool without threads: its workers do something when they are told to, in the order in which they are told.
+    pub fn manual(workers: usize, clock: Clock) -> (Pool, ManualWorkers) {
+        let crew = Crew::new(workers, clock);
+        let manual = (0..workers).map(|index| ManualWorker {
+            worker: PoolWorker::new(crew.clone(), index),
+            held: None,
+            sleeps_until_ns: None,
+        });
+        let manual = ManualWorkers(manual.collect());
+        (Pool(Arc::new(Threads { crew, handles: Vec::new() })), manual)
+    }
+
     /// How many threads there are.
     pub fn workers(&self) -> usize {
         self.0.crew.workers
+    }
+
+    /// What its workers know the time from.
+    pub fn clock(&self) -> &Clock {
+        &self.0.crew.clock
     }
 
     /// Something for a run's connectors to wake the threads with.
@@ -96,7 +100,7 @@ impl Pool {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.crew.is_closed.store(true, Ordering::SeqCst);
-        self.crew.rest.wake();
+        self.crew.rest.wake_all();
         let current = std::thread::current().id();
         for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != current) {
             // A worker that panicked has said so already; there is nobody left to tell.
@@ -105,10 +109,67 @@ impl Drop for Threads {
     }
 }
 
+/// Workers without threads, so that any order in which things can happen happens in one thread, and again.
+pub struct ManualWorkers(Vec<ManualWorker>);
+
+struct ManualWorker {
+    worker: PoolWorker,
+    /// What it has taken and not done yet, and when it looked for it.
+    held: Option<(Arc<Shared>, Taken, u64)>,
+    /// Until when it sleeps, if it does.
+    sleeps_until_ns: Option<u64>,
+}
+
+impl ManualWorkers {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Has a worker take a task, or, where it has taken one, do it; one that finds none sleeps from then on until it is woken. Returns whether
+    /// there was any: where all workers sleep none comes before something happens outside, or time passes.
+    pub fn step(&mut self, worker: usize) -> bool {
+        let ManualWorker { worker, held, sleeps_until_ns } = &mut self.0[worker];
+        if let Some((run, taken, looked_ns)) = held.take() {
+            worker.run(&run, taken, looked_ns);
+            return true;
+        }
+        let now_ns = worker.crew.clock.nanos();
+        if sleeps_until_ns.is_some_and(|until_ns| !worker.crew.rest.wakes_up(now_ns, until_ns)) {
+            return false;
+        }
+        let seen = worker.crew.rest.seen();
+        worker.know_runs();
+        *sleeps_until_ns = None;
+        match worker.look(now_ns) {
+            Found::Task(run, taken) => *held = Some((run, taken, now_ns)),
+            Found::Nothing(until_ns) => {
+                *sleeps_until_ns = worker.crew.rest.falls_asleep(seen, until_ns).then_some(until_ns);
+                return sleeps_until_ns.is_none();
+            }
+        }
+        true
+    }
+}
+
 impl Crew {
+    fn new(workers: usize, clock: Clock) -> Arc<Crew> {
+        Arc::new(Crew {
+            workers,
+            clock,
+            rest: Rest::new(),
+            runs: Mutex::default(),
+            changes: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+            served_ns: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            policy: AtomicUsize::new(PolicyName::default().index()),
+        })
+    }
+
     /// Serves a run from now on.
     pub fn take(&self, run: Arc<Shared>) {
-        run.served_ns.store(self.served_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+        run.waker.served(self.served_ns.load(Ordering::Relaxed), 0);
         self.runs().push(run);
         self.runs_changed();
     }
@@ -122,7 +183,7 @@ impl Crew {
     fn runs_changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
         // Workers that sleep hold ended runs in their lists, and do not know new ones.
-        self.rest.wake();
+        self.rest.wake_all();
     }
 
     fn runs(&self) -> MutexGuard<'_, Vec<Arc<Shared>>> {
@@ -135,33 +196,39 @@ struct PoolWorker {
     crew: Arc<Crew>,
     /// Which of the workers, from 0.
     index: usize,
-    /// The runs as of so many changes.
-    runs: Vec<Arc<Shared>>,
+    /// The runs as of so many changes, each beside what is known of it.
+    runs: Vec<(Waker, Arc<Shared>)>,
     changes: u64,
     scratch: Scratch,
 }
 
 /// What a worker finds when it looks for work.
 enum Found {
-    Task(Arc<Shared>, Task, Part),
+    Task(Arc<Shared>, Taken),
     /// Nothing before this instant, unless something happens.
     Nothing(u64),
 }
 
 impl PoolWorker {
+    fn new(crew: Arc<Crew>, index: usize) -> PoolWorker {
+        PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default() }
+    }
+
     fn work(mut self) {
+        let mut now_ns = self.crew.clock.nanos();
         loop {
             let seen = self.crew.rest.seen();
             if self.crew.is_closed.load(Ordering::SeqCst) {
                 return;
             }
             self.know_runs();
-            let now_ns = self.crew.clock.nanos();
-            match self.look(now_ns) {
-                Found::Task(run, task, part) => self.run(&run, task, part, now_ns),
-                Found::Nothing(u64::MAX) => self.crew.rest.sleep(seen, None),
+            now_ns = match self.look(now_ns) {
+                Found::Task(run, taken) => self.run(&run, taken, now_ns),
                 Found::Nothing(until_ns) => {
-                    self.crew.rest.sleep(seen, Some(Duration::from_nanos(until_ns - now_ns)));
+                    if !self.crew.rest.spin(seen) {
+                        self.crew.rest.sleep(seen, now_ns, until_ns);
+                    }
+                    self.crew.clock.nanos()
                 }
             }
         }
@@ -170,97 +237,94 @@ impl PoolWorker {
     fn know_runs(&mut self) {
         let changes = self.crew.changes.load(Ordering::SeqCst);
         if changes != self.changes {
-            self.runs = self.crew.runs().clone();
+            self.runs = self.crew.runs().iter().map(|run| (run.waker.clone(), run.clone())).collect();
             self.changes = changes;
         }
     }
 
     /// Takes the task of the lowest rank of all runs; of those of one rank, that of the run that has been served least.
     fn look(&self, now_ns: u64) -> Found {
-        let policy = PolicyName::of_index(self.crew.policy.load(Ordering::SeqCst)).policy();
         loop {
-            let (mut until_ns, mut best) = (u64::MAX, None);
-            for run in &self.runs {
+            let (mut until_ns, mut best, mut runs) = (u64::MAX, None, 0);
+            for (waker, run) in &self.runs {
                 let (rank, known_until_ns) =
-                    run.waker.known(now_ns).unwrap_or_else(|| self.look_at(run, policy, now_ns));
-                let served_ns = run.served_ns.load(Ordering::Relaxed);
+                    waker.known(now_ns).unwrap_or_else(|| self.look_at(run, run.unchanged_state(), now_ns));
+                let served_ns = waker.served_ns();
                 if rank == Rank::NONE {
                     until_ns = until_ns.min(known_until_ns);
-                } else if best.is_none_or(|(least, least_served_ns, _)| (rank, served_ns) < (least, least_served_ns)) {
+                    continue;
+                }
+                runs += 1;
+                if best.is_none_or(|(least, least_served_ns, _)| (rank, served_ns) < (least, least_served_ns)) {
                     best = Some((rank, served_ns, run));
                 }
             }
             let Some((_, _, run)) = best else { return Found::Nothing(until_ns) };
-            let look = self.look_of(run, policy, now_ns);
-            let mut state = run.state();
+            let look = self.look_of(run, now_ns);
             let turn = self.crew.turns.fetch_add(1, Ordering::Relaxed) + 1;
-            match take(&mut state, &look, turn) {
-                Some((task, part)) => {
-                    publish(run, &mut state, &look);
-                    return Found::Task(run.clone(), task, part);
+            let taken = take(&mut run.unchanged_state(), &look, turn);
+            // What is left is to be looked for anew; so it is where another worker was faster.
+            run.waker.returned();
+            if let Some(taken) = taken {
+                if runs > 1 || taken.has_others {
+                    self.crew.rest.wake();
+                } else {
+                    self.crew.rest.wake_by(until_ns.min(taken.until_ns));
                 }
-                // Another worker has taken it, or the policy has changed.
-                None => run.waker.returned(),
+                return Found::Task(run.clone(), taken);
             }
         }
     }
 
-    fn look_at(&self, run: &Shared, policy: &dyn Policy, now_ns: u64) -> (Rank, u64) {
-        let look = self.look_of(run, policy, now_ns);
-        let mut state = run.state();
-        let offer = publish(run, &mut state, &look);
-        drop(state);
-        match offer {
+    /// Looks at what there is to do in a run, and tells all workers.
+    fn look_at(&self, run: &Shared, mut state: MutexGuard<'_, State>, now_ns: u64) -> (Rank, u64) {
+        let look = self.look_of(run, now_ns);
+        state.load.served_ns = run.waker.served_ns();
+        let offer = offer(&mut state, &look);
+        let (rank, until_ns) = match offer {
             Offer::Rank(rank, until_ns) => (rank, until_ns),
-            Offer::Finished => {
-                run.finish();
-                (Rank::NONE, u64::MAX)
-            }
+            Offer::Finished => (Rank::NONE, u64::MAX),
+        };
+        run.waker.found(look.seen, rank, until_ns);
+        drop(state);
+        if offer == Offer::Finished {
+            run.finish();
         }
+        (rank, until_ns)
     }
 
-    fn look_of<'a>(&'a self, run: &Shared, policy: &'a dyn Policy, now_ns: u64) -> Look<'a> {
+    fn look_of<'a>(&'a self, run: &Shared, now_ns: u64) -> Look<'a> {
+        let policy = PolicyName::of_index(self.crew.policy.load(Ordering::SeqCst)).policy();
         Look { policy, workers: self.crew.workers, seen: run.waker.seen(), clock: &self.crew.clock, now_ns }
     }
 
-    fn run(&mut self, run: &Shared, task: Task, part: Part, started_ns: u64) {
+    /// Does what was found by looking from that instant on. Returns when it was done.
+    fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> u64 {
+        let started_ns = self.crew.clock.nanos();
         // A run that had nothing to do for a while does not make up for it at the others' cost.
-        let served_ns = run.served_ns.load(Ordering::Relaxed);
+        let served_ns = run.waker.served_ns();
         let least_ns = self.crew.served_ns.fetch_max(served_ns, Ordering::Relaxed).max(served_ns);
         let mut worker = Worker { shared: run, index: self.index, scratch: &mut self.scratch };
-        let result = catch_unwind(AssertUnwindSafe(|| worker.run(task)));
+        let result = catch_unwind(AssertUnwindSafe(|| worker.run(taken.task)));
         let ended_ns = self.crew.clock.nanos();
         let busy_ns = ended_ns.saturating_sub(started_ns);
-        run.served_ns.fetch_max(least_ns, Ordering::Relaxed);
         // By a clock that stands still tasks are counted.
-        run.served_ns.fetch_add(busy_ns + 1, Ordering::Relaxed);
+        run.waker.served(least_ns, busy_ns + 1);
         let mut state = run.state();
         state.tasks_running -= 1;
-        let operator = state.operators.of_part(part);
+        state.decisions += 1;
+        state.deciding_ns += started_ns.saturating_sub(looked_ns);
+        let operator = state.operators.of_part(taken.part);
         operator.done.busy_ns += busy_ns;
         operator.last_run_ns = ended_ns;
-        let changed = result.unwrap_or_else(|panic| {
+        if let Err(panic) = result {
             state.fail(RunError::Internal(panic_message(panic.as_ref())));
-            true
-        });
-        drop(state);
-        if changed {
-            run.waker.progressed();
-        } else {
-            run.waker.returned();
         }
+        // It looks for what this has made possible itself, and wakes others if there is more than one thing.
+        run.waker.returned();
+        self.look_at(run, state, ended_ns);
+        ended_ns
     }
-}
-
-/// Tells all workers what there is to do in a run.
-fn publish(run: &Shared, state: &mut State, look: &Look<'_>) -> Offer {
-    state.load.served_ns = run.served_ns.load(Ordering::Relaxed);
-    let offer = offer(state, look);
-    match offer {
-        Offer::Rank(rank, until_ns) => run.waker.found(look.seen, rank, until_ns),
-        Offer::Finished => run.waker.found(look.seen, Rank::NONE, u64::MAX),
-    }
-    offer
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {

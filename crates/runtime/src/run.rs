@@ -55,7 +55,7 @@ impl RunOptions {
         RunOptions {
             workers: pool.workers(),
             block_rows: BLOCK_ROWS_DEFAULT,
-            clock: pool.crew().clock.clone(),
+            clock: pool.clock().clone(),
             waker: pool.waker(),
             late: LateLog::new(),
             budget: Budget::default(),
@@ -137,8 +137,6 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub options: RunOptions,
     pub started_ns: u64,
-    /// Time that workers have spent on it, and more where others were served while it had nothing to do.
-    pub served_ns: AtomicU64,
     crew: Arc<Crew>,
     ended: Ended,
     /// When; the largest number before.
@@ -219,7 +217,15 @@ impl Shared {
         self.account.charge(self.graph.windows.len() + over, 0, &self.clock, || rows.bytes())
     }
 
+    /// For whoever changes something: what there is to do must be looked for anew.
     pub fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.unchanged_state();
+        state.next = None;
+        state
+    }
+
+    /// For whoever looks for something to do, or takes what was found.
+    pub fn unchanged_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -370,7 +376,6 @@ impl Shared {
             clock: options.clock.clone(),
             started_ns: options.clock.nanos(),
             options,
-            served_ns: AtomicU64::new(0),
             crew,
             ended: Ended::default(),
             ended_ns: AtomicU64::new(u64::MAX),
@@ -458,6 +463,9 @@ impl Shared {
             rows_out_per_s,
             busy_cores: busy_ns_per_s / 1e9,
             rows_waiting: state.rows_waiting(),
+            decisions: state.decisions,
+            deciding: Duration::from_nanos(state.deciding_ns),
+            busy: Duration::from_nanos(state.mark(0).busy_ns),
             held_back_by: held_back_by(state, self.options.workers).map(|part| self.name(part).to_owned()),
         }
     }

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
+use crate::choose::Next;
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::late::{LateLog, LateRow};
 use crate::load::{Load, Mark, Rates};
@@ -53,6 +54,12 @@ pub(crate) struct State {
     pub rates: Rates,
     /// When what is known of them is to be computed anew.
     pub epoch_end_ns: u64,
+    /// What there is to do, if nothing has changed since it was looked for.
+    pub next: Option<Next>,
+    /// How often a worker was given something to do,
+    pub decisions: u64,
+    /// and how long it took to choose it, among all runs.
+    pub deciding_ns: u64,
 }
 
 pub(crate) struct SourceState {
@@ -71,6 +78,8 @@ pub(crate) struct SourceState {
     pub rejected_count: u64,
     /// Processing time only: when to say next that time has passed.
     pub tick_ns: u64,
+    /// When it was read last.
+    pub asked_ns: u64,
 }
 
 pub(crate) struct PipelineState {
@@ -247,6 +256,9 @@ impl State {
             load: Load::new(),
             rates: Rates::new(now_ns),
             epoch_end_ns: 0,
+            next: None,
+            decisions: 0,
+            deciding_ns: 0,
         }
     }
 
@@ -342,7 +354,9 @@ impl State {
         }
         node.ended = true;
         if node.sequencer.has_ended() {
-            self.punctuate(source, WATERMARK_MAX, 0);
+            // What its end completes has waited since the source said so.
+            let asked_ns = node.asked_ns;
+            self.punctuate(source, WATERMARK_MAX, asked_ns);
         }
         self.end_stream(StreamRef::Source(source));
     }
@@ -545,6 +559,7 @@ impl SourceState {
             rejected: Vec::new(),
             rejected_count: 0,
             tick_ns: 0,
+            asked_ns: 0,
         }
     }
 }

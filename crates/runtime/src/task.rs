@@ -62,22 +62,21 @@ pub(crate) struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Does the task. Returns whether other tasks may have become possible by it.
-    pub fn run(&mut self, task: Task) -> bool {
+    /// Does the task.
+    pub fn run(&mut self, task: Task) {
         match task {
-            Task::Read { source, partition } => return self.read(source, partition),
+            Task::Read { source, partition } => self.read(source, partition),
             Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),
             Task::Close { window, watermark } => self.close(window, watermark),
             Task::Report { window } => self.report(window),
             Task::Order { over, rows, watermark } => self.order(over, rows, watermark),
-            Task::Write { sink } => return self.write(sink),
+            Task::Write { sink } => self.write(sink),
         }
-        true
     }
 
-    /// Takes a chunk; from then on the next worker may take the next one while this one decodes. Returns whether anything
-    /// changed: a partition that has nothing now is left until its time, or until there was another event outside.
-    fn read(&self, source: usize, partition: usize) -> bool {
+    /// Takes a chunk; from then on the next worker may take the next one while this one decodes. A partition that has nothing now is left
+    /// until its time, or until there was another event outside.
+    fn read(&self, source: usize, partition: usize) {
         let shared = self.shared;
         let seen = shared.waker.seen();
         let mut node = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,28 +86,25 @@ impl Worker<'_> {
         let mut state = shared.state();
         let node = &mut state.sources[source];
         node.reading = false;
+        node.asked_ns = ingested_ns;
         let sequencer = &mut node.sequencer;
         let chunk = match read {
             Ok(Read::Chunk(chunk)) => chunk,
             Ok(Read::Wait(wait)) => {
-                let is_idle = sequencer.wait(partition, seen.outside, ingested_ns, wait);
-                if is_idle {
+                if sequencer.wait(partition, seen.outside, ingested_ns, wait) {
                     state.partition_stopped(source, ingested_ns);
                 }
-                state.end_source_if_done(source);
-                return is_idle || state.sources[source].ended;
+                return state.end_source_if_done(source);
             }
             Ok(Read::End) => {
                 sequencer.partitions[partition].ended = true;
                 state.partition_stopped(source, ingested_ns);
-                state.end_source_if_done(source);
-                return true;
+                return state.end_source_if_done(source);
             }
             Err(error) => {
                 let position = sequencer.hand_out(partition);
                 let error = RunError::Source { table: node.name.clone(), error: Box::new(error) };
-                state.chunk_decoded(source, position, Err(error));
-                return true;
+                return state.chunk_decoded(source, position, Err(error));
             }
         };
         let position = sequencer.hand_out(partition);
@@ -117,7 +113,6 @@ impl Worker<'_> {
         let decoded = self.decode(source, chunk, ingested_micros);
         let decoded = decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk });
         shared.state().chunk_decoded(source, position, decoded);
-        true
     }
 
     fn decode(&self, source: usize, chunk: Chunk, now: Micros) -> Result<DecodedChunk, RunError> {
@@ -433,12 +428,11 @@ impl Worker<'_> {
         Ok(batches)
     }
 
-    /// Writes what waits. Returns whether anything changed: a sink without room is left until there was another event.
-    fn write(&self, sink: usize) -> bool {
+    /// Writes what waits. A sink without room is left until there was another event.
+    fn write(&self, sink: usize) {
         let shared = self.shared;
         let mut output = shared.sinks[sink].lock().unwrap_or_else(PoisonError::into_inner);
         let output = output.as_mut().expect("a sink is there until the run has ended");
-        let mut changed = false;
         let result = loop {
             let seen = shared.waker.seen();
             let ready = output.is_ready();
@@ -450,7 +444,6 @@ impl Worker<'_> {
             if node.queue.is_empty() && !node.must_end() {
                 let must_flush = std::mem::take(&mut node.unflushed);
                 drop(state);
-                changed |= must_flush;
                 break if must_flush { output.flush() } else { Ok(()) };
             }
             if !ready {
@@ -459,7 +452,6 @@ impl Worker<'_> {
             }
             if node.queue.is_empty() {
                 drop(state);
-                changed = true;
                 let written = output.finish();
                 let node = &mut shared.state().sinks[sink];
                 node.ended = true;
@@ -469,7 +461,6 @@ impl Worker<'_> {
             let mut batches: VecDeque<_> = node.queue.drain(..count).collect();
             node.unflushed = true;
             drop(state);
-            changed = true;
             let (written, latencies_ns, result) = self.write_batches(output, &mut batches);
             let node = &mut shared.state().sinks[sink];
             node.rows += written;
@@ -489,7 +480,6 @@ impl Worker<'_> {
             state.sinks[sink].ended = true;
             state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
         }
-        changed
     }
 
     /// Writes batches, which are taken from the front, as long as the outlet is ready and wants rows. Returns the rows that went on

@@ -7,19 +7,29 @@
 //! all, and the run is not looked at again, until something happens in it.
 
 #[cfg(feature = "loom")]
+use loom::hint::spin_loop;
+#[cfg(feature = "loom")]
 use loom::sync::{
-    Arc, Condvar, Mutex,
+    Arc, Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
 #[cfg(not(feature = "loom"))]
+use std::hint::spin_loop;
+#[cfg(not(feature = "loom"))]
 use std::sync::{
-    Arc, Condvar, Mutex,
+    Arc, Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 use std::time::Duration;
 
 use crate::policy::Rank;
+
+/// So often a worker looks whether something has happened before it sleeps: about twenty microseconds.
+#[cfg(not(feature = "loom"))]
+const SPINS: u32 = 500;
+#[cfg(feature = "loom")]
+const SPINS: u32 = 0;
 
 /// Where the workers of a pool sleep. Clones are the same place.
 #[derive(Debug, Clone)]
@@ -30,8 +40,19 @@ struct EventCount {
     /// Of all runs.
     events: AtomicU64,
     sleepers: AtomicUsize,
-    lock: Mutex<()>,
+    beds: Mutex<Beds>,
+    /// The first of these instants; the largest number where there is none.
+    first_until_ns: AtomicU64,
     condition: Condvar,
+}
+
+/// What is known of those who sleep.
+#[derive(Debug, Default)]
+struct Beds {
+    /// Until when each of them sleeps, in nanoseconds of the engine's clock.
+    untils_ns: Vec<u64>,
+    /// So many of them have been woken, and have not got up yet.
+    woken: usize,
 }
 
 impl Rest {
@@ -40,7 +61,8 @@ impl Rest {
         Rest(Arc::new(EventCount {
             events: AtomicU64::new(0),
             sleepers: AtomicUsize::new(0),
-            lock: Mutex::new(()),
+            beds: Mutex::new(Beds::default()),
+            first_until_ns: AtomicU64::new(u64::MAX),
             condition: Condvar::new(),
         }))
     }
@@ -50,40 +72,113 @@ impl Rest {
         self.0.events.load(Ordering::SeqCst)
     }
 
-    /// Wakes all workers: one of them may find work.
+    /// Wakes a worker, if all that could look sleep: it may find work, and wakes another one if it finds more than it takes.
     pub fn wake(&self) {
+        self.ring(1, Condvar::notify_one);
+    }
+
+    /// Wakes all workers.
+    pub fn wake_all(&self) {
+        self.ring(usize::MAX, Condvar::notify_all);
+    }
+
+    fn ring(&self, count: usize, notify: impl FnOnce(&Condvar)) {
         self.0.events.fetch_add(1, Ordering::SeqCst);
         // Pairs with the fence in `sleep`: either the sleeper sees the new count, or this sees the sleeper.
         fence(Ordering::SeqCst);
         if self.0.sleepers.load(Ordering::SeqCst) > 0 {
-            let _guard = self.0.lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            self.0.condition.notify_all();
+            let mut beds = self.beds();
+            beds.woken = beds.woken.saturating_add(count).min(beds.untils_ns.len());
+            notify(&self.0.condition);
         }
     }
 
-    /// Sleeps until something happened after `seen`, at most for `at_most`.
-    pub fn sleep(&self, seen: u64, at_most: Option<Duration>) {
-        let guard = self.0.lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    /// Waits for a moment without sleeping. Returns whether something happened after `seen`.
+    ///
+    /// To wake a thread takes the one that wakes it several microseconds, and the other one tens of them; where there is much to do the next
+    /// thing happens sooner.
+    pub fn spin(&self, seen: u64) -> bool {
+        (0..SPINS).any(|_| {
+            spin_loop();
+            self.0.events.load(Ordering::Relaxed) != seen
+        })
+    }
+
+    /// Wakes a worker, if all that could look then sleep for longer than until that instant.
+    pub fn wake_by(&self, until_ns: u64) {
+        if until_ns < self.0.first_until_ns.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// Sleeps until something happened after `seen` for which it is woken, at most from now until that instant.
+    pub fn sleep(&self, seen: u64, now_ns: u64, until_ns: u64) {
+        let Some(mut beds) = self.go_to_bed(seen, until_ns) else { return };
+        if beds.woken == 0 {
+            // A spurious wake-up costs one look for work.
+            beds =
+                self.wait(beds, (until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns))));
+        }
+        self.get_up(&mut beds, until_ns);
+    }
+
+    /// The first half of [`Rest::sleep`], for a worker that has no thread of its own. Returns whether it sleeps now.
+    pub fn falls_asleep(&self, seen: u64, until_ns: u64) -> bool {
+        self.go_to_bed(seen, until_ns).is_some()
+    }
+
+    /// The other half. Returns whether it has been woken, or it is time.
+    pub fn wakes_up(&self, now_ns: u64, until_ns: u64) -> bool {
+        let mut beds = self.beds();
+        let must_wake = beds.woken > 0 || now_ns >= until_ns;
+        if must_wake {
+            self.get_up(&mut beds, until_ns);
+        }
+        must_wake
+    }
+
+    fn go_to_bed(&self, seen: u64, until_ns: u64) -> Option<MutexGuard<'_, Beds>> {
+        let mut beds = self.beds();
         self.0.sleepers.fetch_add(1, Ordering::SeqCst);
+        beds.untils_ns.push(until_ns);
+        self.note_first(&beds);
         fence(Ordering::SeqCst);
         if self.0.events.load(Ordering::SeqCst) == seen {
-            self.wait(guard, at_most);
+            return Some(beds);
         }
+        self.get_up(&mut beds, until_ns);
+        None
+    }
+
+    fn get_up(&self, beds: &mut Beds, until_ns: u64) {
+        let own = beds.untils_ns.iter().position(|&other_ns| other_ns == until_ns).expect("it has gone to bed");
+        beds.untils_ns.swap_remove(own);
+        beds.woken = beds.woken.saturating_sub(1);
+        self.note_first(beds);
         self.0.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
+    fn beds(&self) -> MutexGuard<'_, Beds> {
+        self.0.beds.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn note_first(&self, beds: &Beds) {
+        let first_ns = beds.untils_ns.iter().copied().min().unwrap_or(u64::MAX);
+        self.0.first_until_ns.store(first_ns, Ordering::SeqCst);
+    }
+
     #[cfg(not(feature = "loom"))]
-    fn wait(&self, guard: std::sync::MutexGuard<'_, ()>, at_most: Option<Duration>) {
-        // A spurious wake-up costs one look for work.
+    fn wait<'a>(&self, beds: MutexGuard<'a, Beds>, at_most: Option<Duration>) -> MutexGuard<'a, Beds> {
+        let condition = &self.0.condition;
         match at_most {
-            Some(duration) => drop(self.0.condition.wait_timeout(guard, duration)),
-            None => drop(self.0.condition.wait(guard)),
+            Some(at_most) => condition.wait_timeout(beds, at_most).unwrap_or_else(|poisoned| poisoned.into_inner()).0,
+            None => condition.wait(beds).unwrap_or_else(|poisoned| poisoned.into_inner()),
         }
     }
 
     #[cfg(feature = "loom")]
-    fn wait(&self, guard: loom::sync::MutexGuard<'_, ()>, _at_most: Option<Duration>) {
-        drop(self.0.condition.wait(guard));
+    fn wait<'a>(&self, beds: MutexGuard<'a, Beds>, _at_most: Option<Duration>) -> MutexGuard<'a, Beds> {
+        self.0.condition.wait(beds).unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -94,7 +189,9 @@ pub struct Waker {
     rest: Rest,
 }
 
+/// What all workers read of a run whenever they look for work stands in lines of its own.
 #[derive(Debug)]
+#[repr(align(128))]
 struct RunEvents {
     /// All events of the run.
     events: AtomicU64,
@@ -106,6 +203,8 @@ struct RunEvents {
     known_until_ns: AtomicU64,
     /// a task of this rank.
     rank: AtomicU64,
+    /// Time that workers have spent on it, and more where others were served while it had nothing to do.
+    served_ns: AtomicU64,
 }
 
 /// The counts of a run's events when a worker began to look for work in it.
@@ -126,6 +225,7 @@ impl Waker {
             known_at: AtomicU64::new(u64::MAX),
             known_until_ns: AtomicU64::new(0),
             rank: AtomicU64::new(0),
+            served_ns: AtomicU64::new(0),
         };
         Waker { run: Arc::new(run), rest }
     }
@@ -136,13 +236,13 @@ impl Waker {
         self.progressed();
     }
 
-    /// Says from inside that a task has made others possible.
+    /// Says from inside that a task has made others possible before it is done.
     pub(crate) fn progressed(&self) {
         self.returned();
         self.rest.wake();
     }
 
-    /// Says that a worker is done with a task, and looks for another one itself.
+    /// Says that a worker has taken a task, or is done with it and looks for another one itself.
     pub(crate) fn returned(&self) {
         self.run.events.fetch_add(1, Ordering::SeqCst);
     }
@@ -159,6 +259,17 @@ impl Waker {
         self.run.known_until_ns.store(until_ns, Ordering::SeqCst);
         self.run.rank.store(rank.bits(), Ordering::SeqCst);
         self.run.known_at.store(seen.events, Ordering::SeqCst);
+    }
+
+    /// See [`RunEvents::served_ns`].
+    pub(crate) fn served_ns(&self) -> u64 {
+        self.run.served_ns.load(Ordering::Relaxed)
+    }
+
+    /// Says that a worker has spent so much time on the run, which begins at so much at least.
+    pub(crate) fn served(&self, least_ns: u64, more_ns: u64) {
+        self.run.served_ns.fetch_max(least_ns, Ordering::Relaxed);
+        self.run.served_ns.fetch_add(more_ns, Ordering::Relaxed);
     }
 
     /// What there is to do, and until when that holds if nothing happens; `None` where it is to be looked for.
@@ -183,14 +294,17 @@ mod race {
             let seen = rest.seen();
             if waker.known(0).is_none() {
                 let seen = waker.seen();
-                let _guard = looking.lock().unwrap();
+                let guard = looking.lock().unwrap();
                 if work.load(Ordering::SeqCst) {
+                    drop(guard);
+                    // There is more than it takes.
+                    rest.wake();
                     return;
                 }
                 waker.found(seen, Rank::NONE, u64::MAX);
                 continue;
             }
-            rest.sleep(seen, None);
+            rest.sleep(seen, 0, u64::MAX);
         }
     }
 
@@ -255,7 +369,7 @@ mod race {
                         waker.found(seen, Rank::NONE, u64::MAX);
                     }
                 }
-                rest.sleep(seen, None);
+                rest.sleep(seen, 0, u64::MAX);
             }
             producer.join().unwrap();
         });
@@ -271,7 +385,7 @@ mod tests {
         let rest = Rest::new();
         let seen = rest.seen();
         Waker::new(rest.clone()).wake();
-        rest.sleep(seen, None);
+        rest.sleep(seen, 0, u64::MAX);
     }
 
     #[test]

@@ -118,7 +118,11 @@ impl WindowState {
 
     /// Whether the watermark has passed the end of a window that may be open, or rows that correct one.
     pub fn must_close(&self) -> bool {
-        let watermark = self.watermark();
+        self.must_close_at(self.watermark())
+    }
+
+    /// Whether they would be where windows are over up to there.
+    pub fn must_close_at(&self, watermark: Micros) -> bool {
         if self.ended || watermark <= self.closed_until {
             return false;
         }

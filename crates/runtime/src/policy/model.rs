@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::load::{IDLE_THRESHOLD_NS_MAX, Thresholds};
+use crate::load::{Thresholds, WAIT_NS_MAX};
 use crate::operator::Operators;
 
 const MILLISECOND_NS: f64 = 1e6;
@@ -68,7 +68,7 @@ impl Model {
     fn candidate(&self, index: usize) -> Candidate<'_> {
         Candidate {
             operator: &self.operators.all[index],
-            pending_rows: self.pending[index],
+            pending_rows: Some(self.pending[index]),
             waiting_since_ns: self.since_ns[index],
             load: &self.load,
             now_ns: self.now_ns,
@@ -116,7 +116,7 @@ fn example(policy: &str) -> Model {
     for (operator, rows) in [(A, 4), (B, 2), (C, 4), (D, 4), (E, 2)] {
         model.arrive(operator, rows);
     }
-    model.load.thresholds = Thresholds { rows: 4.0, idle_ns: 5.0 * MILLISECOND_NS };
+    model.load.thresholds = Thresholds { work_ns: 4.0 * MILLISECOND_NS / 2.0, idle_ns: 5.0 * MILLISECOND_NS };
     model
 }
 
@@ -183,9 +183,16 @@ fn a_query_whose_rows_wait_longer_and_longer_goes_first() {
     slower.weight = 1.1;
     let rank = |load: &Load| {
         let now_ns = 10 * EPOCH_NS;
-        policy.rank(&Candidate { operator: &operator, pending_rows: 1, waiting_since_ns: now_ns, load, now_ns })
+        policy.rank(&Candidate {
+            operator: &operator,
+            pending_rows: Some(1000),
+            waiting_since_ns: now_ns,
+            load,
+            now_ns,
+        })
     };
-    assert!(rank(&slower) < rank(&steady) && rank(&steady) < rank(&steady).last());
+    assert!(rank(&slower) < rank(&steady) && rank(&steady) < rank(&steady).behind());
+    assert!(Rank::number(u64::MAX).behind() < rank(&steady).last());
     assert!(Rank::urgent(u64::MAX) < rank(&slower) && rank(&steady).last() < Rank::NONE);
 }
 
@@ -220,7 +227,7 @@ proptest! {
         let block_rows = 16;
         let mut model = Model::new(policy, &operators, block_rows);
         let dearest_ns = operators.iter().map(|operator| operator.0 * block_rows as f64).fold(EPOCH_NS as f64, f64::max);
-        let limit_ns = IDLE_THRESHOLD_NS_MAX + (dearest_ns as u64 + 1) * (operators.len() as u64 + 1);
+        let limit_ns = WAIT_NS_MAX + (dearest_ns as u64 + 1) * (operators.len() as u64 + 1);
         for (operator, rows) in arrivals {
             model.arrive(operator.index(operators.len()), rows);
             for _ in 0..4 {
@@ -232,6 +239,46 @@ proptest! {
                 let since_ns = model.since_ns[index].max(model.operators.all[index].last_run_ns);
                 prop_assert!(model.now_ns - since_ns <= limit_ns, "{index} at {} ns", model.now_ns);
             }
+        }
+    }
+
+    /// However much arrives, each other operator goes before one that can run twice at most: in the walk that is under way, and in the next.
+    #[test]
+    fn nobody_is_passed_over_for_more_than_two_walks(
+        graph in graphs(),
+        arrivals in prop::collection::vec((any::<prop::sample::Index>(), 1u64..5_000), 1..200),
+        policy in prop::sample::select(vec!["min-cost", "round-robin"]),
+    ) {
+        let operators: Vec<(f64, f64, &[usize])> = graph.iter().map(|(c, s, d)| (*c, *s, d.as_slice())).collect();
+        let mut model = Model::new(policy, &operators, 16);
+        let mut passed_over = vec![0; operators.len()];
+        for (operator, rows) in arrivals {
+            model.arrive(operator.index(operators.len()), rows);
+            for _ in 0..4 {
+                let waits: Vec<bool> = model.pending.iter().map(|rows| *rows > 0).collect();
+                let Some(ran) = model.step() else { break };
+                for index in (0..operators.len()).filter(|&index| waits[index]) {
+                    passed_over[index] = if index == ran.operator { 0 } else { passed_over[index] + 1 };
+                    prop_assert!(passed_over[index] <= 2 * operators.len(), "{index} at {} ns", model.now_ns);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_is_served_before_who_came_first(
+        graph in graphs(),
+        arrivals in prop::collection::vec((any::<prop::sample::Index>(), 1u64..5_000), 1..200),
+    ) {
+        let operators: Vec<(f64, f64, &[usize])> = graph.iter().map(|(c, s, d)| (*c, *s, d.as_slice())).collect();
+        let mut model = Model::new("fcfs", &operators, 16);
+        for (operator, rows) in arrivals {
+            model.arrive(operator.index(operators.len()), rows);
+            let waiting = (0..operators.len()).filter(|&index| model.pending[index] > 0);
+            let first_ns = waiting.map(|index| model.since_ns[index]).min();
+            let since_ns = model.since_ns.clone();
+            let ran = model.step().expect("something has arrived");
+            prop_assert_eq!(Some(since_ns[ran.operator]), first_ns);
         }
     }
 }

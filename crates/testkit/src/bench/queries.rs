@@ -11,6 +11,10 @@ struct Shown {
     rows_per_s: f64,
     median_ms: f64,
     p99_ms: f64,
+    /// How long it took to choose a task,
+    decision_ns: f64,
+    /// and how long all that choosing took, of the time of tasks.
+    deciding_share: f64,
 }
 
 /// The policies in turn. A case says how many `queries` there are.
@@ -23,6 +27,8 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         rows_per_s: Samples::default(),
         median_ms: Samples::default(),
         p99_ms: Samples::default(),
+        decision_ns: Samples::default(),
+        deciding_share: Samples::default(),
     };
     let mut crowds: Vec<(PolicyName, Crowd)> = PolicyName::all().map(|policy| (policy, crowd(policy))).collect();
     for _ in 0..arguments.repeat.max(1) {
@@ -31,6 +37,8 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
             crowd.rows_per_s.0.push(shown.rows_per_s);
             crowd.median_ms.0.push(shown.median_ms);
             crowd.p99_ms.0.push(shown.p99_ms);
+            crowd.decision_ns.0.push(shown.decision_ns);
+            crowd.deciding_share.0.push(shown.deciding_share);
         }
     }
     Ok(crowds.into_iter().map(|(_, crowd)| Figure::Crowd(crowd)).collect())
@@ -54,11 +62,15 @@ fn run(benchmark: &Benchmark, case: &Case, arguments: &Arguments, policy: Policy
     };
     let queries: Vec<Query> = (0..count).map(|_| start()).collect::<Result<_, BenchError>>()?;
     let (mut rows_per_s, mut latency_ns) = (0.0, None);
+    let [mut decisions, mut deciding_ns, mut busy_ns] = [0.0; 3];
     for query in queries {
         let summary = query.wait()?;
         let read = summary.sources.iter().filter(|source| source.name == benchmark.table);
         let rows: u64 = read.map(|source| source.rows).sum();
         rows_per_s += rows as f64 / summary.elapsed.as_secs_f64();
+        decisions += summary.load.decisions as f64;
+        deciding_ns += summary.load.deciding.as_nanos() as f64;
+        busy_ns += summary.load.busy.as_nanos() as f64;
         let own = summary.latency_ns();
         match &mut latency_ns {
             None => latency_ns = Some(own),
@@ -67,5 +79,11 @@ fn run(benchmark: &Benchmark, case: &Case, arguments: &Arguments, policy: Policy
     }
     let latency_ns = latency_ns.ok_or_else(|| BenchError::Input("a case needs queries=NUMBER, from 1 on".into()))?;
     let quantile_ms = |quantile: f64| latency_ns.value_at_quantile(quantile) as f64 / 1e6;
-    Ok(Shown { rows_per_s, median_ms: quantile_ms(0.5), p99_ms: quantile_ms(0.99) })
+    Ok(Shown {
+        rows_per_s,
+        median_ms: quantile_ms(0.5),
+        p99_ms: quantile_ms(0.99),
+        decision_ns: deciding_ns / decisions,
+        deciding_share: deciding_ns / busy_ns,
+    })
 }

@@ -195,31 +195,39 @@ pub struct Crowd {
     pub median_ms: Samples,
     /// All but one in a hundred were.
     pub p99_ms: Samples,
+    /// Nanoseconds to choose a task.
+    pub decision_ns: Samples,
+    /// All of them together, of the time of tasks.
+    pub deciding_share: Samples,
 }
 
 impl Crowd {
     fn json(&self) -> String {
-        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms } = self;
+        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms, decision_ns, deciding_share } = self;
         format!(
             "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"policy\":\"{policy}\",\"workers\":{workers},\"crowd_records_per_s\":{:.0},\
-             \"latency_median_ms\":{:.3},\"latency_p99_ms\":{:.3}}}",
+             \"latency_median_ms\":{:.3},\"latency_p99_ms\":{:.3},\"decision_ns\":{:.0},\"deciding_share\":{:.5}}}",
             rows_per_s.median(),
             median_ms.median(),
-            p99_ms.median()
+            p99_ms.median(),
+            decision_ns.median(),
+            deciding_share.median()
         )
     }
 
     fn text(&self) -> String {
-        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms } = self;
+        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms, decision_ns, deciding_share } = self;
         format!(
-            "{bench:<16} {case:<14} {policy:<12} {workers} {:>9.1} M/s ({:.1}–{:.1} M/s)   latency {:.3} ms, p99 {:.3} ms ({:.3}–{:.3} ms)",
+            "{bench:<16} {case:<14} {policy:<12} {workers} {:>9.1} M/s ({:.1}–{:.1} M/s)   latency {:.3} ms, p99 {:.3} ms ({:.3}–{:.3} ms)   {:.0} ns a decision, {:.2} %",
             rows_per_s.median() / 1e6,
             rows_per_s.least() / 1e6,
             rows_per_s.most() / 1e6,
             median_ms.median(),
             p99_ms.median(),
             p99_ms.least(),
-            p99_ms.most()
+            p99_ms.most(),
+            decision_ns.median(),
+            deciding_share.median() * 100.0
         )
     }
 }
@@ -328,9 +336,15 @@ mod tests {
             rows_per_s: Samples(vec![2e8]),
             median_ms: Samples(vec![0.25]),
             p99_ms: Samples(vec![1.5]),
+            decision_ns: Samples(vec![300.0]),
+            deciding_share: Samples(vec![0.005]),
         };
         assert!(crowd.json().contains("\"policy\":\"fcfs\",\"workers\":2,\"crowd_records_per_s\":200000000,"));
-        assert!(Figure::Crowd(crowd).text().ends_with("latency 0.250 ms, p99 1.500 ms (1.500–1.500 ms)"));
+        assert!(
+            Figure::Crowd(crowd)
+                .text()
+                .ends_with("latency 0.250 ms, p99 1.500 ms (1.500–1.500 ms)   300 ns a decision, 0.50 %")
+        );
         let (slices, buckets) = (Samples(vec![2e6]), Samples(vec![5e6]));
         let state = State { bench: "b".into(), case: "c".into(), workers: 1, slices, buckets };
         assert!(
