@@ -61,7 +61,7 @@ impl Pool {
         let manual = (0..workers).map(|index| ManualWorker {
             worker: PoolWorker::new(crew.clone(), index),
             held: None,
-            sleeps_until_ns: None,
+            ticket: None,
         });
         let manual = ManualWorkers(manual.collect());
         (Pool(Arc::new(Threads { crew, handles: Vec::new() })), manual)
@@ -116,8 +116,8 @@ struct ManualWorker {
     worker: PoolWorker,
     /// What it has taken and not done yet, and when it looked for it.
     held: Option<(Arc<Shared>, Taken, u64)>,
-    /// Until when it sleeps, if it does.
-    sleeps_until_ns: Option<u64>,
+    /// What it sleeps under, if it does.
+    ticket: Option<u64>,
 }
 
 impl ManualWorkers {
@@ -129,23 +129,23 @@ impl ManualWorkers {
     /// Has a worker take a task, or, where it has taken one, do it; one that finds none sleeps from then on until it is woken. Returns whether
     /// there was any: where all workers sleep none comes before something happens outside, or time passes.
     pub fn step(&mut self, worker: usize) -> bool {
-        let ManualWorker { worker, held, sleeps_until_ns } = &mut self.0[worker];
+        let ManualWorker { worker, held, ticket } = &mut self.0[worker];
         if let Some((run, taken, looked_ns)) = held.take() {
             worker.run(&run, taken, looked_ns);
             return true;
         }
         let now_ns = worker.crew.clock.nanos();
-        if sleeps_until_ns.is_some_and(|until_ns| !worker.crew.rest.wakes_up(now_ns, until_ns)) {
+        if ticket.is_some_and(|ticket| !worker.crew.rest.wakes_up(ticket, now_ns)) {
             return false;
         }
         let seen = worker.crew.rest.seen();
         worker.know_runs();
-        *sleeps_until_ns = None;
+        *ticket = None;
         match worker.look(now_ns) {
             Found::Task(run, taken) => *held = Some((run, taken, now_ns)),
             Found::Nothing(until_ns) => {
-                *sleeps_until_ns = worker.crew.rest.falls_asleep(seen, until_ns).then_some(until_ns);
-                return sleeps_until_ns.is_none();
+                *ticket = worker.crew.rest.falls_asleep(seen, until_ns);
+                return ticket.is_none();
             }
         }
         true

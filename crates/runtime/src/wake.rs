@@ -46,13 +46,20 @@ struct EventCount {
     condition: Condvar,
 }
 
-/// What is known of those who sleep.
+/// Those who sleep, in the order in which they went to bed.
 #[derive(Debug, Default)]
 struct Beds {
-    /// Until when each of them sleeps, in nanoseconds of the engine's clock.
-    untils_ns: Vec<u64>,
-    /// So many of them have been woken, and have not got up yet.
-    woken: usize,
+    beds: Vec<Bed>,
+    next_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Bed {
+    ticket: u64,
+    /// In nanoseconds of the engine's clock.
+    until_ns: u64,
+    /// It has been woken, and has not got up yet.
+    is_woken: bool,
 }
 
 impl Rest {
@@ -88,7 +95,7 @@ impl Rest {
         fence(Ordering::SeqCst);
         if self.0.sleepers.load(Ordering::SeqCst) > 0 {
             let mut beds = self.beds();
-            beds.woken = beds.woken.saturating_add(count).min(beds.untils_ns.len());
+            beds.beds.iter_mut().filter(|bed| !bed.is_woken).take(count).for_each(|bed| bed.is_woken = true);
             notify(&self.0.condition);
         }
     }
@@ -113,47 +120,44 @@ impl Rest {
 
     /// Sleeps until something happened after `seen` for which it is woken, at most from now until that instant.
     pub fn sleep(&self, seen: u64, now_ns: u64, until_ns: u64) {
-        let Some(mut beds) = self.go_to_bed(seen, until_ns) else { return };
-        if beds.woken == 0 {
-            // A spurious wake-up costs one look for work.
-            beds =
-                self.wait(beds, (until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns))));
-        }
-        self.get_up(&mut beds, until_ns);
+        let Some((ticket, beds)) = self.go_to_bed(seen, until_ns) else { return };
+        let at_most = (until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+        // A spurious wake-up costs one look for work.
+        self.get_up(&mut self.wait(beds, at_most), ticket);
     }
 
-    /// The first half of [`Rest::sleep`], for a worker that has no thread of its own. Returns whether it sleeps now.
-    pub fn falls_asleep(&self, seen: u64, until_ns: u64) -> bool {
-        self.go_to_bed(seen, until_ns).is_some()
+    /// The first half of [`Rest::sleep`], for a worker that has no thread of its own: a ticket where it sleeps now.
+    pub fn falls_asleep(&self, seen: u64, until_ns: u64) -> Option<u64> {
+        self.go_to_bed(seen, until_ns).map(|(ticket, _)| ticket)
     }
 
     /// The other half. Returns whether it has been woken, or it is time.
-    pub fn wakes_up(&self, now_ns: u64, until_ns: u64) -> bool {
+    pub fn wakes_up(&self, ticket: u64, now_ns: u64) -> bool {
         let mut beds = self.beds();
-        let must_wake = beds.woken > 0 || now_ns >= until_ns;
+        let must_wake = beds.beds.iter().any(|bed| bed.ticket == ticket && (bed.is_woken || now_ns >= bed.until_ns));
         if must_wake {
-            self.get_up(&mut beds, until_ns);
+            self.get_up(&mut beds, ticket);
         }
         must_wake
     }
 
-    fn go_to_bed(&self, seen: u64, until_ns: u64) -> Option<MutexGuard<'_, Beds>> {
+    fn go_to_bed(&self, seen: u64, until_ns: u64) -> Option<(u64, MutexGuard<'_, Beds>)> {
         let mut beds = self.beds();
         self.0.sleepers.fetch_add(1, Ordering::SeqCst);
-        beds.untils_ns.push(until_ns);
+        let ticket = beds.next_ticket;
+        beds.next_ticket += 1;
+        beds.beds.push(Bed { ticket, until_ns, is_woken: false });
         self.note_first(&beds);
         fence(Ordering::SeqCst);
         if self.0.events.load(Ordering::SeqCst) == seen {
-            return Some(beds);
+            return Some((ticket, beds));
         }
-        self.get_up(&mut beds, until_ns);
+        self.get_up(&mut beds, ticket);
         None
     }
 
-    fn get_up(&self, beds: &mut Beds, until_ns: u64) {
-        let own = beds.untils_ns.iter().position(|&other_ns| other_ns == until_ns).expect("it has gone to bed");
-        beds.untils_ns.swap_remove(own);
-        beds.woken = beds.woken.saturating_sub(1);
+    fn get_up(&self, beds: &mut Beds, ticket: u64) {
+        beds.beds.retain(|bed| bed.ticket != ticket);
         self.note_first(beds);
         self.0.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -163,7 +167,7 @@ impl Rest {
     }
 
     fn note_first(&self, beds: &Beds) {
-        let first_ns = beds.untils_ns.iter().copied().min().unwrap_or(u64::MAX);
+        let first_ns = beds.beds.iter().map(|bed| bed.until_ns).min().unwrap_or(u64::MAX);
         self.0.first_until_ns.store(first_ns, Ordering::SeqCst);
     }
 

@@ -1,0 +1,443 @@
+//! A whole engine in one thread, moved by a seed: any order of tasks, sources that stall, readers that are slow, memory that is refused, queries
+//! that fail, are stopped, or come while others run.
+//!
+//! Whatever happens, no row is lost, doubled or out of order, a query fails for the reasons that it has, all of them end, and memory is given back.
+//! Workers have no threads ([`ManualWorkers`]) and time stands still unless the seed turns the clock, so that a seed does the same again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use pelton::clock::{Clock, Hands};
+use pelton::pool::{ManualWorkers, Pool};
+use pelton::{PushSource, Query, Session};
+use pelton_runtime::policy::PolicyName;
+
+/// Moves of a simulation before it comes to its end.
+const MOVES_MAX: usize = 600;
+
+/// Rows that a table gets at most.
+const ROWS_MAX: usize = 120;
+
+/// Moves that coming to an end takes at most: more is taken for a livelock.
+const LAST_MOVES_MAX: usize = 100_000;
+
+/// Milliseconds of a window.
+const WINDOW_MS: i64 = 10;
+
+/// Columns of the tables.
+const COLUMNS: &str =
+    "i BIGINT NOT NULL, k BIGINT NOT NULL, d BIGINT NOT NULL, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts";
+
+/// Random numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((bits ^ (bits >> 31)) % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// What a query asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A number for each row, but for one that divides by zero.
+    Quotients,
+    /// The rows of two tables.
+    Union,
+    /// Counts and sums by key.
+    Windows,
+    /// What comes of windows, in longer windows.
+    WindowsOfWindows,
+    /// Sums of a key's last rows.
+    Over,
+}
+
+const KINDS: [Kind; 5] = [Kind::Quotients, Kind::Union, Kind::Windows, Kind::WindowsOfWindows, Kind::Over];
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    i: i64,
+    k: i64,
+    d: i64,
+    ts: i64,
+}
+
+/// A table and what is still to be pushed.
+struct Feed {
+    /// `None` when it has ended.
+    source: Option<PushSource>,
+    rows: Vec<Row>,
+    pushed: usize,
+}
+
+/// A query, what it has read, and what it has shown.
+struct Client {
+    kind: Kind,
+    query: Option<Query>,
+    feeds: Vec<Feed>,
+    shown: Vec<Vec<i64>>,
+    /// How seldom it reads its results.
+    laziness: usize,
+    has_limit: bool,
+    was_stopped: bool,
+    failure: Option<String>,
+}
+
+/// What rows must come, in order; rows of one list may come in any order.
+type Expected = Vec<Vec<Vec<i64>>>;
+
+struct World {
+    dice: Dice,
+    hands: Arc<Hands>,
+    workers: ManualWorkers,
+    session: Session,
+    clients: Vec<Client>,
+}
+
+/// Does what the seed says.
+///
+/// # Errors
+/// What went wrong.
+///
+/// # Panics
+/// Where the engine does, or refuses what is right.
+pub fn simulate(seed: u64) -> Result<(), String> {
+    let mut world = World::new(seed);
+    let clients_max = 1 + world.dice.below(4);
+    let moves = world.dice.below(MOVES_MAX);
+    for _ in 0..moves {
+        if world.clients.len() < clients_max && world.dice.one_in(20) {
+            world.begin();
+        }
+        world.do_anything()?;
+    }
+    while world.clients.len() < clients_max {
+        world.begin();
+    }
+    world.come_to_an_end()?;
+    for (index, client) in world.clients.iter().enumerate() {
+        client.check().map_err(|problem| format!("query {index}, {:?}: {problem}", client.kind))?;
+    }
+    world.clients.clear();
+    match world.session.state_bytes() {
+        0 => Ok(()),
+        bytes => Err(format!("{bytes} bytes are still charged when all queries are gone")),
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut dice = Dice(seed);
+        let hands = Arc::new(Hands::default());
+        let (pool, workers) = Pool::manual(1 + dice.below(3), Clock::Manual(hands.clone()));
+        let session = Session::with_pool(pool);
+        let set = |key: &str, value: &str| session.set(key, value).expect("it is a setting");
+        set("pelton.tier", "interpret");
+        set("pelton.block-rows", dice.pick(&["1", "2", "7", "4096"]));
+        let policies: Vec<PolicyName> = PolicyName::all().collect();
+        set("pelton.policy", if dice.one_in(2) { "random" } else { dice.pick(&policies).name() });
+        World { dice, hands, workers, session, clients: Vec::new() }
+    }
+
+    /// Begins a query.
+    fn begin(&mut self) {
+        let number = self.clients.len();
+        let kind = self.dice.pick(&KINDS);
+        let has_limit = self.dice.one_in(6);
+        let limit = if has_limit { format!("{} kb", 1 << self.dice.below(12)) } else { "1 gb".to_owned() };
+        let setting = self.dice.pick(&["pelton.memory", "pelton.memory.operator"]);
+        self.session.set(setting, &limit).expect("it is a setting");
+        let tables = if kind == Kind::Union { 2 } else { 1 };
+        let feeds: Vec<Feed> = (0..tables).map(|table| self.feed(&format!("t{number}_{table}"), kind)).collect();
+        let query = self.session.sql(&kind.sql(number)).expect("the query is right");
+        self.session.set(setting, "1 gb").expect("it is a setting");
+        self.clients.push(Client {
+            kind,
+            query: Some(query),
+            feeds,
+            shown: Vec::new(),
+            laziness: self.dice.pick(&[1, 4, 50]),
+            has_limit,
+            was_stopped: false,
+            failure: None,
+        });
+    }
+
+    fn feed(&mut self, name: &str, kind: Kind) -> Feed {
+        let dice = &mut self.dice;
+        let count = dice.below(ROWS_MAX);
+        let bad = (kind == Kind::Quotients && dice.one_in(3)).then(|| dice.below(ROWS_MAX));
+        let keys = dice.pick(&[1, 3, 40]);
+        let mut ts = 0;
+        let rows = (0..count).map(|index| {
+            // Times of their own, so that there is one order of rows.
+            ts += 1 + dice.pick(&[0, 0, 2, 30]);
+            let d = if bad == Some(index) { 0 } else { 1 + dice.below(9) as i64 };
+            Row { i: index as i64, k: dice.below(keys) as i64, d, ts }
+        });
+        let rows = rows.collect();
+        let source = self.session.push_table(name, COLUMNS).expect("the table is right");
+        Feed { source: Some(source), rows, pushed: 0 }
+    }
+
+    fn do_anything(&mut self) -> Result<(), String> {
+        let client = match self.clients.len() {
+            0 => None,
+            count => Some(self.dice.below(count)),
+        };
+        match (self.dice.below(100), client) {
+            (0..15, Some(client)) => {
+                self.push(client);
+            }
+            (15..25, Some(client)) if self.dice.one_in(self.clients[client].laziness) => {
+                self.clients[client].read()?;
+            }
+            (25..28, _) => self.hands.advance(Duration::from_micros(self.dice.pick(&[1, 900, 5_000_000]))),
+            (28, _) => {
+                let policies: Vec<PolicyName> = PolicyName::all().collect();
+                let policy = self.dice.pick(&policies).name();
+                self.session.set("pelton.policy", policy).expect("it is a policy");
+            }
+            (29, Some(client)) if self.dice.one_in(8) => {
+                let client = &mut self.clients[client];
+                if let Some(query) = &client.query {
+                    client.was_stopped = true;
+                    if self.dice.one_in(2) { query.control().abort() } else { query.control().drain() }
+                }
+            }
+            _ => {
+                let worker = self.dice.below(self.workers.count());
+                self.workers.step(worker);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pushes some rows, or ends a table. Returns whether it could.
+    fn push(&mut self, client: usize) -> bool {
+        let feeds = &mut self.clients[client].feeds;
+        let feed = self.dice.below(feeds.len());
+        feeds[feed].push(&mut self.dice)
+    }
+
+    /// Lets everything happen that can, in any order, and nothing else: no time passes.
+    fn come_to_an_end(&mut self) -> Result<(), String> {
+        for _ in 0..LAST_MOVES_MAX {
+            let mut happened = false;
+            let first = self.dice.below(self.workers.count());
+            for worker in 0..self.workers.count() {
+                happened |= self.workers.step((first + worker) % self.workers.count());
+            }
+            for client in &mut self.clients {
+                for feed in &mut client.feeds {
+                    happened |= feed.push(&mut self.dice);
+                }
+                happened |= client.read()?;
+            }
+            if !happened {
+                let stuck = |client: &Client| client.query.is_some();
+                return match self.clients.iter().position(stuck) {
+                    None => Ok(()),
+                    Some(client) => Err(format!("query {client} waits for ever")),
+                };
+            }
+        }
+        Err("the engine does not come to rest".to_owned())
+    }
+}
+
+/// Whoever drops a query waits until workers are done with it, which nobody would move.
+impl Drop for World {
+    fn drop(&mut self) {
+        self.clients.iter().filter_map(|client| client.query.as_ref()).for_each(|query| query.control().abort());
+        while (0..self.workers.count()).any(|worker| self.workers.step(worker)) {}
+    }
+}
+
+impl Feed {
+    fn push(&mut self, dice: &mut Dice) -> bool {
+        let Some(source) = &self.source else { return false };
+        if self.pushed == self.rows.len() {
+            self.source = None;
+            return true;
+        }
+        let count = (1 + dice.below(12)).min(self.rows.len() - self.pushed);
+        let rows = &self.rows[self.pushed..self.pushed + count];
+        let column = |of: fn(&Row) -> i64| Arc::new(rows.iter().map(of).collect::<Int64Array>());
+        let times = Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.ts)));
+        let columns: Vec<Arc<dyn Array>> = vec![column(|row| row.i), column(|row| row.k), column(|row| row.d), times];
+        let batch = RecordBatch::try_new(source.schema().clone(), columns).expect("the rows fit the table");
+        match source.try_push(batch) {
+            Ok(was_taken) => {
+                self.pushed += if was_taken { count } else { 0 };
+                was_taken
+            }
+            Err(_) => {
+                // The query has ended.
+                self.source = None;
+                true
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Reads a batch, or that the query has ended. Returns whether there was any news.
+    fn read(&mut self) -> Result<bool, String> {
+        let Some(query) = &mut self.query else { return Ok(false) };
+        match query.try_next_batch() {
+            Ok(Some(batch)) => {
+                let columns = batch.columns().iter().map(|column| cast(column, &DataType::Int64));
+                let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+                let value =
+                    |row: usize| columns.iter().map(|column| column.as_primitive::<Int64Type>().value(row)).collect();
+                self.shown.extend((0..batch.num_rows()).map(value));
+                return Ok(true);
+            }
+            Ok(None) if !query.control().has_ended() => return Ok(false),
+            Ok(None) => {}
+            Err(_) if !query.control().has_ended() => return Ok(false),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+        self.query = None;
+        Ok(true)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let is_whole = match &self.failure {
+            None => !self.was_stopped,
+            Some(failure) if self.has_limit && failure.contains("its state takes") => false,
+            Some(failure) if self.has_bad_row() && failure.contains("division by zero") => false,
+            Some(failure) => return Err(format!("fails: {failure}")),
+        };
+        if is_whole && self.has_bad_row() {
+            return Err("divides by zero and does not fail".to_owned());
+        }
+        match self.kind {
+            Kind::Union => (0..2).try_for_each(|table: usize| {
+                let shown: Vec<_> = self.shown.iter().filter(|row| row[0] == table as i64).cloned().collect();
+                let rows = &self.feeds[table].rows;
+                compare(&shown, &rows.iter().map(|row| vec![vec![table as i64, row.i]]).collect(), is_whole)
+            }),
+            kind => compare(&self.shown, &kind.expected(&self.feeds[0].rows), is_whole),
+        }
+    }
+
+    fn has_bad_row(&self) -> bool {
+        self.feeds.iter().flat_map(|feed| &feed.rows).any(|row| row.d == 0 && row.i % 3 != 1)
+    }
+}
+
+/// Whether all has come that must, or the first of it.
+fn compare(shown: &[Vec<i64>], expected: &Expected, is_whole: bool) -> Result<(), String> {
+    let mut left = shown;
+    for alike in expected {
+        let (now, later) = left.split_at(alike.len().min(left.len()));
+        let mut missing = alike.clone();
+        for row in now {
+            let Some(index) = missing.iter().position(|other| other == row) else {
+                return Err(format!("{row:?} comes where one of {missing:?} must"));
+            };
+            missing.swap_remove(index);
+        }
+        if !missing.is_empty() && is_whole {
+            return Err(format!("{missing:?} does not come"));
+        }
+        left = later;
+    }
+    left.first().map_or(Ok(()), |row| Err(format!("{row:?} comes when all has come")))
+}
+
+impl Kind {
+    fn sql(self, number: usize) -> String {
+        let windows = format!("TUMBLE(TABLE t{number}_0, DESCRIPTOR(ts), INTERVAL '0.01' SECOND)");
+        match self {
+            Kind::Quotients => format!("SELECT i, 60 / d AS q FROM t{number}_0 WHERE i % 3 <> 1"),
+            Kind::Union => format!("SELECT 0 AS t, i FROM t{number}_0 UNION ALL SELECT 1 AS t, i FROM t{number}_1"),
+            Kind::Windows => format!(
+                "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {windows} GROUP BY window_start, window_end, k"
+            ),
+            Kind::WindowsOfWindows => format!(
+                "WITH w AS (SELECT window_time, k, COUNT(*) AS n FROM {windows} GROUP BY window_start, window_end, window_time, k) \
+                 SELECT window_end, SUM(n) AS n, COUNT(*) AS parts FROM TUMBLE(TABLE w, DESCRIPTOR(window_time), INTERVAL '0.03' SECOND) \
+                 GROUP BY window_start, window_end"
+            ),
+            Kind::Over => format!(
+                "SELECT i, SUM(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM t{number}_0"
+            ),
+        }
+    }
+
+    fn expected(self, rows: &[Row]) -> Expected {
+        match self {
+            Kind::Quotients => {
+                let wanted = rows.iter().take_while(|row| row.d != 0 || row.i % 3 == 1).filter(|row| row.i % 3 != 1);
+                wanted.map(|row| vec![vec![row.i, 60 / row.d]]).collect()
+            }
+            Kind::Union => unreachable!("its tables are compared by themselves"),
+            Kind::Windows => {
+                let ends = groups(rows.iter().map(|row| ([end(row.ts, WINDOW_MS), row.k], row.i)));
+                by_end(
+                    ends.into_iter().map(|([end, k], values)| vec![end, k, values.len() as i64, values.iter().sum()]),
+                )
+            }
+            Kind::WindowsOfWindows => {
+                let parts = groups(rows.iter().map(|row| ([end(row.ts, WINDOW_MS), row.k], row.i)));
+                // The time of a window is a millisecond before its end.
+                let parts =
+                    parts.into_iter().map(|([of, _], values)| ([end(of - 1, 3 * WINDOW_MS), 0], values.len() as i64));
+                by_end(
+                    groups(parts)
+                        .into_iter()
+                        .map(|([end, _], counts)| vec![end, counts.iter().sum(), counts.len() as i64]),
+                )
+            }
+            Kind::Over => {
+                let sum = |index: usize| {
+                    let before = rows[..=index].iter().rev().filter(|row| row.k == rows[index].k);
+                    before.take(3).map(|row| row.i).sum()
+                };
+                rows.iter().enumerate().map(|(index, row)| vec![vec![row.i, sum(index)]]).collect()
+            }
+        }
+    }
+}
+
+/// When the window ends that a time is in.
+fn end(ts: i64, window_ms: i64) -> i64 {
+    (ts / window_ms + 1) * window_ms
+}
+
+/// The values of each group, in the order of their keys.
+fn groups(values: impl Iterator<Item = ([i64; 2], i64)>) -> std::collections::BTreeMap<[i64; 2], Vec<i64>> {
+    let mut groups = std::collections::BTreeMap::<_, Vec<i64>>::new();
+    values.for_each(|(group, value)| groups.entry(group).or_default().push(value));
+    groups
+}
+
+/// Rows that come together, where the first column says when.
+fn by_end(rows: impl Iterator<Item = Vec<i64>>) -> Expected {
+    let mut expected: Expected = Vec::new();
+    for row in rows {
+        match expected.last_mut() {
+            Some(last) if last[0][0] == row[0] => last.push(row),
+            _ => expected.push(vec![row]),
+        }
+    }
+    expected
+}

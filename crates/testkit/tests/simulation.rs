@@ -1,0 +1,28 @@
+//! A whole engine in one thread, for thousands of seeds. `PELTON_SIMULATION_SEED` replays one; `PELTON_SIMULATION_SEEDS` sets how many are tried.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pelton_testkit::simulate::simulate;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("it is a number"))
+}
+
+#[test]
+fn whatever_happens_no_row_is_lost_doubled_or_out_of_order() {
+    if let Some(seed) = number("PELTON_SIMULATION_SEED") {
+        return simulate(seed).unwrap();
+    }
+    let seeds = number("PELTON_SIMULATION_SEEDS").unwrap_or(2_000);
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            scope.spawn(move || {
+                for seed in (half..seeds).step_by(2) {
+                    let result = catch_unwind(AssertUnwindSafe(|| simulate(seed)));
+                    let problem = result.unwrap_or_else(|_| Err("the engine panicked".to_owned())).err();
+                    assert_eq!(problem, None, "PELTON_SIMULATION_SEED={seed}");
+                }
+            });
+        }
+    });
+}
