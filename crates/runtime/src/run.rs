@@ -532,6 +532,9 @@ impl Shared {
 }
 
 fn slice_store(node: &WindowNode) -> SliceStore {
+    if Open::takes_pieces(node.combination, &node.layout, node.emission) {
+        return SliceStore::with_pieces(node.layout.clone());
+    }
     SliceStore::new(node.layout.clone())
 }
 

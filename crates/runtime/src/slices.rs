@@ -4,9 +4,10 @@
 //! the first of the slices that it still has is needed, is behind a lock that nobody holds for long.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pelton_data::Micros;
+use pelton_state::pieces::Pieces;
 use pelton_state::slice::{SliceId, SliceStore};
 use pelton_state::table::Table;
 
@@ -24,6 +25,8 @@ pub(crate) struct WorkerSlices {
 struct SharedSlices {
     /// A slice may occur several times.
     put_aside: Vec<(SliceId, Table)>,
+    /// What there is of small slices, in the order in which it came.
+    pieces: Vec<Arc<Pieces>>,
     /// Cleared tables for later slices.
     spare: Vec<Table>,
     /// When the first of the slices is needed that are in the store, but for those of the block that is being added: these are needed later
@@ -66,6 +69,7 @@ impl WorkerSlices {
         let put_aside = if must_put_aside { store.take_until(Micros::MAX) } else { Vec::new() };
         let mut shared = self.shared();
         shared.put_aside.extend(put_aside);
+        shared.pieces.extend(store.take_pieces());
         shared.look_at(&store);
         result
     }
@@ -84,6 +88,11 @@ impl WorkerSlices {
         taken
     }
 
+    /// Takes what there is of small slices, in the order in which it came.
+    pub fn take_pieces(&self) -> Vec<Arc<Pieces>> {
+        std::mem::take(&mut self.shared().pieces)
+    }
+
     /// Takes back a cleared table.
     pub fn recycle(&self, table: Table) {
         self.shared().spare.push(table);
@@ -92,7 +101,9 @@ impl WorkerSlices {
     /// Which slices there are.
     pub fn ids(&self) -> BTreeSet<SliceId> {
         let store = self.store();
-        store.ids().chain(self.shared().put_aside.iter().map(|(id, _)| *id)).collect()
+        let shared = self.shared();
+        let pieces = shared.pieces.iter().flat_map(|pieces| pieces.ids());
+        store.ids().chain(shared.put_aside.iter().map(|(id, _)| *id)).chain(pieces).collect()
     }
 
     /// Bytes of memory held by tables.

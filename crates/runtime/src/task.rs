@@ -349,8 +349,9 @@ impl Worker<'_> {
         let node = &self.shared.graph.windows[window];
         let mut open = self.shared.open_windows(window);
         let mut spare = Vec::new();
-        for (slice, table) in self.shared.slices[window].iter().flat_map(|slices| slices.take_until(watermark)) {
-            open.seal(slice, table);
+        for slices in &self.shared.slices[window] {
+            slices.take_pieces().into_iter().for_each(|pieces| open.seal_pieces(pieces));
+            slices.take_until(watermark).into_iter().for_each(|(slice, table)| open.seal(slice, table));
         }
         let limits = CloseLimits {
             until: watermark,

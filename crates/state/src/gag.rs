@@ -11,6 +11,8 @@
 
 mod running;
 
+mod source;
+
 mod two_stacks;
 
 use std::ops::Range;
@@ -22,6 +24,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::Combination;
 
 use self::running::Running;
+use self::source::Source;
 use self::two_stacks::TwoStacks;
 use crate::layout::EntryLayout;
 use crate::table::{ABSENT, Chosen, GroupNumbers, Table};
@@ -75,6 +78,12 @@ pub struct Single {
 #[derive(Debug)]
 pub struct Combined {
     numbers: GroupNumbers,
+    /// The keys of groups by their numbers, where these are not their places in the window.
+    keys: Table,
+    /// Where pieces of slices come from.
+    sources: Vec<Source>,
+    /// How often all numbers were taken back.
+    numberings: u64,
     nodes: Nodes,
     /// The window that is due: groups that have numbers, by number, but for those of [`Running`].
     window: Table,
@@ -155,6 +164,9 @@ impl Gag {
         };
         Gag::Combined(Box::new(Combined {
             numbers: GroupNumbers::new(&counted),
+            keys: Table::list(EntryLayout::new(layout.key_columns(), &[])),
+            sources: Vec::new(),
+            numberings: 0,
             nodes,
             window: Table::list(counted),
             presence,
@@ -189,6 +201,15 @@ impl Gag {
             }
             Gag::Combined(nodes) => nodes.insert(table.as_ref().expect("there is a slice"), last_end, work),
         }
+    }
+
+    /// The slices whose groups have numbers.
+    ///
+    /// # Panics
+    /// Where each window is one slice.
+    pub(crate) fn combined(&mut self) -> &mut Combined {
+        let Gag::Combined(nodes) = self else { panic!("the groups of single slices have no numbers") };
+        nodes
     }
 
     /// Puts the window together that is due, or a part of it: whether it has been.
@@ -238,7 +259,9 @@ impl Gag {
             Gag::Single(node) => node.slice.as_ref().map_or(0, |(_, table)| table.bytes()),
             Gag::Combined(nodes) => {
                 let arriving = nodes.arriving.as_ref().map_or(0, |arriving| arriving.values.bytes());
-                nodes.nodes.bytes() + nodes.window.bytes() + nodes.numbers.bytes() + nodes.spare.bytes() + arriving
+                let sources: usize = nodes.sources.iter().map(Source::bytes).sum();
+                let numbers = nodes.numbers.bytes() + nodes.keys.bytes() + sources;
+                nodes.nodes.bytes() + nodes.window.bytes() + numbers + nodes.spare.bytes() + arriving
             }
         }
     }
@@ -255,8 +278,7 @@ fn with_presence(layout: &Arc<EntryLayout>, is_subtracted: bool) -> (Arc<EntryLa
         true => Accumulator::counting_rows(),
         false => Accumulator::new(Accumulate::Maximum, Some(DataType::Boolean), false),
     };
-    let accumulators: Vec<Accumulator> = slots.iter().map(|slot| slot.accumulator.clone()).chain([presence]).collect();
-    (EntryLayout::new(layout.key_columns(), &accumulators), slots.len())
+    (layout.with_another(presence), slots.len())
 }
 
 impl Single {
@@ -290,6 +312,12 @@ impl Combined {
         }
         let Arriving { entries, values, to, .. } = arriving;
         self.spare.keep_numbers(entries);
+        self.keep(values, to, last_end);
+        true
+    }
+
+    /// Keeps what the groups with some numbers have in a slice, which has been added to what is made of all slices.
+    fn keep(&mut self, values: Table, to: Vec<u32>, last_end: Micros) {
         let are_first = to.iter().copied().eq(0..to.len() as u32);
         let slice = Slice { last_end, values, to: Some(to).filter(|_| !are_first) };
         match &mut self.nodes {
@@ -302,28 +330,32 @@ impl Combined {
                 self.spare.keep(slice);
             }
         }
-        true
     }
 
     /// Numbers some groups of a slice, and adds what they have to its node.
     fn insert_batch(&mut self, table: &Table, arriving: &mut Arriving, batch: Range<usize>) {
-        let Arriving { entries, values, to, .. } = arriving;
-        let entries = &entries[batch];
-        let Combined { numbers, nodes, window, spare, .. } = self;
+        let entries = &arriving.entries[batch];
+        let Combined { numbers, keys, nodes, window, spare, .. } = self;
         numbers.assign(table, entries.into(), &mut spare.to, &mut spare.new);
-        match nodes {
-            // The groups of a running window are put into it by their places.
-            Nodes::Running(running) => running.add(window, table, entries, spare),
-            _ if spare.new.is_empty() => {}
-            _ => {
-                window.append_keys(table, &spare.new);
-            }
+        if !spare.new.is_empty() {
+            nodes.known(keys, window).append_keys(table, &spare.new);
         }
-        if let Nodes::Prefix(_) = nodes {
-            return window.add_at(table, entries, &spare.to);
+        let to = std::mem::take(&mut self.spare.to);
+        self.add(table, entries, &to, &mut arriving.values);
+        arriving.to.extend_from_slice(&to);
+        self.spare.to = to;
+    }
+
+    /// Adds what some entries of a table have, of the groups with these numbers, to the window, or else appends it to `values`.
+    fn add(&mut self, table: &Table, entries: &[u32], to: &[u32], values: &mut Table) {
+        let Combined { keys, nodes, window, spare, .. } = self;
+        match nodes {
+            Nodes::Prefix(_) => return window.add_at(table, entries, to),
+            // The groups of a running window are put into it by their places.
+            Nodes::Running(running) => running.add(window, keys, (table, entries), to, spare),
+            Nodes::Slices(_) | Nodes::TwoStacks(_) => {}
         }
         values.append_values(table, entries);
-        to.extend_from_slice(&spare.to);
     }
 
     fn evict(&mut self, end: Micros, work: &mut Work) -> bool {
@@ -344,6 +376,8 @@ impl Combined {
         };
         if is_done && nodes.is_empty() && !before {
             self.numbers.clear();
+            self.keys.clear();
+            self.numberings += 1;
             window.clear();
             match nodes {
                 Nodes::TwoStacks(stacks) => stacks.clear(),
@@ -399,16 +433,22 @@ impl Combined {
         let mut window = Table::list(self.window.layout().clone());
         window.append(&self.window, present);
         // A table that was only cleared would keep room for the keys of groups that have left.
-        self.numbers = GroupNumbers::new(window.layout());
+        self.numbers = GroupNumbers::with_room(window.layout(), NUMBERS_PER_GROUP_MAX * window.groups());
         let (mut to, mut new) = (Vec::new(), Vec::new());
         self.numbers.assign(&window, Chosen::first(window.groups()), &mut to, &mut new);
         debug_assert!(to.iter().copied().eq(0..to.len() as u32), "groups are numbered in their order");
         let mut renumbered = vec![ABSENT; old_groups];
         (0..).zip(present.iter()).for_each(|(number, old)| renumbered[old as usize] = number);
+        let by_number = if let Nodes::Running(running) = &self.nodes { running.places() } else { &renumbered };
+        self.sources.iter_mut().for_each(|source| source.renumber(self.numberings, by_number));
         match &mut self.nodes {
             Nodes::Slices(slices) => slices.iter_mut().for_each(|slice| slice.renumber(&renumbered)),
             // All groups are present: each has its place for a number.
-            Nodes::Running(running) => running.renumber(to),
+            Nodes::Running(running) => {
+                running.renumber(to);
+                self.keys = Table::list(self.keys.layout().clone());
+                self.keys.append_keys(&window, Chosen::first(window.groups()));
+            }
             Nodes::TwoStacks(stacks) => stacks.renumber(present, &renumbered),
             Nodes::Prefix(_) => {}
         }
@@ -417,6 +457,11 @@ impl Combined {
 }
 
 impl Nodes {
+    /// Which of the two lists has the keys of all groups that have numbers.
+    fn known<'a>(&self, keys: &'a mut Table, window: &'a mut Table) -> &'a mut Table {
+        if let Nodes::Running(_) = self { keys } else { window }
+    }
+
     fn is_empty(&self) -> bool {
         match self {
             Nodes::Slices(slices) => slices.is_empty(),

@@ -38,6 +38,9 @@ pub struct EntryLayout {
     dense_keys: DenseKeys,
     /// Layouts that have the same one accumulate the same.
     accumulates: Arc<()>,
+    has_references: bool,
+    /// That of layouts with one accumulator less, the last.
+    accumulates_more_than: Option<Arc<()>>,
 }
 
 /// When integer keys have entries side by side, so that a key says where its entry is.
@@ -127,10 +130,18 @@ impl EntryLayout {
             initial[at..at + slot.width].copy_from_slice(&initial_state(&slot.accumulator)[..slot.width]);
         }
         let (key_columns, key_fields) = (keys.to_vec(), key_fields(&key_layout));
-        let accumulates = Arc::new(());
-        let (accumulators, dense_keys) = (slots, DenseKeys::default());
-        let keys = key_layout;
-        Arc::new(EntryLayout { key_columns, keys, key_fields, accumulators, stride, initial, dense_keys, accumulates })
+        Arc::new(EntryLayout {
+            key_columns,
+            keys: key_layout,
+            key_fields,
+            has_references: slots.iter().any(has_reference),
+            accumulators: slots,
+            stride,
+            initial,
+            dense_keys: DenseKeys::default(),
+            accumulates: Arc::new(()),
+            accumulates_more_than: None,
+        })
     }
 
     /// The same layout for tables whose integer keys have entries side by side in other cases.
@@ -142,16 +153,27 @@ impl EntryLayout {
         self.dense_keys
     }
 
+    /// The layout of entries with another accumulator behind the others.
+    pub(crate) fn with_another(&self, accumulator: Accumulator) -> Arc<EntryLayout> {
+        let accumulators = self.accumulators.iter().map(|slot| slot.accumulator.clone());
+        let layout = EntryLayout::new(&self.key_columns, &accumulators.chain([accumulator]).collect::<Vec<_>>());
+        let accumulates_more_than = Some(self.accumulates.clone());
+        let dense_keys = self.dense_keys;
+        Arc::new(EntryLayout { accumulates_more_than, dense_keys, ..Arc::unwrap_or_clone(layout) })
+    }
+
     /// The layout of entries that accumulate the same, and have no keys.
     pub(crate) fn without_keys(&self) -> Arc<EntryLayout> {
         let accumulators: Vec<Accumulator> = self.accumulators.iter().map(|slot| slot.accumulator.clone()).collect();
         let layout = Arc::unwrap_or_clone(EntryLayout::new(&[], &accumulators));
-        Arc::new(EntryLayout { accumulates: self.accumulates.clone(), ..layout })
+        let (accumulates, accumulates_more_than) = (self.accumulates.clone(), self.accumulates_more_than.clone());
+        Arc::new(EntryLayout { accumulates, accumulates_more_than, ..layout })
     }
 
-    /// Whether entries of the other layout accumulate the same, and are known to.
+    /// Whether entries of the other layout accumulate the same, but for an accumulator that this one may have behind, and are known to.
     pub(crate) fn is_of_kind(&self, other: &EntryLayout) -> bool {
-        Arc::ptr_eq(&self.accumulates, &other.accumulates)
+        let has_more = |less: &Arc<()>| Arc::ptr_eq(less, &other.accumulates);
+        Arc::ptr_eq(&self.accumulates, &other.accumulates) || self.accumulates_more_than.as_ref().is_some_and(has_more)
     }
 
     /// The grouping columns as given.
@@ -183,13 +205,7 @@ impl EntryLayout {
 
     /// Whether an accumulator refers to something beside its entry: a string, or what a store keeps.
     pub(crate) fn has_references(&self) -> bool {
-        self.accumulators.iter().any(|slot| match slot.accumulator.accumulate {
-            stored if stored.has_store() => true,
-            Accumulate::Minimum | Accumulate::Maximum | Accumulate::First | Accumulate::Last => {
-                is_string(value_type(&slot.accumulator))
-            }
-            _ => false,
-        })
+        self.has_references
     }
 
     /// The values that make a key, but for hashes.
@@ -206,6 +222,16 @@ impl EntryLayout {
     /// What the accumulators of a new entry hold, from the end of the key to the end of the entry.
     pub(crate) fn initial(&self) -> &[u8] {
         &self.initial
+    }
+}
+
+fn has_reference(slot: &AccumulatorSlot) -> bool {
+    match slot.accumulator.accumulate {
+        stored if stored.has_store() => true,
+        Accumulate::Minimum | Accumulate::Maximum | Accumulate::First | Accumulate::Last => {
+            is_string(value_type(&slot.accumulator))
+        }
+        _ => false,
     }
 }
 

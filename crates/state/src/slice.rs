@@ -1,4 +1,4 @@
-//! The tables of the slices that are open.
+//! The tables of the slices that are open, and pieces of small ones.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use pelton_data::{Block, Micros};
 
 use crate::kernel::KernelInput;
 use crate::layout::EntryLayout;
+use crate::pieces::{PieceWriter, Pieces};
 use crate::table::{Table, TableHint};
 
 /// Cleared tables kept for the next slices, however large.
@@ -15,6 +16,12 @@ const RECYCLED_TABLES_MIN: usize = 2;
 
 /// More are kept up to so many bytes: a block may have rows of many small slices.
 const RECYCLED_BYTES_MAX: usize = 4 << 20;
+
+/// A block with rows of fewer slices has a table for each.
+const PIECES_MIN: usize = 8;
+
+/// Slices of more rows each have tables of their own.
+const PIECE_ROWS_MAX: usize = 1024;
 
 /// Which slice, and from which window on its rows count: rows of one slice that came when some of its windows had closed are
 /// kept apart. Ordered by when they are needed.
@@ -108,6 +115,8 @@ pub struct SliceStore {
     hint: TableHint,
     recycled: Vec<Table>,
     recycled_bytes: usize,
+    /// Where rows go of slices that begin and end within a block, where they are kept so.
+    pieces: Option<Box<PieceWriter>>,
 }
 
 impl SliceStore {
@@ -120,7 +129,29 @@ impl SliceStore {
             hint: TableHint::default(),
             recycled: Vec::new(),
             recycled_bytes: 0,
+            pieces: None,
         }
+    }
+
+    /// As [`SliceStore::new`], and small slices may be kept as pieces.
+    pub fn with_pieces(layout: Arc<EntryLayout>) -> SliceStore {
+        let pieces = Some(Box::new(PieceWriter::new(layout.clone())));
+        SliceStore { pieces, ..SliceStore::new(layout) }
+    }
+
+    /// Where the rows of slices go that a block begins and ends, in the order of the slices; `None` where each has a table of its own: because
+    /// they are few, have many rows, or must.
+    pub fn pieces(&mut self, slices: &[SliceRows]) -> Option<&mut PieceWriter> {
+        let (first, last) = (slices.first()?, slices.last()?);
+        let rows = last.rows.end.saturating_sub(first.rows.start);
+        let are_small = slices.len() >= PIECES_MIN && rows <= slices.len() * PIECE_ROWS_MAX;
+        let pieces = self.pieces.as_deref_mut().filter(|pieces| are_small && pieces.is_next(first.slice))?;
+        slices.is_sorted_by(|one, next| one.slice < next.slice).then_some(pieces)
+    }
+
+    /// Takes what there is of small slices.
+    pub fn take_pieces(&mut self) -> Vec<Arc<Pieces>> {
+        self.pieces.as_mut().map_or(Vec::new(), |pieces| pieces.take())
     }
 
     /// The layout of the tables' entries.
@@ -196,6 +227,7 @@ impl SliceStore {
     /// Bytes of memory held by tables, recycled ones included.
     pub fn bytes(&self) -> usize {
         let open = self.slices.iter().map(|slice| &slice.1);
-        open.chain(&self.recycled).map(Table::bytes).sum()
+        let tables: usize = open.chain(&self.recycled).map(Table::bytes).sum();
+        tables + self.pieces.as_ref().map_or(0, |pieces| pieces.bytes())
     }
 }

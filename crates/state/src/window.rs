@@ -11,6 +11,7 @@ use crate::count::OpenCounts;
 use crate::gag::Gag;
 use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
+use crate::pieces::{PieceWriter, Pieces};
 use crate::ranking::{Candidates, ClosedRows, RankedWindows, Ranker};
 use crate::session::{LateSessions, OpenSessions};
 use crate::slice::SliceId;
@@ -57,6 +58,8 @@ pub struct OpenWindows {
     /// What other workers have of these slices, and how far the first of them has been merged.
     unmerged: VecDeque<(SliceId, Table)>,
     merging: Option<Merging>,
+    /// Small slices, those of one block or of a part of it together.
+    pieces: Vec<SealedPieces>,
     /// The slice that is being added to the graph.
     arriving: Option<(SliceId, Table)>,
     /// Slices that windows which are still open share with windows that have closed.
@@ -73,6 +76,21 @@ pub struct OpenWindows {
     waiting: Waiting,
     /// Where rows may come when their windows have been reported.
     corrections: Option<Box<Corrections>>,
+}
+
+/// Pieces of which some slices have been added to the graph.
+#[derive(Debug)]
+struct SealedPieces {
+    pieces: Arc<Pieces>,
+    /// The next one.
+    slice: usize,
+}
+
+impl SealedPieces {
+    /// End of the first window that the next slice counts in.
+    fn first_end(&self) -> Option<Micros> {
+        self.pieces.slice(self.slice).map(|(id, _)| id.first_end)
+    }
 }
 
 /// What is done next to close a window: a part of this, and when all of it is done what comes behind.
@@ -165,6 +183,27 @@ impl Open {
     /// Nothing is open. The rows that `ranker` chooses will be kept.
     pub fn ranked(window: Window, ranker: Arc<Ranker>) -> Open {
         Open::Ranked(Box::new(RankedWindows::new(window, ranker)))
+    }
+
+    /// Whether windows can be put together from pieces of slices, which are combined without a look at their keys.
+    pub fn takes_pieces(combination: Combination, layout: &EntryLayout, emission: Emission) -> bool {
+        let has_numbers = match combination {
+            Combination::Recompute
+            | Combination::SubtractOnEvict
+            | Combination::TwoStacks
+            | Combination::Prefix => true,
+            Combination::Single | Combination::Buckets | Combination::Merge => false,
+        };
+        has_numbers && emission == Emission::default() && PieceWriter::takes(layout)
+    }
+
+    /// See [`OpenWindows::seal_pieces`].
+    ///
+    /// # Panics
+    /// Where [`Open::takes_pieces`] says no.
+    pub fn seal_pieces(&mut self, pieces: Arc<Pieces>) {
+        let Open::Windows(windows) = self else { panic!("only groups of windows are in pieces") };
+        windows.seal_pieces(pieces);
     }
 
     /// See [`OpenWindows::seal`], [`OpenSessions::seal`] and [`OpenCounts::seal`].
@@ -286,6 +325,7 @@ impl OpenWindows {
             sealed: VecDeque::new(),
             unmerged: VecDeque::new(),
             merging: None,
+            pieces: Vec::new(),
             arriving: None,
             gag,
             closed_until: Micros::MIN,
@@ -314,6 +354,16 @@ impl OpenWindows {
                 Err(index) => self.sealed.insert(index, (id, table)),
             }
         }
+    }
+
+    /// Takes what one worker has of small slices, to which it adds no more rows: those of one source in their order.
+    ///
+    /// # Panics
+    /// Where a window that one of the slices counts in has closed, or each window is one slice.
+    pub fn seal_pieces(&mut self, pieces: Arc<Pieces>) {
+        assert!(pieces.ids().all(|id| id.first_end > self.closed_until), "a slice is sealed before its windows close");
+        self.gag.combined().add_source(&pieces);
+        self.pieces.push(SealedPieces { pieces, slice: 0 });
     }
 
     /// Closes windows that have rows and ended, up to which all slices must have been sealed, in the order of their ends, and hands
@@ -417,14 +467,14 @@ impl OpenWindows {
         let end = self.closed_until;
         let next = self.arriving.take().or_else(|| self.sealed.pop_front_if(|(id, _)| id.first_end <= end));
         let Some((id, table)) = next else {
-            self.step = Step::Combine;
+            if !self.insert_piece(work) {
+                self.step = Step::Combine;
+            }
             return;
         };
         let last_end = match &self.gag {
             Gag::Single(_) => id.first_end,
-            Gag::Combined(_) => {
-                self.window.slice(id.start).covered.expect("a slice with rows belongs to a window").last_end
-            }
+            Gag::Combined(_) => self.last_end(id),
         };
         let mut table = Some(table);
         if !self.gag.insert(&mut table, last_end, work) {
@@ -432,6 +482,27 @@ impl OpenWindows {
         } else if let Some(table) = table {
             self.discard(id.start, table);
         }
+    }
+
+    /// Adds the next small slice to the graph that the window needs which is being closed: whether there was one.
+    fn insert_piece(&mut self, work: &mut Work) -> bool {
+        let end = self.closed_until;
+        let needed = |sealed: &SealedPieces| sealed.first_end().is_some_and(|first_end| first_end <= end);
+        let Some(at) = self.pieces.iter().position(needed) else { return false };
+        let sealed = &self.pieces[at];
+        let (id, places) = sealed.pieces.slice(sealed.slice).expect("a slice is needed");
+        let last_end = self.last_end(id);
+        self.gag.combined().insert_piece(&sealed.pieces, places, last_end, work);
+        self.pieces[at].slice += 1;
+        if self.pieces[at].first_end().is_none() {
+            self.pieces.remove(at);
+        }
+        true
+    }
+
+    /// The end of the last window that a slice counts in.
+    fn last_end(&self, id: SliceId) -> Micros {
+        self.window.slice(id.start).covered.expect("a slice with rows belongs to a window").last_end
     }
 
     /// Reads out some groups of the window that is being closed.
@@ -554,16 +625,17 @@ impl OpenWindows {
         } else if self.window == Window::Global {
             Some(Micros::MAX).filter(|_| self.closed_until < Micros::MAX)
         } else {
-            self.sealed.front().map(|(id, _)| id.first_end)
+            let sealed = self.sealed.front().map(|(id, _)| id.first_end);
+            sealed.into_iter().chain(self.pieces.iter().filter_map(SealedPieces::first_end)).min()
         }
     }
 
     /// Slices that no window needed so far.
     pub fn sealed_slices(&self) -> usize {
-        self.sealed.len()
+        self.sealed.len() + self.pieces.iter().map(|sealed| sealed.pieces.ids().len() - sealed.slice).sum::<usize>()
     }
 
-    /// Bytes of memory held by tables.
+    /// Bytes of memory held by tables. Pieces are their worker's.
     pub fn bytes(&self) -> usize {
         let sealed = self.sealed.iter().chain(&self.unmerged).chain(&self.arriving).map(|(_, table)| table);
         let tables: usize = sealed.chain(&self.unneeded).map(Table::bytes).sum();

@@ -9,6 +9,8 @@ use pelton_data::Block;
 use pelton_data::abi::Status;
 use pelton_data::aggregate::{Accumulate, position};
 use pelton_state::kernel::{KernelError, Scratch};
+use pelton_state::pieces::PieceWriter;
+use pelton_state::slice::SliceRows;
 use pelton_state::table::{Entries, IntegerMode, KeyLayout, KeyRows, Positions, Table};
 
 use super::by_lookup::ByLookup;
@@ -116,13 +118,7 @@ impl Aggregation {
                 scratch.met.keys = table.keys_found();
                 Ok(())
             }
-            Grouping::Columns(_) => {
-                let rows = match &call.selection {
-                    Some(selection) => KeyRows::Listed(selection),
-                    None => KeyRows::Range(call.first..call.first + call.count),
-                };
-                self.run_columns(call, (positions, rows), table, scratch, arguments)
-            }
+            Grouping::Columns(_) => self.run_columns(call, (positions, rows_of(call)), table, scratch, arguments),
             Grouping::Computed(_) if matches!(table.layout().keys(), KeyLayout::Packed { .. }) => {
                 self.run_columns(call, (positions, KeyRows::Range(0..call.count)), table, scratch, arguments)
             }
@@ -135,6 +131,73 @@ impl Aggregation {
                 self.update_listed(call, bound.as_deref(), table, entries, start)
             }
         }
+    }
+
+    /// Adds the rows of some of the slices, which follow each other, to pieces. `ends` says where the positions of each slice end.
+    ///
+    /// # Errors
+    /// Where an expression fails.
+    pub(crate) fn run_pieces(
+        &self,
+        call: &Call<'_>,
+        arguments: &Arguments,
+        (slices, ends, some): (&[SliceRows], &[usize], Range<usize>),
+        pieces: &mut PieceWriter,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let bound = self.bind_listed(call)?;
+        let mut index = some.start;
+        while index < some.end {
+            let (first, start) = (index, ends[index - 1]);
+            while index < some.end && (index == first || ends[index] - start <= BATCH) {
+                index += 1;
+            }
+            let end = ends[index - 1];
+            if start == end {
+                continue;
+            }
+            self.find_groups(call, &arguments.keys, start..end, pieces.groups(end - start), scratch)?;
+            let mut entries = scratch.entries.as_mut_slice();
+            for slice in first..index {
+                let (of_slice, behind) = entries.split_at_mut(ends[slice] - ends[slice - 1]);
+                if !of_slice.is_empty() {
+                    pieces.place(slices[slice].slice, of_slice);
+                }
+                entries = behind;
+            }
+            let entries = &scratch.entries;
+            self.update_others(call, pieces.values(), Entries::Each(entries), &arguments.others, start, end - start);
+            self.update_listed(call, bound.as_deref(), pieces.values(), entries, start)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves in `scratch.entries` the entries of the groups of some positions, by their keys.
+    fn find_groups(
+        &self,
+        call: &Call<'_>,
+        keys: &[ArrayRef],
+        positions: Range<usize>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let rows = match &self.grouping {
+            Grouping::Single => unreachable!("rows without keys are of one group"),
+            Grouping::Integer { keys, column, .. } => {
+                let keys = IntegerKeys::new(call, keys, *column);
+                return keys.find(call, keys.bind(call)?.as_deref(), table, scratch, positions);
+            }
+            Grouping::Computed(_) if !matches!(table.layout().keys(), KeyLayout::Packed { .. }) => {
+                let keys: Vec<ArrayRef> = keys.iter().map(|keys| keys.slice(positions.start, positions.len())).collect();
+                find_entries(table, &keys, scratch);
+                return Ok(());
+            }
+            Grouping::Computed(_) => KeyRows::Range(0..call.count),
+            Grouping::Columns(_) => rows_of(call),
+        };
+        let Scratch { entries, keys: packed, hashes, .. } = scratch;
+        table.find_or_insert_columns(keys, rows.part(positions), entries, packed, hashes);
+        Ok(())
     }
 
     /// Whether primitives over columns of the block do all there is to do, and rows need not be listed.
@@ -281,6 +344,14 @@ pub(crate) fn is_block_column(projected: &Projected, block_columns: usize) -> Op
     match projected {
         Projected::Plain(column) if *column < block_columns => Some(*column),
         _ => None,
+    }
+}
+
+/// The rows of the block at all positions.
+fn rows_of<'a>(call: &'a Call<'_>) -> KeyRows<'a> {
+    match &call.selection {
+        Some(selection) => KeyRows::Listed(selection),
+        None => KeyRows::Range(call.first..call.first + call.count),
     }
 }
 

@@ -315,8 +315,18 @@ impl Kernel for CompiledKernel {
         if call.count > 0 {
             let arguments = aggregation.arguments(&call)?;
             let start = |index: usize| if index == 0 { 0 } else { ends[index - 1] };
+            // The first slice may have begun before the block, and the last one may go on behind it.
+            let inner = 1..slices.len() - 1;
+            let pieces = if are_runs { store.pieces(slices) } else { None };
+            let in_pieces = if let Some(pieces) = pieces {
+                aggregation.run_pieces(&call, &arguments, (slices, &ends, inner.clone()), pieces, scratch)?;
+                inner
+            } else {
+                0..0
+            };
             let first = if are_runs { 0 } else { largest_first(slices, |index| ends[index] - start(index)) };
-            for index in std::iter::once(first).chain((0..slices.len()).filter(|&index| index != first)) {
+            let others = (0..slices.len()).filter(|&index| index != first && !in_pieces.contains(&index));
+            for index in std::iter::once(first).chain(others) {
                 let positions = start(index)..ends[index];
                 if !positions.is_empty() {
                     aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;

@@ -22,29 +22,40 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Adds groups of a slice, whose numbers are `spare.to`, to the window.
-    pub(super) fn add(&mut self, window: &mut Table, table: &Table, entries: &[u32], spare: &mut Spare) {
-        let Spare { to, new, places, .. } = spare;
+    /// Adds what entries of a table have of the groups with these numbers to the window. `keys` has the keys of all numbers.
+    pub(super) fn add(
+        &mut self,
+        window: &mut Table,
+        keys: &Table,
+        (table, entries): (&Table, &[u32]),
+        to: &[u32],
+        spare: &mut Spare,
+    ) {
+        let Spare { new, places, .. } = spare;
         places.clear();
         new.clear();
+        self.places.resize(keys.groups(), ABSENT);
         let mut groups = self.numbers.len() as u32;
-        for (&number, &entry) in to.iter().zip(entries) {
-            // Numbers are given one after the other.
-            if number as usize == self.places.len() {
-                self.places.push(ABSENT);
-            }
+        for &number in to {
             let place = &mut self.places[number as usize];
             if *place == ABSENT {
                 *place = groups;
                 groups += 1;
                 self.numbers.push(number);
-                new.push(entry);
+                new.push(number);
             }
             places.push(*place);
         }
         self.added += new.len();
-        window.append_keys(table, &*new);
+        if !new.is_empty() {
+            window.append_keys(keys, &*new);
+        }
         window.add_at(table, entries, &*places);
+    }
+
+    /// Where each numbered group is in the window; [`ABSENT`] where it has left it.
+    pub(super) fn places(&self) -> &[u32] {
+        &self.places
     }
 
     /// Keeps a slice whose groups have been added.

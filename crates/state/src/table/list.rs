@@ -171,7 +171,7 @@ unsafe fn move_values<const W: usize>(column: Place, moves: &[(u32, u32)]) {
 impl Table {
     /// Groups in a list of this layout: see [`Table::append`]. Nothing can be found in it by key.
     pub fn list(layout: Arc<EntryLayout>) -> Table {
-        Table::of(layout, Groups::Listed(ListedGroups::new()))
+        Table::of(layout, Groups::Listed(Box::new(ListedGroups::new())))
     }
 
     fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
@@ -221,7 +221,7 @@ impl Table {
             self.reset(first, entries.len());
             return self.add_at(other, entries, neighbours);
         }
-        let layout = self.layout.clone();
+        let layout = &self.layout;
         for (mine, theirs) in layout.accumulators().iter().zip(other.layout.accumulators()) {
             let from = other.place(theirs.offset, theirs.width);
             let to = self.place(mine.offset, mine.width).neighbours(first, entries.len());
@@ -308,7 +308,7 @@ impl Table {
 
     /// Gives accumulators of a list, from one group on, the values that they have before any value.
     fn reset(&mut self, first: usize, count: usize) {
-        let layout = self.layout.clone();
+        let layout = &self.layout;
         let key = layout.stride() - layout.initial().len();
         for slot in layout.accumulators() {
             let column = self.place(slot.offset, slot.width).neighbours(first, count);

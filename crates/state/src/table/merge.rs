@@ -156,6 +156,7 @@ impl Table {
         if let Groups::Listed(_) = &self.groups {
             return self.pack_listed_keys(from, width, packed);
         }
+        assert!(!matches!(self.groups, Groups::Placed(_)), "groups in their places have no keys");
         let bytes = self.entries_bytes();
         packed.clear();
         packed.reserve(from.len() * width);

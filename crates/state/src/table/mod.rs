@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
 //! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
-//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
+//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
 //! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
@@ -34,6 +34,8 @@ mod lookup_entries;
 mod places;
 
 mod list;
+
+mod placed;
 
 mod merge;
 
@@ -64,6 +66,7 @@ pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::lookup_entries::{LookupKeys, Numbering};
 pub(crate) use self::merge::{KeyScratch, Merging};
 pub use self::numbering::GroupNumbers;
+pub(crate) use self::numbering::SliceGroups;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
 pub use self::places::Chosen;
 pub use self::stores::{Entries, GroupedValues, ValueGroups};
@@ -77,6 +80,7 @@ use self::integer::IntegerGroups;
 use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
+use self::placed::PlacedGroups;
 use self::region::Region;
 use self::stores::Store;
 
@@ -150,9 +154,11 @@ pub struct Table {
 #[derive(Debug)]
 enum Groups {
     Single { entry: Region, present: bool },
-    Integer(IntegerGroups),
-    Packed(PackedGroups),
-    Listed(ListedGroups),
+    // Tables are moved from owner to owner, several times for each slice.
+    Integer(Box<IntegerGroups>),
+    Packed(Box<PackedGroups>),
+    Listed(Box<ListedGroups>),
+    Placed(Box<PlacedGroups>),
 }
 
 /// What one slice's table teaches about the next one's.
@@ -178,8 +184,8 @@ impl Table {
                 unsafe { entry.as_ptr().copy_from_nonoverlapping(layout.initial().as_ptr(), layout.initial().len()) };
                 Groups::Single { entry, present: false }
             }
-            KeyLayout::Integer { .. } => Groups::Integer(IntegerGroups::new(hint)),
-            KeyLayout::Packed { width, columns } => Groups::Packed(PackedGroups::new(*width, columns, hint)),
+            KeyLayout::Integer { .. } => Groups::Integer(Box::new(IntegerGroups::new(hint))),
+            KeyLayout::Packed { width, columns } => Groups::Packed(Box::new(PackedGroups::new(*width, columns, hint))),
         };
         Table::of(layout, groups)
     }
@@ -195,7 +201,7 @@ impl Table {
         let (rows, extent) = match &self.groups {
             Groups::Integer(groups) => (groups.rows(), groups.extent()),
             Groups::Packed(groups) => (groups.rows(), None),
-            Groups::Single { .. } | Groups::Listed(_) => (0, None),
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => (0, None),
         };
         TableHint { groups: self.groups(), rows, extent }
     }
@@ -212,6 +218,7 @@ impl Table {
             Groups::Integer(groups) => groups.groups(),
             Groups::Packed(groups) => groups.groups(),
             Groups::Listed(groups) => groups.groups(),
+            Groups::Placed(groups) => groups.groups(),
         }
     }
 
@@ -222,6 +229,7 @@ impl Table {
             Groups::Integer(groups) => groups.bytes(),
             Groups::Packed(groups) => groups.bytes(),
             Groups::Listed(groups) => groups.bytes(),
+            Groups::Placed(groups) => groups.bytes(),
         };
         let lookups: usize = self.lookups.iter().map(LookupEntries::bytes).sum();
         let stores: usize = self.stores.iter().flatten().map(Store::bytes).sum();
@@ -383,6 +391,7 @@ impl Table {
             Groups::Integer(groups) => groups.base(),
             Groups::Packed(groups) => groups.base(),
             Groups::Listed(groups) => groups.base(),
+            Groups::Placed(groups) => groups.base(),
         }
     }
 
@@ -405,6 +414,7 @@ impl Table {
             Groups::Integer(groups) => groups.slots(),
             Groups::Packed(groups) => groups.slots(&self.layout),
             Groups::Listed(groups) => groups.groups(),
+            Groups::Placed(groups) => groups.groups(),
         }
     }
 
@@ -418,6 +428,7 @@ impl Table {
             Groups::Integer(groups) => groups.push_entries(&self.layout, slots, entries),
             Groups::Packed(groups) => groups.push_entries(&self.layout, slots, entries),
             Groups::Listed(_) => entries.extend(slots.map(|slot| slot as u32)),
+            Groups::Placed(_) => entries.extend(slots.map(|slot| slot as u32 * self.placed_units())),
         }
     }
 
@@ -443,6 +454,10 @@ impl Table {
                 groups.clear();
                 true
             }
+            Groups::Placed(groups) => {
+                groups.clear();
+                true
+            }
         };
         if is_clear {
             self.clear_references();
@@ -460,7 +475,7 @@ impl Table {
     /// How often entries have moved.
     pub(crate) fn moves(&self) -> u64 {
         match &self.groups {
-            Groups::Single { .. } | Groups::Listed(_) => 0,
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => 0,
             Groups::Integer(groups) => groups.moves(),
             Groups::Packed(groups) => groups.moves(),
         }

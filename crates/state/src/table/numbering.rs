@@ -1,12 +1,12 @@
 //! Numbers for the groups of several tables: a group that has one is found by its key once for each table, and then combined
-//! with itself in any of them without a look at the key.
+//! with itself in any of them without a look at the key. Of many small slices, one table finds the groups of all by their keys.
 
 use std::sync::Arc;
 
 use pelton_data::aggregate::Accumulator;
 
 use super::merge::KeyScratch;
-use super::{Chosen, Table};
+use super::{Chosen, Table, TableHint};
 use crate::layout::EntryLayout;
 
 /// The entries that groups have in lists ([`Table::list`]) of one layout, in the order in which their keys were first seen.
@@ -23,9 +23,15 @@ pub struct GroupNumbers {
 impl GroupNumbers {
     /// No group has a number. Tables will have the keys of this layout.
     pub fn new(layout: &EntryLayout) -> GroupNumbers {
+        GroupNumbers::with_room(layout, 0)
+    }
+
+    /// As [`GroupNumbers::new`], with room for the numbers of so many groups.
+    pub fn with_room(layout: &EntryLayout, groups: usize) -> GroupNumbers {
         let order = Accumulator::counting_rows();
+        let hint = TableHint { groups, ..TableHint::default() };
         GroupNumbers {
-            table: Table::new(EntryLayout::new(layout.key_columns(), &[order])),
+            table: Table::with_hint(EntryLayout::new(layout.key_columns(), &[order]), hint),
             groups: 0,
             found: Vec::new(),
             scratch: KeyScratch::default(),
@@ -65,6 +71,100 @@ impl GroupNumbers {
     pub fn clear(&mut self) {
         self.table.clear();
         self.groups = 0;
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+}
+
+/// Where groups are found of the rows of many slices, one slice after the other.
+///
+/// A group has a number from its first row on, and a place in each slice that has rows of it, behind all that there are by then.
+#[derive(Debug)]
+pub(crate) struct SliceGroups {
+    /// Holds each key with two words: its number plus one; and the last slice that it has a place in, and the place.
+    table: Table,
+    /// How many have a number.
+    numbered: u32,
+    /// Slices are counted from 1 on.
+    slice: u32,
+    /// Entries of groups that got their numbers with the last slice: a buffer that is reused.
+    new: Vec<u32>,
+}
+
+impl SliceGroups {
+    /// No group has a number. Rows will have the keys of this layout.
+    pub fn new(layout: &EntryLayout) -> SliceGroups {
+        let words = [Accumulator::counting_rows(), Accumulator::counting_rows()];
+        let table = Table::new(EntryLayout::new(layout.key_columns(), &words));
+        SliceGroups { table, numbered: 0, slice: 0, new: Vec::new() }
+    }
+
+    /// Where rows find their groups.
+    pub fn table(&mut self) -> &mut Table {
+        &mut self.table
+    }
+
+    /// How many groups have a number.
+    pub fn numbered(&self) -> u32 {
+        self.numbered
+    }
+
+    /// Bytes of what is looked into for the groups that have a number.
+    pub fn used_bytes(&self) -> usize {
+        self.numbered as usize * self.table.layout().stride()
+    }
+
+    /// Whether no other slice can be told apart from those before.
+    pub fn is_exhausted(&self) -> bool {
+        self.slice == u32::MAX
+    }
+
+    /// Replaces `entries`, of the rows of the next slice, by the entries of places, which are `units` apart. The numbers of groups that got a place
+    /// are appended to `numbers`, which has one for each place; `new` gets the keys of those that had no number.
+    ///
+    /// # Panics
+    /// Where an entry is none of the table, or there were too many slices.
+    pub fn place(&mut self, entries: &mut [u32], units: u32, numbers: &mut Vec<u32>, new: &mut Table) {
+        self.slice = self.slice.checked_add(1).expect("slices can be counted");
+        let layout = Arc::clone(self.table.layout());
+        let [number, place] = layout.accumulators() else { unreachable!("there are two words") };
+        let (number, place) =
+            (self.table.place(number.offset, number.width), self.table.place(place.offset, place.width));
+        self.new.clear();
+        for entry in entries {
+            let held = place.address(*entry).cast::<u64>();
+            // SAFETY: it is the address of a word of eight bytes.
+            let known = unsafe { held.read_unaligned() };
+            if (known >> 32) as u32 == self.slice {
+                *entry = known as u32 * units;
+                continue;
+            }
+            let number = number.address(*entry).cast::<u64>();
+            // SAFETY: as above; nobody else has access to the table.
+            unsafe {
+                if number.read_unaligned() == 0 {
+                    self.numbered += 1;
+                    number.write_unaligned(u64::from(self.numbered));
+                    self.new.push(*entry);
+                }
+                let at = numbers.len() as u32;
+                numbers.push(number.read_unaligned() as u32 - 1);
+                held.write_unaligned(u64::from(self.slice) << 32 | u64::from(at));
+                *entry = at * units;
+            }
+        }
+        if !self.new.is_empty() {
+            new.append_keys(&self.table, &self.new);
+        }
+    }
+
+    /// Takes all numbers back.
+    pub fn clear(&mut self) {
+        self.table.clear();
+        (self.numbered, self.slice) = (0, 0);
     }
 
     /// Bytes of memory held.

@@ -163,6 +163,9 @@ impl Table {
             let column = list.column(offset);
             return Place { start: column, step: width, width, room: list.groups() * width };
         }
+        if let Groups::Placed(groups) = &self.groups {
+            assert!(offset >= groups.skipped(), "groups in their places have no keys");
+        }
         let room = self.entries_bytes().saturating_sub(offset);
         Place { start: self.start().wrapping_add(offset), step: 8, width, room }
     }

@@ -176,6 +176,7 @@ impl Table {
             Groups::Integer(groups) => groups.entries_bytes(),
             Groups::Packed(groups) => groups.entries_bytes(),
             Groups::Listed(groups) => groups.entries_bytes(),
+            Groups::Placed(groups) => groups.entries_bytes(&self.layout),
         }
     }
 }

@@ -1,0 +1,113 @@
+//! Pieces of slices into the graph: their groups have numbers of their own, whose keys are looked at once.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pelton_data::Micros;
+
+use super::Combined;
+use crate::pieces::Pieces;
+use crate::table::{ABSENT, Chosen, Table};
+use crate::window::Work;
+
+/// Where pieces come from whose numbers are of the same groups.
+#[derive(Debug)]
+pub(super) struct Source {
+    id: Arc<()>,
+    /// The keys of its groups, by its numbers.
+    keys: Table,
+    /// The numbers that these groups have in the graph, as far as they are known; else [`ABSENT`].
+    to: Vec<u32>,
+    /// Which numbering of the graph these are of.
+    numbering: u64,
+    /// A buffer that is reused.
+    unknown: Vec<u32>,
+}
+
+impl Source {
+    fn new(pieces: &Pieces, numbering: u64) -> Source {
+        let keys = Table::list(pieces.keys().layout().clone());
+        Source { id: pieces.source().clone(), keys, to: Vec::new(), numbering, unknown: Vec::new() }
+    }
+
+    /// Takes the keys that these pieces are the first to have.
+    fn learn(&mut self, pieces: &Pieces) {
+        let new = pieces.keys().groups();
+        if new > 0 {
+            self.keys.append_keys(pieces.keys(), Chosen::first(new));
+            self.to.resize(self.keys.groups(), ABSENT);
+        }
+    }
+
+    /// Forgets the numbers of the graph where it has taken them back.
+    fn keep_up(&mut self, numbering: u64) {
+        if self.numbering != numbering {
+            self.to.fill(ABSENT);
+            self.numbering = numbering;
+        }
+    }
+
+    /// The graph has given its groups other numbers.
+    pub(super) fn renumber(&mut self, numbering: u64, numbers: &[u32]) {
+        self.keep_up(numbering);
+        for to in self.to.iter_mut().filter(|to| **to != ABSENT) {
+            *to = numbers[*to as usize];
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.keys.bytes() + 4 * (self.to.capacity() + self.unknown.capacity())
+    }
+}
+
+impl Combined {
+    /// Takes note of the groups of pieces, those of one source in their order.
+    pub(crate) fn add_source(&mut self, pieces: &Pieces) {
+        let numbering = self.numberings;
+        let known = self.sources.iter().position(|source| Arc::ptr_eq(&source.id, pieces.source()));
+        let at = known.unwrap_or_else(|| {
+            // Nobody else knows a source that has no more pieces.
+            self.sources.retain(|source| Arc::strong_count(&source.id) > 1);
+            self.sources.push(Source::new(pieces, numbering));
+            self.sources.len() - 1
+        });
+        self.sources[at].learn(pieces);
+    }
+
+    /// Adds a slice to all windows from the next one to the one that ends at `last_end`: what the groups in some places of these pieces have.
+    ///
+    /// # Panics
+    /// Where the source of the pieces is not known.
+    pub(crate) fn insert_piece(&mut self, pieces: &Pieces, places: Range<usize>, last_end: Micros, work: &mut Work) {
+        work.spend(places.len());
+        let mut to = self.spare.numbers();
+        self.number(pieces, places.clone(), &mut to);
+        let (table, entries) = pieces.values(places);
+        let mut values = self.spare.list(&self.values);
+        self.add(table, entries, &to, &mut values);
+        self.keep(values, to, last_end);
+    }
+
+    /// Appends the numbers that the groups in some places have here.
+    fn number(&mut self, pieces: &Pieces, places: Range<usize>, to: &mut Vec<u32>) {
+        let groups = pieces.numbers(places);
+        let Combined { sources, numbers, numberings, keys, nodes, window, spare, .. } = self;
+        let source = sources.iter_mut().find(|source| Arc::ptr_eq(&source.id, pieces.source()));
+        let source = source.expect("pieces come from a source that is known");
+        source.keep_up(*numberings);
+        to.extend(groups.iter().map(|&group| source.to[group as usize]));
+        if !to.contains(&ABSENT) {
+            return;
+        }
+        let Source { keys: their_keys, to: known, unknown, .. } = source;
+        unknown.clear();
+        unknown.extend(groups.iter().filter(|&&group| known[group as usize] == ABSENT));
+        numbers.assign(their_keys, (&*unknown).into(), &mut spare.to, &mut spare.new);
+        unknown.iter().zip(&spare.to).for_each(|(&group, &number)| known[group as usize] = number);
+        if !spare.new.is_empty() {
+            nodes.known(keys, window).append_keys(their_keys, &spare.new);
+        }
+        to.clear();
+        to.extend(groups.iter().map(|&group| known[group as usize]));
+    }
+}
