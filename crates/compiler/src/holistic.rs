@@ -15,7 +15,7 @@ use pelton_data::wide_float::{WideFloat, variance};
 use pelton_state::kernel::KernelError;
 use pelton_state::table::{Chosen, GroupedValues, ValueGroups};
 
-use crate::read_out::{converted, means, nulls_where, with_nulls};
+use crate::read_out::{converted, means, nulls_where_zero, with_nulls};
 
 /// What a column is computed from.
 pub(crate) struct Kept<'a> {
@@ -43,11 +43,10 @@ pub(crate) fn column(
         }
         Holistic::Sum | Holistic::Mean => {
             let (sums, counts, scale) = sums(kept.values.of(entries));
-            let any = nulls_where(counts.values(), |&count| count != 0);
             if *function == Holistic::Mean {
                 return means(&sums, &counts, scale, data_type);
             }
-            with_nulls(converted(sums, data_type), any)
+            with_nulls(converted(sums, data_type), nulls_where_zero(&counts))
         }
         Holistic::Variance { is_sample, is_root } => variances(kept.values.of(entries), *is_sample, *is_root),
         Holistic::Percentile { fraction, is_continuous: true, is_descending } => {

@@ -158,7 +158,7 @@ impl Groups<'_> {
                 let values =
                     converted(self.closed.table.accumulator_array(*accumulator, self.closed.entries), data_type);
                 Ok(match count {
-                    Some(count) => with_nulls(values, self.counted(*count).1),
+                    Some(count) => with_nulls(values, nulls_where_zero(&self.counts(*count))),
                     None => values,
                 })
             }
@@ -168,7 +168,7 @@ impl Groups<'_> {
                     _ => 0,
                 };
                 let sums = self.closed.table.accumulator_array(*sum, self.closed.entries);
-                means(&sums, &self.counted(*count).0, scale, data_type)
+                means(&sums, &self.counts(*count), scale, data_type)
             }
             WindowColumn::Holistic { function, values, arrivals, nulls } => {
                 let groups = |accumulator: usize| self.closed.table.value_groups(accumulator);
@@ -191,12 +191,9 @@ impl Groups<'_> {
         instants(self.closed.windows, self.closed.entries.len(), data_type, of)
     }
 
-    /// How many values each group has, and which groups have any.
-    fn counted(&self, count: usize) -> (Int64Array, NullBuffer) {
-        let counts =
-            self.closed.table.accumulator_array(count, self.closed.entries).as_primitive::<Int64Type>().clone();
-        let any = nulls_where(counts.values(), |&count| count != 0);
-        (counts, any)
+    /// How many values each group has.
+    fn counts(&self, count: usize) -> Int64Array {
+        self.closed.table.accumulator_array(count, self.closed.entries).as_primitive::<Int64Type>().clone()
     }
 
     fn variances(
@@ -230,15 +227,16 @@ pub(crate) fn means(
     scale: i8,
     data_type: &DataType,
 ) -> Result<ArrayRef, KernelError> {
-    let any = nulls_where(counts.values(), |&count| count != 0);
+    let nulls = nulls_where_zero(counts);
     if let DataType::Decimal128(precision, mean_scale) = *data_type {
         let sums = sums.as_primitive::<Decimal128Type>();
-        let means = any.valid_indices().try_fold(vec![0; sums.len()], |mut means, group| {
+        let mut counted = (0..sums.len()).filter(|&group| counts.value(group) != 0);
+        let means = counted.try_fold(vec![0; sums.len()], |mut means, group| {
             means[group] = decimal_mean(sums.value(group), counts.value(group), mean_scale - scale, precision)
                 .ok_or_else(|| KernelError::Expression(format!("AVG does not fit {}", sql_name(data_type))))?;
             Ok(means)
         })?;
-        let means = Decimal128Array::new(means.into(), Some(any));
+        let means = Decimal128Array::new(means.into(), nulls);
         return Ok(Arc::new(means.with_data_type(data_type.clone())));
     }
     let sums: Cow<'_, [f64]> = match sums.data_type() {
@@ -250,13 +248,14 @@ pub(crate) fn means(
         }
     };
     let means = sums.iter().zip(counts.values()).map(|(sum, &count)| sum / count as f64).collect::<Vec<_>>();
-    let nulls = Some(any).filter(|any| any.null_count() > 0);
     Ok(Arc::new(Float64Array::new(means.into(), nulls)))
 }
 
-/// Which values are valid.
-pub(crate) fn nulls_where<T>(values: &[T], is_valid: impl Fn(&T) -> bool) -> NullBuffer {
-    BooleanBuffer::collect_bool(values.len(), |at| is_valid(&values[at])).into()
+/// NULL where nothing was counted; `None` where something was of all groups, as nearly always.
+pub(crate) fn nulls_where_zero(counts: &Int64Array) -> Option<NullBuffer> {
+    // All are looked at: many at a time.
+    let are_any_zero = counts.values().iter().fold(false, |any, &count| any | (count == 0));
+    are_any_zero.then(|| BooleanBuffer::collect_bool(counts.len(), |at| counts.value(at) != 0).into())
 }
 
 /// Accumulated values as the output's type. Sums that wrapped stay wrapped.
@@ -285,10 +284,8 @@ fn retyped(values: &Int64Array, data_type: &DataType) -> ArrayRef {
 }
 
 /// The values, NULL also where `valid` says so.
-pub(crate) fn with_nulls(values: ArrayRef, valid: NullBuffer) -> ArrayRef {
-    if valid.null_count() == 0 {
-        return values;
-    }
+pub(crate) fn with_nulls(values: ArrayRef, valid: Option<NullBuffer>) -> ArrayRef {
+    let Some(valid) = valid else { return values };
     let nulls = NullBuffer::union(values.nulls(), Some(&valid));
     let data = values.to_data().into_builder().nulls(nulls);
     make_array(data.build().unwrap_or_else(|error| panic!("one bit for each group: {error}")))

@@ -533,7 +533,7 @@ impl Shared {
 
 fn slice_store(node: &WindowNode) -> SliceStore {
     if Open::takes_pieces(node.combination, &node.layout, node.emission) {
-        return SliceStore::with_pieces(node.layout.clone());
+        return SliceStore::with_pieces(node.layout.clone(), node.combination);
     }
     SliceStore::new(node.layout.clone())
 }

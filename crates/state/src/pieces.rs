@@ -10,6 +10,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pelton_data::window::Combination;
+
 use crate::layout::{EntryLayout, KeyLayout};
 use crate::slice::SliceId;
 use crate::table::{SliceGroups, Table};
@@ -23,6 +25,9 @@ const ROWS_PER_GROUP_MAX: usize = 256;
 /// With fewer groups than this, those that come no more cost nothing.
 const FORGOTTEN_GROUPS_MIN: u32 = 1024;
 
+/// A slice of one row for so many of all groups has a place for each of them.
+const GROUPS_PER_ROW_MAX: usize = 2;
+
 /// Pieces that nobody reads any more, kept for the next block.
 const SPARE_PIECES_MAX: usize = 2;
 
@@ -33,13 +38,13 @@ pub struct Pieces {
     source: Arc<()>,
     /// Keys of the groups that come after those of all earlier pieces of the source.
     keys: Table,
-    /// The number of each place's group.
+    /// The numbers of the groups of one slice after the other.
     numbers: Vec<u32>,
-    /// What the groups have accumulated, in their places.
-    values: Table,
-    /// The entries of the places.
+    /// The entries of these groups.
     entries: Vec<u32>,
-    /// Where the places of each slice end, in ascending order of slices.
+    /// What they have accumulated.
+    values: Table,
+    /// Where the groups of each slice end, in ascending order of slices.
     slices: Vec<(SliceId, usize)>,
 }
 
@@ -49,8 +54,8 @@ impl Pieces {
             source,
             keys: Table::list(keys.clone()),
             numbers: Vec::new(),
-            values: Table::placed(layout.clone()),
             entries: Vec::new(),
+            values: Table::placed(layout.clone()),
             slices: Vec::new(),
         }
     }
@@ -59,6 +64,7 @@ impl Pieces {
         self.source = source;
         self.keys.clear();
         self.numbers.clear();
+        self.entries.clear();
         self.values.clear();
         self.slices.clear();
     }
@@ -78,20 +84,20 @@ impl Pieces {
         self.slices.iter().map(|(id, _)| *id)
     }
 
-    /// One of the slices, and the places of its groups; `None` behind the last.
+    /// One of the slices, and which groups are its; `None` behind the last.
     pub(crate) fn slice(&self, index: usize) -> Option<(SliceId, Range<usize>)> {
         let &(id, end) = self.slices.get(index)?;
         Some((id, index.checked_sub(1).map_or(0, |before| self.slices[before].1)..end))
     }
 
-    /// The numbers of the groups in some places.
-    pub(crate) fn numbers(&self, places: Range<usize>) -> &[u32] {
-        &self.numbers[places]
+    /// The numbers of some groups.
+    pub(crate) fn numbers(&self, groups: Range<usize>) -> &[u32] {
+        &self.numbers[groups]
     }
 
-    /// What the groups in some places have accumulated: a table, and their entries.
-    pub(crate) fn values(&self, places: Range<usize>) -> (&Table, &[u32]) {
-        (&self.values, &self.entries[places])
+    /// What some groups have accumulated: a table, and their entries.
+    pub(crate) fn values(&self, groups: Range<usize>) -> (&Table, &[u32]) {
+        (&self.values, &self.entries[groups])
     }
 
     fn bytes(&self) -> usize {
@@ -108,6 +114,10 @@ pub struct PieceWriter {
     /// Rows since the table of keys began anew.
     rows: usize,
     filling: Pieces,
+    /// Whether slices may have groups that they have no rows of: a count says so.
+    may_be_empty: bool,
+    /// A buffer that is reused.
+    present: Vec<u8>,
     /// Complete, and not taken.
     complete: Vec<Arc<Pieces>>,
     /// All that are or were complete: whoever took them may still read them.
@@ -124,11 +134,15 @@ impl PieceWriter {
     ///
     /// # Panics
     /// Where [`PieceWriter::takes`] says no.
-    pub fn new(layout: Arc<EntryLayout>) -> PieceWriter {
+    pub fn new(layout: Arc<EntryLayout>, combination: Combination) -> PieceWriter {
         assert!(PieceWriter::takes(&layout), "pieces are of groups that have keys");
         let (mut groups, source) = (SliceGroups::new(&layout), Arc::new(()));
         let filling = Pieces::new(&layout, groups.table().layout(), source.clone());
-        PieceWriter { layout, groups, source, rows: 0, filling, complete: Vec::new(), lent: Vec::new() }
+        // A group leaves a running window with the last of its rows, and must have some in each slice.
+        let may_be_empty = combination != Combination::SubtractOnEvict
+            && layout.accumulators().iter().any(|slot| slot.accumulator.counts_rows());
+        let (complete, lent, present) = (Vec::new(), Vec::new(), Vec::new());
+        PieceWriter { layout, groups, source, rows: 0, filling, may_be_empty, present, complete, lent }
     }
 
     /// Where the next rows, so many of them, find their groups. All of a slice's must come together.
@@ -153,10 +167,25 @@ impl PieceWriter {
     pub fn place(&mut self, slice: SliceId, entries: &mut [u32]) {
         let Pieces { keys, numbers, values, entries: placed, slices, .. } = &mut self.filling;
         assert!(slices.last().is_none_or(|(last, _)| *last < slice), "slices come in their order");
-        let (first, units) = (numbers.len(), values.placed_units());
-        self.groups.place(entries, units, numbers, keys);
-        values.extend_placed(numbers.len() - first);
-        placed.extend((placed.len()..numbers.len()).map(|place| place as u32 * units));
+        let (before, first, units) = (numbers.len(), values.groups() as u32, values.placed_units());
+        if self.groups.numbered() as usize > GROUPS_PER_ROW_MAX * entries.len() {
+            self.groups.place(entries, (first, units), numbers, keys);
+            let added = (numbers.len() - before) as u32;
+            values.extend_placed(added as usize);
+            placed.extend((first..first + added).map(|place| place * units));
+        } else {
+            self.groups.place_all(entries, (first, units), &mut self.present, keys);
+            let all = self.groups.numbered();
+            values.extend_placed(all as usize);
+            if self.may_be_empty || self.present.iter().all(|&present| present == 1) {
+                numbers.extend(0..all);
+                placed.extend((first..first + all).map(|place| place * units));
+            } else {
+                let present = (0..all).filter(|&number| self.present[number as usize] == 1);
+                numbers.extend(present.clone());
+                placed.extend(present.map(|number| (first + number) * units));
+            }
+        }
         slices.push((slice, numbers.len()));
     }
 

@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use pelton_data::window::Window;
+use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
 
 use crate::kernel::KernelInput;
@@ -133,9 +133,9 @@ impl SliceStore {
         }
     }
 
-    /// As [`SliceStore::new`], and small slices may be kept as pieces.
-    pub fn with_pieces(layout: Arc<EntryLayout>) -> SliceStore {
-        let pieces = Some(Box::new(PieceWriter::new(layout.clone())));
+    /// As [`SliceStore::new`], and small slices may be kept as pieces, for windows that are put together so.
+    pub fn with_pieces(layout: Arc<EntryLayout>, combination: Combination) -> SliceStore {
+        let pieces = Some(Box::new(PieceWriter::new(layout.clone(), combination)));
         SliceStore { pieces, ..SliceStore::new(layout) }
     }
 

@@ -123,6 +123,7 @@ impl Waiting {
         if self.0.windows.is_empty() {
             return Ok(());
         }
+        self.0.groups.share();
         let result = hand_on(Leaving::Later(&mut self.0));
         self.0.clear();
         result

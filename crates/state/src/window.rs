@@ -465,10 +465,13 @@ impl OpenWindows {
     /// Adds some groups of the next slice to the graph that the window needs which is being closed.
     fn insert(&mut self, work: &mut Work) {
         let end = self.closed_until;
-        let next = self.arriving.take().or_else(|| self.sealed.pop_front_if(|(id, _)| id.first_end <= end));
-        let Some((id, table)) = next else {
-            if !self.insert_piece(work) {
-                self.step = Step::Combine;
+        let is_needed = |(id, _): &mut (SliceId, Table)| id.first_end <= end;
+        let Some((id, table)) = self.arriving.take().or_else(|| self.sealed.pop_front_if(is_needed)) else {
+            while !work.is_done() {
+                if !self.insert_piece(work) {
+                    self.step = Step::Combine;
+                    return;
+                }
             }
             return;
         };
@@ -490,9 +493,9 @@ impl OpenWindows {
         let needed = |sealed: &SealedPieces| sealed.first_end().is_some_and(|first_end| first_end <= end);
         let Some(at) = self.pieces.iter().position(needed) else { return false };
         let sealed = &self.pieces[at];
-        let (id, places) = sealed.pieces.slice(sealed.slice).expect("a slice is needed");
+        let (id, groups) = sealed.pieces.slice(sealed.slice).expect("a slice is needed");
         let last_end = self.last_end(id);
-        self.gag.combined().insert_piece(&sealed.pieces, places, last_end, work);
+        self.gag.combined().insert_piece(&sealed.pieces, groups, last_end, work);
         self.pieces[at].slice += 1;
         if self.pieces[at].first_end().is_none() {
             self.pieces.remove(at);

@@ -74,23 +74,23 @@ impl Combined {
         self.sources[at].learn(pieces);
     }
 
-    /// Adds a slice to all windows from the next one to the one that ends at `last_end`: what the groups in some places of these pieces have.
+    /// Adds a slice to all windows from the next one to the one that ends at `last_end`: what some groups of these pieces have.
     ///
     /// # Panics
     /// Where the source of the pieces is not known.
-    pub(crate) fn insert_piece(&mut self, pieces: &Pieces, places: Range<usize>, last_end: Micros, work: &mut Work) {
-        work.spend(places.len());
+    pub(crate) fn insert_piece(&mut self, pieces: &Pieces, groups: Range<usize>, last_end: Micros, work: &mut Work) {
+        work.spend(groups.len());
         let mut to = self.spare.numbers();
-        self.number(pieces, places.clone(), &mut to);
-        let (table, entries) = pieces.values(places);
+        self.number(pieces, groups.clone(), &mut to);
+        let (table, entries) = pieces.values(groups);
         let mut values = self.spare.list(&self.values);
         self.add(table, entries, &to, &mut values);
         self.keep(values, to, last_end);
     }
 
-    /// Appends the numbers that the groups in some places have here.
-    fn number(&mut self, pieces: &Pieces, places: Range<usize>, to: &mut Vec<u32>) {
-        let groups = pieces.numbers(places);
+    /// Appends the numbers that some groups have here.
+    fn number(&mut self, pieces: &Pieces, groups: Range<usize>, to: &mut Vec<u32>) {
+        let groups = pieces.numbers(groups);
         let Combined { sources, numbers, numberings, keys, nodes, window, spare, .. } = self;
         let source = sources.iter_mut().find(|source| Arc::ptr_eq(&source.id, pieces.source()));
         let source = source.expect("pieces come from a source that is known");

@@ -74,8 +74,9 @@ impl TwoStacks {
     /// there is work left: whether that has been done.
     pub(super) fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
         if !self.is_flipping {
-            let kept = self.suffixes.partition_point(|suffix| suffix.last_end > end);
-            self.suffixes.drain(kept..).for_each(|suffix| spare.keep_list(suffix.values));
+            while let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
+                spare.keep_list(suffix.values);
+            }
             if !self.suffixes.is_empty() {
                 return true;
             }

@@ -18,12 +18,19 @@ use crate::layout::{EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
 /// A list always has room for a multiple of so many groups: columns of any width are aligned then.
 const LENGTH_STEP: usize = 4;
 
+/// Columns that arrays share are kept to be used again, so many at most.
+const LENT_COLUMNS_MAX: usize = 4;
+
 #[derive(Debug)]
 pub(super) struct ListedGroups {
     /// For each value at `offset` of the layout's entries, from byte `offset * capacity` on, as many as there is room for.
-    columns: Region,
+    columns: Arc<Region>,
     capacity: usize,
     groups: usize,
+    /// Arrays may share the columns: until groups are cleared, which lends the columns to them, nothing changes.
+    is_shared: bool,
+    /// Columns that arrays have shared, and may share still.
+    lent: Vec<Arc<Region>>,
     /// Entries whose integer key is NULL, ascending.
     nulls: Vec<u32>,
     /// Bytes of long strings that keys point to.
@@ -32,7 +39,20 @@ pub(super) struct ListedGroups {
 
 impl ListedGroups {
     pub(super) fn new() -> ListedGroups {
-        ListedGroups { columns: Region::empty(), capacity: 0, groups: 0, nulls: Vec::new(), arena: Arena::default() }
+        ListedGroups {
+            columns: Arc::new(Region::empty()),
+            capacity: 0,
+            groups: 0,
+            is_shared: false,
+            lent: Vec::new(),
+            nulls: Vec::new(),
+            arena: Arena::default(),
+        }
+    }
+
+    /// The columns, where arrays may share them.
+    pub(super) fn shared(&self) -> Option<&Arc<Region>> {
+        self.is_shared.then_some(&self.columns)
     }
 
     pub(super) fn groups(&self) -> usize {
@@ -40,7 +60,8 @@ impl ListedGroups {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.columns.bytes() + self.arena.bytes()
+        let unread = self.lent.iter().filter(|columns| Arc::strong_count(columns) == 1);
+        self.columns.bytes() + unread.map(|columns| columns.bytes()).sum::<usize>() + self.arena.bytes()
     }
 
     pub(super) fn base(&self) -> *mut u8 {
@@ -61,6 +82,14 @@ impl ListedGroups {
         self.groups = 0;
         self.nulls.clear();
         self.arena.clear();
+        if std::mem::take(&mut self.is_shared) {
+            if self.lent.len() == LENT_COLUMNS_MAX {
+                // Whoever reads it keeps it.
+                self.lent.remove(0);
+            }
+            self.lent.push(std::mem::replace(&mut self.columns, Arc::new(Region::empty())));
+            self.capacity = 0;
+        }
     }
 
     /// Whether an integer key is NULL.
@@ -80,6 +109,7 @@ impl ListedGroups {
 
     /// Appends `count` groups, whose values the caller must write. Returns the number of the first.
     fn extend(&mut self, layout: &EntryLayout, count: usize) -> usize {
+        assert!(!self.is_shared, "nothing changes that arrays share");
         let first = self.groups;
         if first + count > self.capacity {
             self.grow(layout, first + count);
@@ -90,11 +120,16 @@ impl ListedGroups {
 
     #[cold]
     fn grow(&mut self, layout: &EntryLayout, wanted: usize) {
-        let capacity = wanted.max(2 * self.capacity).next_multiple_of(LENGTH_STEP);
         // Columns need no room between them, as the values of an entry may.
-        let bytes = capacity * layout.fields().map(|field| field.offset + field.width).max().unwrap_or(1);
-        assert!(bytes as u64 <= 8 << 32, "a table is limited to 32 GiB");
-        let longer = Region::zeroed(bytes);
+        let width = layout.fields().map(|field| field.offset + field.width).max().unwrap_or(1);
+        let mut capacity = wanted.max(2 * self.capacity).next_multiple_of(LENGTH_STEP);
+        let suits = |columns: &Arc<Region>| Arc::strong_count(columns) == 1 && capacity * width <= columns.bytes();
+        let longer = match self.lent.iter().position(suits) {
+            Some(unread) => self.lent.swap_remove(unread),
+            None => Arc::new(Region::zeroed(capacity * width)),
+        };
+        capacity = longer.bytes() / width / LENGTH_STEP * LENGTH_STEP;
+        assert!(longer.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB");
         for Field { offset, width } in layout.fields() {
             // SAFETY: both columns have room for `groups` values of `width` bytes, in different allocations.
             unsafe {
@@ -133,8 +168,9 @@ unsafe fn copy_values<const W: usize>(from: Place, entries: Chosen<'_>, to: *mut
             to.copy_from_nonoverlapping(from.neighbours(first, count), count * W);
         },
         Chosen::Listed(entries) => {
+            let from = from.of(entries);
             for (at, &entry) in entries.iter().enumerate() {
-                // SAFETY: as above.
+                // SAFETY: the entry is one of those that were asked for; the caller promises the room.
                 unsafe { to.add(at * W).copy_from_nonoverlapping(from.address(entry), W) };
             }
         }
@@ -177,6 +213,14 @@ impl Table {
     fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
         let Groups::Listed(list) = &mut self.groups else { panic!("the table is no list") };
         (&self.layout, list)
+    }
+
+    /// Lets arrays that are read out share the columns of a list, which must not change from now on until it is cleared.
+    ///
+    /// # Panics
+    /// Where this is no list.
+    pub(crate) fn share(&mut self) {
+        self.listed().1.is_shared = true;
     }
 
     /// Appends copies of some groups of another table to a list. Where this one has one accumulator more, it counts the tables that had
@@ -310,6 +354,9 @@ impl Table {
     fn reset(&mut self, first: usize, count: usize) {
         let layout = &self.layout;
         let key = layout.stride() - layout.initial().len();
+        if count == 0 {
+            return;
+        }
         for slot in layout.accumulators() {
             let column = self.place(slot.offset, slot.width).neighbours(first, count);
             let initial = &layout.initial()[slot.offset - key..][..slot.width];
@@ -402,7 +449,13 @@ fn nonzero<'a, T: Copy + PartialEq + Default>(numbers: &[T], scratch: &'a mut Ve
     if numbers.iter().all(|&number| number != T::default()) {
         return Chosen::first(numbers.len());
     }
-    scratch.clear();
-    scratch.extend((0..).zip(numbers).filter(|(_, number)| **number != T::default()).map(|(group, _)| group));
+    // Which groups are there is hardly foreseen: each is written, and those that are not by the next.
+    scratch.resize(numbers.len(), 0);
+    let mut count = 0;
+    for (group, &number) in (0..).zip(numbers) {
+        scratch[count] = group;
+        count += usize::from(number != T::default());
+    }
+    scratch.truncate(count);
     Chosen::Listed(scratch)
 }

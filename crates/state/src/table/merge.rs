@@ -218,12 +218,13 @@ impl Table {
     pub(super) fn combine(&mut self, other: &Table, from: Chosen<'_>, to: Chosen<'_>, change: Change) {
         assert_eq!(from.len(), to.len(), "entries are combined in pairs");
         self.assert_accumulates_the_same(&other.layout);
-        let layout = self.layout.clone();
-        let (slots, others) = (layout.accumulators(), other.layout.accumulators());
-        for (index, pair) in slots.iter().zip(others).enumerate() {
-            self.combine_slot(other, (index, pair), from, to, change);
+        let others = other.layout.accumulators();
+        for (index, theirs) in others.iter().enumerate() {
+            if !self.combine_values(other, (&self.layout.accumulators()[index], theirs), from, to, change) {
+                self.combine_references(other, index, from, to, change);
+            }
         }
-        if let [presence] = &slots[others.len()..] {
+        if let [presence] = &self.layout.accumulators()[others.len()..] {
             let place = self.place(presence.offset, presence.width);
             let step = if change == Change::Add { 1 } else { -1 };
             for to in to.iter().map(|to| place.address(to)) {
@@ -238,14 +239,15 @@ impl Table {
         }
     }
 
-    fn combine_slot(
-        &mut self,
+    /// Combines an accumulator that is all in its entry: whether it is. Nobody else has access to the table.
+    fn combine_values(
+        &self,
         other: &Table,
-        (index, slots): (usize, (&AccumulatorSlot, &AccumulatorSlot)),
+        slots: (&AccumulatorSlot, &AccumulatorSlot),
         from: Chosen<'_>,
         to: Chosen<'_>,
         change: Change,
-    ) {
+    ) -> bool {
         let accumulator = &slots.0.accumulator;
         assert!(
             change == Change::Add || accumulator.accumulate.is_invertible(),
@@ -274,24 +276,44 @@ impl Table {
                 | Accumulate::Distinct { .. }
                 | Accumulate::Frequencies
                 | Accumulate::DistinctSketch
-                | Accumulate::Own(_),
+                | Accumulate::Own(_)
+                | Accumulate::First
+                | Accumulate::Last,
                 _,
-            ) => self.combine_stores(other, index, from, to, change),
-            (Accumulate::First | Accumulate::Last, _) => self.combine_arrivals(other, index, slots, from, to),
-            (Accumulate::Minimum | Accumulate::Maximum, _) if is_string(value_type(accumulator)) => {
+            ) => return false,
+            (Accumulate::Minimum | Accumulate::Maximum, _) if is_string(value_type(accumulator)) => return false,
+            (Accumulate::Minimum, _) => self.combine_extremes(other, slots, from, to, true),
+            (Accumulate::Maximum, _) => self.combine_extremes(other, slots, from, to, false),
+        }
+        true
+    }
+
+    /// Combines an accumulator that refers to something beside its entry, or may.
+    fn combine_references(
+        &mut self,
+        other: &Table,
+        index: usize,
+        from: Chosen<'_>,
+        to: Chosen<'_>,
+        change: Change,
+    ) {
+        let layout = self.layout.clone();
+        let slots = (&layout.accumulators()[index], &other.layout.accumulators()[index]);
+        match slots.0.accumulator.accumulate {
+            Accumulate::First | Accumulate::Last => self.combine_arrivals(other, index, slots, from, to),
+            Accumulate::Minimum | Accumulate::Maximum => {
                 for (from, to) in from.iter().zip(to.iter()) {
                     if let Some(value) = other.extreme(index, from) {
                         self.update_extreme(index, to, value);
                     }
                 }
             }
-            (Accumulate::Minimum, _) => self.combine_extremes(other, slots, from, to, true),
-            (Accumulate::Maximum, _) => self.combine_extremes(other, slots, from, to, false),
+            _ => self.combine_stores(other, index, from, to, change),
         }
     }
 
     fn combine_extremes(
-        &mut self,
+        &self,
         other: &Table,
         slots: (&AccumulatorSlot, &AccumulatorSlot),
         from: Chosen<'_>,
@@ -339,7 +361,7 @@ impl Table {
     /// Replaces an accumulator of each entry of `to` by what `combine` makes of it and of the corresponding one of `from`; `slots` are
     /// where the two tables have it.
     fn update<T: Copy>(
-        &mut self,
+        &self,
         other: &Table,
         (mine, theirs): (&AccumulatorSlot, &AccumulatorSlot),
         from: Chosen<'_>,
@@ -366,8 +388,17 @@ impl Table {
             }
             (Chosen::Neighbours { first, count }, Chosen::Listed(to)) => {
                 let source = source.neighbours(first, count).cast::<T>();
+                let target = target.of(to);
                 for (at, &to) in to.iter().enumerate() {
-                    change(source.wrapping_add(at), target.address(to).cast());
+                    // SAFETY: the entry is one of those that were asked for.
+                    change(source.wrapping_add(at), unsafe { target.address(to) }.cast());
+                }
+            }
+            (Chosen::Listed(from), Chosen::Listed(to)) => {
+                let (source, target) = (source.of(from), target.of(to));
+                for (&from, &to) in from.iter().zip(to) {
+                    // SAFETY: both are of those entries that were asked for.
+                    unsafe { change(source.address(from).cast(), target.address(to).cast()) };
                 }
             }
             _ => {

@@ -224,16 +224,23 @@ impl Table {
 
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
-        let entries = match &self.groups {
+        let entries = self.bytes_of_entries();
+        if self.lookups.is_empty() && !self.layout.has_references() {
+            return entries;
+        }
+        let lookups: usize = self.lookups.iter().map(LookupEntries::bytes).sum();
+        let stores: usize = self.stores.iter().flatten().map(Store::bytes).sum();
+        entries + self.strings.bytes() + stores + lookups
+    }
+
+    fn bytes_of_entries(&self) -> usize {
+        match &self.groups {
             Groups::Single { entry, .. } => entry.bytes(),
             Groups::Integer(groups) => groups.bytes(),
             Groups::Packed(groups) => groups.bytes(),
             Groups::Listed(groups) => groups.bytes(),
             Groups::Placed(groups) => groups.bytes(),
-        };
-        let lookups: usize = self.lookups.iter().map(LookupEntries::bytes).sum();
-        let stores: usize = self.stores.iter().flatten().map(Store::bytes).sum();
-        entries + self.strings.bytes() + stores + lookups
+        }
     }
 
     /// Makes room for integer keys from `minimum` to `maximum` in `rows` further rows, widening a dense table or changing how
@@ -468,6 +475,9 @@ impl Table {
 
     /// Forgets what accumulators refer to.
     fn clear_references(&mut self) {
+        if !self.layout.has_references() {
+            return;
+        }
         self.strings.clear();
         self.stores.iter_mut().flatten().for_each(Store::clear);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pelton_data::aggregate::Accumulator;
 
 use super::merge::KeyScratch;
+use super::places::Place;
 use super::{Chosen, Table, TableHint};
 use crate::layout::EntryLayout;
 
@@ -122,17 +123,21 @@ impl SliceGroups {
         self.slice == u32::MAX
     }
 
-    /// Replaces `entries`, of the rows of the next slice, by the entries of places, which are `units` apart. The numbers of groups that got a place
-    /// are appended to `numbers`, which has one for each place; `new` gets the keys of those that had no number.
+    /// Replaces `entries`, of the rows of the next slice, by the entries of places from `first` on, which are `units` apart. The numbers of groups
+    /// that got a place are appended to `numbers`, in the order of their places; `new` gets the keys of those that had no number.
     ///
     /// # Panics
     /// Where an entry is none of the table, or there were too many slices.
-    pub fn place(&mut self, entries: &mut [u32], units: u32, numbers: &mut Vec<u32>, new: &mut Table) {
+    pub fn place(
+        &mut self,
+        entries: &mut [u32],
+        (first, units): (u32, u32),
+        numbers: &mut Vec<u32>,
+        new: &mut Table,
+    ) {
         self.slice = self.slice.checked_add(1).expect("slices can be counted");
-        let layout = Arc::clone(self.table.layout());
-        let [number, place] = layout.accumulators() else { unreachable!("there are two words") };
-        let (number, place) =
-            (self.table.place(number.offset, number.width), self.table.place(place.offset, place.width));
+        let before = numbers.len();
+        let [number, place] = self.words();
         self.new.clear();
         for entry in entries {
             let held = place.address(*entry).cast::<u64>();
@@ -150,7 +155,7 @@ impl SliceGroups {
                     number.write_unaligned(u64::from(self.numbered));
                     self.new.push(*entry);
                 }
-                let at = numbers.len() as u32;
+                let at = first + (numbers.len() - before) as u32;
                 numbers.push(number.read_unaligned() as u32 - 1);
                 held.write_unaligned(u64::from(self.slice) << 32 | u64::from(at));
                 *entry = at * units;
@@ -159,6 +164,48 @@ impl SliceGroups {
         if !self.new.is_empty() {
             new.append_keys(&self.table, &self.new);
         }
+    }
+
+    /// As [`SliceGroups::place`], where each group that has a number gets a place, in the order of the numbers: rows are not worth it to ask whether the
+    /// group has one. `present` is overwritten: by a one for each group that the slice has rows of.
+    ///
+    /// # Panics
+    /// Where an entry is none of the table.
+    pub fn place_all(
+        &mut self,
+        entries: &mut [u32],
+        (first, units): (u32, u32),
+        present: &mut Vec<u8>,
+        new: &mut Table,
+    ) {
+        let [number, _] = self.words();
+        self.new.clear();
+        present.clear();
+        present.resize(self.numbered as usize, 0);
+        for entry in entries {
+            let number = number.address(*entry).cast::<u64>();
+            // SAFETY: it is the address of a word of eight bytes; nobody else has access to the table.
+            let held = unsafe {
+                if number.read_unaligned() == 0 {
+                    self.numbered += 1;
+                    number.write_unaligned(u64::from(self.numbered));
+                    self.new.push(*entry);
+                    present.push(1);
+                }
+                number.read_unaligned() as u32 - 1
+            };
+            present[held as usize] = 1;
+            *entry = (first + held) * units;
+        }
+        if !self.new.is_empty() {
+            new.append_keys(&self.table, &self.new);
+        }
+    }
+
+    /// Where entries have their words.
+    fn words(&self) -> [Place; 2] {
+        let [number, place] = self.table.layout().accumulators() else { unreachable!("there are two words") };
+        [number, place].map(|slot| self.table.place(slot.offset, slot.width))
     }
 
     /// Takes all numbers back.

@@ -1,9 +1,13 @@
 //! Which entries of a table are meant, and where they hold a value.
 
 use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
 
+use arrow::buffer::Buffer;
 use arrow::datatypes::ArrowNativeType;
 
+use super::region::Region;
 use super::{Groups, Table};
 use crate::layout::AccumulatorSlot;
 
@@ -131,9 +135,27 @@ impl Place {
                 // SAFETY: as many values lie side by side from there on, aligned as columns of lists are, and may have any bits.
                 unsafe { std::slice::from_raw_parts(values, count) }.to_vec()
             }
-            // SAFETY: the value lies within its table, and may have any bits.
-            _ => entries.iter().map(|entry| unsafe { self.address(entry).cast::<T>().read_unaligned() }).collect(),
+            Chosen::Neighbours { .. } => {
+                // SAFETY: the value lies within its table, and may have any bits.
+                entries.iter().map(|entry| unsafe { self.address(entry).cast::<T>().read_unaligned() }).collect()
+            }
+            Chosen::Listed(entries) => {
+                let place = self.of(entries);
+                // SAFETY: as above; the entry is one of those that were asked for.
+                entries.iter().map(|&entry| unsafe { place.address(entry).cast::<T>().read_unaligned() }).collect()
+            }
         }
+    }
+
+    /// The values of neighbours as they lie, where they lie side by side in `columns`, which must be those of the table.
+    pub(super) fn share(self, entries: Chosen<'_>, columns: &Arc<Region>) -> Option<Buffer> {
+        let Chosen::Neighbours { first, count } = entries else { return None };
+        let values = NonNull::new(self.neighbours(first, count)).filter(|_| self.step == self.width)?;
+        let start = (values.as_ptr() as usize).checked_sub(columns.as_ptr() as usize)?;
+        assert!(start + count * self.width <= columns.bytes(), "the columns are the table's");
+        // SAFETY: so many bytes lie within the columns from there on, as just checked, which live as long as the buffer. They were all written, and
+        // nobody changes them: a list says that columns are shared until it has given them up, and then takes them back when nobody else has them.
+        Some(unsafe { Buffer::from_custom_allocation(values, count * self.width, columns.clone()) })
     }
 
     /// The address of the value in an entry, all of which lies within the table.
@@ -145,6 +167,14 @@ impl Place {
         unsafe { self.start.add(at) }
     }
 
+    /// The place for some entries, all of which lie within the table: to check them at once costs less than one by one.
+    pub(super) fn of(self, entries: &[u32]) -> CheckedPlace {
+        let last = entries.iter().fold(0, |last, &entry| last.max(entry)) as usize;
+        let is_within = last * self.step + self.width <= self.room;
+        assert!(is_within || entries.is_empty(), "an entry lies within its table");
+        CheckedPlace { start: self.start, step: self.step }
+    }
+
     /// The address of the first of the values of neighbours, which lie side by side, all within the table.
     #[inline(always)]
     pub(super) fn neighbours(self, first: usize, count: usize) -> *mut u8 {
@@ -152,6 +182,25 @@ impl Place {
         assert!((first + count) * self.width <= self.room, "an entry lies within its table");
         // SAFETY: the values lie within the table's memory, as just checked.
         unsafe { self.start.add(first * self.width) }
+    }
+}
+
+/// A [`Place`] of entries that all lie within their table.
+#[derive(Clone, Copy)]
+pub(super) struct CheckedPlace {
+    start: *mut u8,
+    step: usize,
+}
+
+impl CheckedPlace {
+    /// The address of the value in an entry.
+    ///
+    /// # Safety
+    /// The entry must be one of those that the place was asked for.
+    #[inline(always)]
+    pub(super) unsafe fn address(self, entry: u32) -> *mut u8 {
+        // SAFETY: the value lies within the table's memory, as was checked for all of the entries.
+        unsafe { self.start.add(entry as usize * self.step) }
     }
 }
 

@@ -35,6 +35,11 @@ impl Table {
     }
 
     fn integer_keys(&self, data_type: &DataType, entries: Chosen<'_>) -> ArrayRef {
+        if let (Groups::Listed(list), Some(8)) = (&self.groups, data_type.primitive_width())
+            && !list.has_null_keys()
+        {
+            return self.value_array(data_type, self.place(0, 8), entries, None);
+        }
         let mut has_null = false;
         let keys: Vec<i64> = match &self.groups {
             Groups::Listed(list) if !list.has_null_keys() => self.place(0, 8).gather(entries),
@@ -81,7 +86,7 @@ impl Table {
             });
             return string_array(&column.data_type, strings);
         }
-        value_array(&column.data_type, place, entries, nulls)
+        self.value_array(&column.data_type, place, entries, nulls)
     }
 
     /// The packed string that an entry has in that place of this table.
@@ -124,7 +129,7 @@ impl Table {
         if is_string(data_type) {
             return string_array(data_type, entries.iter().map(|entry| self.extreme(slot, entry)));
         }
-        value_array(data_type, self.place(place.offset, place.width), entries, None)
+        self.value_array(data_type, self.place(place.offset, place.width), entries, None)
     }
 
     /// The 64-bit values of an accumulator as integers, whatever their type.
@@ -147,7 +152,7 @@ impl Table {
         let valid = entries.iter().map(|entry| self.arrival_position(slot, entry).is_some());
         let nulls = Some(NullBuffer::from_iter(valid)).filter(|nulls| nulls.null_count() > 0);
         let state = self.place(place.offset, place.width);
-        value_array(data_type, state.part(POSITION_WIDTH, value_width(data_type)), entries, nulls)
+        self.value_array(data_type, state.part(POSITION_WIDTH, value_width(data_type)), entries, nulls)
     }
 
     /// The values of an accumulator that sums in about 106 bits.
@@ -168,6 +173,32 @@ impl Table {
         high.into_iter().zip(low).map(|(high, low)| WideFloat { high, low }).collect()
     }
 
+    /// The values in that place.
+    fn value_array(
+        &self,
+        data_type: &DataType,
+        place: Place,
+        entries: Chosen<'_>,
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
+        if *data_type == DataType::Boolean {
+            let values = place.gather::<u8>(entries);
+            let values = BooleanBuffer::collect_bool(entries.len(), |at| values[at] != 0);
+            return Arc::new(BooleanArray::new(values, nulls));
+        }
+        let shared = if let Groups::Listed(list) = &self.groups { list.shared() } else { None };
+        let values = match (place.width(), shared.and_then(|columns| place.share(entries, columns))) {
+            (_, Some(values)) => values,
+            (1, _) => Buffer::from_vec(place.gather::<u8>(entries)),
+            (2, _) => Buffer::from_vec(place.gather::<u16>(entries)),
+            (4, _) => Buffer::from_vec(place.gather::<u32>(entries)),
+            (8, _) => Buffer::from_vec(place.gather::<u64>(entries)),
+            (16, _) => Buffer::from_vec(place.gather::<i128>(entries)),
+            _ => unreachable!("no value has {} bytes", place.width()),
+        };
+        fixed_array(data_type, entries.len(), values, nulls)
+    }
+
     /// Bytes from the start of the first entry to the end of the last.
     #[inline(always)]
     pub(super) fn entries_bytes(&self) -> usize {
@@ -179,24 +210,6 @@ impl Table {
             Groups::Placed(groups) => groups.entries_bytes(&self.layout),
         }
     }
-}
-
-/// The values in that place.
-fn value_array(data_type: &DataType, place: Place, entries: Chosen<'_>, nulls: Option<NullBuffer>) -> ArrayRef {
-    if *data_type == DataType::Boolean {
-        let values = place.gather::<u8>(entries);
-        let values = BooleanBuffer::collect_bool(entries.len(), |at| values[at] != 0);
-        return Arc::new(BooleanArray::new(values, nulls));
-    }
-    let values = match place.width() {
-        1 => Buffer::from_vec(place.gather::<u8>(entries)),
-        2 => Buffer::from_vec(place.gather::<u16>(entries)),
-        4 => Buffer::from_vec(place.gather::<u32>(entries)),
-        8 => Buffer::from_vec(place.gather::<u64>(entries)),
-        16 => Buffer::from_vec(place.gather::<i128>(entries)),
-        _ => unreachable!("no value has {} bytes", place.width()),
-    };
-    fixed_array(data_type, entries.len(), values, nulls)
 }
 
 /// The bytes where any array can have them: vectors of bytes are aligned to nothing.

@@ -150,7 +150,7 @@ fn check_coming_and_going(seed: u64) {
     let combination = [Combination::SubtractOnEvict, Combination::TwoStacks, Combination::Recompute]
         [random.below(3) as usize];
     let mut open = OpenWindows::new(window, combination, &layout, Emission::default());
-    let mut writers = [PieceWriter::new(layout.clone()), PieceWriter::new(layout.clone())];
+    let mut writers = [(); 2].map(|()| PieceWriter::new(layout.clone(), combination));
     let mut slices: Vec<HashMap<Vec<Option<String>>, i64>> = Vec::new();
     let mut closed = 0;
     for slice in 0..60 {
