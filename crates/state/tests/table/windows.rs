@@ -156,7 +156,8 @@ fn check_coming_and_going(seed: u64) {
     for slice in 0..60 {
         let mut model = HashMap::new();
         for part in 0..3 {
-            let rows = random.below(if random.below(4) > 0 { 40 } else { 1 + 3000 * u64::from(part == 0) }) as usize;
+            let rows_max = if random.below(4) > 0 { 40 } else { 1 + 3000 * u64::from(part == 0) };
+            let rows = random.below(rows_max) as usize;
             let drawn = [Draw::Near, Draw::Moving, Draw::Anywhere][random.below(3) as usize];
             let draws: Vec<Option<i64>> =
                 (0..rows).map(|_| (random.below(5) > 0).then(|| draw(random, drawn, slice))).collect();
