@@ -188,10 +188,9 @@ impl Open {
     /// Whether windows can be put together from pieces of slices, which are combined without a look at their keys.
     pub fn takes_pieces(combination: Combination, layout: &EntryLayout, emission: Emission) -> bool {
         let has_numbers = match combination {
-            Combination::Recompute
-            | Combination::SubtractOnEvict
-            | Combination::TwoStacks
-            | Combination::Prefix => true,
+            Combination::Recompute | Combination::SubtractOnEvict | Combination::TwoStacks | Combination::Prefix => {
+                true
+            }
             Combination::Single | Combination::Buckets | Combination::Merge => false,
         };
         has_numbers && emission == Emission::default() && PieceWriter::takes(layout)

@@ -188,7 +188,8 @@ impl Aggregation {
                 return keys.find(call, keys.bind(call)?.as_deref(), table, scratch, positions);
             }
             Grouping::Computed(_) if !matches!(table.layout().keys(), KeyLayout::Packed { .. }) => {
-                let keys: Vec<ArrayRef> = keys.iter().map(|keys| keys.slice(positions.start, positions.len())).collect();
+                let keys: Vec<ArrayRef> =
+                    keys.iter().map(|keys| keys.slice(positions.start, positions.len())).collect();
                 find_entries(table, &keys, scratch);
                 return Ok(());
             }

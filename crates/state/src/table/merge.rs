@@ -289,14 +289,7 @@ impl Table {
     }
 
     /// Combines an accumulator that refers to something beside its entry, or may.
-    fn combine_references(
-        &mut self,
-        other: &Table,
-        index: usize,
-        from: Chosen<'_>,
-        to: Chosen<'_>,
-        change: Change,
-    ) {
+    fn combine_references(&mut self, other: &Table, index: usize, from: Chosen<'_>, to: Chosen<'_>, change: Change) {
         let layout = self.layout.clone();
         let slots = (&layout.accumulators()[index], &other.layout.accumulators()[index]);
         match slots.0.accumulator.accumulate {

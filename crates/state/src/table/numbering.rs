@@ -128,13 +128,7 @@ impl SliceGroups {
     ///
     /// # Panics
     /// Where an entry is none of the table, or there were too many slices.
-    pub fn place(
-        &mut self,
-        entries: &mut [u32],
-        (first, units): (u32, u32),
-        numbers: &mut Vec<u32>,
-        new: &mut Table,
-    ) {
+    pub fn place(&mut self, entries: &mut [u32], (first, units): (u32, u32), numbers: &mut Vec<u32>, new: &mut Table) {
         self.slice = self.slice.checked_add(1).expect("slices can be counted");
         let before = numbers.len();
         let [number, place] = self.words();

@@ -56,7 +56,11 @@ impl PlacedGroups {
         if wanted > self.rows.bytes() {
             let longer = wanted.max(2 * self.rows.bytes()).max(GROUPS_MIN * initial.len());
             assert!(longer as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
-            if self.rows.bytes() == 0 { self.rows = Region::zeroed(longer) } else { self.rows.grow(longer) };
+            if self.rows.bytes() == 0 {
+                self.rows = Region::zeroed(longer)
+            } else {
+                self.rows.grow(longer)
+            };
         }
         let is_zero = initial.iter().all(|&byte| byte == 0);
         // SAFETY: the region has room for `groups` entries, as just made sure of.

@@ -147,8 +147,8 @@ fn check_coming_and_going(seed: u64) {
     let layout = EntryLayout::new(&keys, &accumulators[..1 + counts]);
     let slides = 3 + random.below(3) as i64;
     let window = Window::Hopping { size: slides * SLIDE, slide: SLIDE, offset: 0 };
-    let combination = [Combination::SubtractOnEvict, Combination::TwoStacks, Combination::Recompute]
-        [random.below(3) as usize];
+    let combination =
+        [Combination::SubtractOnEvict, Combination::TwoStacks, Combination::Recompute][random.below(3) as usize];
     let mut open = OpenWindows::new(window, combination, &layout, Emission::default());
     let mut writers = [(); 2].map(|()| PieceWriter::new(layout.clone(), combination));
     let mut slices: Vec<HashMap<Vec<Option<String>>, i64>> = Vec::new();
