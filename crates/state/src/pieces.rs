@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pelton_data::window::Combination;
 
-use crate::layout::{EntryLayout, KeyLayout};
+use crate::layout::EntryLayout;
 use crate::slice::SliceId;
 use crate::table::{SliceGroups, Table};
 
@@ -125,9 +125,9 @@ pub struct PieceWriter {
 }
 
 impl PieceWriter {
-    /// Whether pieces can be made of slices of this layout.
+    /// Whether pieces can be made of slices of this layout: what accumulators refer to has no place in them.
     pub fn takes(layout: &EntryLayout) -> bool {
-        !matches!(layout.keys(), KeyLayout::None) && !layout.has_references()
+        !layout.has_references()
     }
 
     /// No rows yet.
@@ -135,7 +135,7 @@ impl PieceWriter {
     /// # Panics
     /// Where [`PieceWriter::takes`] says no.
     pub fn new(layout: Arc<EntryLayout>, combination: Combination) -> PieceWriter {
-        assert!(PieceWriter::takes(&layout), "pieces are of groups that have keys");
+        assert!(PieceWriter::takes(&layout), "pieces hold all that there is of their groups");
         let (mut groups, source) = (SliceGroups::new(&layout), Arc::new(()));
         let filling = Pieces::new(&layout, groups.table().layout(), source.clone());
         // A group leaves a running window with the last of its rows, and must have some in each slice.
@@ -187,6 +187,16 @@ impl PieceWriter {
             }
         }
         slices.push((slice, numbers.len()));
+    }
+
+    /// The entry of [`PieceWriter::values`] of all rows of a slice, where they have no keys.
+    ///
+    /// # Panics
+    /// Where they have, or the slice is not behind the one before.
+    pub fn place_single(&mut self, slice: SliceId) -> u32 {
+        let mut entry = [self.groups(1).single_entry()];
+        self.place(slice, &mut entry);
+        entry[0]
     }
 
     /// Where accumulators change.

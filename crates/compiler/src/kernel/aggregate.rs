@@ -105,7 +105,10 @@ impl Aggregation {
     ) -> Result<(), KernelError> {
         let (Range { start, end }, others) = (positions.clone(), arguments.others.as_slice());
         match &self.grouping {
-            Grouping::Single => self.run_single(call, positions, table, others),
+            Grouping::Single => {
+                let entry = table.single_entry();
+                self.run_entry(call, positions, (table, entry), others)
+            }
             Grouping::Integer { keys, column, dense } => {
                 let keys = IntegerKeys::new(call, keys, *column);
                 let mut position = start;
@@ -145,6 +148,16 @@ impl Aggregation {
         pieces: &mut PieceWriter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
+        if let Grouping::Single = self.grouping {
+            for index in some {
+                let positions = ends[index - 1]..ends[index];
+                if !positions.is_empty() {
+                    let entry = pieces.place_single(slices[index].slice);
+                    self.run_entry(call, positions, (pieces.values(), entry), &arguments.others)?;
+                }
+            }
+            return Ok(());
+        }
         let bound = self.bind_listed(call)?;
         let mut index = some.start;
         while index < some.end {
@@ -218,6 +231,14 @@ impl Aggregation {
         self.fold_into(block, table, entry, kept);
     }
 
+    /// As [`Aggregation::fold`], all rows of some slices, which follow each other.
+    pub(crate) fn fold_pieces(&self, block: &Block, slices: &[SliceRows], pieces: &mut PieceWriter) {
+        for SliceRows { slice, rows, .. } in slices.iter().filter(|slice| !slice.rows.is_empty()) {
+            let entry = Entries::Single(pieces.place_single(*slice));
+            self.fold_into(block, pieces.values(), entry, Kept::Range(rows.start, rows.end));
+        }
+    }
+
     fn fold_into(&self, block: &Block, table: &mut Table, entries: Entries<'_>, kept: Kept<'_>) {
         let positions = Positions::From(position(self.input, block.stamp.rows_before));
         for Fold { slot, column, .. } in &self.folds {
@@ -226,22 +247,22 @@ impl Aggregation {
         }
     }
 
-    fn run_single(
+    /// Adds the rows at some positions to one entry.
+    fn run_entry(
         &self,
         call: &Call<'_>,
         Range { start, end }: Range<usize>,
-        table: &mut Table,
+        (table, entry): (&mut Table, u32),
         others: &[ArrayRef],
     ) -> Result<(), KernelError> {
-        self.fold(call.block, table, kept(call, start, end));
-        let entry = table.single_entry();
+        self.fold_into(call.block, table, Entries::Single(entry), kept(call, start, end));
         self.update_others(call, table, Entries::Single(entry), others, start, end - start);
         if !self.has_loop() {
             return Ok(());
         }
         let bound = call.bind(&self.update)?;
         let mut frame = call.frame(&bound, start, end);
-        // SAFETY: the only entry of a table with the layout that the updates were planned for.
+        // SAFETY: an entry of a table with the layout that the updates were planned for.
         unsafe {
             frame.table = table.base().add(entry as usize * 8);
             call.run(&self.update, &bound, &mut frame)?;

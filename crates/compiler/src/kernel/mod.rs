@@ -188,8 +188,10 @@ impl CompiledKernel {
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
+        let in_pieces = self.fold_pieces(block, slices, store);
+        let others = slices.iter().enumerate().filter(|(index, _)| !in_pieces.contains(index));
         let mut mask = std::mem::take(&mut scratch.slice_mask);
-        let added = slices.iter().try_for_each(|slice| {
+        let added = others.map(|(_, slice)| slice).try_for_each(|slice| {
             let is_masked = slice.belong != Belong::All;
             if is_masked {
                 belonging(slice, block, &mut mask);
@@ -200,6 +202,20 @@ impl CompiledKernel {
         });
         scratch.slice_mask = mask;
         added
+    }
+
+    /// Adds the rows of small slices to pieces, where all rows count and are of one group: of which of the slices.
+    fn fold_pieces(&self, block: &Block, slices: &[SliceRows], store: &mut SliceStore) -> Range<usize> {
+        let CompiledTarget::Window(aggregation) = self.target.as_ref() else { return 0..0 };
+        let are_all = self.steps.is_empty() && self.selects.is_empty() && aggregation.only_folds();
+        if !are_all || slices.iter().any(|slice| slice.belong != Belong::All) {
+            return 0..0;
+        }
+        let Some(pieces) = store.pieces(slices) else { return 0..0 };
+        // The first slice may have begun before the block, and the last one may go on behind it.
+        let inner = 1..slices.len() - 1;
+        aggregation.fold_pieces(block, &slices[inner.clone()], pieces);
+        inner
     }
 
     /// Those of the rows of a call that pass `steps`.
