@@ -125,6 +125,7 @@ impl TwoStacks {
 /// A slice's groups among those of the younger suffix.
 fn suffix(younger: Option<&Table>, groups: usize, slice: &Slice, spare: &mut Spare) -> Table {
     let mut values = spare.list(slice.values.layout());
+    values.reserve(groups);
     if let Some(younger) = younger {
         values.append_values(younger, Chosen::first(younger.groups()));
     }

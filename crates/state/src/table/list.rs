@@ -18,6 +18,9 @@ use crate::layout::{EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
 /// A list always has room for a multiple of so many groups: columns of any width are aligned then.
 const LENGTH_STEP: usize = 4;
 
+/// A list that grows gets room for so much more at least: one of so many parts.
+const GROWTH_PART: usize = 2;
+
 /// Columns that arrays share are kept to be used again, so many at most.
 const LENT_COLUMNS_MAX: usize = 4;
 
@@ -112,17 +115,18 @@ impl ListedGroups {
         assert!(!self.is_shared, "nothing changes that arrays share");
         let first = self.groups;
         if first + count > self.capacity {
-            self.grow(layout, first + count);
+            self.grow(layout, (first + count).max(self.capacity + self.capacity / GROWTH_PART));
         }
         self.groups += count;
         first
     }
 
+    /// Makes room for as many groups, or for more where there are columns to be used again.
     #[cold]
     fn grow(&mut self, layout: &EntryLayout, wanted: usize) {
         // Columns need no room between them, as the values of an entry may.
         let width = layout.fields().map(|field| field.offset + field.width).max().unwrap_or(1);
-        let mut capacity = wanted.max(2 * self.capacity).next_multiple_of(LENGTH_STEP);
+        let mut capacity = wanted.next_multiple_of(LENGTH_STEP);
         let suits = |columns: &Arc<Region>| Arc::strong_count(columns) == 1 && capacity * width <= columns.bytes();
         let longer = match self.lent.iter().position(suits) {
             Some(unread) => self.lent.swap_remove(unread),
@@ -213,6 +217,17 @@ impl Table {
     fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
         let Groups::Listed(list) = &mut self.groups else { panic!("the table is no list") };
         (&self.layout, list)
+    }
+
+    /// Makes room for as many groups in a list, and no more.
+    ///
+    /// # Panics
+    /// Where this is no list.
+    pub(crate) fn reserve(&mut self, groups: usize) {
+        let (layout, list) = self.listed();
+        if groups > list.capacity {
+            list.grow(layout, groups);
+        }
     }
 
     /// Lets arrays that are read out share the columns of a list, which must not change from now on until it is cleared.
