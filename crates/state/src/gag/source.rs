@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 
-use super::Combined;
+use super::{Combined, Nodes};
 use crate::pieces::Pieces;
 use crate::table::{ABSENT, Chosen, Table};
 use crate::window::Work;
@@ -84,7 +84,18 @@ impl Combined {
         self.number(pieces, groups.clone(), &mut to);
         let (table, entries) = pieces.values(groups);
         let mut values = self.spare.list(&self.values);
-        self.add(table, entries, &to, &mut values);
+        let is_listed = matches!(self.nodes, Nodes::Slices(_) | Nodes::TwoStacks(_));
+        if is_listed && to.len() == self.window.groups() {
+            // It has all groups: in the order of their numbers nothing is looked up any more.
+            let mut ordered = self.spare.numbers();
+            ordered.resize(to.len(), 0);
+            to.iter().zip(entries).for_each(|(&number, &entry)| ordered[number as usize] = entry);
+            values.append_values(table, &ordered);
+            self.spare.keep_numbers(ordered);
+            to.iter_mut().zip(0..).for_each(|(number, place)| *number = place);
+        } else {
+            self.add(table, entries, &to, &mut values);
+        }
         self.keep(values, to, last_end);
     }
 

@@ -21,8 +21,8 @@ const LENGTH_STEP: usize = 4;
 /// A list that grows gets room for so much more at least: one of so many parts.
 const GROWTH_PART: usize = 2;
 
-/// Columns that arrays share are kept to be used again, so many at most.
-const LENT_COLUMNS_MAX: usize = 4;
+/// Columns that arrays share are kept to be used again, so many at most: about as many batches wait to be written.
+const LENT_COLUMNS_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct ListedGroups {
@@ -126,10 +126,12 @@ impl ListedGroups {
     fn grow(&mut self, layout: &EntryLayout, wanted: usize) {
         // Columns need no room between them, as the values of an entry may.
         let width = layout.fields().map(|field| field.offset + field.width).max().unwrap_or(1);
-        let mut capacity = wanted.next_multiple_of(LENGTH_STEP);
+        // What comes next is about as long as what left last.
+        let last = self.lent.last().filter(|_| self.capacity == 0).map_or(0, |columns| columns.bytes() / width);
+        let mut capacity = wanted.max(last).next_multiple_of(LENGTH_STEP);
         let suits = |columns: &Arc<Region>| Arc::strong_count(columns) == 1 && capacity * width <= columns.bytes();
         let longer = match self.lent.iter().position(suits) {
-            Some(unread) => self.lent.swap_remove(unread),
+            Some(unread) => self.lent.remove(unread),
             None => Arc::new(Region::zeroed(capacity * width)),
         };
         capacity = longer.bytes() / width / LENGTH_STEP * LENGTH_STEP;
