@@ -487,9 +487,17 @@ impl Slice {
         self.to.as_ref().map_or(Chosen::first(self.values.groups()), Chosen::from)
     }
 
-    /// Gives its groups other numbers.
+    /// Gives its groups other numbers, and forgets those that get none: it has no rows of them.
     fn renumber(&mut self, numbers: &[u32]) {
-        self.to = Some(self.numbers().iter().map(|number| numbers[number as usize]).collect());
+        let mut to: Vec<u32> = self.numbers().iter().map(|number| numbers[number as usize]).collect();
+        if to.contains(&ABSENT) {
+            let kept: Vec<u32> = (0..).zip(&to).filter(|(_, to)| **to != ABSENT).map(|(group, _)| group).collect();
+            let mut values = Table::list(self.values.layout().clone());
+            values.append_values(&self.values, &kept);
+            self.values = values;
+            to.retain(|to| *to != ABSENT);
+        }
+        self.to = Some(to);
     }
 
     fn bytes(&self) -> usize {
