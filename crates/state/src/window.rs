@@ -1,22 +1,23 @@
 //! Windows that are open, and how they close.
 
+mod open;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pelton_data::Micros;
-use pelton_data::window::{Combination, Emission, ResultKind, SessionSlots, Window};
+use pelton_data::window::{Combination, Emission, ResultKind, Window};
 
 use crate::correction::Corrections;
-use crate::count::OpenCounts;
 use crate::gag::Gag;
-use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
-use crate::pieces::{PieceWriter, Pieces};
-use crate::ranking::{Candidates, ClosedRows, RankedWindows, Ranker};
-use crate::session::{LateSessions, OpenSessions};
+use crate::pieces::Pieces;
+use crate::ranking::ClosedRows;
 use crate::slice::SliceId;
 use crate::table::{Chosen, Merging, Table};
 use crate::waiting::{Leaving, Waiting, is_large};
+
+pub use self::open::Open;
 
 /// To close a window takes as long as to do something with so many groups, beside what is done with its groups.
 const GROUPS_PER_WINDOW: usize = 16;
@@ -26,19 +27,6 @@ const CLEARED_BYTES: usize = 1 << 20;
 
 /// So many bytes are cleared in the time that it takes to do something with one group.
 const CLEARED_BYTES_PER_GROUP: usize = 128;
-
-/// What is open of one aggregation.
-#[derive(Debug)]
-pub enum Open {
-    /// Windows that are made of slices.
-    Windows(Box<OpenWindows>),
-    /// Sessions, which are made of what slices have of each key.
-    Sessions(Box<OpenSessions>),
-    /// Windows of so many rows of each key.
-    Counts(Box<OpenCounts>),
-    /// Windows of which the first rows are kept.
-    Ranked(Box<RankedWindows>),
-}
 
 /// What windows that have ended hold.
 #[derive(Debug, Clone, Copy)]
@@ -155,157 +143,6 @@ pub struct CloseLimits {
     pub groups_at_once: usize,
     /// Once about so many groups have been merged, combined or read out, what is left waits for the next call.
     pub groups_max: usize,
-}
-
-impl Open {
-    /// Nothing is open. Tables will have this layout; those of sessions have `session_slots` in it. Windows other than sessions are corrected by
-    /// rows that come up to `emission.lateness` after them.
-    ///
-    /// # Panics
-    /// Where the windows are sessions, and there are no slots for them.
-    pub fn groups(
-        window: Window,
-        combination: Combination,
-        layout: &Arc<EntryLayout>,
-        session_slots: Option<SessionSlots>,
-        emission: Emission,
-    ) -> Open {
-        match window {
-            Window::Session { gap } => {
-                let slots = session_slots.expect("groups of sessions have the times of their rows");
-                Open::Sessions(Box::new(OpenSessions::new(gap, slots, layout)))
-            }
-            Window::RowsByKey { size, slide } => Open::Counts(Box::new(OpenCounts::new(size, slide, layout))),
-            _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout, emission))),
-        }
-    }
-
-    /// Nothing is open. The rows that `ranker` chooses will be kept.
-    pub fn ranked(window: Window, ranker: Arc<Ranker>) -> Open {
-        Open::Ranked(Box::new(RankedWindows::new(window, ranker)))
-    }
-
-    /// Whether windows can be put together from pieces of slices, which are combined without a look at their keys.
-    pub fn takes_pieces(combination: Combination, layout: &EntryLayout, emission: Emission) -> bool {
-        let has_numbers = match combination {
-            Combination::Recompute | Combination::SubtractOnEvict | Combination::TwoStacks | Combination::Prefix => {
-                true
-            }
-            Combination::Single | Combination::Buckets | Combination::Merge => false,
-        };
-        has_numbers && emission == Emission::default() && PieceWriter::takes(layout)
-    }
-
-    /// See [`OpenWindows::seal_pieces`].
-    ///
-    /// # Panics
-    /// Where [`Open::takes_pieces`] says no.
-    pub fn seal_pieces(&mut self, pieces: Arc<Pieces>) {
-        let Open::Windows(windows) = self else { panic!("only groups of windows are in pieces") };
-        windows.seal_pieces(pieces);
-    }
-
-    /// See [`OpenWindows::seal`], [`OpenSessions::seal`] and [`OpenCounts::seal`].
-    ///
-    /// # Panics
-    /// Where rows are kept, which are in no tables.
-    pub fn seal(&mut self, id: SliceId, table: Table) {
-        match self {
-            Open::Windows(windows) => windows.seal(id, table),
-            Open::Sessions(sessions) => sessions.seal(id, table),
-            Open::Counts(counts) => counts.seal(id, table),
-            Open::Ranked(_) => unreachable!("rows are in no tables"),
-        }
-    }
-
-    /// See [`RankedWindows::add`].
-    ///
-    /// # Panics
-    /// Where groups are kept.
-    pub fn add_rows(&mut self, id: SliceId, candidates: &Candidates) {
-        match self {
-            Open::Ranked(ranked) => ranked.add(id, candidates),
-            Open::Windows(_) | Open::Sessions(_) | Open::Counts(_) => unreachable!("groups are in tables"),
-        }
-    }
-
-    /// See [`OpenWindows::close`], [`OpenSessions::close`], [`OpenCounts::close`] and [`RankedWindows::close`].
-    ///
-    /// # Errors
-    /// What `hand_on` returns, or where rows cannot be decoded.
-    pub fn close<E: From<KernelError>>(
-        &mut self,
-        limits: CloseLimits,
-        spare: &mut Vec<Table>,
-        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<Micros, E> {
-        match self {
-            Open::Windows(windows) => windows.close(limits, spare, hand_on),
-            Open::Sessions(sessions) => sessions.close(limits, spare, hand_on),
-            Open::Counts(counts) => counts.close(limits, spare, hand_on),
-            Open::Ranked(ranked) => ranked.close(limits, hand_on),
-        }
-    }
-
-    /// See [`OpenWindows::report_early`].
-    ///
-    /// # Panics
-    /// Where the windows are sessions or a key's, or rows are kept.
-    ///
-    /// # Errors
-    /// What `hand_on` returns.
-    pub fn report_early<E>(
-        &mut self,
-        unsealed: &[(SliceId, Table)],
-        groups_at_once: usize,
-        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        match self {
-            Open::Windows(windows) => windows.report_early(unsealed, groups_at_once, hand_on),
-            Open::Sessions(_) | Open::Counts(_) | Open::Ranked(_) => {
-                panic!("only groups of windows are reported early")
-            }
-        }
-    }
-
-    /// See [`OpenSessions::take_late`]. Whether a row is too late for other windows is known before it is in a slice.
-    pub fn take_late(&mut self) -> Option<LateSessions> {
-        match self {
-            Open::Windows(_) | Open::Counts(_) | Open::Ranked(_) => None,
-            Open::Sessions(sessions) => sessions.take_late(),
-        }
-    }
-
-    /// The end of the first window that is open and has rows in sealed slices; of sessions, the earliest that one can have. Those of each key's
-    /// rows have no end in common.
-    pub fn next_end(&self) -> Option<Micros> {
-        match self {
-            Open::Windows(windows) => windows.next_end(),
-            Open::Sessions(sessions) => sessions.next_end(),
-            Open::Counts(_) => None,
-            Open::Ranked(ranked) => ranked.next_end(),
-        }
-    }
-
-    /// Slices that nothing was reported of.
-    pub fn sealed_slices(&self) -> usize {
-        match self {
-            Open::Windows(windows) => windows.sealed_slices(),
-            Open::Sessions(sessions) => sessions.slices(),
-            Open::Counts(counts) => counts.slices(),
-            Open::Ranked(ranked) => ranked.slices(),
-        }
-    }
-
-    /// Bytes of memory held by tables.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Open::Windows(windows) => windows.bytes(),
-            Open::Sessions(sessions) => sessions.bytes(),
-            Open::Counts(counts) => counts.bytes(),
-            Open::Ranked(ranked) => ranked.bytes(),
-        }
-    }
 }
 
 impl OpenWindows {
