@@ -150,7 +150,8 @@ impl Place {
     /// The values of neighbours as they lie, where they lie side by side in `columns`, which must be those of the table.
     pub(super) fn share(self, entries: Chosen<'_>, columns: &Arc<Region>) -> Option<Buffer> {
         let Chosen::Neighbours { first, count } = entries else { return None };
-        let values = NonNull::new(self.neighbours(first, count)).filter(|_| self.step == self.width)?;
+        // Parts of values have others between them.
+        let values = NonNull::new(if self.step == self.width { self.neighbours(first, count) } else { return None })?;
         let start = (values.as_ptr() as usize).checked_sub(columns.as_ptr() as usize)?;
         assert!(start + count * self.width <= columns.bytes(), "the columns are the table's");
         // SAFETY: so many bytes lie within the columns from there on, as just checked, which live as long as the buffer. They were all written, and
