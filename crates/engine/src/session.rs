@@ -130,7 +130,7 @@ impl Session {
     /// ([`Pool::manual`]); another number of `pelton.workers` gives it a pool of its own.
     pub fn with_pool(pool: Pool) -> Session {
         let mut known = Known { clock: pool.clock().clone(), ..Known::default() };
-        known.catalog.set("pelton.workers", &pool.workers().to_string());
+        known.catalog.set("pelton.workers", pool.workers().to_string());
         known.pool = Some(pool);
         Session(Arc::new(Mutex::new(known)))
     }
