@@ -1,6 +1,7 @@
 //! The hand-written loops by name, and the blocks they read, which are those that the engine replays.
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use arrow::datatypes::Schema;
@@ -14,7 +15,7 @@ use super::file::Case;
 use crate::reference::sliding::{
     self, FlatFat, Minimum, SlickDeque, SlideSide, SlideSideSum, SubtractOnEvict, Sum, TwoStacks,
 };
-use crate::reference::{functions, hop, hop_groups, integers, nexmark, over, sums, ysb};
+use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
@@ -146,14 +147,19 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
     };
     let column = |name: &str| input.column(name);
     Ok(match name {
-        "ysb-sums" => {
+        "ysb-sums" | "ysb-rows" => {
             let columns = ysb::SumColumns {
                 event_type: column("event_type"),
                 campaign: column("campaign_id"),
                 value: column("value"),
             };
             let campaigns = 0..parameter("campaigns")? as i64;
-            Box::new(move |blocks| drop(black_box(ysb::sums(blocks, columns, campaigns.clone(), TEN_SECONDS))))
+            match name {
+                "ysb-rows" => counting(columns, campaigns, parameter("size")? as u64),
+                _ => {
+                    Box::new(move |blocks| drop(black_box(ysb::sums(blocks, columns, campaigns.clone(), TEN_SECONDS))))
+                }
+            }
         }
         "ysb-counts" => {
             let columns =
@@ -203,6 +209,22 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
             over_rows(name, column("v"), parameter("window")?)?
         }
         other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
+    })
+}
+
+/// The loop over windows that count rows.
+fn counting(columns: ysb::SumColumns, campaigns: Range<i64>, size: u64) -> Loop {
+    Box::new(move |blocks| {
+        // As many results as a block has rows are written before they are taken.
+        let mut results = Vec::with_capacity(BLOCK_ROWS_DEFAULT);
+        count::sums(blocks, columns, campaigns.clone(), size, |campaign, sum| {
+            results.push((campaign, sum));
+            if results.len() == BLOCK_ROWS_DEFAULT {
+                black_box(&results);
+                results.clear();
+            }
+        });
+        black_box(&results);
     })
 }
 
