@@ -219,6 +219,11 @@ impl Block {
         self.held.time_column.map_or(0, |time| self.time_shift_ticks * time.micros_per_tick)
     }
 
+    /// The same rows at the times that lie in memory.
+    pub fn unshifted(&self) -> Block {
+        Block { time_shift_ticks: 0, ..self.clone() }
+    }
+
     /// Bytes of the rows' fixed-width parts (a view counts 16), for rates.
     pub fn bytes(&self) -> usize {
         self.held.row_bytes * self.held.rows
@@ -260,7 +265,8 @@ pub fn ticks(column: &ArrayRef) -> Int64Array {
     Int64Array::from(unsafe { data.build_unchecked() })
 }
 
-fn shifted(column: &ArrayRef, shift_ticks: i64) -> ArrayRef {
+/// A timestamp column, so many ticks later.
+pub fn shifted(column: &ArrayRef, shift_ticks: i64) -> ArrayRef {
     let values = ticks(column);
     let moved = values.unary::<_, Int64Type>(|tick| tick + shift_ticks);
     let data = moved.to_data().into_builder().data_type(column.data_type().clone());

@@ -62,7 +62,10 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         kernel,
         target: match &pipeline.target {
             Target::Stream { schema, .. } => match program.over_of(index) {
-                Some(over) => PipelineTarget::Over(over),
+                Some(over) => {
+                    let time = program.overs[over].spec.time;
+                    PipelineTarget::Over { over, passed_time: time.and_then(|time| pipeline.only_passed(time.index)) }
+                }
                 None => PipelineTarget::Stream { schema: schema.clone() },
             },
             Target::Window { window, .. } | Target::Rows { window, .. } => PipelineTarget::Window(*window),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr::utils::collect_columns;
 use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
@@ -124,6 +126,24 @@ pub struct Pipeline {
     pub steps: Vec<Step>,
     /// Where its rows go, and what they are made of.
     pub target: Target,
+}
+
+impl Pipeline {
+    /// The input's column that becomes the output's column `output` as it is, and is read for nothing else. `None` too where rows are
+    /// not just some of the input's.
+    pub fn only_passed(&self, output: usize) -> Option<usize> {
+        let Target::Stream { columns, .. } = &self.target else { return None };
+        let passed = columns[output].downcast_ref::<Column>()?.index();
+        let reads = |expression: &Arc<dyn PhysicalExpr>| {
+            collect_columns(expression).iter().any(|column| column.index() == passed)
+        };
+        let is_left_alone = self.steps.iter().all(|step| match step {
+            Step::Filter(predicate) => !reads(predicate),
+            Step::Lookup { .. } => false,
+        });
+        let mut others = columns.iter().enumerate().filter(|(index, _)| *index != output);
+        (is_left_alone && !others.any(|(_, column)| reads(column))).then_some(passed)
+    }
 }
 
 /// One step of a pipeline.

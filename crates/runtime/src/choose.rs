@@ -3,9 +3,9 @@
 //! What is furthest downstream is looked at first, and inputs only while there is room. Whether there is room is the backpressure: it reaches
 //! from a slow sink up to its sources, and to nothing else.
 
-use arrow::array::RecordBatch;
 use pelton_data::time::{WATERMARK_MIN, slice_start};
 use pelton_data::{Block, Micros};
+use pelton_state::over::Arriving;
 
 use crate::clock::Clock;
 use crate::graph::{SourceTime, StreamRef};
@@ -47,7 +47,7 @@ pub(crate) enum Task {
     /// Report what the windows come to so far that have not ended.
     Report { window: usize },
     /// Put these rows, with the numbers of their inputs, in order, and compute those before the watermark.
-    Order { over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros },
+    Order { over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros },
     /// Write what waits, or flush, or end the sink.
     Write { sink: usize },
 }

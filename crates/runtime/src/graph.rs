@@ -98,8 +98,13 @@ pub enum PipelineTarget {
     },
     /// Into `Graph::windows[i]`.
     Window(usize),
-    /// Into `Graph::overs[i]`.
-    Over(usize),
+    /// Into `Graph::overs[over]`.
+    Over {
+        /// Which.
+        over: usize,
+        /// The input's column that is passed on as the time of the rows, if the code looks at it for nothing else.
+        passed_time: Option<usize>,
+    },
 }
 
 /// A window aggregation, or the first rows of windows, fed by the pipelines that target it.

@@ -129,7 +129,7 @@ impl Operators {
             match node.target {
                 PipelineTarget::Stream { .. } => {}
                 PipelineTarget::Window(window) => downstream[starts[1] + index].push(starts[2] + window),
-                PipelineTarget::Over(over) => downstream[starts[1] + index].push(starts[3] + over),
+                PipelineTarget::Over { over, .. } => downstream[starts[1] + index].push(starts[3] + over),
             }
         }
         for (index, node) in graph.sinks.iter().enumerate() {

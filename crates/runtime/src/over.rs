@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Micros, Stamp, TimeColumn};
+use pelton_state::over::Arriving;
 
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
@@ -17,7 +18,7 @@ pub(crate) struct OverState {
     /// The pipelines that feed it.
     pub inputs: Inputs,
     /// Rows that no worker has taken yet, with the number of their input; those of one input in their order.
-    pub queue: VecDeque<(usize, RecordBatch)>,
+    pub queue: VecDeque<(usize, Arriving)>,
     /// A worker puts rows in order.
     pub busy: bool,
     /// Rows before this have left.
@@ -68,7 +69,9 @@ impl State {
         let node = &mut self.overs[over];
         node.late_rows += finished.late_rows;
         node.rows_in += finished.output_rows() as u64;
-        node.queue.extend(finished.output.into_iter().map(|rows| (input, rows)));
+        let Finished { time_shift_ticks, in_time_order, .. } = finished;
+        let arriving = |rows| Arriving { rows, time_shift_ticks, in_time_order };
+        node.queue.extend(finished.output.into_iter().map(|rows| (input, arriving(rows))));
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
         if has_moved && finished.stamp.ingested_ns > 0 {
             node.ingested_ns = finished.stamp.ingested_ns;

@@ -526,7 +526,9 @@ impl Shared {
             StreamRef::Window(window) => {
                 feeding(&|target| matches!(*target, PipelineTarget::Window(fed) if fed == window))
             }
-            StreamRef::Over(over) => feeding(&|target| matches!(*target, PipelineTarget::Over(fed) if fed == over)),
+            StreamRef::Over(over) => {
+                feeding(&|target| matches!(*target, PipelineTarget::Over { over: fed, .. } if fed == over))
+            }
         }
     }
 }

@@ -119,6 +119,8 @@ pub(crate) enum TargetState {
         over: usize,
         /// Which of its inputs this pipeline is.
         input: usize,
+        /// As in [`PipelineTarget::Over`].
+        passed_time: Option<usize>,
     },
 }
 
@@ -126,6 +128,10 @@ pub(crate) enum TargetState {
 pub(crate) struct Finished {
     pub stamp: Stamp,
     pub output: Vec<RecordBatch>,
+    /// What is added to the event times in the output, where these were passed on as they lie in memory.
+    pub time_shift_ticks: i64,
+    /// The event times of its first and its last row, in ticks, where it is known to be in their order.
+    pub in_time_order: Option<(i64, i64)>,
     pub late_rows: u64,
     /// The last of the late rows.
     pub late: Option<(RecordBatch, Vec<LateRow>)>,
@@ -143,6 +149,8 @@ impl Finished {
         Finished {
             stamp: block.stamp,
             output: Vec::new(),
+            time_shift_ticks: 0,
+            in_time_order: None,
             late_rows: 0,
             late: None,
             corrections: Vec::new(),
@@ -218,9 +226,9 @@ impl State {
                     feeding[window] += 1;
                     TargetState::Window { window, input: feeding[window] - 1 }
                 }
-                PipelineTarget::Over(over) => {
+                PipelineTarget::Over { over, passed_time } => {
                     feeding_overs[over] += 1;
-                    TargetState::Over { over, input: feeding_overs[over] - 1 }
+                    TargetState::Over { over, input: feeding_overs[over] - 1, passed_time }
                 }
             };
             PipelineState {
@@ -298,7 +306,8 @@ impl State {
     /// Rows that were read and wait for a worker, or for those in front of them.
     pub fn rows_waiting(&self) -> u64 {
         let blocks = self.pipelines.iter().flat_map(|node| &node.queue).map(|(_, block)| block.rows() as u64);
-        let ordered = self.overs.iter().flat_map(|node| &node.queue).map(|(_, rows)| rows.num_rows() as u64);
+        let ordered =
+            self.overs.iter().flat_map(|node| &node.queue).map(|(_, arriving)| arriving.rows.num_rows() as u64);
         let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| rows.num_rows() as u64);
         blocks.chain(ordered).chain(written).sum()
     }
@@ -404,7 +413,7 @@ impl State {
             self.late.keep(operator, &node.input_name, (Some(rows), each));
         }
         match self.pipelines[pipeline].target {
-            TargetState::Over { over, input } => {
+            TargetState::Over { over, input, .. } => {
                 let is_last = self.pipelines[pipeline].order.outstanding() == 0;
                 self.queue_over(over, input, finished, is_last);
             }
@@ -428,7 +437,7 @@ impl State {
         node.ended = true;
         match node.target {
             TargetState::Stream { .. } => self.end_stream(StreamRef::Pipeline(pipeline)),
-            TargetState::Over { over, input } => {
+            TargetState::Over { over, input, .. } => {
                 self.overs[over].inputs.end(input);
                 self.end_over_if_done(over);
             }
@@ -482,7 +491,7 @@ impl State {
             TargetState::Window { window, input } => {
                 (self.windows[window].inputs.wake(input), StreamRef::Window(window))
             }
-            TargetState::Over { over, input } => (self.overs[over].inputs.wake(input), StreamRef::Over(over)),
+            TargetState::Over { over, input, .. } => (self.overs[over].inputs.wake(input), StreamRef::Over(over)),
         };
         if were_idle {
             self.consumers(stream).clone().pipelines.iter().for_each(|&pipeline| self.wake(pipeline));

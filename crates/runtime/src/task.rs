@@ -7,8 +7,9 @@ use std::sync::PoisonError;
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Window};
-use pelton_data::{Block, Micros};
+use pelton_data::{Block, Micros, TimeRange};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
+use pelton_state::over::Arriving;
 use pelton_state::ranking::Ranker;
 use pelton_state::session::LateSessions;
 use pelton_state::slice::{SliceRows, SliceStore};
@@ -226,11 +227,21 @@ impl Worker<'_> {
                 finished.late_rows = late.count;
                 finished.late = late.take(block, Some(&self.shared.graph.windows[window].window));
             }
-            TargetState::Over { over, .. } => {
+            TargetState::Over { over, passed_time, .. } => {
                 let late = self.shared.graph.overs[over].spec.time.and_then(|_| late(block));
                 let mask = late.as_ref().map(|late| late.others.as_slice());
-                let input = KernelInput { mask, ..KernelInput::all(block) };
+                // Times that nobody looks at stay as they lie in memory.
+                let passed = block.time_column().filter(|time| passed_time == Some(time.index));
+                let raw = passed.map(|_| block.unshifted());
+                let input = KernelInput { mask, ..KernelInput::all(raw.as_ref().unwrap_or(block)) };
                 kernel.emit(&[input], &mut finished.output, self.scratch)?;
+                if let Some(time) = passed {
+                    finished.time_shift_ticks = block.time_shift_ticks();
+                    let has_all = matches!(finished.output.as_slice(), [all] if all.num_rows() == block.rows());
+                    let has_all = has_all && block.in_time_order();
+                    let ticks = |range: TimeRange| [range.min, range.max].map(|end| end / time.micros_per_tick).into();
+                    finished.in_time_order = block.time_range().filter(|_| has_all).map(ticks);
+                }
                 if let Some(late) = late {
                     finished.late_rows = late.rows.count;
                     finished.late = late.rows.take(block, None);
@@ -290,7 +301,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn order(&self, over: usize, rows: Vec<(usize, RecordBatch)>, watermark: Micros) {
+    fn order(&self, over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros) {
         let started_ns = self.shared.clock.nanos();
         let result = self.order_rows(over, rows, watermark);
         let busy_ns = self.shared.clock.nanos() - started_ns;
@@ -310,13 +321,13 @@ impl Worker<'_> {
     fn order_rows(
         &self,
         over: usize,
-        rows: Vec<(usize, RecordBatch)>,
+        rows: Vec<(usize, Arriving)>,
         watermark: Micros,
     ) -> Result<(Vec<RecordBatch>, Micros, u64), KernelError> {
         let mut ordered = self.shared.over(over);
         let mut late_rows = 0;
-        for (input, rows) in rows {
-            late_rows += ordered.add(input, rows)? as u64;
+        for (input, arriving) in rows {
+            late_rows += ordered.add(input, arriving)? as u64;
         }
         let (rows, until) = ordered.advance(watermark, self.shared.options.block_rows)?;
         self.shared.charge_rows(over, &ordered)?;

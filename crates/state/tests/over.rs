@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, Tim
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, TimeUnit};
 use pelton_data::TimeColumn;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
-use pelton_state::over::OverRows;
+use pelton_state::over::{Arriving, OverRows};
 
 /// The sum of `v` by `k`, over a frame.
 fn sums(frame: Frame, is_keyed: bool) -> OverRows {
@@ -24,12 +24,12 @@ fn sums(frame: Frame, is_keyed: bool) -> OverRows {
 }
 
 /// Key, value, and time in milliseconds of some rows.
-fn batch(rows: impl Iterator<Item = (i64, f64, i64)>) -> RecordBatch {
+fn batch(rows: impl Iterator<Item = (i64, f64, i64)>) -> Arriving {
     let rows: Vec<(i64, f64, i64)> = rows.collect();
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0)));
     let values: ArrayRef = Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.1)));
     let times: ArrayRef = Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.2)));
-    RecordBatch::try_from_iter([("k", keys), ("v", values), ("t", times)]).unwrap()
+    RecordBatch::try_from_iter([("k", keys), ("v", values), ("t", times)]).unwrap().into()
 }
 
 fn values(batches: &[RecordBatch]) -> Vec<f64> {
@@ -87,4 +87,22 @@ fn keys_that_no_row_looks_back_at_are_dropped() {
     [2, 5, 8].iter().for_each(|&row: &usize| expected[row] = 4.0);
     assert_eq!(found, expected);
     assert!(largest < 50_000_000, "{largest} bytes");
+}
+
+#[test]
+fn values_that_stay_in_their_columns_give_the_same_sums_as_copies() {
+    let frame = Frame::Rows { preceding: Some(2_999) };
+    let (mut alone, mut among_others) = (sums(frame, false), sums(frame, true));
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    let value = |row: i64| (row * 7_919 % 1_009) as f64 / 7.0;
+    for first in (0..60_000).step_by(10_000) {
+        let rows = first..first + 10_000;
+        alone.add(0, batch(rows.clone().map(|row| (0, value(row), row)))).unwrap();
+        among_others.add(0, batch(rows.flat_map(|row| [(0, value(row), row), (1, 1.0, row)]))).unwrap();
+        let until = (first + 10_000) * 1_000;
+        found.extend(values(&alone.advance(until, 4096).unwrap().0));
+        expected.extend(values(&among_others.advance(until, 4096).unwrap().0).into_iter().step_by(2));
+    }
+    assert_eq!(found.len(), 60_000);
+    assert_eq!(found, expected);
 }

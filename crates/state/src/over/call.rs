@@ -2,6 +2,7 @@
 
 use arrow::array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow::buffer::NullBuffer;
+use arrow::datatypes::ArrowNativeType;
 use pelton_data::over::{OverCall, OverFunction};
 
 use super::extreme::{Candidates, Key};
@@ -10,7 +11,8 @@ use super::row_store::ColumnStore;
 use super::sum::FrameSum;
 use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
-use super::value::{Counts, DecimalMean, Form, Results, Value};
+use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
+use super::vector::vectorised;
 
 /// What a call remembers of the rows of one key.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ struct ValidCount {
 }
 
 /// Rows of one key that come next, and where their frames are.
-pub(super) struct Run<'a, T> {
+pub(super) struct Run<'a, T: ArrowNativeType> {
     pub values: &'a [T],
     /// Where any is NULL.
     pub nulls: Option<NullBuffer>,
@@ -76,10 +78,6 @@ pub(super) struct Scratch<T: Value> {
     totals: Vec<<T::Sum as FrameSum<T>>::Total>,
     counts: Vec<u64>,
 }
-
-/// A mean that has too many digits for its type.
-#[derive(Debug)]
-pub(super) struct Overflow;
 
 impl<T: Value> Default for Scratch<T> {
     fn default() -> Scratch<T> {
@@ -195,8 +193,9 @@ impl<T: Value> FrameState<T> {
         let State::Sum(sum) = &mut self.state else { unreachable!("a sum is kept") };
         let Scratch { values, buffer, totals, counts, .. } = scratch;
         let values = run.values_or(T::ZERO, values);
-        totals.clear();
         let entering = Entering { values, position: run.position };
+        let totals = T::totals(results, totals);
+        let first = totals.len();
         sum.slide(run.bounds, entering, run.kept, buffer, totals);
         let counts = match nullable {
             true => {
@@ -206,8 +205,8 @@ impl<T: Value> FrameState<T> {
             false => Counts::Rows(run.bounds),
         };
         match call.function {
-            OverFunction::Sum => T::push_sums(totals, results),
-            _ => T::push_means(totals, counts, decimal, results).then_some(()).ok_or(Overflow)?,
+            OverFunction::Sum => T::finish_sums(&mut scratch.totals, results),
+            _ => T::finish_means(&mut scratch.totals, first, counts, decimal, results)?,
         }
         match counts {
             Counts::Rows(_) => results.append_valid(values.len()),
@@ -227,10 +226,13 @@ impl<T: Value> FrameState<T> {
         let State::Extreme(extreme) = &mut self.state else { unreachable!("an extreme value is kept") };
         let Scratch { keys, key_buffer, smallest, .. } = scratch;
         keys.clear();
-        match is_largest {
-            false => keys.extend(run.values.iter().map(|value| value.key())),
-            true => keys.extend(run.values.iter().map(|value| value.key().reversed())),
-        }
+        vectorised(
+            #[inline(always)]
+            || match is_largest {
+                false => keys.extend(run.values.iter().map(|value| value.key())),
+                true => keys.extend(run.values.iter().map(|value| value.key().reversed())),
+            },
+        );
         if let Some(nulls) = &run.nulls {
             let null = (0..keys.len()).filter(|&row| nulls.is_null(row));
             null.for_each(|row| keys[row] = T::Key::LARGEST);
@@ -239,10 +241,13 @@ impl<T: Value> FrameState<T> {
         let entering = Entering { values: keys.as_slice(), position: run.position };
         extreme.slide(run.bounds, entering, None, key_buffer, smallest);
         let values = T::results(results);
-        match is_largest {
-            false => values.extend(smallest.iter().map(|&key| T::of_key(key))),
-            true => values.extend(smallest.iter().map(|&key| T::of_key(key.reversed()))),
-        }
+        vectorised(
+            #[inline(always)]
+            || match is_largest {
+                false => values.extend(smallest.iter().map(|&key| T::of_key(key))),
+                true => values.extend(smallest.iter().map(|&key| T::of_key(key.reversed()))),
+            },
+        );
         match nullable {
             false => results.append_valid(run.values.len()),
             true => {

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
+use arrow::datatypes::ArrowNativeType;
+
 use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
 use super::two_stacks::{Middle, Operation};
+use super::vector::vectorised;
 
 /// What can be the smallest value of a frame one day, on a monotone queue.
 ///
@@ -20,8 +23,11 @@ pub(super) struct Candidates<K> {
     smallest: Option<K>,
 }
 
+/// Values that are looked at together.
+const GROUP_ROWS: usize = 16;
+
 /// Values with a largest one.
-pub(super) trait Key: Copy + Ord {
+pub(super) trait Key: ArrowNativeType + Ord {
     const LARGEST: Self;
 
     /// In the order that is turned round: the largest is the smallest.
@@ -81,12 +87,33 @@ impl<K: Key> Middle for Candidates<K> {
         // From the last row back each value that is smaller than all after it; they are turned round behind those of earlier runs.
         let earlier = self.queue.len();
         let mut smallest = None;
-        for (position, value) in (0..end).rev().zip(self.last.drain(..).rev()) {
-            if smallest.is_none_or(|smallest| value < smallest) {
-                smallest = Some(value);
-                self.queue.push_back((position, value));
+        let Candidates { queue, last, .. } = self;
+        let mut push = |first: u64, values: &[K]| {
+            for (position, &value) in (first..first + values.len() as u64).rev().zip(values.iter().rev()) {
+                if smallest.is_none_or(|smallest| value < smallest) {
+                    smallest = Some(value);
+                    queue.push_back((position, value));
+                }
             }
-        }
+            smallest.unwrap_or(K::LARGEST)
+        };
+        let (head, groups) = last.as_rchunks::<GROUP_ROWS>();
+        let first = end - last.len() as u64;
+        vectorised(
+            #[inline(always)]
+            || {
+                let (mut is_last, mut smallest) = (true, K::LARGEST);
+                for (index, group) in groups.iter().enumerate().rev() {
+                    // Of most groups all is overtaken.
+                    if is_last || group.iter().copied().fold(K::LARGEST, K::min) < smallest {
+                        smallest = push(first + (head.len() + index * GROUP_ROWS) as u64, group);
+                        is_last = false;
+                    }
+                }
+            },
+        );
+        push(first, head);
+        last.clear();
         let new = self.queue.len() - earlier;
         (0..new / 2).for_each(|row| self.queue.swap(earlier + row, earlier + new - 1 - row));
     }

@@ -172,6 +172,9 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
+    use arrow::buffer::ScalarBuffer;
+
+    use super::super::row_store::Coming;
     use super::*;
 
     fn frames(bounds: &Bounds) -> Vec<(u64, u64)> {
@@ -193,7 +196,8 @@ mod tests {
     fn rows_of_one_time_have_one_frame() {
         let mut times = ColumnStore::new(false, None);
         let ticks = [1, 2, 2, 5, 5, 9];
-        times.append(&ticks, None, 0..6);
+        let values = ScalarBuffer::from(ticks.to_vec());
+        times.append(Coming { values: &values, nulls: None, is_whole: true }, 0..6);
         let range = FrameTicks::Range(Some(3));
         let (mut bounds, mut start) = (range.no_bounds(), 0);
         range.bounds((&ticks[1..], 5, 1), &mut start, &times, &mut bounds);

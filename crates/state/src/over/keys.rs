@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::ArrayRef;
 use pelton_data::aggregate::{Accumulator, KeyColumn};
 
 use crate::kernel::Scratch;
@@ -12,7 +12,8 @@ use crate::table::{Chosen, KeyScratch, Table};
 /// Numbers the keys in the order in which they first occur.
 #[derive(Debug)]
 pub(super) struct Keys {
-    columns: Vec<usize>,
+    /// Their indices.
+    pub columns: Vec<usize>,
     /// Holds each key's number, plus one, in its only accumulator.
     table: Table,
     keys: u32,
@@ -43,10 +44,9 @@ impl Keys {
         self.table.bytes() + (self.numbers.capacity() + self.places.capacity()) * 4
     }
 
-    /// The rows by key. Keys come in the order of their first rows.
-    pub fn group(&mut self, rows: &RecordBatch) -> Grouped {
-        let columns: Vec<ArrayRef> = self.columns.iter().map(|&column| rows.column(column).clone()).collect();
-        self.table.find_or_insert_rows(&columns, extent, &mut self.scratch);
+    /// The rows by key, given the keys' columns. Keys come in the order of their first rows.
+    pub fn group(&mut self, columns: &[ArrayRef]) -> Grouped {
+        self.table.find_or_insert_rows(columns, extent, &mut self.scratch);
         self.table.number_groups(&self.scratch.entries, 0, &mut self.keys, &mut self.numbers);
         self.places.resize(self.keys as usize, 0);
         let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
@@ -101,16 +101,15 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::StringViewArray;
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::datatypes::DataType;
 
     use super::*;
 
     #[test]
     fn rows_of_one_key_come_together_in_their_order() {
-        let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Utf8View, true)]));
-        let batch = |words: &[Option<&str>]| {
+        let batch = |words: &[Option<&str>]| -> [ArrayRef; 1] {
             let column: StringViewArray = words.iter().copied().collect();
-            RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).unwrap()
+            [Arc::new(column)]
         };
         let mut keys = Keys::new(vec![(0, KeyColumn { data_type: DataType::Utf8View, nullable: true })]);
         let first = keys.group(&batch(&[Some("b"), None, Some("a"), Some("b"), None]));

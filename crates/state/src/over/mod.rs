@@ -12,11 +12,15 @@ mod frame;
 
 mod value;
 
+mod kept;
+
 mod scan;
 
 mod short;
 
 mod two_stacks;
+
+mod vector;
 
 mod sum;
 
@@ -31,7 +35,8 @@ mod keys;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int64Type};
 use arrow::error::ArrowError;
@@ -40,14 +45,16 @@ use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_data::{Micros, TimeColumn};
 
-use self::call::{CallState, Overflow, Run, Scratch, count_rows};
+use self::call::{CallState, Run, Scratch, count_rows};
 use self::frame::{Bounds, FrameTicks};
+use self::kept::Kept;
 use self::keys::{Grouped, Keys};
+pub use self::pending::Arriving;
 use self::pending::{Ordered, Pending};
-use self::row_store::ColumnStore;
+use self::row_store::{ColumnStore, Coming};
 use self::short::is_short;
 use self::text::{TextRun, TextStore};
-use self::value::{Column, DecimalMean, Form, Results};
+use self::value::{Column, DecimalMean, Form, Overflow, Results};
 use crate::kernel::KernelError;
 
 /// Rows of one key that are computed at a time, so that all that is touched for them stays in the second-level cache.
@@ -132,14 +139,6 @@ struct Partition {
     states: Vec<CallState>,
 }
 
-#[derive(Debug)]
-enum Kept {
-    Integers(ColumnStore<i64>),
-    Floats(ColumnStore<f64>),
-    Decimals(ColumnStore<i128>),
-    Bytes(TextStore),
-}
-
 impl OverRows {
     /// No rows yet.
     pub fn new(spec: OverSpec) -> OverRows {
@@ -190,14 +189,14 @@ impl OverRows {
     ///
     /// # Errors
     /// Where arrow cannot put them in order.
-    pub fn add(&mut self, input: usize, rows: RecordBatch) -> Result<usize, KernelError> {
-        if rows.num_rows() == 0 {
+    pub fn add(&mut self, input: usize, arriving: Arriving) -> Result<usize, KernelError> {
+        if arriving.rows.num_rows() == 0 {
             return Ok(0);
         }
         match self.spec.time {
-            Some(time) => self.pending.add(input, rows, time.index).map_err(state_error),
+            Some(time) => self.pending.add(input, arriving, time.index).map_err(state_error),
             None => {
-                self.pending.arrive(rows);
+                self.pending.arrive(arriving.rows);
                 Ok(0)
             }
         }
@@ -268,9 +267,13 @@ impl OverRows {
     }
 
     /// Rows that are in order, with the values of their calls.
-    fn compute(&mut self, Ordered { rows, ticks }: Ordered) -> Result<RecordBatch, KernelError> {
+    fn compute(&mut self, ordered: Ordered) -> Result<RecordBatch, KernelError> {
+        let (rows, time) = (&ordered.rows, self.spec.time.map(|time| time.index));
         let Grouped { order, runs } = match &mut self.keys {
-            Some(keys) => keys.group(&rows),
+            Some(keys) => {
+                let columns: Vec<ArrayRef> = keys.columns.iter().map(|&key| ordered.column(key, time)).collect();
+                keys.group(&columns)
+            }
             None => Grouped { order: Vec::new(), runs: vec![(0, 0..rows.num_rows())] },
         };
         // Where there is one key, its rows are side by side as they are.
@@ -279,22 +282,25 @@ impl OverRows {
             Some(order) => take(&array, order, None),
             None => Ok(array),
         };
-        let columns = self.arguments.iter().map(|argument| by_key(rows.column(argument.column).clone()));
-        let columns: Vec<Column> =
-            columns.map(|column| Ok(Column::new(&column?))).collect::<Result<_, ArrowError>>().map_err(state_error)?;
+        let columns = self.arguments.iter().map(|argument| by_key(ordered.column(argument.column, time)));
+        let arguments = columns.map(|column| Ok(Column::new(&column?))).collect::<Result<_, ArrowError>>();
         let ticks = match self.peers_together {
-            true => by_key(Arc::new(ticks)).map_err(state_error)?,
+            true => by_key(Arc::new(ordered.ticks())).map_err(state_error)?,
             false => Arc::new(Int64Array::from(Vec::<i64>::new())),
         };
-        let ticks: &[i64] = ticks.as_primitive::<Int64Type>().values();
+        let columns = Columns {
+            arguments: arguments.map_err(state_error)?,
+            ticks: ticks.as_primitive::<Int64Type>().values().clone(),
+            is_whole: runs.len() == 1,
+        };
         let mut results: Vec<Results> =
             self.calls.iter().map(|call| Results::new(&call.call.data_type, rows.num_rows())).collect();
         for (number, run) in runs {
             self.add_partitions(number + 1);
             let mut start = run.start;
             while start < run.end {
-                let end = self.piece_end(ticks, start..run.end);
-                self.compute_run(number, &columns, ticks, start..end, &mut results)?;
+                let end = self.piece_end(number, &columns.ticks, start..run.end);
+                self.compute_run(number, &columns, start..end, &mut results)?;
                 start = end;
             }
         }
@@ -305,7 +311,7 @@ impl OverRows {
         });
         let values: Vec<ArrayRef> = values.collect::<Result<_, ArrowError>>().map_err(state_error)?;
         let columns = self.spec.columns.iter().map(|column| match column {
-            OverColumn::Input(column) => rows.column(*column).clone(),
+            OverColumn::Input(column) => ordered.column(*column, time),
             OverColumn::Value(call) => values[*call].clone(),
         });
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
@@ -321,8 +327,10 @@ impl OverRows {
 
     /// One past the first rows of `run` that are computed together, few enough to stay in the cache. Rows of one time are together where
     /// frames need them, and where a row can look back at none before it, it is the first.
-    fn piece_end(&self, ticks: &[i64], run: Range<usize>) -> usize {
-        let mut end = run.end.min(run.start + RUN_ROWS);
+    fn piece_end(&self, number: usize, ticks: &[i64], run: Range<usize>) -> usize {
+        // Whole chunks of what is kept lie inside one piece.
+        let begun = self.partitions[number].rows as usize % RUN_ROWS;
+        let mut end = run.end.min(run.start + RUN_ROWS - begun);
         if self.peers_together {
             end += ticks[end..run.end].iter().take_while(|&&tick| tick == ticks[end - 1]).count();
         }
@@ -335,12 +343,12 @@ impl OverRows {
     fn compute_run(
         &mut self,
         number: usize,
-        columns: &[Column],
-        ticks: &[i64],
+        columns: &Columns,
         rows: Range<usize>,
         results: &mut [Results],
     ) -> Result<(), KernelError> {
         let partition = &mut self.partitions[number];
+        let ticks = &columns.ticks;
         if let Some(looks_back) = self.looks_back {
             // The key may have been dropped, or not yet: what is rounded must not depend on it.
             if partition.rows > 0 && ticks[rows.start].saturating_sub(partition.last_tick) > looks_back {
@@ -351,25 +359,36 @@ impl OverRows {
         let position = partition.rows;
         partition.rows += rows.len() as u64;
         if self.needs_times {
-            partition.times.append(ticks, None, rows.clone());
+            partition.times.append(Coming { values: ticks, nulls: None, is_whole: false }, rows.clone());
         }
-        for (kept, column) in partition.kept.iter_mut().zip(columns) {
+        for (kept, column) in partition.kept.iter_mut().zip(&columns.arguments) {
             if let Some(kept) = kept {
-                kept.append(column, rows.clone());
+                kept.append(column, columns.is_whole, rows.clone());
             }
         }
-        let run_ticks = if self.peers_together { &ticks[rows.clone()] } else { ticks };
+        let run_ticks = if self.peers_together { &ticks[rows.clone()] } else { &[] };
         for ((frame, bounds), start) in self.frames.iter().zip(&mut self.bounds).zip(&mut partition.starts) {
             frame.bounds((run_ticks, rows.len(), position), start, &partition.times, bounds);
         }
         for ((planned, state), results) in self.calls.iter().zip(&mut partition.states).zip(results) {
-            let argument = planned.argument.map(|argument| (&columns[argument], partition.kept[argument].as_ref()));
+            let argument =
+                planned.argument.map(|argument| (&columns.arguments[argument], partition.kept[argument].as_ref()));
             let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
             planned.compute(state, argument, place, &mut self.scratch, results)?;
         }
         partition.forget(&self.frames, &self.arguments);
         Ok(())
     }
+}
+
+/// What rows are computed from, those of each key side by side.
+struct Columns {
+    /// For each of `OverRows::arguments`.
+    arguments: Vec<Column>,
+    /// Their times, where any frame depends on times.
+    ticks: ScalarBuffer<i64>,
+    /// All are of one key.
+    is_whole: bool,
 }
 
 /// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
@@ -499,52 +518,6 @@ impl Partition {
         let kept: usize = self.kept.iter().flatten().map(Kept::bytes).sum();
         let states: usize = self.states.iter().map(|state| size_of::<CallState>() + state.bytes()).sum();
         size_of::<Partition>() + self.starts.capacity() * 8 + self.times.bytes() + kept + states
-    }
-}
-
-impl Kept {
-    fn append(&mut self, column: &Column, rows: Range<usize>) {
-        match (self, column) {
-            (Kept::Integers(kept), Column::Integers(column)) => kept.append(column.values(), column.nulls(), rows),
-            (Kept::Floats(kept), Column::Floats(column)) => kept.append(column.values(), column.nulls(), rows),
-            (Kept::Decimals(kept), Column::Decimals(column)) => kept.append(column.values(), column.nulls(), rows),
-            (Kept::Bytes(kept), Column::Bytes(column)) => kept.append(column, rows),
-            (_, _) => unreachable!("what is kept has the form of its column"),
-        }
-    }
-
-    fn integers(&self) -> &ColumnStore<i64> {
-        if let Kept::Integers(kept) = self { kept } else { unreachable!("integers are kept") }
-    }
-
-    fn floats(&self) -> &ColumnStore<f64> {
-        if let Kept::Floats(kept) = self { kept } else { unreachable!("floats are kept") }
-    }
-
-    fn decimals(&self) -> &ColumnStore<i128> {
-        if let Kept::Decimals(kept) = self { kept } else { unreachable!("decimals are kept") }
-    }
-
-    fn texts(&self) -> &TextStore {
-        if let Kept::Bytes(kept) = self { kept } else { unreachable!("bytes are kept") }
-    }
-
-    fn forget(&mut self, until: u64) {
-        match self {
-            Kept::Integers(kept) => kept.forget(until),
-            Kept::Floats(kept) => kept.forget(until),
-            Kept::Decimals(kept) => kept.forget(until),
-            Kept::Bytes(kept) => kept.forget(until),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Kept::Integers(kept) => kept.bytes(),
-            Kept::Floats(kept) => kept.bytes(),
-            Kept::Decimals(kept) => kept.bytes(),
-            Kept::Bytes(kept) => kept.bytes(),
-        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::error::ArrowError;
-use pelton_data::block::ticks;
+use pelton_data::block::{shifted, ticks};
 
 /// Rows that wait.
 ///
@@ -23,25 +23,79 @@ pub(super) struct Pending {
     arrived: Vec<Ordered>,
 }
 
+/// Rows that come together.
+#[derive(Debug)]
+pub struct Arriving {
+    /// The rows. Their time is what their column says, and the shift.
+    pub rows: RecordBatch,
+    /// In ticks of that column.
+    pub time_shift_ticks: i64,
+    /// The times of the first and the last, with the shift, where the rows are known to be in the order of their times: then these are not
+    /// looked at.
+    pub in_time_order: Option<(i64, i64)>,
+}
+
+impl From<RecordBatch> for Arriving {
+    /// Rows of which nothing is known.
+    fn from(rows: RecordBatch) -> Arriving {
+        Arriving { rows, time_shift_ticks: 0, in_time_order: None }
+    }
+}
+
 /// Rows in the order of their times.
 #[derive(Debug)]
 pub(super) struct Ordered {
+    /// The time is as it came, without the shift.
     pub rows: RecordBatch,
-    pub ticks: Int64Array,
+    /// The same column.
+    ticks: Int64Array,
+    /// What is added to each of them.
+    shift: i64,
+    /// The first and the last of them, where they are known without a look at rows that nobody looks at.
+    ends: Option<(i64, i64)>,
 }
 
 impl Ordered {
     /// The rows from `first` on, so many.
     fn slice(&self, first: usize, rows: usize) -> Ordered {
-        Ordered { rows: self.rows.slice(first, rows), ticks: self.ticks.slice(first, rows) }
+        let ends = self.ends.filter(|_| rows == self.ticks.len());
+        Ordered { rows: self.rows.slice(first, rows), ticks: self.ticks.slice(first, rows), shift: self.shift, ends }
+    }
+
+    fn first_tick(&self) -> Option<i64> {
+        self.ends.map(|(first, _)| first).or_else(|| self.ticks.values().first().map(|tick| tick + self.shift))
+    }
+
+    fn last_tick(&self) -> Option<i64> {
+        self.ends.map(|(_, last)| last).or_else(|| self.ticks.values().last().map(|tick| tick + self.shift))
     }
 
     /// How many rows there are up to a time.
     fn count_until(&self, last: i64) -> usize {
-        match self.ticks.values().last() {
-            Some(&tick) if tick > last => self.ticks.values().partition_point(|&tick| tick <= last),
+        match self.last_tick() {
+            Some(tick) if tick > last => self.ticks.values().partition_point(|&tick| tick + self.shift <= last),
             _ => self.ticks.len(),
         }
+    }
+
+    /// The time of each row.
+    pub fn ticks(&self) -> Int64Array {
+        match self.shift {
+            0 => self.ticks.clone(),
+            shift => self.ticks.unary(|tick| tick + shift),
+        }
+    }
+
+    /// The column, which is the time where its index is `time`, shifted.
+    pub fn column(&self, column: usize, time: Option<usize>) -> ArrayRef {
+        let raw = self.rows.column(column);
+        if time == Some(column) && self.shift != 0 { shifted(raw, self.shift) } else { raw.clone() }
+    }
+
+    /// The rows with their times.
+    fn batch(&self, time: usize) -> Result<RecordBatch, ArrowError> {
+        let columns = (0..self.rows.num_columns()).map(|column| self.column(column, Some(time)));
+        RecordBatch::try_new(self.rows.schema(), columns.collect())
     }
 }
 
@@ -58,8 +112,8 @@ impl Pending {
 
     /// Takes rows of one input. Column `time` is their time. Returns how many of them are left out, because rows of their time have been
     /// taken out.
-    pub fn add(&mut self, input: usize, batch: RecordBatch, time: usize) -> Result<usize, ArrowError> {
-        let ordered = in_order(batch, time)?;
+    pub fn add(&mut self, input: usize, arriving: Arriving, time: usize) -> Result<usize, ArrowError> {
+        let ordered = in_order(arriving, time)?;
         let late = self.taken_until.map_or(0, |last| ordered.count_until(last));
         self.put_back(input, self.next_batch, ordered.slice(late, ordered.ticks.len() - late));
         self.next_batch += 1;
@@ -69,7 +123,7 @@ impl Pending {
     /// Takes rows that stay in the order of their arrival.
     pub fn arrive(&mut self, rows: RecordBatch) {
         self.rows += rows.num_rows();
-        self.arrived.push(Ordered { rows, ticks: Int64Array::from(Vec::<i64>::new()) });
+        self.arrived.push(Ordered { rows, ticks: Int64Array::from(Vec::<i64>::new()), shift: 0, ends: None });
     }
 
     /// Takes out all rows that arrived.
@@ -79,7 +133,7 @@ impl Pending {
     }
 
     fn put_back(&mut self, input: usize, number: u64, batch: Ordered) {
-        if let Some(&first) = batch.ticks.values().first() {
+        if let Some(first) = batch.first_tick() {
             self.rows += batch.ticks.len();
             self.batches.insert((first, input, number), batch);
         }
@@ -92,7 +146,7 @@ impl Pending {
             return last;
         }
         let count = |last: i64| ready().map(|batch| batch.count_until(last)).sum::<usize>();
-        let ends = ready().filter_map(|batch| batch.ticks.values().last().copied());
+        let ends = ready().filter_map(Ordered::last_tick);
         let (mut few, mut many) =
             (self.batches.keys().next().map_or(last, |first| first.0), ends.max().unwrap_or(last));
         if count(last) <= rows_max {
@@ -121,42 +175,42 @@ impl Pending {
         pieces.sort_by_key(|(order, _)| *order);
         let pieces: Vec<Ordered> = pieces.into_iter().map(|(_, piece)| piece).collect();
         let follows = |pair: &[Ordered]| {
-            let (last, next) = (*pair[0].ticks.values().last().expect("no piece is empty"), pair[1].ticks.value(0));
+            let (last, next) = (pair[0].last_tick(), pair[1].first_tick());
             last < next || (last == next && !peers_together)
         };
         if pieces.windows(2).all(follows) {
             return Ok(pieces);
         }
-        let schema = pieces[0].rows.schema();
-        let all = concat_batches(&schema, pieces.iter().map(|piece| &piece.rows))?;
-        Ok(vec![in_order(all, time)?])
+        let batches = pieces.iter().map(|piece| piece.batch(time)).collect::<Result<Vec<_>, _>>()?;
+        let all = concat_batches(&pieces[0].rows.schema(), &batches)?;
+        Ok(vec![in_order(all.into(), time)?])
     }
 }
 
 /// The rows by their time; those of one time stay as they are.
-fn in_order(batch: RecordBatch, time: usize) -> Result<Ordered, ArrowError> {
-    let unordered = ticks(batch.column(time));
-    if unordered.values().is_sorted() {
-        return Ok(Ordered { rows: batch, ticks: unordered });
+fn in_order(arriving: Arriving, time: usize) -> Result<Ordered, ArrowError> {
+    let Arriving { rows, time_shift_ticks: shift, in_time_order } = arriving;
+    let unordered = ticks(rows.column(time));
+    debug_assert!(in_time_order.is_none() || unordered.values().is_sorted());
+    if in_time_order.is_some() || unordered.values().is_sorted() {
+        return Ok(Ordered { rows, ticks: unordered, shift, ends: in_time_order });
     }
     let mut order: Vec<u32> = (0..unordered.len() as u32).collect();
     order.sort_by_key(|&row| unordered.value(row as usize));
-    let rows = take_record_batch(&batch, &UInt32Array::from(order))?;
+    let rows = take_record_batch(&rows, &UInt32Array::from(order))?;
     let ticks = ticks(rows.column(time));
-    Ok(Ordered { rows, ticks })
+    Ok(Ordered { rows, ticks, shift, ends: None })
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::ArrayRef;
-
     use super::*;
 
-    fn batch(ticks: &[i64]) -> RecordBatch {
+    fn batch(ticks: &[i64]) -> Arriving {
         let column: ArrayRef = Arc::new(Int64Array::from(ticks.to_vec()));
-        RecordBatch::try_from_iter([("t", column)]).unwrap()
+        RecordBatch::try_from_iter([("t", column)]).unwrap().into()
     }
 
     #[test]
@@ -173,7 +227,7 @@ mod tests {
         let mut take = |last, rows_max| {
             let last = pending.last_of(last, rows_max);
             let pieces = pending.take_until(last, 0, true).unwrap();
-            (last, pieces.iter().flat_map(|piece| piece.ticks.values().to_vec()).collect::<Vec<_>>())
+            (last, pieces.iter().flat_map(|piece| piece.ticks().values().to_vec()).collect::<Vec<_>>())
         };
         assert_eq!(take(25, 3), (3, vec![1, 2, 3]));
         // More than were asked for: they are of one time.

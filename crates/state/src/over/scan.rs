@@ -4,6 +4,7 @@
 //! groups, whose chains the processor follows at the same time, and only the groups' totals after each other.
 
 use super::two_stacks::Operation;
+use super::vector::vectorised;
 
 /// Rows of a group. Groups begin at positions that are multiples of it, so that what is rounded does not depend on how rows were
 /// cut into runs.
@@ -40,49 +41,110 @@ impl<V: Copy> Running<V> {
         self.rest = O::combine(self.rest, value);
     }
 
-    /// Takes values, the first of which is at `position`, and puts the total with each behind the one that stands in `totals`.
+    /// Takes values, the first of which is at `position`, and appends to `totals` for each of them what is before: its `front`, the
+    /// `middle`, and all values up to it.
     #[inline]
-    pub fn scan<O: Operation<Value = V>>(&mut self, position: u64, values: &[V], totals: &mut [V]) {
+    pub fn scan<O: Operation<Value = V>>(
+        &mut self,
+        position: u64,
+        values: &[V],
+        front: Front<'_, V>,
+        middle: V,
+        totals: &mut Vec<V>,
+    ) {
         let head = (position.next_multiple_of(GROUP_ROWS as u64) - position) as usize;
         let (head, whole) = values.split_at(head.min(values.len()));
-        let (head_totals, whole_totals) = totals.split_at_mut(head.len());
-        self.scan_each::<O>(position, head, head_totals);
         let (groups, tail) = whole.as_chunks::<GROUP_ROWS>();
-        let (group_totals, tail_totals) = whole_totals.as_chunks_mut::<GROUP_ROWS>();
-        let mut running = *self;
-        for (group, totals) in groups.iter().zip(group_totals) {
-            running = Running { groups: running.total::<O>(), rest: O::NEUTRAL };
-            for (&value, total) in group.iter().zip(totals) {
-                running.rest = O::combine(running.rest, value);
-                *total = O::combine(*total, running.total::<O>());
+        // Behind whole groups a multiple of their rows follows.
+        let tail_position = position + (values.len() - tail.len()) as u64;
+        match front {
+            Front::Same(front) => {
+                let older = O::combine(front, middle);
+                self.scan_each::<O>(position, head, std::iter::repeat(older), totals);
+                self.scan_groups::<O>(groups, std::iter::repeat([older; GROUP_ROWS]), totals);
+                self.scan_each::<O>(tail_position, tail, std::iter::repeat(older), totals);
+            }
+            Front::Each(front) => {
+                let older = |front: V| O::combine(front, middle);
+                let (front_head, front) = front.split_at(head.len());
+                let (front_groups, front_tail) = front.as_chunks::<GROUP_ROWS>();
+                self.scan_each::<O>(position, head, front_head.iter().map(|&front| older(front)), totals);
+                self.scan_groups::<O>(groups, front_groups.iter().map(|&front| front.map(older)), totals);
+                self.scan_each::<O>(tail_position, tail, front_tail.iter().map(|&front| older(front)), totals);
             }
         }
-        *self = running;
-        // Behind whole groups a multiple of their rows follows.
-        self.scan_each::<O>(position + (values.len() - tail.len()) as u64, tail, tail_totals);
     }
 
-    fn scan_each<O: Operation<Value = V>>(&mut self, position: u64, values: &[V], totals: &mut [V]) {
-        for ((position, &value), total) in (position..).zip(values).zip(totals) {
+    #[inline]
+    fn scan_groups<O: Operation<Value = V>>(
+        &mut self,
+        groups: &[[V; GROUP_ROWS]],
+        older: impl Iterator<Item = [V; GROUP_ROWS]>,
+        totals: &mut Vec<V>,
+    ) {
+        vectorised(
+            #[inline(always)]
+            || {
+                let mut running = *self;
+                for (group, older) in groups.iter().zip(older) {
+                    running = Running { groups: running.total::<O>(), rest: O::NEUTRAL };
+                    let mut group_totals = older;
+                    for (&value, total) in group.iter().zip(&mut group_totals) {
+                        running.rest = O::combine(running.rest, value);
+                        *total = O::combine(*total, running.total::<O>());
+                    }
+                    totals.extend_from_slice(&group_totals);
+                }
+                *self = running;
+            },
+        );
+    }
+
+    #[inline]
+    fn scan_each<O: Operation<Value = V>>(
+        &mut self,
+        position: u64,
+        values: &[V],
+        older: impl Iterator<Item = V>,
+        totals: &mut Vec<V>,
+    ) {
+        for ((position, &value), older) in (position..).zip(values).zip(older) {
             self.push::<O>(position, value);
-            *total = O::combine(*total, self.total::<O>());
+            totals.push(O::combine(older, self.total::<O>()));
         }
     }
 }
 
+/// What is before the middle, of each frame.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Front<'a, V> {
+    /// One after the other.
+    Each(&'a [V]),
+    /// The same of all.
+    Same(V),
+}
+
 /// Writes the total of each of `values` with all after it, and `after` those, to `totals`. Returns the first of these.
 pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value, totals: &mut [O::Value]) -> O::Value {
-    let mut after = after;
     let (head, groups) = values.as_rchunks::<GROUP_ROWS>();
     let (head_totals, group_totals) = totals.as_rchunks_mut::<GROUP_ROWS>();
-    for (group, totals) in groups.iter().zip(group_totals).rev() {
-        let mut rest = O::NEUTRAL;
-        for (&value, total) in group.iter().zip(totals).rev() {
-            rest = O::combine(value, rest);
-            *total = O::combine(rest, after);
-        }
-        after = O::combine(rest, after);
-    }
+    let mut after = vectorised(
+        #[inline(always)]
+        || {
+            let mut after = after;
+            for (group, totals) in groups.iter().zip(group_totals).rev() {
+                let mut rest = O::NEUTRAL;
+                let mut group_totals = [after; GROUP_ROWS];
+                for (&value, total) in group.iter().zip(&mut group_totals).rev() {
+                    rest = O::combine(value, rest);
+                    *total = O::combine(rest, *total);
+                }
+                after = O::combine(rest, after);
+                *totals = group_totals;
+            }
+            after
+        },
+    );
     for (&value, total) in head.iter().zip(head_totals).rev() {
         after = O::combine(value, after);
         *total = after;
@@ -98,14 +160,12 @@ mod tests {
     #[test]
     fn totals_do_not_depend_on_how_values_are_cut() {
         let values: Vec<f64> = (0..100).map(|row| f64::from(row * 31 % 17) / 7.0).collect();
-        let mut whole = vec![0.0; 100];
-        Running::new::<Addition>().scan::<Addition>(5, &values, &mut whole);
+        let mut whole = Vec::new();
+        Running::new::<Addition>().scan::<Addition>(5, &values, Front::Same(0.0), 0.0, &mut whole);
         for cut in [1, 3, 8, 11, 64] {
             let (mut running, mut totals, mut position) = (Running::new::<Addition>(), Vec::new(), 5);
             for values in values.chunks(cut) {
-                let first = totals.len();
-                totals.resize(first + values.len(), 0.0);
-                running.scan::<Addition>(position, values, &mut totals[first..]);
+                running.scan::<Addition>(position, values, Front::Each(&vec![0.0; values.len()]), 0.0, &mut totals);
                 position += values.len() as u64;
             }
             assert_eq!(totals, whole);

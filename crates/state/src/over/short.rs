@@ -3,6 +3,7 @@
 use pelton_data::over::Frame;
 
 use super::two_stacks::Operation;
+use super::vector::vectorised;
 
 /// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short.
 const SHORT_ROWS_MAX: u64 = 32;
@@ -34,34 +35,43 @@ impl<V: Copy> ShortFrames<V> {
         buffer.extend_from_slice(&self.recent);
         buffer.extend_from_slice(entering);
         self.recent.copy_from_slice(&buffer[entering.len()..]);
-        let frame_rows = preceding + 1;
-        let (first, rows) = (totals.len(), entering.len());
-        let mut done = 0;
-        for piece_rows in (0..=frame_rows.ilog2()).map(|bit| 1 << bit) {
-            if frame_rows & piece_rows != 0 {
-                let pieces = &buffer[done..done + rows];
-                if done == 0 {
-                    totals.extend_from_slice(pieces);
-                } else {
-                    let totals = totals[first..].iter_mut().zip(pieces);
-                    totals.for_each(|(total, &piece)| *total = O::combine(*total, piece));
-                }
-                done += piece_rows;
-            }
-            if done < frame_rows {
-                let pieces = buffer.len() - piece_rows;
-                let longer = buffer.as_mut_slice();
-                for row in 0..pieces {
-                    longer[row] = O::combine(longer[row], longer[row + piece_rows]);
-                }
-                buffer.truncate(pieces);
-            }
-        }
+        vectorised(
+            #[inline(always)]
+            || append_totals::<O>(preceding + 1, entering.len(), buffer, totals),
+        );
     }
 
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
         self.recent.capacity() * size_of::<V>()
+    }
+}
+
+/// Appends the totals of the last `rows` frames of `frame_rows` values to `totals`. The values are in `buffer`, and are overwritten.
+#[inline(always)]
+fn append_totals<O: Operation>(frame_rows: usize, rows: usize, buffer: &mut Vec<O::Value>, totals: &mut Vec<O::Value>) {
+    let first = totals.len();
+    let values = buffer.len();
+    buffer.resize(values * 2, O::NEUTRAL);
+    let (mut pieces, mut longer) = buffer.split_at_mut(values);
+    let mut done = 0;
+    for piece_rows in (0..=frame_rows.ilog2()).map(|bit| 1 << bit) {
+        if frame_rows & piece_rows != 0 {
+            let pieces = &pieces[done..done + rows];
+            if done == 0 {
+                totals.extend_from_slice(pieces);
+            } else {
+                let totals = totals[first..].iter_mut().zip(pieces);
+                totals.for_each(|(total, &piece)| *total = O::combine(*total, piece));
+            }
+            done += piece_rows;
+        }
+        if done < frame_rows {
+            let halves = pieces.iter().zip(&pieces[piece_rows..]).zip(&mut *longer);
+            halves.for_each(|((&older, &younger), longer)| *longer = O::combine(older, younger));
+            let count = pieces.len() - piece_rows;
+            (pieces, longer) = (&mut longer[..count], pieces);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use arrow::datatypes::ArrowNativeType;
 use pelton_data::over::Frame;
 use pelton_data::wide_float::WideFloat;
 
@@ -11,7 +12,7 @@ use super::scan::scan_backwards;
 use super::two_stacks::{Entering, Middle, Operation, Totals};
 
 /// The sum of a frame that moves forward.
-pub(super) trait FrameSum<T> {
+pub(super) trait FrameSum<T: ArrowNativeType> {
     /// What the sum is.
     type Total: Copy + std::fmt::Debug;
 
@@ -43,7 +44,7 @@ pub(super) struct IntegerSum {
     end: u64,
 }
 
-impl<T: Copy + Default + Into<i128>> FrameSum<T> for IntegerSum {
+impl<T: ArrowNativeType + Into<i128>> FrameSum<T> for IntegerSum {
     type Total = i128;
 
     fn new(_frame: Frame) -> IntegerSum {
@@ -67,7 +68,7 @@ impl<T: Copy + Default + Into<i128>> FrameSum<T> for IntegerSum {
 }
 
 impl IntegerSum {
-    fn slide_step<T: Copy + Default + Into<i128>>(
+    fn slide_step<T: ArrowNativeType + Into<i128>>(
         &mut self,
         step: Step,
         entering: Entering<'_, T>,
@@ -266,6 +267,10 @@ impl FrameSum<f64> for FloatSum {
 
 #[cfg(test)]
 mod tests {
+    use arrow::buffer::ScalarBuffer;
+    use arrow::datatypes::ArrowNativeType;
+
+    use super::super::row_store::Coming;
     use super::*;
 
     /// Sums of the last `rows` values, each computed anew.
@@ -274,13 +279,14 @@ mod tests {
     }
 
     /// The same by a sum that moves, which is given the values in runs.
-    fn sliding<S: FrameSum<T>, T: Copy + Default>(values: &[T], rows: u64, run_rows: usize) -> Vec<S::Total> {
+    fn sliding<S: FrameSum<T>, T: ArrowNativeType>(values: &[T], rows: u64, run_rows: usize) -> Vec<S::Total> {
         let mut kept = ColumnStore::new(false, Some(rows));
         let frame = Frame::Rows { preceding: Some(rows - 1) };
         let (mut sum, mut buffer) = (S::new(frame), Vec::new());
         let (mut sums, mut position) = (Vec::new(), 0);
         for values in values.chunks(run_rows) {
-            kept.append(values, None, 0..values.len());
+            let column = ScalarBuffer::from(values.to_vec());
+            kept.append(Coming { values: &column, nulls: None, is_whole: true }, 0..values.len());
             let bounds = Bounds::Rows { position, rows: values.len(), preceding: Some(rows - 1) };
             sum.slide(&bounds, Entering { values, position }, Some(&kept), &mut buffer, &mut sums);
             position += values.len() as u64;

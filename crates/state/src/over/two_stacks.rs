@@ -5,11 +5,12 @@
 //! whole runs, of which the [`Middle`] keeps what it needs. So a frame of any length costs a few operations a row, and little
 //! memory beside its values; both ends are followed by loops over values that lie side by side.
 
+use arrow::datatypes::ArrowNativeType;
 use pelton_data::over::Frame;
 
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
-use super::scan::Running;
+use super::scan::{Front, Running};
 use super::short::{ShortFrames, is_short};
 
 /// Rows whose total is kept as one where they neither begin nor end a frame. Runs begin at its multiples.
@@ -17,7 +18,7 @@ const RUN_ROWS: u64 = 1024;
 
 /// How values are put together: in any grouping, up to rounding.
 pub(super) trait Operation {
-    type Value: Copy;
+    type Value: ArrowNativeType;
 
     /// Changes nothing.
     const NEUTRAL: Self::Value;
@@ -161,66 +162,52 @@ impl<M: Middle> TwoStacks<M> {
         kept: Option<&ColumnStore<M::Value>>,
         totals: &mut Vec<M::Value>,
     ) {
-        let Step { mut rows, mut start, mut end, moves } = step;
-        while rows > 0 {
+        let Step { mut rows, mut start, end, moves } = step;
+        if moves == Moves::Nothing {
             self.enter(entering.between(self.end, end));
             self.leave(start, kept);
+            let older = M::combine(self.front_total(start), self.middle_total);
+            return totals.resize(totals.len() + rows, M::combine(older, self.back.total::<M>()));
+        }
+        self.enter(entering.between(self.end, end - 1));
+        totals.reserve(rows);
+        while rows > 0 {
+            self.end_full_run();
+            self.leave(start, kept);
             // As far as both ends stay in their runs.
-            let mut count = rows;
-            if moves != Moves::Nothing {
-                count = count.min((end.next_multiple_of(RUN_ROWS) - end) as usize + 1);
-            }
+            let mut count = rows.min((RUN_ROWS - self.end % RUN_ROWS) as usize);
             if moves == Moves::Both {
                 count = count.min((self.front_end - start) as usize);
             }
-            let first = totals.len();
-            self.push_older(start, moves, count, totals);
-            totals[first] = M::combine(totals[first], self.back.total::<M>());
-            if moves != Moves::Nothing {
-                let values = entering.between(end, end + count as u64 - 1);
-                self.middle.enter(values);
-                self.back.scan::<M>(end, values, &mut totals[first + 1..]);
-                end += count as u64 - 1;
-                self.end = end;
-            } else {
-                let total = totals[first];
-                totals[first + 1..].fill(total);
-            }
+            let values = entering.between(self.end, self.end + count as u64);
+            self.middle.enter(values);
+            let front = match moves {
+                Moves::Both => Front::Each(&self.front[(start - self.front_start) as usize..][..count]),
+                _ => Front::Same(self.front_total(start)),
+            };
+            self.back.scan::<M>(self.end, values, front, self.middle_total, totals);
+            self.end += count as u64;
             if moves == Moves::Both {
                 self.start = start + count as u64 - 1;
                 start += count as u64;
-            }
-            if moves != Moves::Nothing {
-                end += 1;
             }
             rows -= count;
         }
     }
 
-    /// Appends what is before `back`, of `count` frames.
-    #[inline]
-    fn push_older(&self, start: u64, moves: Moves, count: usize, totals: &mut Vec<M::Value>) {
-        let middle = self.middle_total;
-        if moves == Moves::Both {
-            let front = &self.front[(start - self.front_start) as usize..][..count];
-            return totals.extend(front.iter().map(|&front| M::combine(front, middle)));
-        }
-        let front = match start < self.front_end {
+    /// What is before the middle, of a frame that begins at `start`.
+    fn front_total(&self, start: u64) -> M::Value {
+        match start < self.front_end {
             true => self.front[(start - self.front_start) as usize],
             false => M::NEUTRAL,
-        };
-        totals.resize(totals.len() + count, M::combine(front, middle));
+        }
     }
 
     /// Values enter behind all others.
     fn enter(&mut self, values: &[M::Value]) {
         let mut values = values;
         while !values.is_empty() {
-            if self.end.is_multiple_of(RUN_ROWS) && self.back_start < self.end {
-                self.middle.end_run(self.end, self.back.total::<M>());
-                self.middle_total = self.middle.total();
-                self.restart();
-            }
+            self.end_full_run();
             let room = RUN_ROWS - self.end % RUN_ROWS;
             let (now, later) = values.split_at((room as usize).min(values.len()));
             self.middle.enter(now);
@@ -229,6 +216,15 @@ impl<M: Middle> TwoStacks<M> {
                 self.end += 1;
             }
             values = later;
+        }
+    }
+
+    /// Ends the last run where it is full.
+    fn end_full_run(&mut self) {
+        if self.end.is_multiple_of(RUN_ROWS) && self.back_start < self.end {
+            self.middle.end_run(self.end, self.back.total::<M>());
+            self.middle_total = self.middle.total();
+            self.restart();
         }
     }
 

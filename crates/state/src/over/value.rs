@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use super::extreme::Key;
 use super::frame::{Bounds, Moves, Step};
 use super::sum::{FloatSum, FrameSum, IntegerSum};
+use super::vector::vectorised;
 
 /// A value as it is kept.
 pub(super) trait Value: ArrowNativeTypeOp {
@@ -28,17 +29,28 @@ pub(super) trait Value: ArrowNativeTypeOp {
     /// Results of this form.
     fn results(results: &mut Results) -> &mut Vec<Self>;
 
-    /// Sums as results.
-    fn push_sums(totals: &[<Self::Sum as FrameSum<Self>>::Total], results: &mut Results);
+    /// Where sums are appended: among the results, where they have their form, or else in `scratch`.
+    fn totals<'a>(results: &'a mut Results, scratch: &'a mut Vec<Total<Self>>) -> &'a mut Vec<Total<Self>>;
 
-    /// The means of so many values each, or of none. False where one does not fit its type.
-    fn push_means(
-        totals: &[<Self::Sum as FrameSum<Self>>::Total],
+    /// Makes results of the sums in `scratch`.
+    fn finish_sums(scratch: &mut Vec<Total<Self>>, results: &mut Results);
+
+    /// Makes the means of so many values each, or of none, of the sums from the `first` on.
+    fn finish_means(
+        scratch: &mut Vec<Total<Self>>,
+        first: usize,
         counts: Counts<'_>,
         decimal: Option<DecimalMean>,
         results: &mut Results,
-    ) -> bool;
+    ) -> Result<(), Overflow>;
 }
+
+/// A sum of values.
+pub(super) type Total<T> = <<T as Value>::Sum as FrameSum<T>>::Total;
+
+/// A mean that has too many digits for its type.
+#[derive(Debug)]
+pub(super) struct Overflow;
 
 /// How many values each frame has.
 #[derive(Clone, Copy)]
@@ -191,11 +203,10 @@ impl Results {
     }
 }
 
-/// Appends the mean of each sum of so many values.
-fn push_quotients(sums: impl Iterator<Item = f64>, counts: Counts<'_>, means: &mut Vec<f64>) {
-    let first = means.len();
-    means.extend(sums);
-    let mut sums = &mut means[first..];
+/// Replaces sums of so many values by their means.
+#[inline(always)]
+fn divide(sums: &mut [f64], counts: Counts<'_>) {
+    let mut sums = sums;
     match counts {
         // The mean of no values is NULL, whatever stands there.
         Counts::Valid(counts) => sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum /= count.max(1) as f64),
@@ -233,15 +244,31 @@ impl Value for i64 {
         results.integers()
     }
 
-    fn push_sums(totals: &[i128], results: &mut Results) {
-        results.integers().extend(totals.iter().map(|&total| total as i64));
+    fn totals<'a>(_results: &'a mut Results, scratch: &'a mut Vec<i128>) -> &'a mut Vec<i128> {
+        scratch
     }
 
-    fn push_means(totals: &[i128], counts: Counts<'_>, _decimal: Option<DecimalMean>, results: &mut Results) -> bool {
+    fn finish_sums(scratch: &mut Vec<i128>, results: &mut Results) {
+        results.integers().extend(scratch.drain(..).map(|total| total as i64));
+    }
+
+    fn finish_means(
+        scratch: &mut Vec<i128>,
+        _first: usize,
+        counts: Counts<'_>,
+        _decimal: Option<DecimalMean>,
+        results: &mut Results,
+    ) -> Result<(), Overflow> {
+        let means = results.floats();
+        let first = means.len();
         // Few sums need more than 64 bits, which take longer to convert.
-        let sums = totals.iter().map(|&total| i64::try_from(total).map_or_else(|_| total as f64, |total| total as f64));
-        push_quotients(sums, counts, results.floats());
-        true
+        let float = |total: i128| i64::try_from(total).map_or_else(|_| total as f64, |total| total as f64);
+        means.extend(scratch.drain(..).map(float));
+        vectorised(
+            #[inline(always)]
+            || divide(&mut means[first..], counts),
+        );
+        Ok(())
     }
 }
 
@@ -266,13 +293,24 @@ impl Value for f64 {
         results.floats()
     }
 
-    fn push_sums(totals: &[f64], results: &mut Results) {
-        results.floats().extend_from_slice(totals);
+    fn totals<'a>(results: &'a mut Results, _scratch: &'a mut Vec<f64>) -> &'a mut Vec<f64> {
+        results.floats()
     }
 
-    fn push_means(totals: &[f64], counts: Counts<'_>, _decimal: Option<DecimalMean>, results: &mut Results) -> bool {
-        push_quotients(totals.iter().copied(), counts, results.floats());
-        true
+    fn finish_sums(_scratch: &mut Vec<f64>, _results: &mut Results) {}
+
+    fn finish_means(
+        _scratch: &mut Vec<f64>,
+        first: usize,
+        counts: Counts<'_>,
+        _decimal: Option<DecimalMean>,
+        results: &mut Results,
+    ) -> Result<(), Overflow> {
+        vectorised(
+            #[inline(always)]
+            || divide(&mut results.floats()[first..], counts),
+        );
+        Ok(())
     }
 }
 
@@ -295,25 +333,35 @@ impl Value for i128 {
         results.decimals()
     }
 
-    fn push_sums(totals: &[i128], results: &mut Results) {
-        results.decimals().extend_from_slice(totals);
+    fn totals<'a>(results: &'a mut Results, _scratch: &'a mut Vec<i128>) -> &'a mut Vec<i128> {
+        results.decimals()
     }
 
-    fn push_means(totals: &[i128], counts: Counts<'_>, decimal: Option<DecimalMean>, results: &mut Results) -> bool {
+    fn finish_sums(_scratch: &mut Vec<i128>, _results: &mut Results) {}
+
+    fn finish_means(
+        _scratch: &mut Vec<i128>,
+        first: usize,
+        counts: Counts<'_>,
+        decimal: Option<DecimalMean>,
+        results: &mut Results,
+    ) -> Result<(), Overflow> {
         let DecimalMean { digits, precision } = decimal.expect("a mean of decimals is a decimal");
-        let means = results.decimals();
-        let mut push = |total: i128, count: u64| {
-            let mean = match count {
-                0 => Some(0),
-                count => pelton_data::aggregate::decimal_mean(total, count as i64, digits, precision),
+        let mean = |total: &mut i128, count: u64| {
+            *total = match count {
+                0 => 0,
+                count => {
+                    pelton_data::aggregate::decimal_mean(*total, count as i64, digits, precision).ok_or(Overflow)?
+                }
             };
-            mean.inspect(|&mean| means.push(mean)).is_some()
+            Ok(())
         };
+        let totals = results.decimals()[first..].iter_mut();
         match counts {
-            Counts::Valid(counts) => totals.iter().zip(counts).all(|(&total, &count)| push(total, count)),
+            Counts::Valid(counts) => totals.zip(counts).try_for_each(|(total, &count)| mean(total, count)),
             Counts::Rows(bounds) => {
                 let counts = bounds.steps().flat_map(Step::lengths);
-                totals.iter().zip(counts).all(|(&total, count)| push(total, count))
+                totals.zip(counts).try_for_each(|(total, count)| mean(total, count))
             }
         }
     }
