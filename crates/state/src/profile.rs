@@ -99,7 +99,8 @@ impl Joint {
         self.rows.resize(sets, 0);
         self.words.resize(sets, 0);
         let mut all = [0; 1 << PREDICATES_MAX];
-        for (word, &bits) in within.iter().enumerate() {
+        // A sample is a small part of its block: most words have no rows.
+        for (word, &bits) in within.iter().enumerate().filter(|(_, bits)| **bits != 0) {
             all[0] = bits;
             for set in 0..sets {
                 if set > 0 {
