@@ -5,12 +5,13 @@ use pelton_runtime::progress::Progress;
 use crate::waiting::query_name;
 
 /// Names of the columns.
-pub(crate) const COLUMNS: [&str; 12] = [
+pub(crate) const COLUMNS: [&str; 13] = [
     "query",
     "rows/s in",
     "rows/s out",
     "cores",
     "rows waiting",
+    "bytes waiting",
     "state bytes",
     "p50 ms",
     "p99 ms",
@@ -32,6 +33,7 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
         format!("{:.0}", load.rows_out_per_s),
         format!("{:.3}", load.busy_cores),
         load.rows_waiting.to_string(),
+        load.bytes_waiting.to_string(),
         progress.state_bytes().to_string(),
     ];
     row.extend([0.5, 0.99, 0.999].map(|quantile| match latency_ns.is_empty() {

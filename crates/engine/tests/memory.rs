@@ -2,7 +2,7 @@
 
 use pelton::arrow::array::{AsArray, RecordBatch};
 use pelton::arrow::datatypes::Int64Type;
-use pelton::{Error, Query, Session};
+use pelton::{Error, Outcome, Query, Session};
 
 /// A session of so many workers with a table of the numbers from 1 to `rows`, a thousand a second.
 fn session(workers: &str, rows: i64) -> Session {
@@ -74,6 +74,38 @@ fn an_operator_has_a_limit_of_its_own() {
     session.set("pelton.memory.operator", "1 gb").unwrap();
     let rows: usize = session.sql(sums).unwrap().collect().unwrap().iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows, 600_000);
+}
+
+/// What `SHOW QUERIES` says that the only query is held back by, and how many bytes wait in it.
+fn held_back(session: &Session) -> (String, usize) {
+    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
+    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    let text = |name: &str| rows.column_by_name(name).unwrap().as_string_view().value(0).to_owned();
+    (text("held back by"), text("bytes waiting").parse().unwrap())
+}
+
+#[test]
+fn inputs_are_not_read_while_too_much_waits() {
+    // With a limit it is that which holds the query back that nobody reads from, and without one the reader.
+    for (limit, by) in [("100 kb", "'pelton.memory'"), ("1 gb", "result")] {
+        let session = session("1", 1_200_000);
+        session.set("pelton.memory", limit).unwrap();
+        session.set("pelton.block-rows", "8192").unwrap();
+        let query = session.sql("SELECT i FROM n WHERE i > 0").unwrap();
+        let bytes = loop {
+            let (held_back_by, bytes) = held_back(&session);
+            if held_back_by == by {
+                break bytes;
+            }
+            std::thread::yield_now();
+        };
+        assert!(bytes > 0);
+        // Another one gets on, a chunk at a time.
+        let other = session.sql("SELECT i FROM n WHERE i > 1199990").unwrap().collect().unwrap();
+        assert_eq!(other.iter().map(RecordBatch::num_rows).sum::<usize>(), 10);
+        let rows: usize = query.collect().unwrap().iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows, 1_200_000);
+    }
 }
 
 #[test]

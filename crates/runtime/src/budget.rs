@@ -1,5 +1,6 @@
 //! How much memory the state of queries may take: all queries of an engine together, and each operator by itself.
 //!
+//! Rows that wait are charged to the same budget, and where it is spent inputs are not read until they have gone.
 //! Each operator's bytes are measured after it has changed, and charged to the engine's budget. The query that goes over a limit fails alone,
 //! and gives back what it has; the others go on (Enjima, section 3.1: limits per operator and per engine that are held).
 
@@ -14,14 +15,22 @@ use crate::clock::Clock;
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;
 
-/// Bytes that the state of all runs of an engine takes. Clones are the same budget.
+/// What all runs of an engine take. Clones are the same budget.
 #[derive(Debug, Clone, Default)]
-pub struct Budget(Arc<AtomicUsize>);
+pub struct Budget(Arc<Taken>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// Bytes of what operators remember,
+    state: AtomicUsize,
+    /// and of rows that wait.
+    waiting: AtomicUsize,
+}
 
 impl Budget {
-    /// Bytes that are taken.
+    /// Bytes that state takes.
     pub fn bytes(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.state.load(Ordering::Relaxed)
     }
 
     /// Takes more, where all is at most `bytes_max` then. What a run does not get no other goes without.
@@ -30,7 +39,7 @@ impl Budget {
     /// What all would be.
     fn take(&self, more: usize, bytes_max: usize) -> Result<(), usize> {
         let sum = |taken: usize| Some(taken + more).filter(|&all| all <= bytes_max);
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+        let taken = self.0.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
         taken.map(|_| ()).map_err(|taken| taken + more)
     }
 }
@@ -102,7 +111,7 @@ impl Account {
         let before = counted.load(Ordering::Relaxed);
         if bytes <= before {
             counted.store(bytes, Ordering::Relaxed);
-            self.budget.0.fetch_sub(before - bytes, Ordering::Relaxed);
+            self.budget.0.state.fetch_sub(before - bytes, Ordering::Relaxed);
             return Ok(());
         }
         let of_operator = self.operator_bytes(operator) - before + bytes;
@@ -128,7 +137,7 @@ impl Account {
     /// Gives back all, when no state is left.
     pub fn give_back(&self) {
         for part in self.operators.iter().flatten() {
-            self.budget.0.fetch_sub(part.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            self.budget.0.state.fetch_sub(part.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }
@@ -136,6 +145,48 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         self.give_back();
+    }
+}
+
+/// Rows of one run that were read and wait. What they take is given back with the run.
+///
+/// They never make a query fail: where there is no room for more, its inputs are not read. A run of which nothing waits may read in any case, so
+/// that each gets on, however much others have waiting; and what is read at once, and being computed, is beyond the limit.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    budget: Budget,
+    engine_bytes_max: usize,
+    bytes: usize,
+}
+
+impl Waiting {
+    pub fn new(budget: Budget, limits: Limits) -> Waiting {
+        Waiting { budget, engine_bytes_max: limits.engine_bytes_max, bytes: 0 }
+    }
+
+    /// Whether it matters how much waits.
+    pub fn is_limited(&self) -> bool {
+        self.engine_bytes_max != usize::MAX
+    }
+
+    /// Charges what waits now.
+    pub fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        let all = &self.budget.0.waiting;
+        // It wraps around where less waits than before.
+        all.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Whether more may be read.
+    pub fn has_room(&self) -> bool {
+        let all = || self.budget.bytes() + self.budget.0.waiting.load(Ordering::Relaxed);
+        self.bytes == 0 || all() < self.engine_bytes_max
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 
@@ -182,6 +233,27 @@ mod tests {
         assert_eq!(budget.bytes(), 2 << 20);
         drop(one);
         assert_eq!(budget.bytes(), 0);
+    }
+
+    #[test]
+    fn what_waits_takes_room_from_the_runs_that_have_something_waiting() {
+        let budget = Budget::default();
+        let limits = Limits { engine_bytes_max: 1000, ..Limits::default() };
+        let account = account(&budget, limits);
+        let [mut one, mut other] = [(); 2].map(|()| Waiting::new(budget.clone(), limits));
+        one.set(700);
+        other.set(200);
+        assert!(one.has_room() && other.has_room());
+        account.set(0, 0, 100).unwrap();
+        assert!(!one.has_room() && !other.has_room());
+        other.set(0);
+        assert!(one.has_room(), "900 of 1000 bytes are taken");
+        one.set(900);
+        assert!(!one.has_room() && other.has_room(), "whoever has nothing may read");
+        // State may still grow: what waits goes.
+        account.set(0, 0, 1000).unwrap();
+        drop(one);
+        assert_eq!(budget.0.waiting.load(Ordering::Relaxed), 0);
     }
 
     #[test]

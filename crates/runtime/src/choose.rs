@@ -107,6 +107,10 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
         state.epoch_end_ns = (look.now_ns / EPOCH_NS + 1) * EPOCH_NS;
         state.begin_epoch(look.now_ns);
     }
+    if state.waiting.is_limited() {
+        let bytes = state.bytes_waiting();
+        state.waiting.set(bytes);
+    }
     state.next = next(state, look);
     if let Some(next) = state.next {
         return Offer::Rank(next.rank, state.epoch_end_ns);
@@ -312,7 +316,7 @@ impl Search<'_> {
     /// Of several inputs the one that has delivered least: none starves, and their times advance together.
     fn reads(&mut self) {
         let Search { state, look, room, .. } = *self;
-        if state.stop != Stop::No {
+        if state.stop != Stop::No || !state.waiting.has_room() {
             return;
         }
         let readable = state.sources.iter().enumerate().filter_map(|(index, node)| {
@@ -380,10 +384,22 @@ fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
         && consumers.sinks.iter().all(|&sink| state.sinks[sink].queue.len() < room)
 }
 
+/// What keeps sources from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeldBackBy {
+    /// It has no room.
+    Part(Part),
+    /// There is none for rows that wait.
+    Memory,
+}
+
 /// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room.
-pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<Part> {
-    let sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended);
-    sources.filter_map(|source| full(state, StreamRef::Source(source), workers * QUEUED_PER_WORKER_MAX)).next()
+pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> {
+    let mut sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended).peekable();
+    let is_open = sources.peek().is_some();
+    let part =
+        sources.filter_map(|source| full(state, StreamRef::Source(source), workers * QUEUED_PER_WORKER_MAX)).next();
+    part.map(HeldBackBy::Part).or((is_open && !state.waiting.has_room()).then_some(HeldBackBy::Memory))
 }
 
 /// What keeps a stream from going on.

@@ -65,13 +65,15 @@ pub struct LoadProgress {
     pub busy_cores: f64,
     /// Rows that were read and wait.
     pub rows_waiting: u64,
+    /// Bytes of them, of which a string counts 16.
+    pub bytes_waiting: u64,
     /// How often a worker was given something to do for it, since it began,
     pub decisions: u64,
     /// how long workers took to choose that,
     pub deciding: Duration,
     /// and how long they were busy with it.
     pub busy: Duration,
-    /// What is furthest downstream of what its inputs wait for, where they are not read for want of room.
+    /// What is furthest downstream of what its inputs wait for, where they are not read for want of room; or the setting that leaves none.
     pub held_back_by: Option<String>,
 }
 

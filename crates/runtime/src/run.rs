@@ -12,8 +12,8 @@ use pelton_state::slice::SliceStore;
 use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::Open;
 
-use crate::budget::{Account, Budget, Limits};
-use crate::choose::held_back_by;
+use crate::budget::{Account, Budget, Limits, Waiting};
+use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
@@ -351,7 +351,8 @@ impl RunHandle {
 
 impl Shared {
     fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
-        let state = State::new(&graph, options.late.clone(), options.clock.nanos());
+        let waiting = Waiting::new(options.budget.clone(), options.limits);
+        let state = State::new(&graph, options.late.clone(), options.clock.nanos(), waiting);
         let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
         let slices =
@@ -463,10 +464,14 @@ impl Shared {
             rows_out_per_s,
             busy_cores: busy_ns_per_s / 1e9,
             rows_waiting: state.rows_waiting(),
+            bytes_waiting: state.bytes_waiting() as u64,
             decisions: state.decisions,
             deciding: Duration::from_nanos(state.deciding_ns),
             busy: Duration::from_nanos(state.mark(0).busy_ns),
-            held_back_by: held_back_by(state, self.options.workers).map(|part| self.name(part).to_owned()),
+            held_back_by: held_back_by(state, self.options.workers).map(|by| match by {
+                HeldBackBy::Part(part) => self.name(part).to_owned(),
+                HeldBackBy::Memory => "'pelton.memory'".to_owned(),
+            }),
         }
     }
 

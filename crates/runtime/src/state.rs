@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use hdrhistogram::Histogram;
+use pelton_data::column::Layout;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
+use crate::budget::Waiting;
 use crate::choose::Next;
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::late::{LateLog, LateRow};
@@ -54,6 +56,8 @@ pub(crate) struct State {
     pub rates: Rates,
     /// When what is known of them is to be computed anew.
     pub epoch_end_ns: u64,
+    /// What rows that wait take of the budget.
+    pub waiting: Waiting,
     /// What there is to do, if nothing has changed since it was looked for.
     pub next: Option<Next>,
     /// How often a worker was given something to do,
@@ -213,7 +217,7 @@ impl Consumers {
 
 impl State {
     /// Of a run that begins then.
-    pub fn new(graph: &Graph, late: LateLog, now_ns: u64) -> State {
+    pub fn new(graph: &Graph, late: LateLog, now_ns: u64, waiting: Waiting) -> State {
         let mut feeding = vec![0; graph.windows.len()];
         let mut feeding_overs = vec![0; graph.overs.len()];
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
@@ -264,6 +268,7 @@ impl State {
             load: Load::new(),
             rates: Rates::new(now_ns),
             epoch_end_ns: 0,
+            waiting,
             next: None,
             decisions: 0,
             deciding_ns: 0,
@@ -309,6 +314,14 @@ impl State {
         let ordered =
             self.overs.iter().flat_map(|node| &node.queue).map(|(_, arriving)| arriving.rows.num_rows() as u64);
         let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| rows.num_rows() as u64);
+        blocks.chain(ordered).chain(written).sum()
+    }
+
+    /// Bytes of these rows, as [`Block::bytes`] counts them.
+    pub fn bytes_waiting(&self) -> usize {
+        let blocks = self.pipelines.iter().flat_map(|node| &node.queue).map(|(_, block)| block.bytes());
+        let ordered = self.overs.iter().flat_map(|node| &node.queue).map(|(_, rows)| bytes_of(rows));
+        let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| bytes_of(rows));
         blocks.chain(ordered).chain(written).sum()
     }
 
@@ -533,6 +546,11 @@ impl State {
     pub fn fail(&mut self, error: RunError) {
         self.failure.get_or_insert(error);
     }
+}
+
+fn bytes_of(rows: &RecordBatch) -> usize {
+    let width = |column: &ArrayRef| Layout::of(column.data_type()).map_or(0, Layout::width);
+    rows.columns().iter().map(width).sum::<usize>() * rows.num_rows()
 }
 
 /// What people call a stream.
