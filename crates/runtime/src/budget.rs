@@ -247,7 +247,7 @@ mod tests {
         account.set(0, 0, 100).unwrap();
         assert!(!one.has_room() && !other.has_room());
         other.set(0);
-        assert!(one.has_room(), "900 of 1000 bytes are taken");
+        assert!(one.has_room(), "800 of 1000 bytes are taken");
         one.set(900);
         assert!(!one.has_room() && other.has_room(), "whoever has nothing may read");
         // State may still grow: what waits goes.

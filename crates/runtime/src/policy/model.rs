@@ -196,6 +196,25 @@ fn a_query_whose_rows_wait_longer_and_longer_goes_first() {
     assert!(Rank::urgent(u64::MAX) < rank(&slower) && rank(&steady).last() < Rank::NONE);
 }
 
+/// Of several inputs that of the query goes first that has been served least, and none before what is worth a worker: by its costs the cheapest
+/// query would be read for ever.
+#[test]
+fn queries_are_read_in_turn() {
+    let policy = PolicyName::named("adaptive").unwrap().policy();
+    let (cheap, dear) = (costing(1.0, 1.0, &[]), costing(1_000.0, 1.0, &[]));
+    let (mut served, load) = (Load::new(), Load::new());
+    served.served_ns = 1;
+    let rank = |operator: &Operator, pending_rows: Option<u64>, load: &Load| {
+        let now_ns = 10 * EPOCH_NS;
+        let mut operator = operator.clone();
+        operator.last_run_ns = now_ns;
+        policy.rank(&Candidate { operator: &operator, pending_rows, waiting_since_ns: now_ns, load, now_ns })
+    };
+    assert!(rank(&dear, None, &load) < rank(&cheap, None, &served));
+    assert!(rank(&dear, Some(1), &served) < rank(&cheap, None, &load));
+    assert!(rank(&cheap, None, &served) < rank(&cheap, Some(1), &load), "one row is not worth a worker");
+}
+
 /// Costs in nanoseconds, selectivities, and the operators downstream: of higher numbers, so there is no cycle.
 fn graphs() -> impl Strategy<Value = Vec<(f64, f64, Vec<usize>)>> {
     let operator = (1.0..200_000.0f64, 0.0..2.0f64, prop::collection::vec(any::<prop::sample::Index>(), 0..3));
