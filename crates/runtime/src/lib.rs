@@ -37,6 +37,8 @@ mod slices;
 
 mod state;
 
+mod queued;
+
 mod window;
 
 mod over;

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use hdrhistogram::Histogram;
-use pelton_data::column::Layout;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
@@ -308,23 +307,6 @@ impl State {
         }
     }
 
-    /// Rows that were read and wait for a worker, or for those in front of them.
-    pub fn rows_waiting(&self) -> u64 {
-        let blocks = self.pipelines.iter().flat_map(|node| &node.queue).map(|(_, block)| block.rows() as u64);
-        let ordered =
-            self.overs.iter().flat_map(|node| &node.queue).map(|(_, arriving)| arriving.rows.num_rows() as u64);
-        let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| rows.num_rows() as u64);
-        blocks.chain(ordered).chain(written).sum()
-    }
-
-    /// Bytes of these rows, as [`Block::bytes`] counts them.
-    pub fn bytes_waiting(&self) -> usize {
-        let blocks = self.pipelines.iter().flat_map(|node| &node.queue).map(|(_, block)| block.bytes());
-        let ordered = self.overs.iter().flat_map(|node| &node.queue).map(|(_, rows)| bytes_of(rows));
-        let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| bytes_of(rows));
-        blocks.chain(ordered).chain(written).sum()
-    }
-
     /// Whether nothing is left to do; says so once.
     pub fn must_finish(&mut self) -> bool {
         self.has_ended() && !std::mem::replace(&mut self.finished, true)
@@ -546,11 +528,6 @@ impl State {
     pub fn fail(&mut self, error: RunError) {
         self.failure.get_or_insert(error);
     }
-}
-
-fn bytes_of(rows: &RecordBatch) -> usize {
-    let width = |column: &ArrayRef| Layout::of(column.data_type()).map_or(0, Layout::width);
-    rows.columns().iter().map(width).sum::<usize>() * rows.num_rows()
 }
 
 /// What people call a stream.
