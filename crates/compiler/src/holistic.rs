@@ -7,7 +7,7 @@ use arrow::array::{
     StringViewBuilder, UInt32Array, downcast_primitive_array, make_comparator,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{SortOptions, cast, take};
+use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use pelton_data::aggregate::Holistic;
 use pelton_data::significant;
@@ -27,11 +27,42 @@ pub(crate) struct Kept<'a> {
     pub(crate) nulls: Option<ValueGroups<'a>>,
 }
 
+/// Values that are brought together at once, about: they stay in the cache, and take no fresh memory each time.
+const VALUES_AT_ONCE: usize = 8 * 1024;
+
 /// The values of a column for these entries.
 ///
 /// # Errors
 /// Where a value does not fit its type.
 pub(crate) fn column(
+    function: &Holistic,
+    kept: &Kept<'_>,
+    entries: Chosen<'_>,
+    data_type: &DataType,
+) -> Result<ArrayRef, KernelError> {
+    if matches!(function, Holistic::Count | Holistic::Array { .. } | Holistic::Joined { .. }) {
+        return part(function, kept, entries, data_type);
+    }
+    let (mut parts, mut start, mut values) = (Vec::new(), 0, 0);
+    for (at, count) in kept.values.counts(entries).into_iter().enumerate() {
+        values += count;
+        if values >= VALUES_AT_ONCE || at + 1 == entries.len() {
+            parts.push(part(function, kept, entries.part(start..at + 1), data_type)?);
+            (start, values) = (at + 1, 0);
+        }
+    }
+    match parts.as_slice() {
+        [] => part(function, kept, entries, data_type),
+        [all] => Ok(all.clone()),
+        parts => {
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            Ok(concat(&parts).expect("parts of a column have its type"))
+        }
+    }
+}
+
+/// The same for groups that have few values.
+fn part(
     function: &Holistic,
     kept: &Kept<'_>,
     entries: Chosen<'_>,
@@ -58,7 +89,7 @@ pub(crate) fn column(
         }
         Holistic::RoundedPercentile { fraction } => Arc::new(rounded_percentiles(kept, entries, *fraction)),
         Holistic::Mode => picked(kept.values.of(entries), Pick::Mode),
-        Holistic::Array => Arc::new(arrays(kept, entries, data_type)?),
+        Holistic::Array { is_distinct } => Arc::new(arrays(kept, entries, *is_distinct, data_type)?),
         Holistic::Joined { delimiter } => Arc::new(joined(kept, entries, delimiter)),
     })
 }
@@ -233,12 +264,22 @@ fn choose<T: Copy>(
     }
 }
 
-fn arrays(kept: &Kept<'_>, entries: Chosen<'_>, data_type: &DataType) -> Result<ListArray, KernelError> {
+fn arrays(
+    kept: &Kept<'_>,
+    entries: Chosen<'_>,
+    is_distinct: bool,
+    data_type: &DataType,
+) -> Result<ListArray, KernelError> {
     let DataType::List(field) = data_type else { unreachable!("the planner makes an array of values") };
     let (GroupedValues { mut offsets, mut values }, positions) = kept.in_order(entries);
     if let Some(nulls) = &kept.nulls {
-        (offsets, values) =
-            with_null_elements(&offsets, &values, &positions, &nulls.of(entries).offsets, nulls, entries);
+        let null_offsets = nulls.of(entries).offsets;
+        let null_positions = nulls.positions(entries);
+        let nulls = null_offsets.windows(2).map(|ends| {
+            let nulls = &null_positions[ends[0]..ends[1]];
+            if is_distinct { nulls.iter().min().map_or(&[][..], std::slice::from_ref) } else { nulls }
+        });
+        (offsets, values) = with_null_elements(&offsets, &values, &positions, nulls);
     }
     let any: Vec<bool> = offsets.windows(2).map(|ends| ends[0] < ends[1]).collect();
     let ends: Result<Vec<i32>, _> = offsets.iter().map(|&offset| i32::try_from(offset)).collect();
@@ -251,21 +292,18 @@ fn nulls_of(any: Vec<bool>) -> Option<NullBuffer> {
     Some(NullBuffer::from(any)).filter(|nulls| nulls.null_count() > 0)
 }
 
-/// The values of each group, with a NULL at each position of its NULLs.
-fn with_null_elements(
+/// The values of each group, with a NULL at each of its positions in `nulls`.
+fn with_null_elements<'p>(
     offsets: &[usize],
     values: &ArrayRef,
     positions: &[u64],
-    null_offsets: &[usize],
-    nulls: &ValueGroups<'_>,
-    entries: Chosen<'_>,
+    nulls: impl Iterator<Item = &'p [u64]>,
 ) -> (Vec<usize>, ArrayRef) {
-    let null_positions = nulls.positions(entries);
-    let (mut ends, mut rows) = (vec![0], Vec::with_capacity(values.len() + null_positions.len()));
-    for (own, nulls) in offsets.windows(2).zip(null_offsets.windows(2)) {
+    let (mut ends, mut rows) = (vec![0], Vec::with_capacity(values.len()));
+    for (own, nulls) in offsets.windows(2).zip(nulls) {
         let start = rows.len();
         rows.extend((own[0]..own[1]).map(|row| (positions[row], Some(row as u32))));
-        rows.extend(null_positions[nulls[0]..nulls[1]].iter().map(|&position| (position, None)));
+        rows.extend(nulls.iter().map(|&position| (position, None)));
         rows[start..].sort_by_key(|row| row.0);
         ends.push(rows.len());
     }

@@ -60,8 +60,8 @@ pub fn read_rows(window: &WindowAggregate, closed: ClosedRows<'_>) -> RecordBatc
     let column = |(column, field): (&WindowColumn, &FieldRef)| -> ArrayRef {
         let bound = |of: &dyn Fn(&ClosedWindow) -> Micros| instants(&[closed], ranks.len(), field.data_type(), of);
         match column {
-            WindowColumn::Start => bound(&|closed| start(window, closed)),
-            WindowColumn::End => bound(&|closed| closed.end),
+            WindowColumn::Start => bound(&|closed| shown(window, closed).0),
+            WindowColumn::End => bound(&|closed| shown(window, closed).1),
             WindowColumn::Time => bound(&last_millisecond),
             WindowColumn::Rank => Arc::new(Int64Array::from(ranks.to_vec())),
             WindowColumn::Row(column) => rows.column(*column).clone(),
@@ -76,10 +76,11 @@ fn last_millisecond(closed: &ClosedWindow) -> Micros {
     closed.end.saturating_sub(1_000)
 }
 
-/// Where a window begins whose bounds are read out. Results of windows that overlap are put into windows that do not.
-fn start(window: &WindowAggregate, closed: &ClosedWindow) -> Micros {
+/// Where a window begins and ends whose bounds are read out. Results of windows that overlap are put into windows that do not.
+fn shown(window: &WindowAggregate, closed: &ClosedWindow) -> (Micros, Micros) {
     let WindowAggregate { window, bounds, .. } = window;
-    if bounds == window { closed.start } else { bounds.start(closed.end) }
+    let start = if bounds == window { closed.start } else { bounds.start(closed.end) };
+    bounds.shown(start, closed.end)
 }
 
 /// An instant for all rows of each window, in the column's unit, or the number of a row; there are `rows` of all.
@@ -140,8 +141,8 @@ struct Groups<'a> {
 impl Groups<'_> {
     fn column(&self, column: &WindowColumn, data_type: &DataType) -> Result<ArrayRef, KernelError> {
         match column {
-            WindowColumn::Start => Ok(self.instants(data_type, |closed| start(self.window, closed))),
-            WindowColumn::End => Ok(self.instants(data_type, |closed| closed.end)),
+            WindowColumn::Start => Ok(self.instants(data_type, |closed| shown(self.window, closed).0)),
+            WindowColumn::End => Ok(self.instants(data_type, |closed| shown(self.window, closed).1)),
             WindowColumn::Time => Ok(self.instants(data_type, last_millisecond)),
             WindowColumn::Kind => {
                 let kinds =
@@ -219,7 +220,7 @@ impl Groups<'_> {
     }
 }
 
-/// AVG with DataFusion's types: decimals keep a scale of four digits more and are cut there, all else is DOUBLE. `scale` is that of sums of
+/// AVG with DataFusion's types: decimals keep a scale of four digits more and are rounded there, all else is DOUBLE. `scale` is that of sums of
 /// decimals.
 pub(crate) fn means(
     sums: &ArrayRef,

@@ -73,7 +73,7 @@ fn decimals(unscaled: &[i128], precision: u8, scale: i8) -> ArrayRef {
 }
 
 #[test]
-fn an_average_of_decimals_has_four_more_places_and_is_cut_there() {
+fn an_average_of_decimals_has_four_more_places_and_is_rounded_there() {
     let mean = |values: &[i128]| {
         let columns = vec![(MEAN, DataType::Decimal128(9, 6)), (SUM, DataType::Decimal128(15, 2))];
         let rows = summed(decimals(values, 5, 2), Accumulate::SumWide, TUMBLING, columns).unwrap().unwrap();
@@ -82,7 +82,8 @@ fn an_average_of_decimals_has_four_more_places_and_is_cut_there() {
     };
     assert_eq!(mean(&[100, 1, 1]), "0.340000");
     assert_eq!(mean(&[100, 0, 0]), "0.333333");
-    assert_eq!(mean(&[-200, 0, 0]), "-0.666666");
+    assert_eq!(mean(&[200, 0, 0]), "0.666667");
+    assert_eq!(mean(&[-200, 0, 0]), "-0.666667");
 }
 
 #[test]

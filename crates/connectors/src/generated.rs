@@ -8,10 +8,10 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use chrono::{DateTime, NaiveDateTime, Utc};
 use pelton_data::column::{logical_type, sql_name};
-use pelton_runtime::source::{Decoded, Read, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Read, Source, SourceError};
 
 use crate::options::Options;
-use crate::pace::Pacer;
+use crate::pace::{Overload, Pacer, Release};
 use crate::random::Divisor;
 use crate::{ConnectorError, TableRequest};
 
@@ -64,21 +64,25 @@ impl<G: Generator + 'static> Source for GeneratedSource<G> {
         if left == 0 {
             return Ok(Read::End);
         }
-        let mut count = left.min(self.block_rows);
-        if let Some(pacer) = &mut self.pacer {
-            match pacer.release(self.next_row, count) {
-                Ok(due) => count = due,
-                Err(wait) => return Ok(Read::Wait(wait)),
-            }
-        }
-        let rows = self.next_row..self.next_row + count;
+        let release = self
+            .pacer
+            .as_mut()
+            .map_or(Ok(Release { dropped: 0, rows: left }), |pacer| pacer.release(self.next_row, left));
+        let Release { dropped, rows } = match release {
+            Ok(release) => release,
+            Err(wait) => return Ok(Read::Wait(wait)),
+        };
+        let first = self.next_row + dropped;
+        let count = rows.min(self.block_rows);
+        let rows = first..first + count;
         self.next_row = rows.end;
         let (generator, schema) = (self.generator.clone(), self.schema.clone());
         Ok(Read::Chunk(Box::new(move || {
             let row_count = RecordBatchOptions::new().with_row_count(Some(count as usize));
             let batch = RecordBatch::try_new_with_options(schema, generator.columns(rows), &row_count)
                 .expect("generated columns fit the schema that was checked when the table was opened");
-            Ok(Decoded::batch(batch))
+            let left_out = LeftOut { dropped_count: dropped, ..LeftOut::default() };
+            Ok(Decoded { left_out, ..Decoded::batch(batch) })
         })))
     }
 }
@@ -156,9 +160,14 @@ impl Pace {
         Ok(options.choice("pace", Pace::CHOICES)?.unwrap_or(default))
     }
 
-    /// What holds rows back, where anything does.
-    pub(crate) fn pacer(self, rows: u64, per: Duration) -> Option<Pacer> {
-        (self == Pace::RealTime).then(|| Pacer::new(rows, per))
+    /// What holds rows back, where anything does: `rows` leave every `per`.
+    ///
+    /// # Errors
+    /// As [`Overload::of`].
+    pub(crate) fn pacer(self, options: &Options, rows: u64, per: Duration) -> Result<Option<Pacer>, ConnectorError> {
+        let has_pace = self == Pace::RealTime;
+        let overload = Overload::of(options, has_pace)?;
+        Ok(has_pace.then(|| Pacer::new(rows, per, overload)))
     }
 }
 

@@ -154,6 +154,8 @@ pub fn open_completed_source(
         return Ok(complete(source));
     };
     let mut input = request.clone();
+    // The replay has a pace, and its input is read to the end.
+    input.options.retain(|name, _| !name.starts_with("on-overload"));
     if connector.has_pace(&options)? {
         input.options.insert("pace".into(), "flat-out".into());
     }

@@ -12,6 +12,8 @@
 //! | `replay.shift` | see below | how much later in event time each pass is than the one before |
 //! | `replay.memory-max` | 16 gb | a larger input is refused |
 //! | `rows-per-second` | flat out | rows released a second. Of a generator this is its rate, and it is replayed flat out unless its `pace` is `real-time` |
+//! | `on-overload` | wait | of a rate: rows that are not read in time are read late, or left out and counted (`drop`) |
+//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
 //!
 //! A pass begins one tick of the event-time column after the end of the one before: the shift is the largest event time
 //! less the smallest, plus one tick. For times 1 to n that is n, as in LightSaber's harness. A larger shift leaves a gap; a
@@ -19,17 +21,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::{BatchCoalescer, interleave_record_batch};
 use pelton_data::block::ticks;
 use pelton_data::{Block, Micros, TimeColumn};
-use pelton_runtime::source::{Decoded, Read, RejectedRow, Rows, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Read, Rows, Source, SourceError};
 
 use crate::generated::{Pace, positive};
 use crate::options::Options;
-use crate::pace::Pacer;
+use crate::pace::{Overload, Pacer, Release};
 use crate::{ConnectorError, TableRequest};
 
 /// Options of replay, in the order of the table above.
@@ -38,8 +41,9 @@ const OPTIONS: [&str; 5] = ["replay", "replay.passes", "replay.duration", "repla
 const MEMORY_BYTES_MAX_DEFAULT: u64 = 16 << 30;
 
 /// Blocks handed out at once where so many are due. They are there already, so that none waits for another, and what handing out costs is
-/// shared.
-const BLOCKS_PER_CHUNK_MAX: usize = 8;
+/// shared. More where they are taken so fast that the next are asked for sooner than in such an interval, and fewer where later.
+const BLOCKS_PER_CHUNK: RangeInclusive<usize> = 8..=64;
+const CHUNK_INTERVAL: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_micros(400);
 
 /// What is asked of a replay.
 #[derive(Debug, Clone)]
@@ -49,6 +53,7 @@ pub(crate) struct Replay {
     shift: Option<Duration>,
     memory_bytes_max: u64,
     rows_per_second: Option<u64>,
+    overload: Overload,
 }
 
 impl Replay {
@@ -64,12 +69,14 @@ impl Replay {
             };
         }
         let paced = !generated || Pace::of(options, Pace::FlatOut)? == Pace::RealTime;
+        let rows_per_second = positive(options, "rows-per-second")?.filter(|_| paced);
         Ok(Some(Replay {
             passes: positive(options, "replay.passes")?,
             duration: options.duration("replay.duration")?,
             shift: options.duration("replay.shift")?,
             memory_bytes_max: options.memory_size("replay.memory-max")?.unwrap_or(MEMORY_BYTES_MAX_DEFAULT),
-            rows_per_second: positive(options, "rows-per-second")?.filter(|_| paced),
+            rows_per_second,
+            overload: Overload::of(options, rows_per_second.is_some())?,
         }))
     }
 
@@ -92,13 +99,17 @@ impl Replay {
 pub(crate) struct ReplaySource {
     name: String,
     blocks: Vec<Block>,
+    rows_per_pass: u64,
     shift: Micros,
     passes: Option<u64>,
     duration: Option<Duration>,
     started: Option<Instant>,
+    /// When it was read last, and how many blocks it handed out at most.
+    read: Option<Instant>,
+    chunk_blocks: usize,
     pacer: Option<Pacer>,
-    /// Reported once, with the first rows.
-    rejected: (Vec<RejectedRow>, u64),
+    /// What was not told yet: it is, once, with the next rows.
+    left_out: LeftOut,
     pass: u64,
     /// The block to hand out next, and the first of its rows that has not been.
     next: (usize, usize),
@@ -131,12 +142,15 @@ impl ReplaySource {
         Ok(ReplaySource {
             name: request.name.clone(),
             shift: shift(&blocks, request.event_time, replay.shift)?,
+            rows_per_pass: blocks.iter().map(|block| block.rows() as u64).sum(),
             blocks,
             passes: replay.passes,
             duration: replay.duration,
             started: None,
-            pacer: replay.rows_per_second.map(|rows| Pacer::new(rows, Duration::from_secs(1))),
-            rejected: (loaded.rejected, loaded.rejected_count),
+            read: None,
+            chunk_blocks: *BLOCKS_PER_CHUNK.start(),
+            pacer: replay.rows_per_second.map(|rows| Pacer::new(rows, Duration::from_secs(1), replay.overload)),
+            left_out: loaded.left_out,
             pass: 0,
             next: (0, 0),
             rows: 0,
@@ -144,9 +158,20 @@ impl ReplaySource {
     }
 
     /// Whether the time is over, if there is one.
-    fn is_over(&mut self) -> bool {
-        let started = *self.started.get_or_insert_with(Instant::now);
-        self.duration.is_some_and(|duration| started.elapsed() >= duration)
+    fn is_over(&mut self, now: Instant) -> bool {
+        let started = *self.started.get_or_insert(now);
+        self.duration.is_some_and(|duration| now - started >= duration)
+    }
+
+    /// Hands out more blocks at once, or fewer, by how soon it is asked for more.
+    fn suit_chunks(&mut self, now: Instant) {
+        let Some(before) = self.read.replace(now) else { return };
+        let interval = now - before;
+        if interval < *CHUNK_INTERVAL.start() {
+            self.chunk_blocks = (self.chunk_blocks * 2).min(*BLOCKS_PER_CHUNK.end());
+        } else if interval > *CHUNK_INTERVAL.end() {
+            self.chunk_blocks = (self.chunk_blocks / 2).max(*BLOCKS_PER_CHUNK.start());
+        }
     }
 
     /// Hands out a block, or as many of its rows as are due.
@@ -154,15 +179,17 @@ impl ReplaySource {
         if self.blocks.is_empty() || self.passes.is_some_and(|passes| self.pass >= passes) {
             return Ok(Next::End);
         }
+        let left = self.passes.map_or(u64::MAX, |passes| passes.saturating_mul(self.rows_per_pass) - self.rows);
+        let release =
+            self.pacer.as_mut().map_or(Ok(Release { dropped: 0, rows: left }), |pacer| pacer.release(self.rows, left));
+        let Release { dropped, rows } = match release {
+            Ok(release) => release,
+            Err(wait) => return Ok(Next::Wait(wait)),
+        };
+        self.drop_rows(dropped);
         let first = self.next.1;
-        let mut rows = self.blocks[self.next.0].rows() - first;
-        if let Some(pacer) = &mut self.pacer {
-            match pacer.release(self.rows, rows as u64) {
-                Ok(due) => rows = due as usize,
-                Err(wait) => return Ok(Next::Wait(wait)),
-            }
-        }
         let block = self.blocks[self.next.0].clone();
+        let rows = (block.rows() - first).min(usize::try_from(rows).unwrap_or(usize::MAX));
         let shift = self.shift_of_pass(&block)?;
         self.advance(rows);
         Ok(Next::Rows(Part { block, first, rows, shift }))
@@ -176,6 +203,17 @@ impl ReplaySource {
             place: self.name.clone(),
             problem: format!("after {} passes event time no longer fits 64 bits of microseconds", self.pass),
         })
+    }
+
+    /// Leaves rows out that were not read in time.
+    fn drop_rows(&mut self, rows: u64) {
+        self.left_out.dropped_count += rows;
+        let mut left = rows;
+        while left > 0 {
+            let of_block = (self.blocks[self.next.0].rows() - self.next.1) as u64;
+            self.advance(of_block.min(left) as usize);
+            left -= of_block.min(left);
+        }
     }
 
     fn advance(&mut self, rows: usize) {
@@ -197,11 +235,13 @@ impl Source for ReplaySource {
     }
 
     fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
-        if self.is_over() {
+        let now = Instant::now();
+        if self.is_over(now) {
             return Ok(Read::End);
         }
-        let mut parts = Vec::with_capacity(BLOCKS_PER_CHUNK_MAX);
-        while parts.len() < BLOCKS_PER_CHUNK_MAX {
+        self.suit_chunks(now);
+        let mut parts = Vec::with_capacity(self.chunk_blocks);
+        while parts.len() < self.chunk_blocks {
             match self.next() {
                 Ok(Next::Rows(part)) => parts.push(part),
                 // What stands behind the rows taken so far is found again next time.
@@ -211,10 +251,10 @@ impl Source for ReplaySource {
                 Err(error) => return Err(error),
             }
         }
-        let (rejected, rejected_count) = std::mem::take(&mut self.rejected);
+        let left_out = std::mem::take(&mut self.left_out);
         Ok(Read::Chunk(Box::new(move || {
             let blocks = parts.into_iter().map(Part::into_block).collect();
-            Ok(Decoded { rows: Rows::Blocks(blocks), rejected, rejected_count })
+            Ok(Decoded { rows: Rows::Blocks(blocks), left_out })
         })))
     }
 }
@@ -269,8 +309,7 @@ struct Loaded {
     partitions: Vec<Vec<RecordBatch>>,
     bytes: u64,
     bytes_max: u64,
-    rejected: Vec<RejectedRow>,
-    rejected_count: u64,
+    left_out: LeftOut,
 }
 
 impl Loaded {
@@ -286,8 +325,7 @@ impl Loaded {
                 Read::End => break,
             };
             let decoded = chunk()?;
-            self.rejected.extend(decoded.rejected);
-            self.rejected_count += decoded.rejected_count;
+            self.left_out.add(decoded.left_out);
             for batch in decoded.rows.into_batches() {
                 self.bytes += batch.get_array_memory_size() as u64;
                 if self.bytes > self.bytes_max {

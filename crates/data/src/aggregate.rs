@@ -90,7 +90,10 @@ pub enum Holistic {
     /// The value that there is most of; the smallest of several.
     Mode,
     /// An array of them, in the order of their arrival.
-    Array,
+    Array {
+        /// Whether each value stands there once, and NULL.
+        is_distinct: bool,
+    },
     /// A string of them, in the order of their arrival.
     Joined {
         /// What stands between two.
@@ -135,6 +138,14 @@ impl Accumulator {
     /// Whether it counts all rows of a group.
     pub fn counts_rows(&self) -> bool {
         self.accumulate == Accumulate::Count && !self.argument_nullable
+    }
+
+    /// Whether its state refers to something beside the entry: a string, or what a store keeps.
+    pub fn has_reference(&self) -> bool {
+        use Accumulate::{First, Last, Maximum, Minimum};
+        let is_string = matches!(self.argument_type, Some(DataType::Utf8View | DataType::BinaryView));
+        let holds_value = matches!(self.accumulate, Minimum | Maximum | First | Last);
+        self.accumulate.has_store() || holds_value && is_string
     }
 
     /// Any but those with a function of their own.
@@ -183,10 +194,14 @@ fn float(integer: i256) -> f64 {
     high as f64 * TWO_TO_128 + low as f64
 }
 
-/// The mean of `count` decimals from their sum, with `digits` more decimal places than they have, cut towards zero; `None` where it has
-/// more than `precision` digits.
+/// The mean of `count` decimals from their sum, with `digits` more decimal places than they have, the half rounded away from zero;
+/// `None` where it has more than `precision` digits.
 pub fn decimal_mean(sum: i128, count: i64, digits: i8, precision: u8) -> Option<i128> {
     let scaled = i256::from_i128(sum).checked_mul(i256::from_i128(10_i128.checked_pow(digits.try_into().ok()?)?))?;
-    let mean = scaled.checked_div(i256::from_i128(count.into()))?.to_i128()?;
+    let count = i256::from_i128(count.into());
+    let (mean, rest) = (scaled.checked_div(count)?.to_i128()?, scaled.checked_rem(count)?);
+    // The rest is less than the count, which has 64 bits.
+    let is_half = rest.wrapping_abs() >= count.wrapping_sub(rest.wrapping_abs());
+    let mean = if is_half { mean.checked_add(if sum < 0 { -1 } else { 1 })? } else { mean };
     Decimal128Type::is_valid_decimal_precision(mean, precision).then_some(mean)
 }

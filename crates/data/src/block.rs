@@ -7,7 +7,7 @@ use arrow::compute::kernels::aggregate;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use arrow::error::ArrowError;
 
-use crate::column::{Layout, align_bits};
+use crate::column::{Layout, align_bits, row_bytes};
 use crate::time::{Micros, TimeRange, WATERMARK_MIN, micros_per_tick};
 
 /// Which column of a block is its event time.
@@ -99,11 +99,8 @@ impl Block {
     /// not fit 64 bits of microseconds.
     pub fn new(batch: RecordBatch, time_column: Option<TimeColumn>) -> Result<Block, ArrowError> {
         let (schema, columns, rows) = batch.into_parts();
-        let mut row_bytes = 0;
         for (field, column) in schema.fields().iter().zip(&columns) {
-            if let Some(layout) = Layout::of(column.data_type()) {
-                row_bytes += layout.width();
-            } else if !matches!(column.data_type(), DataType::List(_)) {
+            if Layout::of(column.data_type()).is_none() && !matches!(column.data_type(), DataType::List(_)) {
                 return Err(ArrowError::NotYetImplemented(format!(
                     "column '{}' has type {}, which blocks do not hold",
                     field.name(),
@@ -112,6 +109,7 @@ impl Block {
             }
         }
         let columns: Vec<ArrayRef> = columns.into_iter().map(align_bits).collect();
+        let row_bytes = row_bytes(&columns);
         let (time_range, in_time_order) = match time_column {
             Some(time) if rows > 0 => {
                 let (range, in_order) = time_range(&columns[time.index], time)?;

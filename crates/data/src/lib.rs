@@ -18,7 +18,11 @@ pub mod aggregate;
 
 pub mod own;
 
+pub mod zone;
+
 pub mod window;
+
+pub mod clocked;
 
 pub mod over;
 

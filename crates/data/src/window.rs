@@ -6,6 +6,7 @@
 
 use crate::Micros;
 use crate::aggregate::{Accumulate, Accumulator};
+use crate::clocked::Clocked;
 use crate::own::Merging;
 use crate::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
 
@@ -37,6 +38,8 @@ pub enum Window {
         /// Where window 0 begins.
         offset: Micros,
     },
+    /// The same by the clocks of a time zone.
+    Clocked(Clocked),
     /// `SESSION`: rows of one key, each at most `gap` after the one before in time; from the first row's time to `gap` after the last's.
     Session {
         /// Longest time between two rows of a session.
@@ -153,6 +156,7 @@ impl Window {
                 let end = start.saturating_add(step);
                 Slice { start, end, covered: covered(end, slice_start(time, size, offset).saturating_add(size)) }
             }
+            Window::Clocked(window) => window.slice(time),
             // No two rows of a slice are further apart than the gap: those of one key are in one session, which may go on for ever.
             Window::Session { gap } => {
                 let start = slice_start(time, gap, 0);
@@ -177,6 +181,7 @@ impl Window {
             Window::Tumbling { size, offset } => (size, offset),
             Window::Hopping { size, slide, offset } => (slide, offset.saturating_add(size % slide)),
             Window::Cumulative { step, offset, .. } => (step, offset),
+            Window::Clocked(window) => return window.next_end(time),
             Window::Rows { size, slide } => {
                 return Window::Hopping { size, slide, offset: 0 }.next_end(time).max(size);
             }
@@ -198,8 +203,17 @@ impl Window {
             | Window::Rows { size, .. }
             | Window::RowsByKey { size, .. } => end.saturating_sub(size),
             Window::Cumulative { size, offset, .. } => slice_start(end.saturating_sub(1), size, offset),
+            Window::Clocked(window) => window.start(end),
             Window::Session { .. } => panic!("the end of a session does not say where it began"),
             Window::Global => Micros::MIN,
+        }
+    }
+
+    /// The bounds of a window as people read them: what clocks show.
+    pub fn shown(&self, start: Micros, end: Micros) -> (Micros, Micros) {
+        match self {
+            Window::Clocked(window) => window.shown(end),
+            _ => (start, end),
         }
     }
 
@@ -233,6 +247,7 @@ impl Window {
     /// Slices of the longest window; of sessions, whose length has no limit, 1.
     pub fn slices_max(&self) -> i64 {
         match *self {
+            Window::Clocked(window) => window.by_clock().slices_max(),
             Window::Rows { size, slide } => Window::Hopping { size, slide, offset: 0 }.slices_max(),
             Window::RowsByKey { size, slide } => size / slice_rows(size, slide),
             Window::Tumbling { .. } | Window::Session { .. } | Window::Global => 1,
@@ -250,6 +265,7 @@ impl Window {
                 Window::Tumbling { size: slide, offset: offset.saturating_add(size % slide) }
             }
             Window::Cumulative { step, offset, .. } => Window::Tumbling { size: step, offset },
+            Window::Clocked(window) => Window::Clocked(window.of_results()),
             same => same,
         }
     }
@@ -276,7 +292,7 @@ pub enum Combination {
     Prefix,
     /// No slices: each window has its own table, and a row is added to all of its windows. To compare slices with.
     Buckets,
-    /// What a slice has of each key is merged with what there is of the key: the session that it touches, or the rows of its window so far.
+    /// What a slice has of each key is merged with the session of the key that it touches.
     Merge,
 }
 
@@ -288,9 +304,19 @@ impl Combination {
     /// put together for each window: suffixes would hold each value once for each slice before it.
     pub fn choose(window: &Window, accumulators: &[Accumulator]) -> Combination {
         match window {
+            Window::Clocked(window) => Combination::choose(&window.by_clock(), accumulators),
             Window::Tumbling { .. } | Window::Global => Combination::Single,
             Window::Cumulative { .. } => Combination::Prefix,
-            Window::Session { .. } | Window::RowsByKey { .. } => Combination::Merge,
+            Window::Session { .. } => Combination::Merge,
+            Window::RowsByKey { .. } if window.slices_max() == 1 => Combination::Single,
+            Window::RowsByKey { .. } => {
+                let has_references = accumulators.iter().any(Accumulator::has_reference);
+                match window.slices_max() {
+                    ..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
+                    _ if has_references => Combination::Recompute,
+                    _ => Combination::TwoStacks,
+                }
+            }
             Window::Hopping { .. } | Window::Rows { .. } => {
                 let is_invertible = accumulators.iter().all(|kept| kept.accumulate.is_invertible());
                 let keeps_lists = accumulators.iter().any(|kept| kept.accumulate.keeps_lists());
@@ -367,7 +393,9 @@ mod tests {
                 found.extend(starts.filter(|start| start + size > time).map(|start| (start, start + size)));
             }
             Window::Global => found.push((Micros::MIN, Micros::MAX)),
-            Window::RowsByKey { .. } | Window::Session { .. } => unreachable!("where sessions are depends on the rows"),
+            Window::Clocked(_) | Window::RowsByKey { .. } | Window::Session { .. } => {
+                unreachable!("where sessions are depends on the rows")
+            }
         }
         found.sort_by_key(|(_, end)| *end);
         found

@@ -2,7 +2,7 @@
 
 use pelton_compiler::CompileError;
 use pelton_connectors::ConnectorError;
-use pelton_plan::PlanError;
+use pelton_plan::{Place, PlanError};
 use pelton_runtime::run::RunError;
 
 /// Why a statement was refused or a query stopped.
@@ -26,12 +26,14 @@ pub enum Error {
     #[error(transparent)]
     Run(#[from] RunError),
     /// A setting that does not exist, or a value it does not take.
-    #[error("setting '{key}' {problem}")]
+    #[error("{}setting '{key}' {problem}", .place.map(|place| format!("line {}, column {}: ", place.line, place.column)).unwrap_or_default())]
     Setting {
         /// Which.
         key: String,
         /// What is wrong with it, and what would be right.
         problem: String,
+        /// Where it stands, where it was set by a statement.
+        place: Option<Place>,
     },
     /// A call that does not fit: rows of another schema, a script that ends in no query.
     #[error("{0}")]

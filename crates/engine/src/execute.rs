@@ -12,7 +12,7 @@ use pelton_data::window::{Combination, Emission, Window};
 use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource,
-    WindowAggregate,
+    WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::budget::Budget;
@@ -89,6 +89,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         late: surroundings.late.clone(),
         budget: surroundings.budget.clone(),
         limits: settings.memory,
+        data_passing: settings.data_passing,
         ..options
     };
     Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker, stories))
@@ -156,10 +157,12 @@ fn window_node((index, window): (usize, &WindowAggregate), settings: &Settings) 
             (WindowChoice::Slices, combination) | (WindowChoice::Buckets, combination @ Combination::Merge) => {
                 combination
             }
+            (WindowChoice::Buckets, combination) if matches!(window.window, Window::RowsByKey { .. }) => combination,
             (WindowChoice::Buckets, _) => Combination::Buckets,
         },
         session_slots: window.session_slots,
         layout: pelton_compiler::entry_layout(window).with_dense_keys(settings.dense_keys(index)),
+        has_bounds: window.columns.iter().any(WindowColumn::is_bound),
         ranker: window.ranking.clone().map(|ranking| Arc::new(Ranker::new(ranking))),
         read_out: Box::new(read_out),
         schema: window.schema.clone(),

@@ -236,7 +236,7 @@ impl Session {
     /// # Errors
     /// [`Error::Setting`] where there is no such setting, or it does not take the value.
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
-        Settings::check(key, value)?;
+        Settings::check(key, value, None)?;
         let mut known = self.known();
         known.catalog.set(key, value);
         known.follow_settings();
@@ -388,8 +388,8 @@ impl Session {
                 known.push_tables.remove(&dropped.target.name);
             }
             Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
-            Statement::Set { key, value, .. } => {
-                Settings::check(key, value)?;
+            Statement::Set { key, value, place } => {
+                Settings::check(key, value, *place)?;
                 known.catalog.set(key, value);
                 known.follow_settings();
             }

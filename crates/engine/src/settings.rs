@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, parse_duration, parse_memory_size};
+use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
-use pelton_plan::Catalog;
+use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
+use pelton_runtime::events::DataPassing;
 use pelton_runtime::policy::PolicyName;
 use pelton_state::layout::DenseKeys;
 
@@ -63,6 +65,8 @@ pub struct Settings {
     pub workers: usize,
     /// `pelton.policy`: who goes first of what can run, in all queries of the session.
     pub policy: PolicyName,
+    /// `pelton.data-passing`: what operators pass to each other, in queries that begin.
+    pub data_passing: DataPassing,
     /// `pelton.windows`
     pub windows: WindowChoice,
     /// `pelton.block-rows`
@@ -112,8 +116,10 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.workers", "a number of threads from 1 to 1024"),
     (
         "pelton.policy",
-        "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random' or 'round-robin'",
+        "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random', 'round-robin' or \
+         'threads'",
     ),
+    ("pelton.data-passing", "'blocks' or 'queues'"),
     ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.memory", A_MEMORY_SIZE),
@@ -123,7 +129,7 @@ pub const KEYS: &[(&str, &str)] = &[
     (ALLOW_LATENESS, A_DURATION),
     (EARLY_FIRE, "'true' or 'false'"),
     (EARLY_DELAY, A_DURATION),
-    ("table.local-time-zone", "'UTC': other time zones are not supported yet"),
+    ("table.local-time-zone", "the name of a time zone, such as 'UTC' or 'Europe/Berlin'"),
 ];
 
 impl Default for Settings {
@@ -138,6 +144,7 @@ impl Default for Settings {
             dense_keys: Permission::default(),
             workers,
             policy: PolicyName::default(),
+            data_passing: DataPassing::default(),
             windows: WindowChoice::default(),
             block_rows: BLOCK_ROWS_DEFAULT,
             memory: Limits::default(),
@@ -163,12 +170,13 @@ impl Settings {
         settings
     }
 
-    /// Whether `SET 'key' = 'value'` makes sense.
+    /// Whether `SET 'key' = 'value'`, written at `place`, makes sense.
     ///
     /// # Errors
     /// [`Error::Setting`] names the setting and its values, or the settings there are.
-    pub fn check(key: &str, value: &str) -> Result<(), Error> {
-        Settings::default().apply(key, value)
+    pub fn check(key: &str, value: &str, place: Option<Place>) -> Result<(), Error> {
+        let applied = Settings::default().apply(key, value);
+        applied.map_err(|problem| Error::Setting { key: key.into(), problem, place })
     }
 
     /// How code may change.
@@ -193,12 +201,9 @@ impl Settings {
         }
     }
 
-    fn apply(&mut self, key: &str, value: &str) -> Result<(), Error> {
-        let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else {
-            let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
-            let problem = format!("does not exist; there are {}", known.join(", "));
-            return Err(Error::Setting { key: key.into(), problem });
-        };
+    /// Changes a setting; the error says what is wrong with it.
+    fn apply(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else { return Err(unknown(key)) };
         let number = |least: u64, most: u64| value.parse().ok().filter(|number| (least..=most).contains(number));
         let applied = match key {
             "pelton.tier" => tier(value).map(|tier| self.tier = tier),
@@ -208,6 +213,7 @@ impl Settings {
             DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.policy" => PolicyName::named(value).map(|policy| self.policy = policy),
+            "pelton.data-passing" => data_passing(value).map(|passing| self.data_passing = passing),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
             "pelton.memory" => size(value).map(|bytes| self.memory.engine_bytes_max = bytes),
@@ -217,9 +223,23 @@ impl Settings {
             EARLY_FIRE => value.parse().ok().map(|enabled| self.early_fire = enabled),
             EARLY_DELAY => parse_duration(value).map(|delay| self.early_delay = delay),
             ALLOW_LATENESS => parse_duration(value).map(|lateness| self.allowed_lateness = lateness),
-            _ => (value == "UTC").then_some(()),
+            // The planner reads it from the catalogue.
+            _ => Zone::named(value).map(drop),
         };
-        applied.ok_or_else(|| Error::Setting { key: key.into(), problem: format!("takes {values}, not '{value}'") })
+        applied.ok_or_else(|| format!("takes {values}, not '{value}'"))
+    }
+}
+
+/// What is wrong with a setting that there is not.
+fn unknown(key: &str) -> String {
+    let keys = || KEYS.iter().map(|(key, _)| *key);
+    if key == "emit.every" {
+        return format!("does not exist; '{EARLY_DELAY}' says how often windows are reported before their end");
+    }
+    let without_prefix = || keys().find(|known| known.strip_suffix(key).is_some_and(|prefix| prefix.ends_with('.')));
+    match closest(key, keys()).or_else(without_prefix) {
+        Some(meant) => format!("does not exist; did you mean '{meant}'?"),
+        None => format!("does not exist; there are {}", keys().collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -254,6 +274,14 @@ fn permission(value: &str) -> Option<Permission> {
     }
 }
 
+fn data_passing(value: &str) -> Option<DataPassing> {
+    match value {
+        "blocks" => Some(DataPassing::Blocks),
+        "queues" => Some(DataPassing::Queues),
+        _ => None,
+    }
+}
+
 fn windows(value: &str) -> Option<WindowChoice> {
     match value {
         "slices" => Some(WindowChoice::Slices),
@@ -269,12 +297,12 @@ mod tests {
     #[test]
     fn a_setting_that_makes_no_sense_says_what_would() {
         assert_eq!(
-            Settings::check("pelton.tier", "fast").unwrap_err().to_string(),
+            Settings::check("pelton.tier", "fast", None).unwrap_err().to_string(),
             "setting 'pelton.tier' takes 'auto', 'interpret' or 'compile', not 'fast'"
         );
-        assert!(Settings::check("pelton.workers", "0").is_err());
-        assert!(Settings::check("pelton.worker", "1").unwrap_err().to_string().contains("pelton.workers"));
-        assert!(Settings::check("pelton.block-rows", "7").is_ok());
+        assert!(Settings::check("pelton.workers", "0", None).is_err());
+        assert!(Settings::check("pelton.worker", "1", None).unwrap_err().to_string().contains("pelton.workers"));
+        assert!(Settings::check("pelton.block-rows", "7", None).is_ok());
     }
 
     #[test]

@@ -328,16 +328,16 @@ fn windows_over_windows_are_those_of_sql() -> Result<(), Error> {
         .window(seconds(1))?
         .group_by([col("window_start"), col("window_end"), col("window_time"), col("auction")])
         .aggregate([count_all().alias("bids")])?
-        .select([col("window_time"), col("auction"), col("bids")])?
-        .window(TimeWindow::tumble("window_time", Duration::from_secs(5)))?
+        .select([col("window_time").alias("at"), col("auction"), col("bids")])?
+        .window(TimeWindow::tumble("at", Duration::from_secs(5)))?
         .aggregate([max(col("bids")).alias("most")])?;
     check(
         &session,
         &built,
         "SELECT window_start, window_end, MAX(bids) AS most FROM TUMBLE(DATA => (
-             SELECT window_time, auction, COUNT(*) AS bids FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND)
+             SELECT window_time AS at, auction, COUNT(*) AS bids FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND)
              GROUP BY window_start, window_end, window_time, auction
-         ), TIMECOL => DESCRIPTOR(window_time), SIZE => INTERVAL '5' SECOND) GROUP BY window_start, window_end",
+         ), TIMECOL => DESCRIPTOR(at), SIZE => INTERVAL '5' SECOND) GROUP BY window_start, window_end",
     );
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Many queries of one session: they share its workers and nothing else.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use pelton::arrow::array::{AsArray, Int64Array, RecordBatch};
-use pelton::arrow::datatypes::Int64Type;
+use pelton::arrow::datatypes::{DataType, Int64Type};
 use pelton::{Error, Outcome, PushSource, Query, Session};
 
 fn session(workers: &str) -> Session {
@@ -144,11 +145,39 @@ fn a_query_whose_reader_is_slow_says_so() {
 }
 
 #[test]
+fn operators_have_threads_of_their_own_where_the_policy_says_so() {
+    let session = session("2");
+    let names = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = names.clone();
+    session.register_function("noted", vec![DataType::Int64], DataType::Int64, move |arguments| {
+        seen.lock().unwrap().insert(std::thread::current().name().unwrap_or_default().to_owned());
+        Ok(arguments[0].clone())
+    });
+    let source = session.push_table("a", "v BIGINT NOT NULL").unwrap();
+    let mut query = session.sql("SELECT noted(v) AS v FROM a").unwrap();
+    for (policy, thread) in
+        [("threads", "pelton-Pipeline(0)"), ("fcfs", "pelton-worker"), ("threads", "pelton-Pipeline(0)")]
+    {
+        session.set("pelton.policy", policy).unwrap();
+        for value in 0..20 {
+            push(&source, value);
+            assert_eq!(next(&mut query), value);
+            if value == 0 {
+                // A worker may have been looking for it by the policy before.
+                names.lock().unwrap().clear();
+            }
+        }
+        let names = std::mem::take(&mut *names.lock().unwrap());
+        assert!(!names.is_empty() && names.iter().all(|name| name.starts_with(thread)), "{policy}: {names:?}");
+    }
+}
+
+#[test]
 fn a_policy_counts_for_queries_that_run() {
     let session = session("2");
     let [(one, mut first), (two, mut second)] = ["a", "b"].map(|name| pushed(&session, name));
-    for policy in ["fcfs", "min-cost", "min-latency", "round-robin", "highest-rate", "downstream", "random", "adaptive"]
-    {
+    let others = ["fcfs", "min-cost", "min-latency", "round-robin", "highest-rate", "downstream", "random"];
+    for policy in others.into_iter().chain(["threads", "adaptive", "threads"]) {
         session.set("pelton.policy", policy).unwrap();
         push(&one, 3);
         push(&two, 4);

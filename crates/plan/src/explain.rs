@@ -216,7 +216,11 @@ struct WindowText<'a>(&'a WindowAggregate);
 impl fmt::Display for WindowText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WindowAggregate { window, bounds, .. } = self.0;
-        let offset = match *bounds {
+        let (plain, zone) = match bounds {
+            Window::Clocked(clocked) => (clocked.by_clock(), Some(clocked.zone())),
+            plain => (*plain, None),
+        };
+        let offset = match plain {
             Window::Tumbling { size, offset } => {
                 write!(f, "tumbling {}", Length(size))?;
                 offset
@@ -235,10 +239,14 @@ impl fmt::Display for WindowText<'_> {
                 write!(f, "of {size} rows{by_key}")?;
                 return if size == slide { Ok(()) } else { write!(f, ", one every {slide}") };
             }
+            Window::Clocked(_) => unreachable!("its windows by the clock are plain"),
             Window::Global => return f.write_str("all rows, once they have ended"),
         };
         if offset != 0 {
             write!(f, ", offset {}", Length(offset))?;
+        }
+        if let Some(zone) = zone {
+            write!(f, ", by the clocks of {}", zone.name())?;
         }
         if window == bounds { Ok(()) } else { f.write_str(", each of its own results") }
     }
@@ -252,9 +260,6 @@ fn combination(window: &WindowAggregate) -> Option<String> {
         Combination::Recompute => format!("recomputing: O(n) tables a window of n = {slices} slices"),
         Combination::SubtractOnEvict => format!("subtracting on evict: O(1) tables a slice, {slices} slices kept"),
         Combination::TwoStacks => format!("two stacks: O(1) tables a slice, amortized, {slices} slices kept"),
-        Combination::Merge if window.window.counts_rows() => {
-            format!("merging with the rows of their keys: O(n) slices a window of n = {slices}")
-        }
         Combination::Merge => {
             "merging with the sessions that they touch: O(1) tables a slice, 2 slices kept".to_string()
         }
@@ -332,7 +337,7 @@ fn holistic(function: &Holistic) -> String {
         }
         Holistic::RoundedPercentile { fraction } => format!("percentile {fraction} of rounded numbers"),
         Holistic::Mode => "mode".to_string(),
-        Holistic::Array => "array".to_string(),
+        Holistic::Array { .. } => "array".to_string(),
         Holistic::Joined { delimiter } => format!("string joined by '{delimiter}'"),
     }
 }

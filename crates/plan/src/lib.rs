@@ -20,6 +20,6 @@ pub mod explain;
 pub mod show;
 
 pub use catalog::{Catalog, Relation, Table};
-pub use error::{Place, PlanError, PlanErrorKind};
+pub use error::{Place, PlanError, PlanErrorKind, closest};
 pub use parse::{Parsed, Statement, parse};
 pub use query::{Planned, plan, plan_statements};

@@ -287,6 +287,13 @@ pub enum WindowColumn {
     },
 }
 
+impl WindowColumn {
+    /// Whether it says when the window begins or ends.
+    pub fn is_bound(&self) -> bool {
+        matches!(self, WindowColumn::Start | WindowColumn::End | WindowColumn::Time)
+    }
+}
+
 /// Functions of the rows before each row, by key, in the order of their times.
 #[derive(Debug, Clone)]
 pub struct Over {

@@ -4,14 +4,16 @@
 //! from a slow sink up to its sources, and to nothing else.
 
 use pelton_data::time::{WATERMARK_MIN, slice_start};
+use pelton_data::window::Window;
 use pelton_data::{Block, Micros};
 use pelton_state::over::Arriving;
 
 use crate::clock::Clock;
+use crate::events::Passing;
 use crate::graph::{SourceTime, StreamRef};
 use crate::operator::{Operator, Part};
 use crate::policy::{Candidate, EPOCH_NS, Policy, Rank};
-use crate::state::{State, Stop, TargetState};
+use crate::state::{PipelineState, State, Stop, TargetState};
 use crate::wake::Seen;
 use crate::window::WindowState;
 
@@ -21,8 +23,11 @@ const QUEUED_PER_WORKER_MAX: usize = 8;
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
 
-/// Blocks that one task takes at most: more would delay what is downstream, fewer cost more in scheduling.
+/// Blocks that one task takes at most: more would delay what is downstream, fewer cost more in scheduling. Where these are done with sooner, as many
+/// as take about so long.
 const BLOCKS_PER_TASK_MAX: usize = 8;
+const BLOCKS_PER_SHORT_TASK_MAX: usize = 64;
+const SHORT_TASK_NS: f64 = 1e5;
 
 /// Rows that a task's results should have at most: more would leave the cache before they are written.
 const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
@@ -50,11 +55,17 @@ pub(crate) enum Task {
     Order { over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros },
     /// Write what waits, or flush, or end the sink.
     Write { sink: usize },
+    /// Hand rows on, event by event.
+    Send { link: usize },
+    /// Take the events that there are.
+    Receive { link: usize },
 }
 
 /// What a worker looks for work with.
 pub(crate) struct Look<'a> {
     pub policy: &'a dyn Policy,
+    /// Whether operators have threads of their own, which must know what can run.
+    pub has_threads: bool,
     pub workers: usize,
     /// The count of events so far.
     pub seen: Seen,
@@ -90,6 +101,10 @@ enum Choice {
     Order(usize),
     Compute(usize),
     Read(usize, usize),
+    /// With the operator whose rows these are.
+    Send(usize, Part),
+    /// With the operator that they are for.
+    Receive(usize, Part),
 }
 
 /// The task of the lowest rank.
@@ -111,7 +126,10 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
         let bytes = state.bytes_waiting();
         state.waiting.set(bytes);
     }
-    state.next = next(state, look);
+    let mut can_run = std::mem::take(&mut state.can_run);
+    can_run.clear();
+    state.next = next(state, look, None, &mut can_run);
+    state.can_run = can_run;
     if let Some(next) = state.next {
         return Offer::Rank(next.rank, state.epoch_end_ns);
     }
@@ -122,6 +140,15 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
         return offer(state, look);
     }
     Offer::Rank(Rank::NONE, wait_until_ns(state, look.now_ns))
+}
+
+/// Takes the first task there is of an operator; where there is none, says when there will be, if nothing happens.
+pub(crate) fn take_of(state: &mut State, look: &Look<'_>, part: Part, turn: u64) -> Result<Taken, u64> {
+    state.next = next(state, look, Some(part), &mut Vec::new());
+    take(state, look, turn).ok_or_else(|| match part {
+        Part::Source(_) | Part::Window(_) => wait_until_ns(state, look.now_ns),
+        Part::Pipeline(_) | Part::Over(_) | Part::Sink(_) => u64::MAX,
+    })
 }
 
 /// Takes what was offered last, unless that does not hold any more, as the `turn`th of all tasks.
@@ -140,7 +167,8 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
         state.windows.iter_mut().for_each(|node| node.gives_way = false);
     }
     let task = mark(state, look, choice);
-    let is_left = matches!(choice, Choice::Compute(pipeline) if !state.pipelines[pipeline].queue.is_empty());
+    let is_left = |node: &PipelineState| !node.queue.is_empty() && !is_in_order(state, node);
+    let is_left = matches!(choice, Choice::Compute(pipeline) if is_left(&state.pipelines[pipeline]));
     Some(Taken { task, part, has_others: has_others || is_left, until_ns: wait_until_ns(state, look.now_ns) })
 }
 
@@ -172,6 +200,14 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
             state.sources[source].reading = true;
             Task::Read { source, partition }
         }
+        Choice::Send(link, _) => {
+            state.passing[link].sending = true;
+            Task::Send { link }
+        }
+        Choice::Receive(link, _) => {
+            state.passing[link].receiving = true;
+            Task::Receive { link }
+        }
     }
 }
 
@@ -183,24 +219,31 @@ impl Choice {
             Choice::Order(over) => Part::Over(over),
             Choice::Compute(pipeline) => Part::Pipeline(pipeline),
             Choice::Read(source, _) => Part::Source(source),
+            Choice::Send(_, part) | Choice::Receive(_, part) => part,
         }
     }
 }
 
-/// The task of the lowest rank; of those of one rank, what is furthest downstream.
-fn next(state: &State, look: &Look<'_>) -> Option<Next> {
-    let mut search = Search { state, look, room: look.workers * QUEUED_PER_WORKER_MAX, next: None };
+/// The task of the lowest rank; of those of one rank, what is furthest downstream. `only` of one operator, where it is given. What `can_run` at
+/// all is noted where operators have threads.
+fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<usize>) -> Option<Next> {
+    let mut search = Search { state, look, room: look.workers * QUEUED_PER_WORKER_MAX, only, can_run, next: None };
+    let (to_pipelines, to_sinks) = state.passing.split_at(state.passing.len().min(state.pipelines.len()));
+    let (to_pipelines, to_sinks) = ((0, to_pipelines), (to_pipelines.len(), to_sinks));
     if state.must_stop() {
         if state.must_write() {
             search.writes();
+            search.passages(to_sinks);
         }
         return search.next;
     }
     search.writes();
+    search.passages(to_sinks);
     search.closings(|node| !node.gives_way, Search::consider);
     search.reports();
     search.orders();
     search.computations();
+    search.passages(to_pipelines);
     search.reads();
     // Closing goes on in parts, between which something else of the run has its turn, as urgent as the next part: what waits for a close waits
     // for no more than a part, and the close for no more than one task.
@@ -214,11 +257,17 @@ struct Search<'a> {
     look: &'a Look<'a>,
     /// What may wait in front of anything.
     room: usize,
+    /// The operator that is looked for, if not all are.
+    only: Option<Part>,
+    can_run: &'a mut Vec<usize>,
     next: Option<Next>,
 }
 
 impl Search<'_> {
     fn consider(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) {
+        if !self.is_wanted(choice) {
+            return;
+        }
         let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
         self.next = Some(match self.next {
             Some(next) if next.rank <= rank => Next { has_others: true, ..next },
@@ -228,11 +277,22 @@ impl Search<'_> {
 
     /// Behind whatever else there is, which is as urgent as it then.
     fn consider_behind(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) {
+        if !self.is_wanted(choice) {
+            return;
+        }
         let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
         self.next = Some(match self.next {
             Some(next) => Next { rank: next.rank.min(rank), has_others: true, ..next },
             None => Next { rank, choice, has_others: false },
         });
+    }
+
+    fn is_wanted(&mut self, choice: Choice) -> bool {
+        let part = choice.part();
+        if self.look.has_threads {
+            self.can_run.push(self.state.operators.index(part));
+        }
+        self.only.is_none_or(|only| only == part)
     }
 
     fn rank_of(&self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) -> Rank {
@@ -273,7 +333,7 @@ impl Search<'_> {
             let is_free = !node.closing && node.closed.outstanding() < self.look.workers;
             if is_free && node.must_close() && is_its_turn(node) && self.has_room(StreamRef::Window(index)) {
                 let pending_rows = node.rows_in - node.rows_in_closed;
-                consider(self, Choice::Close(index), Some(pending_rows), node.ingested_ns);
+                consider(self, Choice::Close(index), Some(pending_rows), node.results.ingested_ns);
             }
         }
     }
@@ -284,7 +344,7 @@ impl Search<'_> {
             let is_due = node.is_at_rest() && node.report_ns().is_some_and(|at| at <= self.look.now_ns);
             if is_due && self.has_room(StreamRef::Window(index)) {
                 let pending_rows = node.rows_in - node.rows_in_closed;
-                self.consider(Choice::Report(index), Some(pending_rows), node.ingested_ns);
+                self.consider(Choice::Report(index), Some(pending_rows), node.results.ingested_ns);
             }
         }
     }
@@ -292,8 +352,8 @@ impl Search<'_> {
     fn orders(&mut self) {
         for (index, node) in self.state.overs.iter().enumerate() {
             if !node.busy && node.must_run() && self.has_room(StreamRef::Over(index)) {
-                let pending_rows = node.rows_in.saturating_sub(node.rows);
-                self.consider(Choice::Order(index), Some(pending_rows), node.ingested_ns);
+                let pending_rows = node.rows_in.saturating_sub(node.results.rows);
+                self.consider(Choice::Order(index), Some(pending_rows), node.results.ingested_ns);
             }
         }
     }
@@ -306,9 +366,23 @@ impl Search<'_> {
                 TargetState::Over { over, .. } => self.state.overs[over].queue.len() < self.room,
                 TargetState::Window { window, .. } => may_run_ahead(&self.state.windows[window], self.look.workers),
             };
-            if has_room {
+            let is_free = !is_in_order(self.state, node) || node.order.outstanding() == node.queue.len();
+            if has_room && is_free {
                 let rows = node.queue.iter().map(|(_, block)| block.rows() as u64).sum();
                 self.consider(Choice::Compute(index), Some(rows), first.stamp.ingested_ns);
+            }
+        }
+    }
+
+    /// The queues from the one of this number on.
+    fn passages(&mut self, (first, nodes): (usize, &[Passing])) {
+        for (index, node) in nodes.iter().enumerate().rev() {
+            let (rows, since_ns) = node.waiting();
+            if node.can_receive() {
+                self.consider(Choice::Receive(first + index, node.to), Some(rows), since_ns);
+            }
+            if node.can_send() {
+                self.consider(Choice::Send(first + index, node.from), Some(rows), since_ns);
             }
         }
     }
@@ -334,6 +408,12 @@ impl Search<'_> {
     }
 }
 
+/// Whether the blocks of a pipeline are computed one after the other: rows are counted by their keys in their order.
+fn is_in_order(state: &State, node: &PipelineState) -> bool {
+    matches!(node.target, TargetState::Window { window, .. }
+        if matches!(state.windows[window].window, Window::RowsByKey { .. }))
+}
+
 /// Whether a window takes rows: while its windows are being closed, only as many as other workers need to be busy meanwhile. Slices wait for their
 /// turn in memory, and outside of the cache.
 fn may_run_ahead(node: &WindowState, workers: usize) -> bool {
@@ -349,7 +429,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     };
     let due = match state.pipelines[pipeline].target {
         TargetState::Window { window, .. } if state.pipelines[pipeline].slices_per_block <= 1 => {
-            Some(&state.windows[window]).filter(|node| !node.must_close())
+            Some(&state.windows[window]).filter(|node| !node.must_close() && !node.window.counts_rows())
         }
         _ => None,
     };
@@ -358,12 +438,19 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         due.is_some_and(|node| node.must_close_at(node.window.over_until(block.stamp.watermark)))
     });
     let until_close = closing.map_or(usize::MAX, |position| position + 1);
-    let rows_max = look.policy.rows_max(state.operators.of_part(Part::Pipeline(pipeline)), look.now_ns);
+    let operator = state.operators.of_part(Part::Pipeline(pipeline));
+    let rows_max = look.policy.rows_max(operator, look.now_ns);
+    let cost_ns = operator.cost_ns;
+    let is_in_order = is_in_order(state, &state.pipelines[pipeline]);
     let node = &mut state.pipelines[pipeline];
+    let block_rows = node.queue.front().map_or(0, |(_, block)| block.rows()).max(1);
+    let by_time = (SHORT_TASK_NS / (cost_ns * block_rows as f64)) as usize;
+    let most = by_time.clamp(BLOCKS_PER_TASK_MAX, BLOCKS_PER_SHORT_TASK_MAX);
     let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
     let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
-    let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, BLOCKS_PER_TASK_MAX);
-    let count = node.queue.len().div_ceil(look.workers).min(blocks_max);
+    let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, most);
+    let sharing = if is_in_order { 1 } else { look.workers };
+    let count = node.queue.len().div_ceil(sharing).min(blocks_max);
     let mut rows_before = 0;
     let few = node.queue.iter().take(count).take_while(|(_, block)| {
         let is_wanted = rows_before < rows_max;
@@ -381,7 +468,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
 fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
     let consumers = state.consumers(stream);
     consumers.pipelines.iter().all(|&pipeline| state.pipelines[pipeline].order.outstanding() < room)
-        && consumers.sinks.iter().all(|&sink| state.sinks[sink].queue.len() < room)
+        && consumers.sinks.iter().all(|&sink| state.sinks[sink].waiting() < room)
 }
 
 /// What keeps sources from being read.
@@ -405,7 +492,7 @@ pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> 
 /// What keeps a stream from going on.
 fn full(state: &State, stream: StreamRef, room: usize) -> Option<Part> {
     let consumers = state.consumers(stream);
-    if let Some(&sink) = consumers.sinks.iter().find(|&&sink| state.sinks[sink].queue.len() >= room) {
+    if let Some(&sink) = consumers.sinks.iter().find(|&&sink| state.sinks[sink].waiting() >= room) {
         return Some(Part::Sink(sink));
     }
     let pipeline = *consumers.pipelines.iter().find(|&&node| state.pipelines[node].order.outstanding() >= room)?;

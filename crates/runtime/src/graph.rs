@@ -121,6 +121,8 @@ pub struct WindowNode {
     pub session_slots: Option<SessionSlots>,
     /// What an entry of its tables holds.
     pub layout: Arc<EntryLayout>,
+    /// Whether what is read out says when windows begin or end.
+    pub has_bounds: bool,
     /// Chooses the rows that are kept, where these are not groups.
     pub ranker: Option<Arc<Ranker>>,
     /// Reads groups or rows of closed windows out.

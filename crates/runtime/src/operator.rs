@@ -164,6 +164,14 @@ impl Operators {
         &mut self.all[index]
     }
 
+    /// What each stands for, in the order of `all`.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        let kinds = [Part::Source, Part::Pipeline, Part::Window, Part::Over, Part::Sink];
+        let ends = self.starts[1..].iter().copied().chain([self.all.len()]);
+        let kinds = kinds.into_iter().zip(self.starts).zip(ends);
+        kinds.flat_map(|((kind, start), end)| (0..end - start).map(kind))
+    }
+
     pub fn index(&self, part: Part) -> usize {
         match part {
             Part::Source(index) => self.starts[0] + index,

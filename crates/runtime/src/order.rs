@@ -28,6 +28,17 @@ impl<T> Reorder<T> {
         self.next - 1
     }
 
+    /// As [`Reorder::finish`] and [`Reorder::release`]: an item that is the next in order is not put down first.
+    pub fn pass(&mut self, position: u64, item: T) -> Option<T> {
+        if position == self.released && !self.is_closed && matches!(self.waiting.front(), Some(None)) {
+            self.waiting.pop_front();
+            self.released += 1;
+            return Some(item);
+        }
+        self.finish(position, item);
+        self.release()
+    }
+
     /// Keeps the item that was made for `position`.
     ///
     /// # Panics
@@ -78,6 +89,16 @@ mod tests {
         order.finish(positions[3], 'd');
         assert_eq!(order.release(), Some('d'));
         assert_eq!(order.outstanding(), 0);
+    }
+
+    #[test]
+    fn an_item_that_is_next_in_order_passes() {
+        let mut order = Reorder::default();
+        let positions: Vec<u64> = (0..3).map(|_| order.hand_out()).collect();
+        assert_eq!(order.pass(positions[1], 'b'), None);
+        assert_eq!((order.pass(positions[0], 'a'), order.release(), order.release()), (Some('a'), Some('b'), None));
+        order.close();
+        assert_eq!((order.pass(positions[2], 'c'), order.outstanding()), (None, 1));
     }
 
     #[test]

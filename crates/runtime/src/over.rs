@@ -1,20 +1,19 @@
 //! Functions OVER rows, among what the scheduler's lock guards: rows that wait to be put in order, by one worker at a time.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
-use pelton_data::{Micros, Stamp, TimeColumn};
 use pelton_state::over::Arriving;
 
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
-use crate::state::{Consumers, Finished, State};
+use crate::results::Results;
+use crate::state::{Finished, State};
 
 pub(crate) struct OverState {
     pub name: String,
-    pub time_column: Option<TimeColumn>,
     /// The pipelines that feed it.
     pub inputs: Inputs,
     /// Rows that no worker has taken yet, with the number of their input; those of one input in their order.
@@ -24,14 +23,10 @@ pub(crate) struct OverState {
     /// Rows before this have left.
     pub passed: Micros,
     pub ended: bool,
-    /// When the input that moved the watermark last was read.
-    pub ingested_ns: u64,
-    pub next_sequence: u64,
-    pub consumers: Arc<Consumers>,
+    pub results: Results,
     pub late_rows: u64,
     /// Rows that came, but for late ones.
     pub rows_in: u64,
-    pub rows: u64,
     pub busy_ns: u64,
 }
 
@@ -41,18 +36,14 @@ impl OverState {
         let node = &graph.overs[index];
         OverState {
             name: node.name.clone(),
-            time_column: node.spec.output_time(),
             inputs: Inputs::new(inputs),
             queue: VecDeque::new(),
             busy: false,
             passed: WATERMARK_MIN,
             ended: false,
-            ingested_ns: 0,
-            next_sequence: 0,
-            consumers: Consumers::of(graph, StreamRef::Over(index)),
+            results: Results::new(graph, StreamRef::Over(index), node.spec.output_time()),
             late_rows: 0,
             rows_in: 0,
-            rows: 0,
             busy_ns: 0,
         }
     }
@@ -73,9 +64,7 @@ impl State {
         let arriving = |rows| Arriving { rows, time_shift_ticks, in_time_order };
         node.queue.extend(finished.output.into_iter().map(|rows| (input, arriving(rows))));
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
-        if has_moved && finished.stamp.ingested_ns > 0 {
-            node.ingested_ns = finished.stamp.ingested_ns;
-        }
+        node.results.note_input(has_moved, finished.stamp.ingested_ns);
         if finished.stamp.is_idle && !node.busy && !node.must_run() {
             self.punctuate_over(over);
         }
@@ -88,14 +77,7 @@ impl State {
         node.late_rows += late_rows;
         let has_moved = until > node.passed;
         node.passed = until;
-        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
-        let stream = StreamRef::Over(over);
-        for batch in rows {
-            // Rows come in the order of their times, so that none is ever late downstream.
-            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_over_stamp(over) };
-            self.overs[over].rows += batch.num_rows() as u64;
-            self.deliver_batch(stream, batch, time_column, stamp);
-        }
+        self.deliver_results(StreamRef::Over(over), rows);
         if has_moved || self.overs[over].inputs.are_idle() {
             self.punctuate_over(over);
         }
@@ -105,18 +87,8 @@ impl State {
     /// Says downstream up to where rows have left, and whether no more leave for now.
     fn punctuate_over(&mut self, over: usize) {
         let node = &self.overs[over];
-        if !node.consumers.pipelines.is_empty() {
-            let (watermark, ingested_ns) = (node.passed, node.ingested_ns);
-            let is_idle = node.inputs.are_idle() && !node.must_run();
-            let stamp = Stamp { watermark, ingested_ns, is_idle, ..self.next_over_stamp(over) };
-            self.deliver_punctuation(StreamRef::Over(over), stamp);
-        }
-    }
-
-    fn next_over_stamp(&mut self, over: usize) -> Stamp {
-        let node = &mut self.overs[over];
-        node.next_sequence += 1;
-        Stamp { sequence: node.next_sequence - 1, rows_before: node.rows, ..Stamp::default() }
+        let (watermark, is_idle) = (node.passed, node.inputs.are_idle() && !node.must_run());
+        self.punctuate_results(StreamRef::Over(over), watermark, is_idle);
     }
 
     /// Ends the stream where all of it has been passed on.

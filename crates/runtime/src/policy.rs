@@ -22,6 +22,8 @@ mod random;
 
 mod round_robin;
 
+mod threads;
+
 #[cfg(test)]
 mod model;
 
@@ -55,6 +57,11 @@ pub(crate) trait Policy: Send + Sync {
 
     /// Rows that one task takes at most, if there are so many; it takes whole blocks, and at least one.
     fn rows_max(&self, operator: &Operator, now_ns: u64) -> u64;
+
+    /// Whether each operator has a thread of its own, and the pool's run none.
+    fn has_threads(&self) -> bool {
+        false
+    }
 }
 
 impl Rank {
@@ -103,7 +110,7 @@ impl Rank {
 }
 
 /// Names of the policies, and the policies.
-const POLICIES: [(&str, &dyn Policy); 8] = [
+const POLICIES: [(&str, &dyn Policy); 9] = [
     ("adaptive", &adaptive::Adaptive),
     ("downstream", &downstream::Downstream),
     ("fcfs", &fcfs::FirstComeFirstServed),
@@ -112,6 +119,7 @@ const POLICIES: [(&str, &dyn Policy); 8] = [
     ("min-latency", &min_latency::MinLatency),
     ("random", &random::Random),
     ("round-robin", &round_robin::RoundRobin),
+    ("threads", &threads::Threads),
 ];
 
 /// A policy that there is.

@@ -9,10 +9,11 @@ use pelton_state::kernel::Scratch;
 
 use crate::choose::{Look, Offer, Taken, offer, take};
 use crate::clock::Clock;
-use crate::policy::{PolicyName, Rank};
+use crate::policy::{Policy, PolicyName, Rank};
 use crate::run::{RunError, Shared};
 use crate::state::State;
 use crate::task::Worker;
+use crate::threads::OperatorThreads;
 use crate::wake::{Rest, Waker};
 
 /// A fixed number of threads that work on any number of runs. Clones are the same threads.
@@ -34,6 +35,8 @@ pub(crate) struct Crew {
     /// Counts the changes of `runs`: workers have lists of their own.
     changes: AtomicU64,
     is_closed: AtomicBool,
+    /// Nothing runs but what a test tells to.
+    is_manual: bool,
     /// What the run that was chosen last had been served.
     served_ns: AtomicU64,
     /// Tasks taken.
@@ -45,7 +48,7 @@ pub(crate) struct Crew {
 impl Pool {
     /// Starts so many threads, which know the time from that clock.
     pub fn new(workers: usize, clock: Clock) -> Pool {
-        let crew = Crew::new(workers, clock);
+        let crew = Crew::new(workers, clock, false);
         let handles = (0..workers).map(|index| {
             let worker = PoolWorker::new(crew.clone(), index);
             let thread = std::thread::Builder::new().name(format!("pelton-worker-{index}"));
@@ -57,7 +60,7 @@ impl Pool {
 
     /// A pool without threads: its workers do something when they are told to, in the order in which they are told.
     pub fn manual(workers: usize, clock: Clock) -> (Pool, ManualWorkers) {
-        let crew = Crew::new(workers, clock);
+        let crew = Crew::new(workers, clock, true);
         let manual = (0..workers).map(|index| ManualWorker {
             worker: PoolWorker::new(crew.clone(), index),
             held: None,
@@ -88,7 +91,10 @@ impl Pool {
     pub fn set_policy(&self, policy: PolicyName) {
         if self.0.crew.policy.swap(policy.index(), Ordering::SeqCst) != policy.index() {
             // What they offer has the rank that it had.
-            self.0.crew.runs().iter().for_each(|run| run.waker.progressed());
+            self.0.crew.runs().iter().for_each(|run| {
+                self.0.crew.start_threads(run);
+                run.waker.progressed();
+            });
         }
     }
 
@@ -153,7 +159,7 @@ impl ManualWorkers {
 }
 
 impl Crew {
-    fn new(workers: usize, clock: Clock) -> Arc<Crew> {
+    fn new(workers: usize, clock: Clock, is_manual: bool) -> Arc<Crew> {
         Arc::new(Crew {
             workers,
             clock,
@@ -161,6 +167,7 @@ impl Crew {
             runs: Mutex::default(),
             changes: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
+            is_manual,
             served_ns: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             policy: AtomicUsize::new(PolicyName::default().index()),
@@ -168,10 +175,40 @@ impl Crew {
     }
 
     /// Serves a run from now on.
-    pub fn take(&self, run: Arc<Shared>) {
+    pub fn take(self: &Arc<Crew>, run: Arc<Shared>) {
         run.waker.served(self.served_ns.load(Ordering::Relaxed), 0);
-        self.runs().push(run);
+        self.runs().push(run.clone());
+        self.start_threads(&run);
         self.runs_changed();
+    }
+
+    /// Gives the operators of a run threads of their own, where the policy wants that.
+    fn start_threads(self: &Arc<Crew>, run: &Arc<Shared>) {
+        if self.has_threads() {
+            let mut are_new = false;
+            let threads = run.threads.get_or_init(|| {
+                are_new = true;
+                OperatorThreads::new(run.unchanged_state().operators.all.len())
+            });
+            // Only now: each finds the others.
+            if are_new {
+                threads.start(self, run);
+            }
+        }
+    }
+
+    /// Whether operators are run by threads of their own.
+    pub fn has_threads(&self) -> bool {
+        !self.is_manual && self.policy().has_threads()
+    }
+
+    fn policy(&self) -> &'static dyn Policy {
+        PolicyName::of_index(self.policy.load(Ordering::SeqCst)).policy()
+    }
+
+    /// The number of the task that is taken next.
+    pub fn next_turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Lets go of a run that has ended.
@@ -192,8 +229,8 @@ impl Crew {
 }
 
 /// One of the threads.
-struct PoolWorker {
-    crew: Arc<Crew>,
+pub(crate) struct PoolWorker {
+    pub crew: Arc<Crew>,
     /// Which of the workers, from 0.
     index: usize,
     /// The runs as of so many changes, each beside what is known of it.
@@ -210,7 +247,7 @@ enum Found {
 }
 
 impl PoolWorker {
-    fn new(crew: Arc<Crew>, index: usize) -> PoolWorker {
+    pub fn new(crew: Arc<Crew>, index: usize) -> PoolWorker {
         PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default() }
     }
 
@@ -244,12 +281,17 @@ impl PoolWorker {
 
     /// Takes the task of the lowest rank of all runs; of those of one rank, that of the run that has been served least.
     fn look(&self, now_ns: u64) -> Found {
+        let has_threads = self.crew.has_threads();
         loop {
             let (mut until_ns, mut best, mut runs) = (u64::MAX, None, 0);
             for (waker, run) in &self.runs {
                 let (rank, known_until_ns) =
                     waker.known(now_ns).unwrap_or_else(|| self.look_at(run, run.unchanged_state(), now_ns));
                 let served_ns = waker.served_ns();
+                if has_threads {
+                    // They have been told, and know the time.
+                    continue;
+                }
                 if rank == Rank::NONE {
                     until_ns = until_ns.min(known_until_ns);
                     continue;
@@ -261,8 +303,7 @@ impl PoolWorker {
             }
             let Some((_, _, run)) = best else { return Found::Nothing(until_ns) };
             let look = self.look_of(run, now_ns);
-            let turn = self.crew.turns.fetch_add(1, Ordering::Relaxed) + 1;
-            let taken = take(&mut run.unchanged_state(), &look, turn);
+            let taken = take(&mut run.unchanged_state(), &look, self.crew.next_turn());
             // What is left is to be looked for anew; so it is where another worker was faster.
             run.waker.returned();
             if let Some(taken) = taken {
@@ -276,8 +317,8 @@ impl PoolWorker {
         }
     }
 
-    /// Looks at what there is to do in a run, and tells all workers.
-    fn look_at(&self, run: &Shared, mut state: MutexGuard<'_, State>, now_ns: u64) -> (Rank, u64) {
+    /// Looks at what there is to do in a run, and tells all workers, and the threads of the operators that can run.
+    pub fn look_at(&self, run: &Shared, mut state: MutexGuard<'_, State>, now_ns: u64) -> (Rank, u64) {
         let look = self.look_of(run, now_ns);
         state.load.served_ns = run.waker.served_ns();
         let offer = offer(&mut state, &look);
@@ -286,20 +327,32 @@ impl PoolWorker {
             Offer::Finished => (Rank::NONE, u64::MAX),
         };
         run.waker.found(look.seen, rank, until_ns);
+        let can_run = std::mem::take(&mut state.can_run);
         drop(state);
+        if let Some(threads) = run.threads.get() {
+            threads.wake(&can_run);
+        }
         if offer == Offer::Finished {
             run.finish();
         }
         (rank, until_ns)
     }
 
-    fn look_of<'a>(&'a self, run: &Shared, now_ns: u64) -> Look<'a> {
-        let policy = PolicyName::of_index(self.crew.policy.load(Ordering::SeqCst)).policy();
-        Look { policy, workers: self.crew.workers, seen: run.waker.seen(), clock: &self.crew.clock, now_ns }
+    pub fn look_of<'a>(&'a self, run: &Shared, now_ns: u64) -> Look<'a> {
+        let policy = self.crew.policy();
+        let has_threads = !self.crew.is_manual && policy.has_threads();
+        Look {
+            policy,
+            has_threads,
+            workers: self.crew.workers,
+            seen: run.waker.seen(),
+            clock: &self.crew.clock,
+            now_ns,
+        }
     }
 
     /// Does what was found by looking from that instant on. Returns when it was done.
-    fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> u64 {
+    pub fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> u64 {
         let started_ns = self.crew.clock.nanos();
         // A run that had nothing to do for a while does not make up for it at the others' cost.
         let served_ns = run.waker.served_ns();

@@ -8,7 +8,7 @@ use pelton_data::window::Window;
 use pelton_state::kernel::Tier;
 
 use crate::adapt::story::Story;
-use crate::source::RejectedRow;
+use crate::source::LeftOut;
 
 /// A look at a run, while it runs or after it.
 #[derive(Debug, Clone)]
@@ -91,10 +91,8 @@ pub struct SourceProgress {
     pub rows: u64,
     /// Bytes of their columns (a string counts 16).
     pub bytes: u64,
-    /// Input rows that could not be decoded and were skipped.
-    pub rejected_count: u64,
-    /// The first of them.
-    pub rejected: Vec<RejectedRow>,
+    /// What of its input is not among them.
+    pub left_out: LeftOut,
     /// How far its event time has come, in microseconds.
     pub watermark: Micros,
 }

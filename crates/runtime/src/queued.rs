@@ -1,9 +1,10 @@
 //! Rows that were read and wait: how many they are, and how large.
 
-use arrow::array::{ArrayRef, RecordBatch};
-use pelton_data::column::Layout;
+use arrow::array::RecordBatch;
+use pelton_data::column::row_bytes;
 
-use crate::state::State;
+use crate::events::{Item, Passing};
+use crate::state::{SinkState, State};
 
 impl State {
     /// Rows that were read and wait for a worker, or for those in front of them.
@@ -12,7 +13,8 @@ impl State {
         let ordered =
             self.overs.iter().flat_map(|node| &node.queue).map(|(_, arriving)| arriving.rows.num_rows() as u64);
         let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| rows.num_rows() as u64);
-        blocks.chain(ordered).chain(written).sum()
+        let passing = self.passing.iter().map(|node| node.waiting().0);
+        blocks.chain(ordered).chain(written).chain(passing).sum()
     }
 
     /// Bytes of these rows, as [`pelton_data::Block::bytes`] counts them.
@@ -20,11 +22,32 @@ impl State {
         let blocks = self.pipelines.iter().flat_map(|node| &node.queue).map(|(_, block)| block.bytes());
         let ordered = self.overs.iter().flat_map(|node| &node.queue).map(|(_, arriving)| bytes_of(&arriving.rows));
         let written = self.sinks.iter().flat_map(|node| &node.queue).map(|(rows, _)| bytes_of(rows));
-        blocks.chain(ordered).chain(written).sum()
+        let passing = self.passing.iter().flat_map(Passing::items).map(|item| match item {
+            Item::Block(_, block) => block.bytes(),
+            Item::Batch(rows, _) => bytes_of(rows),
+        });
+        blocks.chain(ordered).chain(written).chain(passing).sum()
+    }
+}
+
+impl SinkState {
+    /// Whether no row comes any more, or none is wanted.
+    pub fn must_end(&self) -> bool {
+        self.closed || self.open_inputs == 0 && self.passing == 0
+    }
+
+    /// Batches that wait for it.
+    pub fn waiting(&self) -> usize {
+        self.queue.len() + self.passing
+    }
+
+    /// Takes no row from now on.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.queue.clear();
     }
 }
 
 fn bytes_of(rows: &RecordBatch) -> usize {
-    let width = |column: &ArrayRef| Layout::of(column.data_type()).map_or(0, Layout::width);
-    rows.columns().iter().map(width).sum::<usize>() * rows.num_rows()
+    row_bytes(rows.columns()) * rows.num_rows()
 }

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use pelton_data::window::Window;
 use pelton_data::{BLOCK_ROWS_DEFAULT, Micros};
 use pelton_state::kernel::KernelError;
 use pelton_state::over::OverRows;
-use pelton_state::slice::SliceStore;
 use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::Open;
 
 use crate::budget::{Account, Budget, Limits, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
+use crate::events::{DataPassing, Link, Passing};
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
 use crate::operator::Part;
@@ -25,9 +26,10 @@ use crate::progress::{
 };
 use crate::sequence::Partition;
 use crate::sink::SinkError;
-use crate::slices::WorkerSlices;
+use crate::slices::{WorkerSlices, slice_store};
 use crate::source::{Source, SourceError};
 use crate::state::{SourceState, State, Stop, TargetState};
+use crate::threads::OperatorThreads;
 use crate::wake::Waker;
 
 /// How a graph is to be run.
@@ -47,6 +49,8 @@ pub struct RunOptions {
     pub budget: Budget,
     /// What its state may take.
     pub limits: Limits,
+    /// What its streams pass.
+    pub data_passing: DataPassing,
 }
 
 impl RunOptions {
@@ -60,6 +64,7 @@ impl RunOptions {
             late: LateLog::new(),
             budget: Budget::default(),
             limits: Limits::default(),
+            data_passing: DataPassing::default(),
         }
     }
 }
@@ -119,6 +124,8 @@ pub(crate) struct FixedSink {
 pub(crate) struct Shared {
     pub graph: Fixed,
     pub targets: Vec<TargetState>,
+    /// In the order of [`State::passing`].
+    pub links: Vec<Link>,
     /// Until the run has ended.
     pub sources: Vec<Mutex<Option<Box<dyn Source>>>>,
     /// Until the run has ended.
@@ -137,7 +144,9 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub options: RunOptions,
     pub started_ns: u64,
-    crew: Arc<Crew>,
+    pub crew: Arc<Crew>,
+    /// Those of its operators, once a policy wants that they have some.
+    pub threads: OnceLock<OperatorThreads>,
     ended: Ended,
     /// When; the largest number before.
     ended_ns: AtomicU64,
@@ -178,6 +187,7 @@ impl Shared {
         self.sources.iter().for_each(|source| drop(source.lock().unwrap_or_else(PoisonError::into_inner).take()));
         self.crew.leave(self);
         self.ended.set();
+        self.threads.get().into_iter().for_each(OperatorThreads::wake_all);
     }
 
     /// Nobody asks a run that has failed what its windows hold; others may need the memory.
@@ -191,6 +201,10 @@ impl Shared {
             *self.over(over) = OverRows::new(node.spec.clone());
         }
         self.account.give_back();
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_set()
     }
 
     /// Charges what a worker has of a window.
@@ -352,11 +366,17 @@ impl RunHandle {
 impl Shared {
     fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
         let waiting = Waiting::new(options.budget.clone(), options.limits);
-        let state = State::new(&graph, options.late.clone(), options.clock.nanos(), waiting);
+        let mut state = State::new(&graph, options.late.clone(), options.clock.nanos(), waiting);
+        if options.data_passing == DataPassing::Queues {
+            state.passing = Passing::of(&graph);
+        }
         let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
-        let slices =
-            |node: &WindowNode| (0..workers).map(|_| WorkerSlices::new(slice_store(node), workers > 1)).collect();
+        let slices = |node: &WindowNode| {
+            // One worker at a time counts rows by their keys.
+            let stores = if let Window::RowsByKey { .. } = node.window { 1 } else { workers };
+            (0..stores).map(|_| WorkerSlices::new(slice_store(node), workers > 1)).collect()
+        };
         let slices = graph.windows.iter().map(slices).collect();
         let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();
         let parts = graph.windows.iter().map(|_| workers + 1).chain(graph.overs.iter().map(|_| 1));
@@ -365,6 +385,7 @@ impl Shared {
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();
         Shared {
             targets,
+            links: state.passing.iter().map(Link::new).collect(),
             sources,
             sinks,
             slices,
@@ -378,6 +399,7 @@ impl Shared {
             started_ns: options.clock.nanos(),
             options,
             crew,
+            threads: OnceLock::new(),
             ended: Ended::default(),
             ended_ns: AtomicU64::new(u64::MAX),
             graph: Fixed {
@@ -403,7 +425,7 @@ impl Shared {
         let overs = state.overs.iter().zip(waiting).map(|(node, (rows, bytes))| OverProgress {
             name: node.name.clone(),
             late_rows: node.late_rows,
-            rows: node.rows,
+            rows: node.results.rows,
             busy: Duration::from_nanos(node.busy_ns),
             waiting_rows_dropped: if node.ended { rows } else { 0 },
             state_bytes: bytes,
@@ -412,8 +434,7 @@ impl Shared {
             name: node.name.clone(),
             rows: node.rows,
             bytes: node.bytes,
-            rejected_count: node.rejected_count,
-            rejected: node.rejected.clone(),
+            left_out: node.left_out.clone(),
             watermark: node.sequencer.watermark(),
         });
         let pipelines = state.pipelines.iter().zip(&self.graph.pipelines).map(|(state, node)| {
@@ -432,7 +453,7 @@ impl Shared {
             name: node.name.clone(),
             window: node.window,
             late_rows: node.late_rows,
-            rows: node.rows,
+            rows: node.results.rows,
             busy: Duration::from_nanos(node.busy_ns),
             open_slices_dropped: if node.ended { open.slices } else { 0 },
             state_bytes: open.bytes,
@@ -495,7 +516,7 @@ impl Shared {
         drop(open);
         for slices in &self.slices[window] {
             let ids = slices.ids();
-            sum.slices = sum.slices.max(ids.len() as u64);
+            sum.slices = sum.slices.max(ids.len() as u64).max(u64::from(slices.has_open_counts()));
             sum.bytes += slices.bytes() as u64;
             sum.next_end = ids.iter().filter_map(|id| id.end_min(kind)).chain(sum.next_end).min();
         }
@@ -536,13 +557,6 @@ impl Shared {
             }
         }
     }
-}
-
-fn slice_store(node: &WindowNode) -> SliceStore {
-    if Open::takes_pieces(node.combination, &node.layout, node.emission) {
-        return SliceStore::with_pieces(node.layout.clone(), node.combination);
-    }
-    SliceStore::new(node.layout.clone())
 }
 
 fn open_windows(node: &WindowNode) -> Open {

@@ -9,7 +9,7 @@ use pelton_data::{Block, Micros, Stamp};
 use crate::graph::SourceTime;
 use crate::inputs::{Arrival, time_of};
 use crate::order::Reorder;
-use crate::source::RejectedRow;
+use crate::source::LeftOut;
 
 /// A chunk's blocks, not yet stamped.
 pub(crate) struct DecodedChunk {
@@ -19,8 +19,7 @@ pub(crate) struct DecodedChunk {
     pub ingested_ns: u64,
     /// The clock when they were read, for processing time.
     pub ingested_micros: Micros,
-    pub rejected: Vec<RejectedRow>,
-    pub rejected_count: u64,
+    pub left_out: LeftOut,
 }
 
 /// One partition of a source.
@@ -233,7 +232,7 @@ mod tests {
             Block::new(batch, time_column).unwrap()
         };
         let blocks = times.iter().map(block).collect();
-        DecodedChunk { partition, blocks, ingested_ns: 0, ingested_micros: 0, rejected: Vec::new(), rejected_count: 0 }
+        DecodedChunk { partition, blocks, ingested_ns: 0, ingested_micros: 0, left_out: LeftOut::default() }
     }
 
     #[test]

@@ -7,9 +7,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pelton_data::Micros;
+use pelton_data::time::WATERMARK_MAX;
+use pelton_data::window::Window;
+use pelton_state::count::{CompleteWindows, RowCounter};
 use pelton_state::pieces::Pieces;
 use pelton_state::slice::{SliceId, SliceStore};
 use pelton_state::table::Table;
+use pelton_state::window::Open;
+
+use crate::graph::WindowNode;
 
 /// A block with rows of so many slices is the last for nearly all of them: they are put aside.
 const PUT_ASIDE_SLICES_MIN: usize = 8;
@@ -27,6 +33,8 @@ struct SharedSlices {
     put_aside: Vec<(SliceId, Table)>,
     /// What there is of small slices, in the order in which it came.
     pieces: Vec<Arc<Pieces>>,
+    /// Windows that count rows by key and are complete, in the order of their blocks.
+    complete: Vec<CompleteWindows>,
     /// Cleared tables for later slices.
     spare: Vec<Table>,
     /// When the first of the slices is needed that are in the store, but for those of the block that is being added: these are needed later
@@ -34,6 +42,18 @@ struct SharedSlices {
     first_end: Option<Micros>,
     /// Bytes of the store, when a block was added or slices were taken last.
     store_bytes: usize,
+}
+
+/// No slices of a window yet, of one worker.
+pub(crate) fn slice_store(node: &WindowNode) -> SliceStore {
+    if let Window::RowsByKey { size, slide } = node.window {
+        let counter = RowCounter::new((size, slide), node.combination, &node.layout, node.has_bounds);
+        return SliceStore::counting(counter);
+    }
+    if Open::takes_pieces(node.combination, &node.layout, node.emission) {
+        return SliceStore::with_pieces(node.layout.clone(), node.combination);
+    }
+    SliceStore::new(node.layout.clone())
 }
 
 impl SharedSlices {
@@ -72,6 +92,36 @@ impl WorkerSlices {
         shared.pieces.extend(store.take_pieces());
         shared.look_at(&store);
         result
+    }
+
+    /// Counts the rows of a block by their keys, one block after the other; `until` says how many rows have come with it. Returns whether windows are
+    /// complete.
+    ///
+    /// # Errors
+    /// What `count` returns.
+    pub fn count<E>(&self, until: Micros, count: impl FnOnce(&mut RowCounter) -> Result<(), E>) -> Result<bool, E> {
+        let mut store = self.store();
+        std::mem::take(&mut self.shared().spare).into_iter().for_each(|table| store.recycle(table));
+        count(store.counter())?;
+        let complete = store.counter().take_complete(until);
+        let are_complete = complete.is_some();
+        let mut shared = self.shared();
+        shared.complete.extend(complete);
+        shared.look_at(&store);
+        Ok(are_complete)
+    }
+
+    /// Whether windows are open that count rows by key.
+    pub fn has_open_counts(&self) -> bool {
+        self.store().has_open_counts()
+    }
+
+    /// Takes the windows that count rows by key and are complete with so many rows of all; and what these were counted with, where no more come.
+    pub fn take_complete(&self, until: Micros) -> (Vec<CompleteWindows>, Option<Box<RowCounter>>) {
+        let counter = if until == WATERMARK_MAX { self.store().take_counter() } else { None };
+        let mut shared = self.shared();
+        let count = shared.complete.partition_point(|windows| windows.until() <= until);
+        (shared.complete.drain(..count).collect(), counter)
     }
 
     /// Takes the slices that windows need which end at or before `end`, where no block comes any more that has rows of them.
@@ -115,7 +165,8 @@ impl WorkerSlices {
     pub fn charge<R>(&self, charge: impl FnOnce(&dyn Fn() -> usize) -> R) -> R {
         let shared = self.shared();
         let tables = || shared.put_aside.iter().map(|(_, table)| table).chain(&shared.spare);
-        charge(&|| shared.store_bytes + tables().map(Table::bytes).sum::<usize>())
+        let complete = || shared.complete.iter().map(CompleteWindows::bytes).sum::<usize>();
+        charge(&|| shared.store_bytes + complete() + tables().map(Table::bytes).sum::<usize>())
     }
 
     /// Forgets all slices, and takes another store.

@@ -39,16 +39,46 @@ pub type Chunk = Box<dyn FnOnce() -> Result<Decoded, SourceError> + Send>;
 pub struct Decoded {
     /// The rows, with exactly the columns the source was asked for, in that order.
     pub rows: Rows,
-    /// Input rows that could not be decoded and were skipped, as `'on-error' = 'skip'` asks.
-    pub rejected: Vec<RejectedRow>,
-    /// How many were rejected; `rejected` may hold fewer.
-    pub rejected_count: u64,
+    /// What of the input is not among them.
+    pub left_out: LeftOut,
 }
 
 impl Decoded {
-    /// Rows without rejects.
+    /// Rows of which none is left out.
     pub fn batch(batch: RecordBatch) -> Decoded {
-        Decoded { rows: Rows::Batches(vec![batch]), rejected: Vec::new(), rejected_count: 0 }
+        Decoded { rows: Rows::Batches(vec![batch]), left_out: LeftOut::default() }
+    }
+}
+
+/// What of an input is not among its rows, and is counted instead.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Rows that could not be decoded and were skipped, as `'on-error' = 'skip'` asks.
+    pub rejected_count: u64,
+    /// The first of them, at most [`LeftOut::REJECTED_KEPT_MAX`].
+    pub rejected: Vec<RejectedRow>,
+    /// Rows that were not read in time, and dropped, as `'on-overload' = 'drop'` asks.
+    pub dropped_count: u64,
+}
+
+impl LeftOut {
+    /// Rejected rows that are kept for people to look at.
+    pub const REJECTED_KEPT_MAX: usize = 100;
+
+    /// Counts a row that could not be decoded.
+    pub fn reject(&mut self, row: impl FnOnce() -> RejectedRow) {
+        self.rejected_count += 1;
+        if self.rejected.len() < LeftOut::REJECTED_KEPT_MAX {
+            self.rejected.push(row());
+        }
+    }
+
+    /// Adds what was left out behind this.
+    pub fn add(&mut self, later: LeftOut) {
+        self.rejected_count += later.rejected_count;
+        let room = LeftOut::REJECTED_KEPT_MAX.saturating_sub(self.rejected.len());
+        self.rejected.extend(later.rejected.into_iter().take(room));
+        self.dropped_count += later.dropped_count;
     }
 }
 

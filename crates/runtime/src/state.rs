@@ -10,6 +10,7 @@ use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
 use crate::budget::Waiting;
 use crate::choose::Next;
+use crate::events::{Item, Passing};
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::late::{LateLog, LateRow};
 use crate::load::{Load, Mark, Rates};
@@ -19,11 +20,8 @@ use crate::over::OverState;
 use crate::progress::latency_histogram;
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
-use crate::source::RejectedRow;
+use crate::source::LeftOut;
 use crate::window::WindowState;
-
-/// Rejected rows kept for inspection, for each source.
-const REJECTED_ROWS_KEPT: usize = 100;
 
 /// How a run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +40,8 @@ pub(crate) struct State {
     pub windows: Vec<WindowState>,
     pub overs: Vec<OverState>,
     pub sinks: Vec<SinkState>,
+    /// What passes event by event to pipelines and, behind these, to sinks: nothing unless that is wanted.
+    pub passing: Vec<Passing>,
     pub late: LateLog,
     pub stop: Stop,
     pub failure: Option<RunError>,
@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub waiting: Waiting,
     /// What there is to do, if nothing has changed since it was looked for.
     pub next: Option<Next>,
+    /// Operators that could run when that was looked for, where they have threads of their own.
+    pub can_run: Vec<usize>,
     /// How often a worker was given something to do,
     pub decisions: u64,
     /// and how long it took to choose it, among all runs.
@@ -77,8 +79,7 @@ pub(crate) struct SourceState {
     pub consumers: Arc<Consumers>,
     pub rows: u64,
     pub bytes: u64,
-    pub rejected: Vec<RejectedRow>,
-    pub rejected_count: u64,
+    pub left_out: LeftOut,
     /// Processing time only: when to say next that time has passed.
     pub tick_ns: u64,
     /// When it was read last.
@@ -171,6 +172,8 @@ impl Finished {
 pub(crate) struct SinkState {
     pub name: String,
     pub queue: VecDeque<(RecordBatch, u64)>,
+    /// Batches that pass event by event, and have not arrived as a whole.
+    pub passing: usize,
     /// A worker is inside the sink.
     pub writing: bool,
     /// The sink had no room at this count of outside events: it is asked again when there was another.
@@ -183,19 +186,6 @@ pub(crate) struct SinkState {
     pub ended: bool,
     pub rows: u64,
     pub latency_ns: Histogram<u64>,
-}
-
-impl SinkState {
-    /// Whether no row comes any more, or none is wanted.
-    pub fn must_end(&self) -> bool {
-        self.closed || self.open_inputs == 0
-    }
-
-    /// Takes no row from now on.
-    pub fn close(&mut self) {
-        self.closed = true;
-        self.queue.clear();
-    }
 }
 
 /// Who reads a stream.
@@ -258,6 +248,7 @@ impl State {
             windows: (0..graph.windows.len()).map(|index| WindowState::new(graph, index, feeding[index])).collect(),
             overs: (0..graph.overs.len()).map(|index| OverState::new(graph, index, feeding_overs[index])).collect(),
             sinks: graph.sinks.iter().map(SinkState::new).collect(),
+            passing: Vec::new(),
             late,
             stop: Stop::No,
             failure: None,
@@ -269,6 +260,7 @@ impl State {
             epoch_end_ns: 0,
             waiting,
             next: None,
+            can_run: Vec::new(),
             decisions: 0,
             deciding_ns: 0,
         }
@@ -289,8 +281,8 @@ impl State {
         sources.iter().enumerate().for_each(|(index, node)| count(Part::Source(index), node.rows, node.rows));
         pipelines.iter().enumerate().for_each(|(index, node)| count(Part::Pipeline(index), node.rows, node.rows_out));
         let windows = windows.iter().enumerate();
-        windows.for_each(|(index, node)| count(Part::Window(index), node.rows_in_closed, node.rows));
-        overs.iter().enumerate().for_each(|(index, node)| count(Part::Over(index), node.rows_in, node.rows));
+        windows.for_each(|(index, node)| count(Part::Window(index), node.rows_in_closed, node.results.rows));
+        overs.iter().enumerate().for_each(|(index, node)| count(Part::Over(index), node.rows_in, node.results.rows));
         sinks.iter().enumerate().for_each(|(index, node)| count(Part::Sink(index), node.rows, node.rows));
         operators.measure();
         self.load.adapt();
@@ -314,7 +306,7 @@ impl State {
 
     /// Whether the run has failed, and results of the input before the error still wait for their sinks.
     pub fn must_write(&self) -> bool {
-        let waits = |node: &SinkState| !node.ended && (!node.queue.is_empty() || node.unflushed);
+        let waits = |node: &SinkState| !node.ended && (node.waiting() > 0 || node.unflushed);
         self.failure.is_some() && self.stop != Stop::Abort && self.sinks.iter().any(waits)
     }
 
@@ -331,9 +323,7 @@ impl State {
                 Ok(mut chunk) => {
                     let node = &mut self.sources[source];
                     node.sequencer.stamp(&mut chunk);
-                    node.rejected_count += chunk.rejected_count;
-                    let room = REJECTED_ROWS_KEPT.saturating_sub(node.rejected.len());
-                    node.rejected.extend(chunk.rejected.into_iter().take(room));
+                    node.left_out.add(chunk.left_out);
                     for block in &chunk.blocks {
                         node.rows += block.rows() as u64;
                         node.bytes += block.bytes() as u64;
@@ -384,8 +374,8 @@ impl State {
 
     /// Keeps a block's result, and passes on all results whose turn it is.
     pub fn block_finished(&mut self, pipeline: usize, position: u64, result: Result<Finished, RunError>) {
-        self.pipelines[pipeline].order.finish(position, result);
-        while let Some(result) = self.pipelines[pipeline].order.release() {
+        let mut next = self.pipelines[pipeline].order.pass(position, result);
+        while let Some(result) = next {
             match result {
                 Ok(finished) => self.pass_on(pipeline, finished),
                 Err(error) => {
@@ -393,6 +383,7 @@ impl State {
                     return self.fail(error);
                 }
             }
+            next = self.pipelines[pipeline].order.release();
         }
         self.end_pipeline_if_done(pipeline);
     }
@@ -475,7 +466,11 @@ impl State {
         }
         hand_to_each(&consumers.pipelines, blocks, |pipeline, blocks| {
             let node = &mut self.pipelines[pipeline];
-            node.queue.extend(blocks.into_iter().map(|block| (node.order.hand_out(), block)));
+            let blocks = blocks.into_iter().map(|block| (node.order.hand_out(), block));
+            match self.passing.get_mut(pipeline) {
+                Some(passing) => blocks.for_each(|(position, block)| passing.push(Item::Block(position, block))),
+                None => node.queue.extend(blocks),
+            }
         });
     }
 
@@ -497,8 +492,13 @@ impl State {
         if batch.num_rows() > 0 {
             hand_to_each(&consumers.sinks, batch, |sink, batch| {
                 let node = &mut self.sinks[sink];
-                if !node.closed {
-                    node.queue.push_back((batch, ingested_ns));
+                match self.passing.get_mut(self.pipelines.len() + sink) {
+                    _ if node.closed => {}
+                    Some(passing) => {
+                        node.passing += 1;
+                        passing.push(Item::Batch(batch, ingested_ns));
+                    }
+                    None => node.queue.push_back((batch, ingested_ns)),
                 }
             });
         }
@@ -519,8 +519,8 @@ impl State {
         match stream {
             StreamRef::Source(index) => &self.sources[index].consumers,
             StreamRef::Pipeline(index) => &self.pipelines[index].consumers,
-            StreamRef::Window(index) => &self.windows[index].consumers,
-            StreamRef::Over(index) => &self.overs[index].consumers,
+            StreamRef::Window(index) => &self.windows[index].results.consumers,
+            StreamRef::Over(index) => &self.overs[index].results.consumers,
         }
     }
 
@@ -560,8 +560,7 @@ impl SourceState {
             consumers: Consumers::of(graph, StreamRef::Source(index)),
             rows: 0,
             bytes: 0,
-            rejected: Vec::new(),
-            rejected_count: 0,
+            left_out: LeftOut::default(),
             tick_ns: 0,
             asked_ns: 0,
         }
@@ -573,6 +572,7 @@ impl SinkState {
         SinkState {
             name: node.name.clone(),
             queue: VecDeque::new(),
+            passing: 0,
             writing: false,
             blocked_at: None,
             open_inputs: node.inputs.len(),

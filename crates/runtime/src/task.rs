@@ -1,6 +1,7 @@
 //! How a worker does each kind of task.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use std::sync::PoisonError;
 
@@ -8,6 +9,7 @@ use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros, TimeRange};
+use pelton_state::count::RowCounter;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::over::Arriving;
 use pelton_state::ranking::Ranker;
@@ -21,6 +23,7 @@ use crate::assign::{assign, late, rows_until};
 use crate::choose::Task;
 use crate::graph::SourceTime;
 use crate::late::{self, LateList};
+use crate::operator::Part;
 use crate::outlet::Outlet;
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
@@ -72,6 +75,8 @@ impl Worker<'_> {
             Task::Report { window } => self.report(window),
             Task::Order { over, rows, watermark } => self.order(over, rows, watermark),
             Task::Write { sink } => self.write(sink),
+            Task::Send { link } => self.send(link),
+            Task::Receive { link } => self.receive(link),
         }
     }
 
@@ -110,7 +115,7 @@ impl Worker<'_> {
         };
         let position = sequencer.hand_out(partition);
         drop(state);
-        shared.waker.progressed();
+        shared.progressed(iter::once(Part::Source(source)));
         let decoded = self.decode(source, chunk, ingested_micros);
         let decoded = decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk });
         shared.state().chunk_decoded(source, position, decoded);
@@ -147,8 +152,8 @@ impl Worker<'_> {
                     .collect::<Result<_, _>>()?
             }
         };
-        let (rejected, rejected_count) = (decoded.rejected, decoded.rejected_count);
-        Ok(DecodedChunk { partition: 0, blocks, ingested_ns: 0, ingested_micros: now, rejected, rejected_count })
+        let left_out = decoded.left_out;
+        Ok(DecodedChunk { partition: 0, blocks, ingested_ns: 0, ingested_micros: now, left_out })
     }
 
     fn compute(&mut self, pipeline: usize, blocks: Vec<(u64, Block)>) {
@@ -260,6 +265,9 @@ impl Worker<'_> {
         finished: &mut Finished,
     ) -> Result<LateList, KernelError> {
         let node = &self.shared.graph.windows[window];
+        if let Window::RowsByKey { .. } = node.window {
+            return self.count(window, kernel, block, finished);
+        }
         let mut assignment = assign(block, &node.window, node.emission.lateness);
         if let Some(ranker) = &node.ranker {
             self.choose(window, ranker, kernel, block, &assignment.slices)?;
@@ -277,6 +285,22 @@ impl Worker<'_> {
         self.shared.charge_slices(window, self.index)?;
         finished.slices = assignment.slices.len();
         Ok(assignment.late)
+    }
+
+    /// Counts a block's rows by their keys. No other worker does so meanwhile.
+    fn count(
+        &mut self,
+        window: usize,
+        kernel: &dyn Kernel,
+        block: &Block,
+        finished: &mut Finished,
+    ) -> Result<LateList, KernelError> {
+        let (shared, scratch) = (self.shared, &mut *self.scratch);
+        let count = |counter: &mut RowCounter| kernel.count(KernelInput::all(block), counter, scratch);
+        shared.slices[window][0].count(rows_until(block), count)?;
+        shared.charge_slices(window, 0)?;
+        finished.slices = 1;
+        Ok(LateList::default())
     }
 
     /// Adds the rows of a block that may be among the first of their windows.
@@ -346,7 +370,10 @@ impl Worker<'_> {
             Err(error) => return self.shared.state().fail(failed(error)),
         };
         let position = self.shared.state().windows_closed(window, left.until);
-        self.shared.waker.progressed();
+        let targets = self.shared.targets.iter().enumerate();
+        let feeding =
+            targets.filter(|(_, target)| matches!(target, TargetState::Window { window: fed, .. } if *fed == window));
+        self.shared.progressed(feeding.map(|(pipeline, _)| Part::Pipeline(pipeline)));
         let closed = self.read_out(window, left).map_err(failed);
         let busy_ns = self.shared.clock.nanos() - started_ns;
         let mut state = self.shared.state();
@@ -363,6 +390,8 @@ impl Worker<'_> {
         for slices in &self.shared.slices[window] {
             slices.take_pieces().into_iter().for_each(|pieces| open.seal_pieces(pieces));
             slices.take_until(watermark).into_iter().for_each(|(slice, table)| open.seal(slice, table));
+            let (complete, ended) = slices.take_complete(watermark);
+            open.seal_counts(complete, ended);
         }
         let limits = CloseLimits {
             until: watermark,

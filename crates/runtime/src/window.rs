@@ -1,19 +1,19 @@
 //! Window aggregations, among what the scheduler's lock guards: how far their inputs have come, and what closes next.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::Window;
-use pelton_data::{Micros, Stamp, TimeColumn};
 
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
 use crate::late::LateRow;
 use crate::order::Reorder;
+use crate::results::Results;
 use crate::run::RunError;
-use crate::state::{Consumers, Finished, PipelineState, State, TargetState};
+use crate::state::{Finished, PipelineState, State, TargetState};
 
 /// Windows that have closed, as rows.
 pub(crate) struct Closed {
@@ -30,7 +30,6 @@ pub(crate) struct Closed {
 pub(crate) struct WindowState {
     pub name: String,
     pub window: Window,
-    pub time_column: Option<TimeColumn>,
     /// The pipelines that feed it.
     pub inputs: Inputs,
     /// Windows that end at or before this have been closed.
@@ -52,16 +51,12 @@ pub(crate) struct WindowState {
     /// When the first row was read that has come since.
     pub rows_since_ns: Option<u64>,
     pub ended: bool,
-    /// When the input that moved the watermark last was read.
-    pub ingested_ns: u64,
-    pub next_sequence: u64,
-    pub consumers: Arc<Consumers>,
+    pub results: Results,
     pub late_rows: u64,
     /// Rows that came, but for late ones.
     pub rows_in: u64,
     /// Of them, those that had come when windows were closed last.
     pub rows_in_closed: u64,
-    pub rows: u64,
     pub busy_ns: u64,
 }
 
@@ -72,7 +67,6 @@ impl WindowState {
         WindowState {
             name: node.name.clone(),
             window: node.window,
-            time_column: node.time_column,
             inputs: Inputs::new(inputs),
             closed_until: WATERMARK_MIN,
             closed: Reorder::default(),
@@ -84,13 +78,10 @@ impl WindowState {
             early_after_ns: node.emission.early_after.map(|micros| micros as u64 * 1_000),
             rows_since_ns: None,
             ended: false,
-            ingested_ns: 0,
-            next_sequence: 0,
-            consumers: Consumers::of(graph, StreamRef::Window(index)),
+            results: Results::new(graph, StreamRef::Window(index), node.time_column),
             late_rows: 0,
             rows_in: 0,
             rows_in_closed: 0,
-            rows: 0,
             busy_ns: 0,
         }
     }
@@ -145,9 +136,7 @@ impl State {
         if node.must_close() {
             node.blocks_ahead.push_back(node.watermark());
         }
-        if has_moved && finished.stamp.ingested_ns > 0 {
-            node.ingested_ns = finished.stamp.ingested_ns;
-        }
+        node.results.note_input(has_moved, finished.stamp.ingested_ns);
         if finished.stamp.is_idle && node.is_at_rest() {
             self.punctuate_window(window);
         }
@@ -155,14 +144,8 @@ impl State {
 
     /// Passes on what windows come to so far.
     pub fn windows_reported(&mut self, window: usize, rows: Vec<RecordBatch>) {
-        let node = &mut self.windows[window];
-        node.closing = false;
-        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
-        for batch in rows {
-            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_window_stamp(window) };
-            self.windows[window].rows += batch.num_rows() as u64;
-            self.deliver_batch(StreamRef::Window(window), batch, time_column, stamp);
-        }
+        self.windows[window].closing = false;
+        self.deliver_results(StreamRef::Window(window), rows);
         self.end_window_if_done(window);
     }
 
@@ -207,14 +190,7 @@ impl State {
         node.passed_until = until;
         node.rows_in_closed = node.rows_in;
         node.late_rows += late_rows;
-        let (time_column, ingested_ns) = (node.time_column, node.ingested_ns);
-        let stream = StreamRef::Window(window);
-        for batch in rows {
-            // Closed windows come in order of their ends, so that none of their rows is ever late downstream.
-            let stamp = Stamp { watermark_delay: Micros::MAX, ingested_ns, ..self.next_window_stamp(window) };
-            self.windows[window].rows += batch.num_rows() as u64;
-            self.deliver_batch(stream, batch, time_column, stamp);
-        }
+        self.deliver_results(StreamRef::Window(window), rows);
         if has_moved {
             self.punctuate_window(window);
         }
@@ -223,18 +199,9 @@ impl State {
     /// Says downstream up to where windows have been closed, and whether no more close for now.
     fn punctuate_window(&mut self, window: usize) {
         let node = &self.windows[window];
-        if !node.consumers.pipelines.is_empty() {
-            let watermark = node.window.results_watermark(node.passed_until);
-            let (ingested_ns, is_idle) = (node.ingested_ns, node.inputs.are_idle() && node.is_at_rest());
-            let stamp = Stamp { watermark, ingested_ns, is_idle, ..self.next_window_stamp(window) };
-            self.deliver_punctuation(StreamRef::Window(window), stamp);
-        }
-    }
-
-    fn next_window_stamp(&mut self, window: usize) -> Stamp {
-        let node = &mut self.windows[window];
-        node.next_sequence += 1;
-        Stamp { sequence: node.next_sequence - 1, rows_before: node.rows, ..Stamp::default() }
+        let watermark = node.window.results_watermark(node.passed_until);
+        let is_idle = node.inputs.are_idle() && node.is_at_rest();
+        self.punctuate_results(StreamRef::Window(window), watermark, is_idle);
     }
 
     pub fn end_window_if_done(&mut self, window: usize) {

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Pelton: SQL over streams, inside one process, at the speed of the machine.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(name = "pelton", version)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -49,6 +49,9 @@ pub struct RunArguments {
     /// Threads that do the work; all that the process may use where not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,
+    /// While a query runs, say every so many seconds how it is and what it waits for (SHOW QUERIES, SHOW PROGRESS), on standard error
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    pub status: Option<u64>,
 }
 
 /// How rows are printed.

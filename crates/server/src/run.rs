@@ -31,7 +31,19 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
                 let mut printer = Printer::new(arguments.format, rows.schema());
                 printer.print(&rows, &mut output())?;
             }
-            Outcome::Running(query) => finish(query, arguments.format)?,
+            Outcome::Running(query) => {
+                let control = query.control();
+                stop::attend(Some(control.clone()));
+                let finished = match arguments.status {
+                    Some(seconds) => {
+                        let report = || status(&session);
+                        reporting(Duration::from_secs(seconds), report, || finish(query, arguments.format, false))
+                    }
+                    None => finish(query, arguments.format, io::stderr().is_terminal()),
+                };
+                stop::attend(None);
+                finished?;
+            }
         }
         if stop::was_asked() {
             break;
@@ -70,11 +82,10 @@ fn script(arguments: &ScriptArguments) -> Result<String, Failure> {
 }
 
 /// Prints a query's rows as they come, or waits for an insert's end; then says what was left out.
-fn finish(mut query: Query, format: Format) -> Result<(), Failure> {
-    let control = query.control();
-    stop::attend(Some(control.clone()));
+fn finish(mut query: Query, format: Format, shows_progress: bool) -> Result<(), Failure> {
     let summary = if query.schema().fields().is_empty() {
-        let summary = with_progress(control, || query.wait())?;
+        let control = query.control();
+        let summary = if shows_progress { with_progress(control, || query.wait())? } else { query.wait()? };
         report_insert(&summary);
         summary
     } else {
@@ -86,7 +97,6 @@ fn finish(mut query: Query, format: Format) -> Result<(), Failure> {
         printer.finish(&mut out)?;
         query.wait()?
     };
-    stop::attend(None);
     report_left_out(&summary);
     if stop::was_asked() {
         report_read(&summary);
@@ -96,25 +106,43 @@ fn finish(mut query: Query, format: Format) -> Result<(), Failure> {
 
 /// Says once a second how far the query is, where a person may be waiting.
 fn with_progress<T>(control: QueryControl, wait: impl FnOnce() -> T) -> T {
-    if !io::stderr().is_terminal() {
-        return wait();
-    }
-    let (done, waiting) = mpsc::channel::<()>();
-    let reporter = std::thread::spawn(move || {
-        let mut before = 0;
-        while waiting.recv_timeout(PROGRESS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            let rows: u64 = control.progress().sources.iter().map(|source| source.rows).sum();
-            let rate = (rows - before) as f64 / PROGRESS_INTERVAL.as_secs_f64();
-            eprint!("\r\x1b[K{} rows read, {} a second", count(rows), short(rate));
-            before = rows;
-        }
-        eprint!("\r\x1b[K");
-    });
-    let result = wait();
-    drop(done);
-    // A reporter that failed has only failed to report.
-    drop(reporter.join());
+    let mut before = 0;
+    let report = move || {
+        let rows: u64 = control.progress().sources.iter().map(|source| source.rows).sum();
+        let rate = (rows - before) as f64 / PROGRESS_INTERVAL.as_secs_f64();
+        eprint!("\r\x1b[K{} rows read, {} a second", count(rows), short(rate));
+        before = rows;
+    };
+    let result = reporting(PROGRESS_INTERVAL, report, wait);
+    eprint!("\r\x1b[K");
     result
+}
+
+/// Reports again and again while it waits.
+fn reporting<T>(interval: Duration, mut report: impl FnMut() + Send, wait: impl FnOnce() -> T) -> T {
+    let (done, waiting) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while waiting.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                report();
+            }
+        });
+        let result = wait();
+        drop(done);
+        result
+    })
+}
+
+/// Says how the query that runs is, and what its windows wait for.
+fn status(session: &Session) {
+    // A report that fails has only failed to report.
+    let Ok(statements) = session.prepare("SHOW QUERIES; SHOW PROGRESS") else { return };
+    for statement in &statements {
+        if let Ok(Outcome::Rows(rows)) = session.execute(statement) {
+            let mut printer = Printer::new(Format::Table, rows.schema());
+            let _ = printer.print(&rows, &mut io::stderr());
+        }
+    }
 }
 
 fn report_insert(summary: &Summary) {
@@ -125,10 +153,14 @@ fn report_insert(summary: &Summary) {
 
 /// Nothing is lost silently.
 fn report_left_out(summary: &Summary) {
-    for source in summary.sources.iter().filter(|source| source.rejected_count > 0) {
-        eprintln!("warning: {}: {} rows could not be read and were skipped", source.name, count(source.rejected_count));
-        for rejected in &source.rejected {
-            eprintln!("  {}", rejected.error);
+    for source in &summary.sources {
+        let (name, left_out) = (&source.name, &source.left_out);
+        if left_out.rejected_count > 0 {
+            eprintln!("warning: {name}: {} rows could not be read and were skipped", count(left_out.rejected_count));
+            left_out.rejected.iter().for_each(|rejected| eprintln!("  {}", rejected.error));
+        }
+        if left_out.dropped_count > 0 {
+            eprintln!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_count));
         }
     }
     for window in summary.windows.iter().filter(|window| window.late_rows > 0) {

@@ -134,3 +134,24 @@ fn ctrl_c_ends_the_demo_with_its_summary() {
     assert_eq!(child.wait().expect("the program ends").code(), Some(130));
     assert!(rest.contains(" a second), latency"), "{rest}");
 }
+
+#[test]
+fn rows_of_a_pipe_are_printed_as_they_come_and_ctrl_c_ends_the_wait() {
+    let query = "CREATE TABLE line (a INT) WITH ('connector' = 'filesystem', 'path' = '/dev/stdin', 'format' = 'csv'); SELECT * FROM line";
+    let mut child = pelton(&["run", "--status", "--format", "csv", "-e", query]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for written in ["1\n", "2\n"] {
+        std::io::Write::write_all(&mut input, written.as_bytes()).unwrap();
+        if written == "1\n" {
+            assert_eq!(lines.next().unwrap().unwrap(), "a");
+        }
+        assert_eq!(lines.next().unwrap().unwrap(), written.trim_end());
+    }
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("held back by")), "SHOW QUERIES");
+    // The pipe is open, and nothing comes.
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(input);
+}

@@ -34,10 +34,13 @@ use crate::window::Work;
 const INSERT_BATCH: usize = 4096;
 
 /// Slots of a table whose entries are listed at a time.
-const LISTED_SLOTS: usize = 1 << 16;
+const LISTED_SLOTS: usize = 1 << 14;
 
-/// So many slots are listed in the time that it takes to do something else with one group.
+/// So many slots are looked at in the time that it takes to do something else with one group.
 const LISTED_SLOTS_PER_GROUP: usize = 8;
+
+/// So many groups are listed in that time.
+const LISTED_GROUPS_PER_GROUP: usize = 2;
 
 /// With fewer groups than this, those that have left the window stay numbered: they cost nothing.
 const RENUMBERED_GROUPS_MIN: usize = 1024;
@@ -285,13 +288,18 @@ impl Single {
     /// Lists the entries of the slice, or some of them: whether all have been listed.
     fn list(&mut self, work: &mut Work) -> bool {
         let Some((_, table)) = &self.slice else { return true };
-        let slots = table.slots();
+        let (slots, listed) = (table.slots(), self.entries.len());
         let end = slots.min(self.slots_listed + LISTED_SLOTS);
         table.push_entries(self.slots_listed..end, &mut self.entries);
-        work.spend((end - self.slots_listed) / LISTED_SLOTS_PER_GROUP);
+        work.spend(listing_work(end - self.slots_listed, self.entries.len() - listed));
         self.slots_listed = end;
         end == slots
     }
+}
+
+/// The work of listing so many groups that are in so many slots.
+pub(crate) fn listing_work(slots: usize, groups: usize) -> usize {
+    slots / LISTED_SLOTS_PER_GROUP + groups / LISTED_GROUPS_PER_GROUP
 }
 
 impl Combined {
@@ -312,14 +320,14 @@ impl Combined {
         }
         let Arriving { entries, values, to, .. } = arriving;
         self.spare.keep_numbers(entries);
-        self.keep(values, to, last_end);
+        self.keep(values, Some(to), last_end);
         true
     }
 
-    /// Keeps what the groups with some numbers have in a slice, which has been added to what is made of all slices.
-    fn keep(&mut self, values: Table, to: Vec<u32>, last_end: Micros) {
-        let are_first = to.iter().copied().eq(0..to.len() as u32);
-        let slice = Slice { last_end, values, to: Some(to).filter(|_| !are_first) };
+    /// Keeps what the groups with some numbers have in a slice, or the first groups in their order, which has been added to what is made of all slices.
+    fn keep(&mut self, values: Table, to: Option<Vec<u32>>, last_end: Micros) {
+        let are_first = |to: &Vec<u32>| to.iter().copied().eq(0..to.len() as u32);
+        let slice = Slice { last_end, values, to: to.filter(|to| !are_first(to)) };
         match &mut self.nodes {
             Nodes::Slices(slices) => slices.push(slice),
             Nodes::Running(running) => running.insert(slice),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use pelton_data::Block;
 
+use crate::count::RowCounter;
 use crate::profile::{Met, Predicate, PredicateOrder, Profile};
 use crate::slice::{SliceRows, SliceStore};
 use crate::table::Table;
@@ -96,6 +97,13 @@ pub trait Kernel: Send + Sync {
         scratch.slice_mask = mask;
         added
     }
+
+    /// Adds rows to windows that count the rows of each key: those of one block after the other, in their order.
+    ///
+    /// # Errors
+    /// As [`Kernel::aggregate`].
+    fn count(&self, input: KernelInput<'_>, counter: &mut RowCounter, scratch: &mut Scratch)
+    -> Result<(), KernelError>;
 
     /// Computes the output rows of the input rows, in order. A batch may hold rows of several inputs. For pipelines that end in a stream.
     ///

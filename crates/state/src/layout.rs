@@ -134,7 +134,7 @@ impl EntryLayout {
             key_columns,
             keys: key_layout,
             key_fields,
-            has_references: slots.iter().any(has_reference),
+            has_references: accumulators.iter().any(Accumulator::has_reference),
             accumulators: slots,
             stride,
             initial,
@@ -222,16 +222,6 @@ impl EntryLayout {
     /// What the accumulators of a new entry hold, from the end of the key to the end of the entry.
     pub(crate) fn initial(&self) -> &[u8] {
         &self.initial
-    }
-}
-
-fn has_reference(slot: &AccumulatorSlot) -> bool {
-    match slot.accumulator.accumulate {
-        stored if stored.has_store() => true,
-        Accumulate::Minimum | Accumulate::Maximum | Accumulate::First | Accumulate::Last => {
-            is_string(value_type(&slot.accumulator))
-        }
-        _ => false,
     }
 }
 

@@ -56,6 +56,11 @@ pub enum KeysFound {
         /// The greatest.
         last: i64,
     },
+    /// By the values of several columns, of which there are so many combinations at most.
+    Among {
+        /// How many.
+        combinations: u64,
+    },
     /// By hash.
     ByHash,
 }

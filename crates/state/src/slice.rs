@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
 
+use crate::count::RowCounter;
 use crate::kernel::KernelInput;
 use crate::layout::EntryLayout;
 use crate::pieces::{PieceWriter, Pieces};
@@ -117,6 +118,8 @@ pub struct SliceStore {
     recycled_bytes: usize,
     /// Where rows go of slices that begin and end within a block, where they are kept so.
     pieces: Option<Box<PieceWriter>>,
+    /// Where rows go that are counted by key, instead of slices.
+    counter: Option<Box<RowCounter>>,
 }
 
 impl SliceStore {
@@ -130,6 +133,7 @@ impl SliceStore {
             recycled: Vec::new(),
             recycled_bytes: 0,
             pieces: None,
+            counter: None,
         }
     }
 
@@ -139,14 +143,38 @@ impl SliceStore {
         SliceStore { pieces, ..SliceStore::new(layout) }
     }
 
-    /// Where the rows of slices go that a block begins and ends, in the order of the slices; `None` where each has a table of its own: because
-    /// they are few, have many rows, or must.
-    pub fn pieces(&mut self, slices: &[SliceRows]) -> Option<&mut PieceWriter> {
+    /// No slices: the rows of each key are counted.
+    pub fn counting(counter: RowCounter) -> SliceStore {
+        let store = SliceStore::new(counter.layout().clone());
+        SliceStore { counter: Some(Box::new(counter)), ..store }
+    }
+
+    /// Where rows are counted by key.
+    ///
+    /// # Panics
+    /// Where they are not, or no more come.
+    pub fn counter(&mut self) -> &mut RowCounter {
+        self.counter.as_mut().expect("rows are counted by key")
+    }
+
+    /// Whether windows are open that count rows by key.
+    pub fn has_open_counts(&self) -> bool {
+        self.counter.as_ref().is_some_and(|counter| counter.has_open())
+    }
+
+    /// Takes what the rows were counted with, where they were: no more come.
+    pub fn take_counter(&mut self) -> Option<Box<RowCounter>> {
+        self.counter.take()
+    }
+
+    /// Where the rows of slices go that a block begins and ends, in the order of the slices, and which of them these are: the first may have begun
+    /// before the block, and the last may go on behind it. `None` where each has a table of its own: because they are few, have many rows, or must.
+    pub fn pieces(&mut self, slices: &[SliceRows]) -> Option<(&mut PieceWriter, Range<usize>)> {
         let (first, last) = (slices.first()?, slices.last()?);
         let rows = last.rows.end.saturating_sub(first.rows.start);
         let are_small = slices.len() >= PIECES_MIN && rows <= slices.len() * PIECE_ROWS_MAX;
         let pieces = self.pieces.as_deref_mut().filter(|pieces| are_small && pieces.is_next(first.slice))?;
-        slices.is_sorted_by(|one, next| one.slice < next.slice).then_some(pieces)
+        slices.is_sorted_by(|one, next| one.slice < next.slice).then_some((pieces, 1..slices.len() - 1))
     }
 
     /// Takes what there is of small slices.
@@ -179,9 +207,14 @@ impl SliceStore {
     }
 
     fn new_table(&mut self) -> Table {
-        let Some(table) = self.recycled.pop() else { return Table::with_hint(self.layout.clone(), self.hint) };
-        self.recycled_bytes -= table.bytes();
-        table
+        if let Some(table) = self.recycled.pop() {
+            self.recycled_bytes -= table.bytes();
+            return table;
+        }
+        // The slice before may have more groups by now than those that were taken.
+        let open = self.slices.get(self.last).map(|(_, table)| table.hint());
+        let hint = open.filter(|open| open.groups() > self.hint.groups()).unwrap_or(self.hint);
+        Table::with_hint(self.layout.clone(), hint)
     }
 
     /// Removes the slices that windows need which end at or before `end`, ascending.
@@ -202,6 +235,9 @@ impl SliceStore {
     pub fn recycle(&mut self, table: Table) {
         let is_ours = Arc::ptr_eq(table.layout(), &self.layout) || table.layout() == &self.layout;
         assert!(is_ours, "a table goes back to a store of its layout");
+        if let Some(counter) = &mut self.counter {
+            return counter.recycle(table);
+        }
         let bytes = self.recycled_bytes + table.bytes();
         if self.recycled.len() < RECYCLED_TABLES_MIN || bytes <= RECYCLED_BYTES_MAX {
             self.recycled_bytes = bytes;
@@ -228,6 +264,7 @@ impl SliceStore {
     pub fn bytes(&self) -> usize {
         let open = self.slices.iter().map(|slice| &slice.1);
         let tables: usize = open.chain(&self.recycled).map(Table::bytes).sum();
-        tables + self.pieces.as_ref().map_or(0, |pieces| pieces.bytes())
+        let counter = self.counter.as_ref().map_or(0, |counter| counter.bytes());
+        tables + counter + self.pieces.as_ref().map_or(0, |pieces| pieces.bytes())
     }
 }

@@ -22,8 +22,8 @@ pub enum Leaving<'a> {
 /// Copies of groups of windows, in their order.
 #[derive(Debug)]
 pub struct CopiedGroups {
-    groups: Table,
-    windows: Vec<ClosedWindow>,
+    pub(crate) groups: Table,
+    pub(crate) windows: Vec<ClosedWindow>,
 }
 
 /// What waits to leave with others.
@@ -46,7 +46,7 @@ impl Leaving<'_> {
 }
 
 impl CopiedGroups {
-    fn new(layout: &Arc<EntryLayout>) -> CopiedGroups {
+    pub(crate) fn new(layout: &Arc<EntryLayout>) -> CopiedGroups {
         CopiedGroups { groups: Table::list(layout.clone()), windows: Vec::new() }
     }
 
@@ -60,6 +60,11 @@ impl CopiedGroups {
     pub fn take(&mut self, spare: Option<CopiedGroups>) -> CopiedGroups {
         let next = spare.unwrap_or_else(|| CopiedGroups::new(self.groups.layout()));
         std::mem::replace(self, next)
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.groups.bytes() + self.windows.capacity() * size_of::<ClosedWindow>()
     }
 
     /// Forgets them, and keeps the memory.
@@ -81,7 +86,7 @@ impl Waiting {
     }
 
     pub fn bytes(&self) -> usize {
-        self.0.groups.bytes()
+        self.0.bytes()
     }
 
     /// Takes a window's groups, or hands all of them on where they are many.

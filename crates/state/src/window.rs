@@ -9,12 +9,12 @@ use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, ResultKind, Window};
 
 use crate::correction::Corrections;
-use crate::gag::Gag;
+use crate::gag::{Gag, listing_work};
 use crate::layout::EntryLayout;
 use crate::pieces::Pieces;
 use crate::ranking::ClosedRows;
 use crate::slice::SliceId;
-use crate::table::{Chosen, Merging, Table};
+use crate::table::{Chosen, Merged, Merging, Table};
 use crate::waiting::{Leaving, Waiting, is_large};
 
 pub use self::open::Open;
@@ -260,12 +260,12 @@ impl OpenWindows {
             into.become_larger(other);
             Merging::new(into, other)
         });
-        let merged = merging.advance(into, other);
-        work.spend(merged);
-        if merged == 0 {
-            self.merging = None;
-            self.unneeded.extend(self.unmerged.pop_front().map(|(_, table)| table));
+        if let Some(Merged { slots, groups }) = merging.advance(into, other) {
+            work.spend(listing_work(slots, groups) + groups);
+            return;
         }
+        self.merging = None;
+        self.unneeded.extend(self.unmerged.pop_front().map(|(_, table)| table));
     }
 
     /// Begins to close the next window whose time has come, or corrects some: whether there was any.

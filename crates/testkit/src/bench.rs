@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`state`], [`queries`] and [`course`] (the other kinds), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `plot` (pictures of them), [`report`] (what was measured).
 
 pub mod file;
 
@@ -21,7 +21,11 @@ pub mod state;
 
 pub mod queries;
 
+pub mod modes;
+
 pub mod course;
+
+mod plot;
 
 pub mod report;
 
@@ -30,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use file::{Benchmark, Case, Kind, Statements};
 use loops::{Input, Loop};
-use pelton_data::column::Layout;
+use pelton_data::column::row_bytes;
 use report::{Figure, Line, Samples};
 
 /// What to measure, and how often.
@@ -101,8 +105,8 @@ pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Resu
         check_name(name, &benchmarks)?;
     }
     for benchmark in &benchmarks {
-        // The cases of a course are measured together, which the first stands for.
-        let cases = if benchmark.kind == Kind::Course { 1 } else { benchmark.cases.len() };
+        // The cases of a picture are measured together, which the first stands for.
+        let cases = if matches!(benchmark.kind, Kind::Course | Kind::Modes) { 1 } else { benchmark.cases.len() };
         for case in &benchmark.cases[..cases] {
             let wanted = |name: &String| *name == benchmark.name || *name == full_name(benchmark, case);
             if arguments.names.is_empty() || arguments.names.iter().any(wanted) {
@@ -164,6 +168,7 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::Pause => pause::measure(benchmark, case, arguments),
         Kind::State => state::measure(benchmark, case, arguments),
         Kind::Queries => queries::measure(benchmark, case, arguments),
+        Kind::Modes => modes::measure(benchmark, arguments),
         Kind::Course => course::measure(benchmark, arguments),
     }
 }
@@ -248,8 +253,8 @@ fn references(
     benchmark.references.iter().map(named).collect()
 }
 
-/// All ways to run a case and the references take turns, so that a noisy moment does not hit one of them only; every second time in the
-/// opposite order, so that none always runs in memory that another has touched before.
+/// All ways to run a case and the references take turns, so that a noisy moment does not hit one of them only. Each time another way begins: the
+/// first one after the references touches pages that the system has taken back meanwhile, which may cost more than what is measured.
 fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let Arguments { workers, seconds, repeat, .. } = *arguments;
     let prepared = Prepared::new(benchmark, case, seconds)?;
@@ -261,9 +266,7 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
     let (mut ways, mut scan) = (ways(benchmark, case), Samples::default());
     for turn in 0..repeat.max(1) {
         let mut all: Vec<_> = (0..ways.len() + references.len()).collect();
-        if turn % 2 == 1 {
-            all.reverse();
-        }
+        all[..ways.len()].rotate_left(turn % ways.len());
         for index in all {
             if let Some(Way { tier, windows, samples, .. }) = ways.get_mut(index) {
                 samples.0.push(prepared.run(&benchmark.table, tier, windows, workers)?);
@@ -306,6 +309,5 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
 
 fn bytes_per_record(input: &Input, columns: &[usize]) -> usize {
     let Some(block) = input.blocks.first() else { return 0 };
-    let width = |column: &usize| Layout::of(block.raw_columns()[*column].data_type()).map_or(0, Layout::width);
-    columns.iter().map(width).sum()
+    row_bytes(columns.iter().map(|column| &block.raw_columns()[*column]))
 }

@@ -2,7 +2,7 @@
 //!
 //! Each knows its query, its types and the range of its keys, which the engine has to find out; each is checked against a
 //! straightforward computation. In reading order: [`select`] (rows that pass, by SIMD), [`ysb`], [`count`] (the same by windows that count events), [`nexmark`], [`sums`] (by key, any
-//! number of them), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (functions of the rows before each row), [`sliding`] (what the
+//! number of them), [`places`] (by keys that are places, by several threads together), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (functions of the rows before each row), [`sliding`] (what the
 //! literature does there), [`scan`] (what the machine's memory can deliver at all).
 
 pub mod select;
@@ -14,6 +14,8 @@ pub mod count;
 pub mod nexmark;
 
 pub mod sums;
+
+pub mod places;
 
 pub mod functions;
 

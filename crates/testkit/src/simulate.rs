@@ -149,6 +149,7 @@ impl World {
         let set = |key: &str, value: &str| session.set(key, value).expect("it is a setting");
         set("pelton.tier", "interpret");
         set("pelton.block-rows", dice.pick(&["1", "2", "7", "4096"]));
+        set("pelton.data-passing", if dice.one_in(4) { "queues" } else { "blocks" });
         let policies: Vec<PolicyName> = PolicyName::all().collect();
         set("pelton.policy", if dice.one_in(2) { "random" } else { dice.pick(&policies).name() });
         World { dice, hands, workers, session, clients: Vec::new() }
@@ -373,8 +374,8 @@ impl Kind {
                 "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {windows} GROUP BY window_start, window_end, k"
             ),
             Kind::WindowsOfWindows => format!(
-                "WITH w AS (SELECT window_time, k, COUNT(*) AS n FROM {windows} GROUP BY window_start, window_end, window_time, k) \
-                 SELECT window_end, SUM(n) AS n, COUNT(*) AS parts FROM TUMBLE(TABLE w, DESCRIPTOR(window_time), INTERVAL '0.03' SECOND) \
+                "WITH w AS (SELECT window_time AS at, k, COUNT(*) AS n FROM {windows} GROUP BY window_start, window_end, window_time, k) \
+                 SELECT window_end, SUM(n) AS n, COUNT(*) AS parts FROM TUMBLE(TABLE w, DESCRIPTOR(at), INTERVAL '0.03' SECOND) \
                  GROUP BY window_start, window_end"
             ),
             Kind::Over => format!(

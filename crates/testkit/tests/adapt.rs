@@ -1,4 +1,4 @@
-//! Data that shifts at random while code changes at random moments: the rows are those of the interpreter, which knows one variant only.
+//! Data that shifts at random while code changes at random moments: the rows are those of the interpreter, which knows one variant only, with all keys found by hash.
 //!
 //! Ranges, selectivities and the number of keys change from phase to phase, NULLs appear, rows come out of order. A seed that fails is in the message.
 
@@ -14,13 +14,15 @@ const PHASES: usize = 6;
 const COLUMNS: &str = "ts TIMESTAMP(3) NOT NULL, k BIGINT, a BIGINT, b BIGINT, s STRING, WATERMARK FOR ts AS ts - INTERVAL '0.050' SECOND";
 
 /// Predicates of every kind: primitives, loops of machine code, what DataFusion evaluates, and one that could fail and so stays where it is.
-const QUERIES: [&str; 3] = [
+const QUERIES: [&str; 4] = [
     "SELECT window_end, k, COUNT(*), SUM(a), MIN(b) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)
      WHERE a < 50 AND b >= 10 AND a > -1000 AND s <> 'x' AND a * b < 3000 AND s LIKE '%e%'
      GROUP BY window_start, window_end, k",
     "SELECT window_end, COUNT(*), SUM(b) FROM HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '500' MILLISECOND, INTERVAL '1' SECOND)
      WHERE b IS NOT NULL AND a % 3 = 1 AND k < 100 AND a BETWEEN 3 AND 60
      GROUP BY window_start, window_end",
+    "SELECT window_end, k, a, COUNT(*), SUM(b) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)
+     WHERE b > 5 GROUP BY window_start, window_end, k, a",
     "SELECT ts, k, a + b FROM t WHERE a * k <> b AND b * 2 > a AND k <> 3 AND a < 90 AND (b = 0 OR 100 / b > 0) AND s = 'yes'",
 ];
 
@@ -97,20 +99,21 @@ fn rows_do_not_depend_on_how_code_changes() {
     let mut rows_seen = 0;
     for seed in 1..=SEEDS {
         for query in QUERIES {
-            let of = |tier, workers, adapt| {
+            let of = |tier, workers, adapt, dense_keys| {
                 let settings = [
                     ("pelton.tier", tier),
                     ("pelton.workers", workers),
                     ("pelton.adapt", adapt),
+                    ("pelton.adapt.dense-keys", dense_keys),
                     ("pelton.block-rows", "64"),
                 ];
                 rows(seed, query, &settings)
             };
-            let expected = of("interpret", "1", "off");
+            let expected = of("interpret", "1", "off", "forbid");
             rows_seen += expected.0.len();
             for workers in ["1", "2"] {
                 for tier in ["compile", "auto"] {
-                    let found = of(tier, workers, "random");
+                    let found = of(tier, workers, "random", "auto");
                     assert_eq!(found, expected, "seed {seed}, {tier}, {workers} workers: {query}");
                 }
             }

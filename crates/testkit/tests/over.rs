@@ -73,10 +73,17 @@ fn cases() -> impl Strategy<Value = Case> {
         workers,
         block_rows,
         policy: PolicyName::default().name(),
+        data_passing: "blocks",
     });
     let calls = prop::collection::vec(call, 1..5);
     (rows(), 0i64..40, calls, configuration, 10usize..200).prop_map(
-        |(rows, delay, calls, configuration, batch_rows)| Case { rows, delay, calls, configuration, batch_rows },
+        |(rows, delay, calls, configuration, batch_rows)| Case {
+            rows,
+            delay,
+            calls,
+            configuration: configuration.in_turn(batch_rows),
+            batch_rows,
+        },
     )
 }
 

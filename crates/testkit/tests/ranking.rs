@@ -56,6 +56,7 @@ fn cases() -> impl Strategy<Value = Case> {
         workers,
         block_rows,
         policy: PolicyName::default().name(),
+        data_passing: "blocks",
     });
     (rows(), windows, any::<bool>(), order, ranks, configuration, 10usize..200).prop_map(
         |(rows, windows, is_keyed, order, (first, more), configuration, batch_rows)| Case {
@@ -65,7 +66,7 @@ fn cases() -> impl Strategy<Value = Case> {
             order,
             first,
             last: first + more,
-            configuration,
+            configuration: configuration.in_turn(batch_rows),
             batch_rows,
         },
     )

@@ -11,22 +11,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pelton_testkit::script::TemporaryDirectory;
 use pelton_testkit::script::engine::{execute, session};
 use pelton_testkit::script::parse::Script;
-use pelton_testkit::script::run::{Configuration, configurations, mismatches, outcomes};
+use pelton_testkit::script::run::{CONFIGURATIONS, Configuration, configurations, mismatches, outcomes};
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
-    let mut scripts = scripts(&root);
-    scripts
-        .retain(|path| wanted.is_empty() || wanted.iter().any(|part| path.to_string_lossy().contains(part.as_str())));
+    // A script runs in the same configurations whichever others are chosen.
+    let mut scripts: Vec<(usize, PathBuf)> = scripts(&root).into_iter().enumerate().collect();
+    scripts.retain(|(_, path)| {
+        wanted.is_empty() || wanted.iter().any(|part| path.to_string_lossy().contains(part.as_str()))
+    });
     let bless = std::env::var_os("BLESS").is_some_and(|value| value == "1");
     let failures = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some(path) = scripts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(problem) = check(path, bless) {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((number, path)) = scripts.get(number) else { break };
+                    if let Err(problem) = check(path, *number, bless) {
                         let name = path.strip_prefix(&root).unwrap_or(path).display();
                         println!("tests/sql/{name}: {problem}\n");
                         failures.lock().expect("no thread panics with the lock").push(name.to_string());
@@ -36,7 +40,7 @@ fn main() -> ExitCode {
         }
     });
     let failures = failures.into_inner().expect("no thread panics with the lock");
-    println!("{} scripts in {} configurations, {} failed", scripts.len(), configurations().len(), failures.len());
+    println!("{} scripts in {} configurations, {} failed", scripts.len(), CONFIGURATIONS, failures.len());
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -55,13 +59,13 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs a script in all configurations, and says how the first that differs does.
-fn check(path: &Path, bless: bool) -> Result<(), String> {
+fn check(path: &Path, number: usize, bless: bool) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut script = Script::parse(&text).map_err(|error| error.to_string())?;
     if script.to_string() != text {
         return Err("is not written as scripts are: one empty line between blocks, none at the end".to_string());
     }
-    for (index, configuration) in configurations().into_iter().enumerate() {
+    for (index, configuration) in configurations(number).into_iter().enumerate() {
         let found = run(&script, configuration)?;
         if bless && index == 0 {
             script.bless(found);

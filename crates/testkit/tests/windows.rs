@@ -71,6 +71,7 @@ fn cases() -> impl Strategy<Value = Case> {
         workers,
         block_rows,
         policy: PolicyName::default().name(),
+        data_passing: "blocks",
     });
     (rows(), windows, any::<bool>(), aggregates, configuration, 10usize..200).prop_map(
         |(rows, windows, is_keyed, aggregates, configuration, batch_rows)| Case {
@@ -78,7 +79,7 @@ fn cases() -> impl Strategy<Value = Case> {
             windows,
             is_keyed,
             aggregates,
-            configuration,
+            configuration: configuration.in_turn(batch_rows),
             batch_rows,
         },
     )

@@ -76,7 +76,7 @@ const FORMS: [(&str, &str, Row); 5] = [
     ),
     (
         "crowd_records_per_s",
-        "| workload | case | policy | workers | million records/s, all queries | median latency ms | p99 ms |\n|---|---|---|--:|--:|--:|--:|",
+        "| workload | case | policy | workers | million records/s, all queries | median latency ms | p99 ms | ms behind at the end | times threads+queues |\n|---|---|---|--:|--:|--:|--:|--:|--:|",
         crowd,
     ),
 ];
@@ -148,8 +148,12 @@ fn state(line: &str, _: &[&str]) -> Result<Option<String>, String> {
 }
 
 fn crowd(line: &str, _: &[&str]) -> Result<Option<String>, String> {
+    // Not all that ran was measured so.
+    let optional = |key: &str, digits: usize| {
+        field(line, key).map_or(Ok("–".to_string()), |_| number(line, key).map(|number| format!("{number:.digits$}")))
+    };
     Ok(Some(format!(
-        "| {} | {} | {} | {} | {:.1} | {:.3} | {:.3} |",
+        "| {} | {} | {} | {} | {:.1} | {:.3} | {:.3} | {} | {} |",
         value(line, "bench")?,
         value(line, "case")?,
         value(line, "policy")?,
@@ -157,6 +161,8 @@ fn crowd(line: &str, _: &[&str]) -> Result<Option<String>, String> {
         number(line, "crowd_records_per_s")? / 1e6,
         number(line, "latency_median_ms")?,
         number(line, "latency_p99_ms")?,
+        optional("behind_ms", 1)?,
+        optional("of_threads_and_queues", 2)?,
     )))
 }
 

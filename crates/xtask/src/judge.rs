@@ -2,6 +2,7 @@
 //!
 //! An example with a line `-- data: NAME` reads `data/…` in its working directory, which `judge.py` prepares from the raw files;
 //! `examples/judge/EXAMPLE.sql` is the same question in DuckDB's SQL over the raw files.
+//! A line `-- judged: the last row of each COLUMN, …` is for windows that late rows correct: only the last report of each counts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

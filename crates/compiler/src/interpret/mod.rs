@@ -23,9 +23,10 @@ use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::column::logical_type;
 use pelton_plan::pipeline::{Program, Step, Target};
+use pelton_state::count::RowCounter;
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
-use pelton_state::table::Table;
+use pelton_state::table::{Entries, Table};
 
 use crate::error::CompileError;
 use crate::fold::Kept;
@@ -229,6 +230,42 @@ impl Interpreter {
         }
         Ok(rows)
     }
+
+    /// The rows for a window, where there are any.
+    fn evaluate<'a>(&'a self, input: KernelInput<'a>) -> Result<Option<Evaluated<'a>>, KernelError> {
+        let InterpretedTarget::Window { keys, arguments, accumulators, position_input } = &self.target else {
+            panic!("this pipeline ends in a stream");
+        };
+        let mut rows = self.surviving_rows(input)?;
+        if rows.len() == 0 {
+            return Ok(None);
+        }
+        let (keys, arguments) = (evaluate_all(keys, &mut rows)?, evaluate_all(arguments, &mut rows)?);
+        Ok(Some(Evaluated { keys, arguments, accumulators, rows, position_input: *position_input }))
+    }
+}
+
+/// What a pipeline's rows are grouped by, and what is accumulated of them.
+struct Evaluated<'a> {
+    keys: Vec<ArrayRef>,
+    /// Each argument once.
+    arguments: Vec<ArrayRef>,
+    /// For each accumulator its argument; `None` counts rows.
+    accumulators: &'a [Option<usize>],
+    rows: Rows<'a>,
+    /// Which of the window's inputs the pipeline is.
+    position_input: usize,
+}
+
+impl Evaluated<'_> {
+    /// Changes accumulators of the entries of the rows.
+    fn update(&self, table: &mut Table, entries: Entries<'_>) {
+        let (kept, positions) = (Kept::Range(0, self.rows.len()), self.rows.positions(self.position_input));
+        for (slot, argument) in self.accumulators.iter().enumerate() {
+            let argument = argument.map(|argument| &self.arguments[argument]);
+            update::update(table, slot, entries, argument, kept, positions);
+        }
+    }
 }
 
 fn evaluate_all(expressions: &[Expression], rows: &mut Rows<'_>) -> Result<Vec<ArrayRef>, KernelError> {
@@ -241,22 +278,23 @@ impl Kernel for Interpreter {
     }
 
     fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
-        let InterpretedTarget::Window { keys, arguments, accumulators, position_input } = &self.target else {
-            panic!("this pipeline ends in a stream");
-        };
-        let mut rows = self.surviving_rows(input)?;
-        if rows.len() == 0 {
-            return Ok(());
-        }
-        let keys = evaluate_all(keys, &mut rows)?;
-        let arguments = evaluate_all(arguments, &mut rows)?;
-        let entries = aggregate::find_entries(table, &keys, scratch);
-        let kept = Kept::Range(0, rows.len());
-        let positions = rows.positions(*position_input);
-        for (slot, argument) in accumulators.iter().enumerate() {
-            let argument = argument.map(|argument| &arguments[argument]);
-            update::update(table, slot, entries, argument, kept, positions);
-        }
+        let Some(evaluated) = self.evaluate(input)? else { return Ok(()) };
+        let entries = aggregate::find_entries(table, &evaluated.keys, scratch);
+        evaluated.update(table, entries);
+        Ok(())
+    }
+
+    fn count(
+        &self,
+        input: KernelInput<'_>,
+        counter: &mut RowCounter,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let Some(evaluated) = self.evaluate(input)? else { return Ok(()) };
+        aggregate::find_entries(counter.keys(), &evaluated.keys, scratch);
+        counter.place(&mut scratch.entries);
+        evaluated.update(counter.values(), Entries::Each(&scratch.entries));
+        counter.rows_added();
         Ok(())
     }
 

@@ -77,6 +77,16 @@ pub(crate) struct Arguments {
     others: Vec<ArrayRef>,
 }
 
+impl Arguments {
+    pub(super) fn keys(&self) -> &[ArrayRef] {
+        &self.keys
+    }
+
+    pub(super) fn others(&self) -> &[ArrayRef] {
+        &self.others
+    }
+}
+
 impl Aggregation {
     /// What all parts of a call need.
     ///
@@ -186,7 +196,7 @@ impl Aggregation {
     }
 
     /// Leaves in `scratch.entries` the entries of the groups of some positions, by their keys.
-    fn find_groups(
+    pub(super) fn find_groups(
         &self,
         call: &Call<'_>,
         keys: &[ArrayRef],
@@ -275,7 +285,7 @@ impl Aggregation {
         self.others.iter().map(evaluate).collect()
     }
 
-    fn update_others(
+    pub(super) fn update_others(
         &self,
         call: &Call<'_>,
         table: &mut Table,
@@ -291,12 +301,12 @@ impl Aggregation {
     }
 
     /// What the loop over listed entries reads, where there is one.
-    fn bind_listed(&self, call: &Call<'_>) -> Result<Option<Rc<Bound>>, KernelError> {
+    pub(super) fn bind_listed(&self, call: &Call<'_>) -> Result<Option<Rc<Bound>>, KernelError> {
         self.has_loop().then(|| call.bind(&self.update)).transpose()
     }
 
     /// Changes accumulators of the entries listed for the positions from `start` on, by the loop where there is one.
-    fn update_listed(
+    pub(super) fn update_listed(
         &self,
         call: &Call<'_>,
         bound: Option<&Bound>,
@@ -348,8 +358,8 @@ impl Aggregation {
         Arguments { keys, others }: &Arguments,
     ) -> Result<(), KernelError> {
         let bound = self.bind_listed(call)?;
-        let Scratch { entries, keys: packed, hashes, .. } = scratch;
-        let mut start = positions.start;
+        let Scratch { entries, keys: packed, hashes, met, .. } = scratch;
+        let (mut start, outside) = (positions.start, table.keys_outside());
         while start < positions.end {
             let end = positions.end.min(start.saturating_add(table.call_rows()));
             table.find_or_insert_columns(keys, rows.part(start..end), entries, packed, hashes);
@@ -357,6 +367,8 @@ impl Aggregation {
             self.update_listed(call, bound.as_deref(), table, entries, start)?;
             start = end;
         }
+        met.keys = table.keys_found().or(met.keys);
+        met.guards_failed += table.keys_outside() - outside;
         Ok(())
     }
 }

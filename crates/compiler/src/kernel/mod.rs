@@ -4,7 +4,7 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`order`] (predicates in another order), [`aggregate`] and [`by_lookup`] (tables).
+//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`order`] (predicates in another order), [`aggregate`], [`by_lookup`] and [`count`] (tables).
 
 pub(crate) mod call;
 
@@ -20,12 +20,15 @@ pub(crate) mod aggregate;
 
 pub(crate) mod by_lookup;
 
+mod count;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use pelton_data::Block;
+use pelton_state::count::RowCounter;
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::profile::{Predicate, PredicateOrder, Profile};
@@ -211,9 +214,7 @@ impl CompiledKernel {
         if !are_all || slices.iter().any(|slice| slice.belong != Belong::All) {
             return 0..0;
         }
-        let Some(pieces) = store.pieces(slices) else { return 0..0 };
-        // The first slice may have begun before the block, and the last one may go on behind it.
-        let inner = 1..slices.len() - 1;
+        let Some((pieces, inner)) = store.pieces(slices) else { return 0..0 };
         aggregation.fold_pieces(block, &slices[inner.clone()], pieces);
         inner
     }
@@ -331,10 +332,8 @@ impl Kernel for CompiledKernel {
         if call.count > 0 {
             let arguments = aggregation.arguments(&call)?;
             let start = |index: usize| if index == 0 { 0 } else { ends[index - 1] };
-            // The first slice may have begun before the block, and the last one may go on behind it.
-            let inner = 1..slices.len() - 1;
             let pieces = if are_runs { store.pieces(slices) } else { None };
-            let in_pieces = if let Some(pieces) = pieces {
+            let in_pieces = if let Some((pieces, inner)) = pieces {
                 aggregation.run_pieces(&call, &arguments, (slices, &ends, inner.clone()), pieces, scratch)?;
                 inner
             } else {
@@ -348,6 +347,23 @@ impl Kernel for CompiledKernel {
                     aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;
                 }
             }
+        }
+        scratch.selection = call.selection.take().unwrap_or_default();
+        Ok(())
+    }
+
+    fn count(
+        &self,
+        input: KernelInput<'_>,
+        counter: &mut RowCounter,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
+            panic!("this pipeline ends in a stream")
+        };
+        let mut call = self.surviving(&self.steps, input, scratch)?;
+        if call.count > 0 {
+            aggregation.run_counted(&call, &aggregation.arguments(&call)?, counter, scratch)?;
         }
         scratch.selection = call.selection.take().unwrap_or_default();
         Ok(())

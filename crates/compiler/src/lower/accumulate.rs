@@ -46,6 +46,65 @@ impl Update {
         }
     }
 
+    /// Changes the state of the entry at an address by the emitter's row.
+    pub(crate) fn change<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>, entry: Value) {
+        if let Some(argument) = self.argument_of_words(emitter) {
+            return self.change_words(emitter.builder, entry, argument);
+        }
+        let old = self.load(emitter.builder, entry);
+        let new = self.apply(emitter, old);
+        self.store(emitter.builder, entry, new);
+    }
+
+    /// The argument as a word, or zero where it is NULL, of sums in two words.
+    fn argument_of_words<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>) -> Option<Value> {
+        let is_sum =
+            matches!(self.accumulate, Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh);
+        let argument = self.argument.filter(|_| is_sum)?;
+        let Machine::Integer { signed: true, .. } = emitter.machine(argument) else { return None };
+        let argument = emitter.widened(argument, Machine::Integer { bits: 64, signed: true });
+        let builder = &mut *emitter.builder;
+        Some(match argument.valid {
+            Some(valid) => {
+                let zero = builder.ins().iconst(types::I64, 0);
+                builder.ins().select(valid, argument.value, zero)
+            }
+            None => argument.value,
+        })
+    }
+
+    /// Adds to the lower word of a sum. The upper one seldom changes: that is done out of the loop's way.
+    fn change_words(&self, builder: &mut FunctionBuilder<'_>, entry: Value, argument: Value) {
+        let (flags, offset) = (MemFlagsData::trusted(), self.offset as i32);
+        if self.accumulate == Accumulate::SumSquaresHigh {
+            // Squares have no sign.
+            let part = builder.ins().smulhi(argument, argument);
+            return seldom(builder, part, |builder| {
+                let old = self.load(builder, entry);
+                let part = builder.ins().uextend(types::I128, part);
+                let new = builder.ins().iadd(old, part);
+                self.store(builder, entry, new);
+            });
+        }
+        let is_square = self.accumulate == Accumulate::SumSquaresLow;
+        let added = if is_square { builder.ins().imul(argument, argument) } else { argument };
+        let old = builder.ins().load(types::I64, flags, entry, offset);
+        let new = builder.ins().iadd(old, added);
+        builder.ins().store(flags, new, entry, offset);
+        let carries = builder.ins().icmp(IntCC::UnsignedLessThan, new, added);
+        let mut change = builder.ins().uextend(types::I64, carries);
+        if !is_square {
+            let is_negative = builder.ins().icmp_imm_s(IntCC::SignedLessThan, argument, 0);
+            let is_negative = builder.ins().uextend(types::I64, is_negative);
+            change = builder.ins().isub(change, is_negative);
+        }
+        seldom(builder, change, |builder| {
+            let old = builder.ins().load(types::I64, flags, entry, offset + 8);
+            let new = builder.ins().iadd(old, change);
+            builder.ins().store(flags, new, entry, offset + 8);
+        });
+    }
+
     /// The state after the emitter's row.
     pub(crate) fn apply<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>, old: Value) -> Value {
         let Some(argument) = self.argument else { return emitter.builder.ins().iadd_imm_u(old, 1) };
@@ -123,4 +182,15 @@ impl Update {
             (_, true) => IntCC::UnsignedGreaterThan,
         }
     }
+}
+
+/// Does what is to be done where a word is not zero, which is expected not to be.
+fn seldom(builder: &mut FunctionBuilder<'_>, word: Value, what: impl FnOnce(&mut FunctionBuilder<'_>)) {
+    let (side, next) = (builder.create_block(), builder.create_block());
+    builder.set_cold_block(side);
+    builder.ins().brif(word, side, &[], next, &[]);
+    builder.switch_to_block(side);
+    what(builder);
+    builder.ins().jump(next, &[]);
+    builder.switch_to_block(next);
 }

@@ -336,9 +336,7 @@ impl Recipe<'_> {
                 }
                 let entry = self.entry(function, &mut emitter, &columns, place, (position, exit));
                 for update in updates {
-                    let old = update.load(emitter.builder, entry);
-                    let new = update.apply(&mut emitter, old);
-                    update.store(emitter.builder, entry, new);
+                    update.change(&mut emitter, entry);
                 }
                 Vec::new()
             }

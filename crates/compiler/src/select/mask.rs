@@ -81,8 +81,9 @@ pub(super) fn for_words(first: usize, end: usize, mut visit: impl FnMut(usize, u
 }
 
 /// Whole words that are tested one after the other before any is cut into the mask: their bits go to memory as they come, which is half the
-/// work of putting those of several vectors together in a register.
-const SEGMENT_WORDS: usize = 8;
+/// work of putting those of several vectors together in a register. To read them as words again must wait until they are there, so that is
+/// done for as many at once as cost nothing to begin with.
+const SEGMENT_WORDS: usize = 64;
 
 /// One bit for each of 64 rows, the first one's lowest in the first byte. As bytes, because the compiler would otherwise shift what vectors'
 /// masks have in registers, one after the other.
@@ -118,7 +119,7 @@ pub(super) fn refine(
                 full(start + at * 64, bits);
             }
         }
-        words.iter_mut().zip(tested).for_each(|(word, bits)| *word &= u64::from_le_bytes(bits) ^ flip);
+        words.iter_mut().zip(&tested).for_each(|(word, bits)| *word &= u64::from_le_bytes(*bits) ^ flip);
     }
     refine_each(mask, behind.start, behind.end, &one);
 }

@@ -12,6 +12,8 @@
 //! | `fields.X.max-past` | 0 | DATE and TIMESTAMP are the row's time, or up to so long before |
 //! | `fields.X.null-rate` | 0 | share of NULLs |
 //! | `pace` | `real-time` | `flat-out`: rows come as fast as they are read |
+//! | `on-overload` | `wait` | `drop`: in real time, rows that are not read in time are left out and counted |
+//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
 //! | `seed` | the session's | what all random values depend on |
 //! | `base-time` | `now` | the first row's time, in UTC; each other row's follows from `rows-per-second` |
 //!
@@ -49,7 +51,7 @@ pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<B
     }
     let times = EventTimes::of(options, Utc::now().timestamp_millis())?;
     let seed = options.number("seed")?.unwrap_or(request.seed);
-    let pacer = Pace::of(options, Pace::RealTime)?.pacer(times.per_second(), Duration::from_secs(1));
+    let pacer = Pace::of(options, Pace::RealTime)?.pacer(options, times.per_second(), Duration::from_secs(1))?;
     let fields: Vec<Arc<Field>> = request
         .schema
         .fields()

@@ -23,6 +23,8 @@ pub(super) struct InputFile {
     pub(super) place: String,
     /// Bytes, compressed.
     pub(super) size: u64,
+    /// Its bytes come when somebody writes them, and can be read once.
+    pub(super) is_live: bool,
     /// Milliseconds since 1970-01-01T00:00:00Z.
     modified_millis: i64,
 }
@@ -104,6 +106,7 @@ impl InputFile {
             place: path.to_string_lossy().into_owned(),
             path,
             size: metadata.len(),
+            is_live: !metadata.is_file(),
             modified_millis: modified.map_or(0, |since| since.as_millis() as i64),
         }
     }
@@ -111,7 +114,7 @@ impl InputFile {
     /// Stands for a file of `size` bytes that is not there.
     #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn in_memory(size: usize) -> InputFile {
-        InputFile { path: PathBuf::new(), place: "FILE".into(), size: size as u64, modified_millis: 0 }
+        InputFile { path: PathBuf::new(), place: "FILE".into(), size: size as u64, is_live: false, modified_millis: 0 }
     }
 
     /// The values of those columns of `shape` that are about the file, as arrays of one row.

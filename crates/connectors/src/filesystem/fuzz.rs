@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use pelton_runtime::source::{RejectedRow, SourceError};
 
 use super::files::{self, InputFile};
-use super::text_source::OpenFile;
+use super::text_source::{Beginning, Next, OpenFile};
 use crate::TableRequest;
 use crate::format::infer::infer;
 use crate::format::{Format, FormatName, TextFormat};
@@ -156,12 +156,13 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
     let reader = Box::new(io::Cursor::new(bytes.to_vec()));
     let mut batches = Vec::new();
     let mut rejected = (0, Vec::new());
-    if let Some(mut file) = OpenFile::start(reader, &file, format, &shape, chunk_bytes)? {
-        while let Some(chunk) = file.next_rows(chunk_bytes)? {
+    let mut beginning = Beginning::of(reader);
+    if let Next::There(mut file) = OpenFile::start(&mut beginning, &file, format, &shape, chunk_bytes)? {
+        while let Next::There(chunk) = file.next_rows(chunk_bytes)? {
             let decoded = file.decoder.decode(chunk)?;
             batches.extend(decoded.rows.into_batches());
-            rejected.0 += decoded.rejected_count;
-            rejected.1.extend(decoded.rejected);
+            rejected.0 += decoded.left_out.rejected_count;
+            rejected.1.extend(decoded.left_out.rejected);
         }
     }
     Ok(Table { rows: concat_batches(schema, &batches).unwrap(), rejected })

@@ -13,6 +13,8 @@ use crate::{ConnectorError, TableRequest};
 
 mod files;
 
+mod live;
+
 mod text_source;
 
 mod parquet_source;

@@ -7,7 +7,7 @@ use pelton_runtime::source::{Read, Source, SourceError};
 use super::files::{self, InputFile};
 use crate::format::RowShape;
 use crate::format::parquet::ParquetDecoder;
-use crate::format::parquet::parts::Readers;
+use crate::format::parquet::parts::{Part, Readers};
 use crate::format::rows::OnError;
 use crate::{ConnectorError, TableRequest};
 
@@ -23,7 +23,8 @@ struct Partition {
     file: InputFile,
     /// Once the file has been opened.
     decoder: Option<Arc<ParquetDecoder>>,
-    next_part: usize,
+    /// What was handed out last.
+    part: Option<Part>,
 }
 
 impl ParquetSource {
@@ -33,7 +34,7 @@ impl ParquetSource {
         on_error: OnError,
     ) -> Result<ParquetSource, ConnectorError> {
         let shape = files::row_shape(request)?;
-        let files = files.into_iter().map(|file| Partition { file, decoder: None, next_part: 0 }).collect();
+        let files = files.into_iter().map(|file| Partition { file, decoder: None, part: None }).collect();
         Ok(ParquetSource { shape, on_error, files, readers: Arc::default() })
     }
 }
@@ -45,7 +46,7 @@ impl Source for ParquetSource {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let Some(Partition { file, decoder, next_part }) = self.files.get_mut(partition) else {
+        let Some(Partition { file, decoder, part: before }) = self.files.get_mut(partition) else {
             return Ok(Read::End);
         };
         let decoder = match decoder {
@@ -60,10 +61,10 @@ impl Source for ParquetSource {
                 decoder.insert(Arc::new(opened.map_err(input)?))
             }
         };
-        let Some(part) = decoder.part(*next_part) else {
+        let Some(part) = decoder.part_after(*before, &self.readers) else {
             return Ok(Read::End);
         };
-        *next_part += 1;
+        *before = Some(part);
         let (decoder, readers) = (decoder.clone(), self.readers.clone());
         Ok(Read::Chunk(Box::new(move || decoder.decode(part, &readers, partition))))
     }

@@ -1,11 +1,11 @@
 //! Files out.
 //!
 //! Rows go to a file whose name begins with a dot and ends in `.inprogress`, so that no reader takes it for a table's;
-//! when the last row is written it gets its name. [`Sink::flush`] brings lines into that file, where people can watch them; a
+//! when the last row is written it gets its name. A file of lines that is there already keeps its rows, and gets more; a Parquet file cannot. [`Sink::flush`] brings lines into that file, where people can watch them; a
 //! Parquet file has no use before its end. A file that was not finished is removed.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -45,7 +45,8 @@ pub(super) fn open_sink(request: &TableRequest, options: &Options) -> Result<Box
             let names = schema.fields().iter().map(|field| field.name().clone()).collect();
             let output = Output::new(&target.path, BufWriter::with_capacity(WRITE_BYTES, target.file))
                 .map_err(|error| ConnectorError::place(&place, problem(&error)))?;
-            Encoder::Text { writer: TextWriter::new(text, names), buffer: Vec::new(), output }
+            let writer = TextWriter::new(text, names, target.has_rows);
+            Encoder::Text { writer, buffer: Vec::new(), output }
         }
         Format::Parquet { compression, .. } => {
             let properties = WriterProperties::builder().set_compression(*compression).build();
@@ -78,6 +79,8 @@ struct Target {
     path: PathBuf,
     temporary: PathBuf,
     file: File,
+    /// There are rows in the file before the first that is written.
+    has_rows: bool,
 }
 
 impl Target {
@@ -88,9 +91,7 @@ impl Target {
             fs::create_dir_all(directory).map_err(|error| place(directory, error))?;
         }
         if is_file {
-            let temporary = temporary(path);
-            let file = File::create(&temporary).map_err(|error| place(&temporary, error))?;
-            return Ok(Target { path: path.to_path_buf(), temporary, file });
+            return Target::of_file(path, format);
         }
         // Another query may be writing to the directory: whoever creates the temporary file has the number.
         for number in 0u64.. {
@@ -100,13 +101,48 @@ impl Target {
                 continue;
             }
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => return Ok(Target { path: part, temporary, file }),
+                Ok(file) => return Ok(Target { path: part, temporary, file, has_rows: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(place(&temporary, error)),
             }
         }
         unreachable!("some number is free")
     }
+
+    /// A file of this name, behind the rows that are in it.
+    fn of_file(path: &Path, format: &Format) -> Result<Target, ConnectorError> {
+        let temporary = temporary(path);
+        let place = |error: io::Error| ConnectorError::place(temporary.to_string_lossy(), problem(&error));
+        let has_rows = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
+        if has_rows && matches!(format, Format::Parquet { .. }) {
+            let problem = "is there already, and a Parquet file cannot grow; remove it, or name a directory, which gets a file for each INSERT";
+            return Err(ConnectorError::place(path.to_string_lossy(), problem));
+        }
+        let mut file = match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let problem = "is being written by another INSERT, or was left by one that was killed: then remove it";
+                return Err(ConnectorError::place(temporary.to_string_lossy(), problem));
+            }
+            opened => opened.map_err(place)?,
+        };
+        if has_rows && let Err(error) = copy_rows(path, &mut file) {
+            let _ = fs::remove_file(&temporary);
+            return Err(place(error));
+        }
+        Ok(Target { path: path.to_path_buf(), temporary, file, has_rows })
+    }
+}
+
+/// Copies the rows that are in a file, and ends the last of them.
+fn copy_rows(path: &Path, to: &mut File) -> io::Result<()> {
+    let mut rows = File::open(path)?;
+    io::copy(&mut rows, to)?;
+    let mut last = [b'\n'];
+    if Compression::of(path) == Compression::None {
+        rows.seek(SeekFrom::End(-1))?;
+        rows.read_exact(&mut last)?;
+    }
+    if last == *b"\n" { Ok(()) } else { to.write_all(b"\n") }
 }
 
 fn extension(format: &Format) -> &'static str {

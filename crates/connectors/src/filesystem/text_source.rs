@@ -8,6 +8,7 @@ use pelton_data::column::sql_name;
 use pelton_runtime::source::{Read, Source, SourceError};
 
 use super::files::{self, InputFile, problem};
+use super::live::{LIVE_WAIT, LiveReader};
 use crate::format::column::is_text_type;
 use crate::format::compression;
 use crate::format::csv::split::CsvSplitter;
@@ -41,8 +42,34 @@ pub(super) struct TextSource {
 
 enum Partition {
     Unopened(InputFile),
+    /// Its first row is not there yet.
+    Opening(InputFile, Beginning),
     Open(OpenFile),
     Ended,
+}
+
+/// The first bytes of a file.
+pub(super) struct Beginning {
+    reader: Box<dyn io::Read + Send>,
+    bytes: Vec<u8>,
+}
+
+/// What there is of a file.
+pub(super) enum Next<T> {
+    There(T),
+    /// Nothing yet.
+    Later,
+    End,
+}
+
+/// What filling came to.
+#[derive(PartialEq, Eq)]
+enum Filled {
+    Enough,
+    /// Nothing more yet.
+    Pending,
+    /// The input has ended.
+    End,
 }
 
 /// A file that is being read.
@@ -79,9 +106,12 @@ impl TextSource {
 /// The columns of a file, from its first rows.
 pub(super) fn declared_schema(file: &InputFile, format: &TextFormat) -> Result<Option<Schema>, ConnectorError> {
     let place = |error: io::Error| ConnectorError::place(&file.place, problem(&error));
+    if file.is_live {
+        return Err(ConnectorError::place(&file.place, "is read once: name its columns and their types"));
+    }
     let mut bytes = Vec::new();
     let mut reader = compression::open(&file.path).map_err(place)?;
-    if !fill(&mut *reader, &mut bytes, INFER_BYTES_MAX).map_err(place)? {
+    if fill(&mut *reader, &mut bytes, INFER_BYTES_MAX).map_err(place)? != Filled::End {
         bytes.truncate(memchr::memrchr(b'\n', &bytes).map_or(0, |at| at + 1));
     }
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
@@ -97,18 +127,24 @@ impl Source for TextSource {
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         let Some(state) = self.files.get_mut(partition) else { return Ok(Read::End) };
         if let Partition::Unopened(file) = state {
-            *state = match OpenFile::open(file, &self.format, &self.shape, self.chunk_bytes)? {
-                Some(open) => Partition::Open(open),
-                None => Partition::Ended,
+            let beginning = Beginning::open(file)?;
+            *state = Partition::Opening(file.clone(), beginning);
+        }
+        if let Partition::Opening(file, beginning) = state {
+            *state = match OpenFile::start(beginning, file, &self.format, &self.shape, self.chunk_bytes)? {
+                Next::There(open) => Partition::Open(open),
+                Next::Later => return Ok(Read::Wait(LIVE_WAIT)),
+                Next::End => Partition::Ended,
             };
         }
         let Partition::Open(file) = state else { return Ok(Read::End) };
         match file.next_rows(self.chunk_bytes)? {
-            Some(chunk) => {
+            Next::There(chunk) => {
                 let decoder = file.decoder.clone();
                 Ok(Read::Chunk(Box::new(move || decoder.decode(chunk))))
             }
-            None => {
+            Next::Later => Ok(Read::Wait(LIVE_WAIT)),
+            Next::End => {
                 *state = Partition::Ended;
                 Ok(Read::End)
             }
@@ -116,32 +152,41 @@ impl Source for TextSource {
     }
 }
 
-impl OpenFile {
-    /// Opens a file and reads its header, if its format has one. `None` where there is nothing in it.
-    fn open(
-        file: &InputFile,
-        format: &TextFormat,
-        shape: &RowShape,
-        chunk_bytes: usize,
-    ) -> Result<Option<OpenFile>, SourceError> {
-        let input = |problem: String| SourceError::Input { place: file.place.clone(), problem };
-        let reader = compression::open(&file.path).map_err(|error| input(problem(&error)))?;
-        OpenFile::start(reader, file, format, shape, chunk_bytes)
+impl Beginning {
+    fn open(file: &InputFile) -> Result<Beginning, SourceError> {
+        let reader = match file.is_live {
+            true => LiveReader::open(&file.path).map(|reader| Box::new(reader) as Box<dyn io::Read + Send>),
+            false => compression::open(&file.path),
+        };
+        let input = |error: io::Error| SourceError::Input { place: file.place.clone(), problem: problem(&error) };
+        reader.map(Beginning::of).map_err(input)
     }
 
-    /// Reads the header from a reader that is at the file's start.
+    /// Nothing is known of the bytes yet that `reader` has.
+    pub(super) fn of(reader: Box<dyn io::Read + Send>) -> Beginning {
+        Beginning { reader, bytes: Vec::new() }
+    }
+}
+
+impl OpenFile {
+    /// Reads the header, if the format has one, from a reader that is at the file's start.
     pub(super) fn start(
-        mut reader: Box<dyn io::Read + Send>,
+        beginning: &mut Beginning,
         file: &InputFile,
         format: &TextFormat,
         shape: &RowShape,
         chunk_bytes: usize,
-    ) -> Result<Option<OpenFile>, SourceError> {
+    ) -> Result<Next<OpenFile>, SourceError> {
         let input = |problem: String| SourceError::Input { place: file.place.clone(), problem };
         let has_header = matches!(&format.kind, TextKind::Csv(dialect) if dialect.header);
         let first_bytes = chunk_bytes.max(if has_header { HEADER_BYTES_MAX } else { BYTE_ORDER_MARK.len() });
-        let mut rest = Vec::with_capacity(first_bytes.min(file.size as usize + 1));
-        fill(&mut *reader, &mut rest, first_bytes).map_err(|error| input(problem(&error)))?;
+        let Beginning { reader, bytes } = beginning;
+        bytes.reserve(first_bytes.min(file.size as usize + 1));
+        let filled = fill(&mut **reader, bytes, first_bytes).map_err(|error| input(problem(&error)))?;
+        if filled == Filled::Pending && !bytes.contains(&b'\n') {
+            return Ok(Next::Later);
+        }
+        let mut rest = std::mem::take(bytes);
         if rest.starts_with(BYTE_ORDER_MARK) {
             rest.drain(..BYTE_ORDER_MARK.len());
         }
@@ -150,7 +195,7 @@ impl OpenFile {
         if let TextKind::Csv(dialect) = &format.kind
             && dialect.header
         {
-            let Some((names, next)) = CsvSplitter::first_row(dialect, &rest) else { return Ok(None) };
+            let Some((names, next)) = CsvSplitter::first_row(dialect, &rest) else { return Ok(Next::End) };
             line += newlines(&rest[..next]);
             rest.drain(..next);
             header = Some(names);
@@ -158,19 +203,21 @@ impl OpenFile {
         let decoder = format.decoder(shape, file.place.clone(), header, file.constants(shape));
         let decoder = decoder.map_err(|error| input(error.to_string()))?;
         let place = file.place.clone();
-        Ok(Some(OpenFile { place, reader, decoder: Arc::new(decoder), rest, line, at_end: false }))
+        let reader = std::mem::replace(reader, Box::new(io::empty()));
+        Ok(Next::There(OpenFile { place, reader, decoder: Arc::new(decoder), rest, line, at_end: false }))
     }
 
-    /// Whole rows, about a chunk of them; `None` at the end.
-    pub(super) fn next_rows(&mut self, chunk_bytes: usize) -> Result<Option<TextChunk>, SourceError> {
+    /// Whole rows, about a chunk of them or as many as there are.
+    pub(super) fn next_rows(&mut self, chunk_bytes: usize) -> Result<Next<TextChunk>, SourceError> {
         let mut bytes = std::mem::take(&mut self.rest);
         let mut wanted = chunk_bytes;
         let end = loop {
+            let mut filled = Filled::End;
             if !self.at_end {
-                let filled = fill(&mut *self.reader, &mut bytes, wanted);
-                self.at_end = filled.map_err(|error| self.input(problem(&error)))?;
+                filled = fill(&mut *self.reader, &mut bytes, wanted).map_err(|error| self.input(problem(&error)))?;
             }
-            if self.at_end {
+            if filled == Filled::End {
+                self.at_end = true;
                 if bytes.last().is_some_and(|&byte| byte != b'\n') {
                     bytes.push(b'\n');
                 }
@@ -184,10 +231,14 @@ impl OpenFile {
                     format!("the row at line {} is longer than {ROW_BYTES_MAX} bytes; is a quote missing?", self.line);
                 return Err(self.input(problem));
             }
+            if filled == Filled::Pending {
+                self.rest = bytes;
+                return Ok(Next::Later);
+            }
             wanted = bytes.len() * 2;
         };
         if bytes.is_empty() {
-            return Ok(None);
+            return Ok(Next::End);
         }
         if end < bytes.len() {
             self.rest = Vec::with_capacity(chunk_bytes.max(bytes.len() - end));
@@ -196,7 +247,7 @@ impl OpenFile {
         }
         let first_line = self.line;
         self.line += newlines(&bytes);
-        Ok(Some(TextChunk { bytes, first_line }))
+        Ok(Next::There(TextChunk { bytes, first_line }))
     }
 
     fn last_row_end(&self, bytes: &[u8]) -> Option<usize> {
@@ -215,9 +266,14 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Reads until `bytes` has `wanted` of them; whether the input has ended.
-fn fill(reader: &mut (dyn io::Read + Send), bytes: &mut Vec<u8>, wanted: usize) -> io::Result<bool> {
+/// Reads until `bytes` has `wanted` of them, or there are no more now.
+fn fill(reader: &mut (dyn io::Read + Send), bytes: &mut Vec<u8>, wanted: usize) -> io::Result<Filled> {
     let missing = wanted.saturating_sub(bytes.len());
-    let read = reader.take(missing as u64).read_to_end(bytes)?;
-    Ok(read < missing)
+    match reader.take(missing as u64).read_to_end(bytes) {
+        Ok(read) if read < missing => Ok(Filled::End),
+        Ok(_) => Ok(Filled::Enough),
+        // What was read before that is kept.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Filled::Pending),
+        Err(error) => Err(error),
+    }
 }

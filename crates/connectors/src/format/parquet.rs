@@ -13,10 +13,10 @@ use parquet::basic::Compression;
 use parquet::file::metadata::PageIndexPolicy;
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_data::column::sql_name;
-use pelton_runtime::source::{Decoded, RejectedRow, Rows, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::column::problem;
-use super::rows::{OnError, REJECTED_ROWS_MAX, VALUE_CHARACTERS_MAX, repeat};
+use super::rows::{OnError, VALUE_CHARACTERS_MAX, repeat};
 use super::value::Wrong;
 use super::{Origin, RowShape};
 use crate::ConnectorError;
@@ -26,8 +26,8 @@ pub(crate) mod parts;
 
 /// Batches are small enough that their memory stays in the cache and can be used again, and parts end where pages do: 163,840 rows are eight
 /// pages of 20,480, as the arrow libraries write them where values are not long. Parts of half as many rows are read a fifth slower by two
-/// workers, whose readers then skip twice as often.
-const DIVISION: Division = Division { batch_rows: BLOCK_ROWS_DEFAULT, part_batches: 10 };
+/// workers, whose readers then skip twice as often. One worker has no reader that skips.
+const DIVISION: Division = Division { batch_rows: BLOCK_ROWS_DEFAULT, part_batches: 10, part_batches_alone: 2 };
 
 /// How the pages of files to write may be compressed, by the names that Flink has.
 pub(crate) fn compressions() -> [(&'static str, Compression); 4] {
@@ -49,7 +49,6 @@ pub(crate) struct ParquetDecoder {
     schema: SchemaRef,
     columns: Vec<Column>,
     division: Division,
-    parts: Vec<Part>,
 }
 
 enum Column {
@@ -160,14 +159,13 @@ impl ParquetDecoder {
         let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(hints)));
         // Where the reader cannot give views, columns are cast after reading.
         let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata);
-        let parts = DIVISION.parts(&metadata);
         let (path, place, schema) = (path.to_path_buf(), place.to_string(), shape.schema.clone());
-        Ok(ParquetDecoder { path, place, metadata, on_error, schema, columns, division: DIVISION, parts })
+        Ok(ParquetDecoder { path, place, metadata, on_error, schema, columns, division: DIVISION })
     }
 
-    /// The part with this number, from 0.
-    pub(crate) fn part(&self, number: usize) -> Option<Part> {
-        self.parts.get(number).copied()
+    /// The part behind another one, or the first, to be decoded by one of `readers`.
+    pub(crate) fn part_after(&self, before: Option<Part>, readers: &Readers) -> Option<Part> {
+        self.division.part_after(&self.metadata, before, readers.are_alone())
     }
 
     /// The rows of a part, by one of `readers`, which know this file by its number.
@@ -175,7 +173,7 @@ impl ParquetDecoder {
     /// # Errors
     /// [`SourceError`] where the file cannot be read, or for the first row with a value that the table does not hold.
     pub(crate) fn decode(&self, part: Part, readers: &Readers, file: FileNumber) -> Result<Decoded, SourceError> {
-        let mut decoded = Decoded { rows: Rows::Batches(Vec::new()), rejected: Vec::new(), rejected_count: 0 };
+        let mut left_out = LeftOut::default();
         let mut batches = Vec::new();
         let mut first_row = part.first_row;
         let wanted = self.columns.iter().filter_map(|column| match column {
@@ -184,14 +182,14 @@ impl ParquetDecoder {
         });
         let open = || parts::builder(&self.path, &self.metadata, wanted);
         for batch in readers.read(file, part, self.division, open).map_err(|error| self.input(error))? {
-            batches.push(self.convert(&batch, first_row, &mut decoded)?);
+            batches.push(self.convert(&batch, first_row, &mut left_out)?);
             first_row += batch.num_rows() as u64;
         }
-        Ok(Decoded { rows: Rows::Batches(batches), ..decoded })
+        Ok(Decoded { rows: Rows::Batches(batches), left_out })
     }
 
-    /// The rows of a batch as the table has them; `decoded` gets those that are rejected.
-    fn convert(&self, batch: &RecordBatch, first_row: u64, decoded: &mut Decoded) -> Result<RecordBatch, SourceError> {
+    /// The rows of a batch as the table has them; `left_out` gets those that are rejected.
+    fn convert(&self, batch: &RecordBatch, first_row: u64, left_out: &mut LeftOut) -> Result<RecordBatch, SourceError> {
         let mut wrong = Vec::new();
         let mut columns = Vec::new();
         for (index, column) in self.columns.iter().enumerate() {
@@ -208,7 +206,7 @@ impl ParquetDecoder {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::new(super::all_nullable(&self.schema)), columns, &options);
         let rows = rows.map_err(|error| self.input(error))?;
-        self.without(rows, batch, wrong, first_row, decoded)
+        self.without(rows, batch, wrong, first_row, left_out)
     }
 
     /// The column with the type of `field`; `wrong` gets the row, column and problem of values that it cannot hold.
@@ -240,7 +238,7 @@ impl ParquetDecoder {
         read: &RecordBatch,
         mut wrong: Vec<(usize, usize, String)>,
         first_row: u64,
-        decoded: &mut Decoded,
+        left_out: &mut LeftOut,
     ) -> Result<RecordBatch, SourceError> {
         wrong.sort_by_key(|&(row, column, _)| (row, column));
         wrong.dedup_by_key(|&mut (row, ..)| row);
@@ -256,15 +254,14 @@ impl ParquetDecoder {
             if self.on_error == OnError::Fail {
                 return Err(error);
             }
-            if decoded.rejected.len() < REJECTED_ROWS_MAX {
+            left_out.reject(|| {
                 let values: Vec<String> = read.columns().iter().map(|column| text(column, *row)).collect();
-                decoded.rejected.push(RejectedRow { error, row: values.join(", ") });
-            }
+                RejectedRow { error, row: values.join(", ") }
+            });
         }
         if !wrong.is_empty() {
             rows = filter_record_batch(&rows, &BooleanArray::from(kept)).map_err(|error| self.input(error))?;
         }
-        decoded.rejected_count += wrong.len() as u64;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), rows.columns().to_vec(), &options);
         rows.map_err(|error| self.input(error))

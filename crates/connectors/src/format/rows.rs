@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use arrow::buffer::Buffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
-use pelton_runtime::source::{Decoded, RejectedRow, Rows, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::column::{ColumnDecoder, FieldRules, Fields};
 use super::csv::split::CsvSplitter;
@@ -16,9 +16,6 @@ use super::json::split::JsonSplitter;
 
 /// Rows split before their columns are decoded: their fields' places stay in the first-level caches.
 const SPLIT_ROWS: usize = 1024;
-
-/// Rejected rows that a chunk keeps for inspection; the others are counted.
-pub(crate) const REJECTED_ROWS_MAX: usize = 100;
 
 /// Characters of a value, and bytes of a row, that messages and rejected rows show.
 pub(crate) const VALUE_CHARACTERS_MAX: usize = 100;
@@ -171,8 +168,7 @@ struct Progress {
     rows: usize,
     /// For each row whether it stays, once one has been rejected.
     kept: Option<Vec<bool>>,
-    rejected: Vec<RejectedRow>,
-    rejected_count: u64,
+    left_out: LeftOut,
 }
 
 impl RowDecoder {
@@ -186,8 +182,7 @@ impl RowDecoder {
             first_line: chunk.first_line,
             rows: 0,
             kept: None,
-            rejected: Vec::new(),
-            rejected_count: 0,
+            left_out: LeftOut::default(),
         };
         let bytes = progress.bytes.clone();
         let bytes = bytes.as_slice();
@@ -252,12 +247,13 @@ impl RowDecoder {
             if self.on_error == OnError::Fail {
                 return Err(self.error(progress, &failure));
             }
-            progress.rejected_count += 1;
-            if progress.rejected.len() < REJECTED_ROWS_MAX {
+            let mut left_out = std::mem::take(&mut progress.left_out);
+            left_out.reject(|| {
                 let row = &progress.bytes[failure.row.start as usize..failure.row.end as usize];
                 let row = String::from_utf8_lossy(&row[..row.len().min(ROW_BYTES_SHOWN_MAX)]).into_owned();
-                progress.rejected.push(RejectedRow { error: self.error(progress, &failure), row });
-            }
+                RejectedRow { error: self.error(progress, &failure), row }
+            });
+            progress.left_out = left_out;
         }
         Ok(())
     }
@@ -299,11 +295,7 @@ impl RowDecoder {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = batch.columns().to_vec();
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(input)?;
-        Ok(Decoded {
-            rows: Rows::Batches(vec![batch]),
-            rejected: progress.rejected,
-            rejected_count: progress.rejected_count,
-        })
+        Ok(Decoded { rows: Rows::Batches(vec![batch]), left_out: progress.left_out })
     }
 }
 

@@ -136,11 +136,11 @@ enum KindWriter {
 }
 
 impl TextWriter {
-    /// A writer for columns of these names.
-    pub(crate) fn new(format: &TextFormat, names: Vec<String>) -> TextWriter {
+    /// A writer for columns of these names, whose rows may follow others.
+    pub(crate) fn new(format: &TextFormat, names: Vec<String>, follows_rows: bool) -> TextWriter {
         let kind = match &format.kind {
             TextKind::Csv(dialect) => {
-                KindWriter::Csv { dialect: dialect.clone(), names, header_written: !dialect.header }
+                KindWriter::Csv { dialect: dialect.clone(), names, header_written: follows_rows || !dialect.header }
             }
             TextKind::Json { ignore_null_fields, .. } => KindWriter::Json {
                 members: names.iter().map(|name| json::write::member(name)).collect(),

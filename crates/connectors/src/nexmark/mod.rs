@@ -11,6 +11,8 @@
 //! | `number-of-events` | – | ends after so many events of all three kinds |
 //! | `rows-per-second` | 10000 | events of all three kinds a second of event time |
 //! | `pace` | `flat-out` | `real-time`: rows come when their event time has come, counted from the start |
+//! | `on-overload` | `wait` | `drop`: in real time, rows that are not read in time are left out and counted |
+//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
 //! | `seed` | the session's | what all values depend on |
 //! | `base-time` | 2015-07-15 00:00:00 | event time of the first event, in UTC; or `now` |
 //! | `disorder` | 1 | events are shuffled within groups of so many: a watermark `(disorder - 1) / rows-per-second` behind, rounded up to milliseconds, is safe |
@@ -246,7 +248,7 @@ pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<B
         Table::Events => timeline.epoch_events(),
     };
     let per = Duration::from_secs(timeline.epoch_events());
-    let pacer = pace.pacer(timeline.times.per_second() * share, per);
+    let pacer = pace.pacer(options, timeline.times.per_second() * share, per)?;
     let schema = batch_schema(request, &offered, &matched);
     Ok(Box::new(GeneratedSource::new(nexmark, schema, rows, request.block_rows, pacer)))
 }

@@ -140,3 +140,38 @@ fn partitions_are_merged_by_time_and_keep_their_order() {
     let cut = recut(first, 2).unwrap();
     assert_eq!(cut.iter().map(|b| b.num_rows()).collect::<Vec<_>>(), [2, 2]);
 }
+
+#[test]
+fn rows_that_are_not_read_in_time_are_dropped_and_counted() {
+    let options = [("connector", "nexmark"), ("rows", "1000")];
+    let lossy = [("rows-per-second", "100000"), ("on-overload", "drop"), ("on-overload.delay", "1 ms")];
+    let replayed = [("replay", "memory"), ("replay.passes", "20"), ("pace", "real-time")];
+    let (generated, times) = ([("pace", "real-time"), ("rows", "20000")], [("connector", "nexmark")]);
+    for options in [[&options[..], &lossy, &replayed].concat(), [&times[..], &lossy, &generated].concat()] {
+        let mut source = open_source(&timed(table(&options, 64), "dateTime")).unwrap();
+        let (mut rows, mut dropped, mut before) = (0, 0, 0);
+        loop {
+            match source.read(0).unwrap() {
+                Read::Chunk(chunk) => {
+                    let decoded = chunk().unwrap();
+                    rows += match decoded.rows {
+                        Rows::Blocks(blocks) => blocks.iter().map(Block::rows).sum::<usize>(),
+                        Rows::Batches(batches) => batches.iter().map(RecordBatch::num_rows).sum(),
+                    };
+                    before = dropped;
+                    dropped += decoded.left_out.dropped_count;
+                }
+                Read::Wait(_) => std::thread::sleep(Duration::from_millis(50)),
+                Read::End => break,
+            }
+        }
+        assert_eq!(rows as u64 + dropped, 20_000);
+        // A hundred rows are due each millisecond, and none was read for fifty.
+        assert!(before > 0 && dropped >= 1_000, "{dropped}");
+    }
+    let refused = [("replay", "memory"), ("rows-per-second", "100000"), ("on-overload", "drop")];
+    assert_eq!(
+        refusal(&table(&[&options[..], &refused].concat(), 64)),
+        "option 'on-overload' is 'drop', which needs rows that come at a rate: 'pace' = 'real-time', or 'rows-per-second' of a replay"
+    );
+}

@@ -25,6 +25,8 @@
 //! | `rows` | – | ends after so many; without it the table does not end |
 //! | `rows-per-second` | 10000 | events a second of event time |
 //! | `pace` | `flat-out` | `real-time`: rows come when their event time has come, counted from the start |
+//! | `on-overload` | `wait` | `drop`: in real time, rows that are not read in time are left out and counted |
+//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
 //! | `seed` | the session's | what all values depend on |
 //! | `base-time` | 2015-07-15 00:00:00 | event time of the first event, in UTC; or `now` |
 
@@ -170,7 +172,7 @@ pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<B
         Table::Events => {
             let shuffled = options.choice("event-types", &[("sequential", false), ("shuffled", true)])?;
             let times = EventTimes::of(options, BASE_TIME_DEFAULT_MS)?;
-            let pacer = Pace::of(options, Pace::FlatOut)?.pacer(times.per_second(), Duration::from_secs(1));
+            let pacer = Pace::of(options, Pace::FlatOut)?.pacer(options, times.per_second(), Duration::from_secs(1))?;
             (options.number("rows")?, pacer, Some(times), shuffled.unwrap_or(false))
         }
     };

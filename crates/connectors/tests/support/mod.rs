@@ -126,8 +126,8 @@ pub fn read(request: &TableRequest) -> Result<Table, String> {
                         count += batch.num_rows();
                         batches.push(batch);
                     }
-                    table.rejected.extend(decoded.rejected);
-                    table.rejected_count += decoded.rejected_count;
+                    table.rejected.extend(decoded.left_out.rejected);
+                    table.rejected_count += decoded.left_out.rejected_count;
                 }
                 Read::Wait(_) => panic!("files do not wait"),
                 Read::End => break,

@@ -9,7 +9,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use super::interval;
-use super::respell::{respell, similar_to};
+use super::respell::{like_pattern, respell, similar_to};
 use crate::error::PlanError;
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
@@ -45,14 +45,33 @@ impl FlinkDialect {
         Ok(respelt.unwrap_or(expression))
     }
 
-    fn parse_similar_to(&self, parser: &mut Parser, text: &Expr) -> Result<Expr, ParserError> {
+    /// `text [NOT] LIKE pattern [ESCAPE escape]`, and with ILIKE or SIMILAR TO.
+    fn parse_match(&self, parser: &mut Parser, text: &Expr) -> Result<Expr, ParserError> {
         let negated = parser.parse_keyword(Keyword::NOT);
-        parser.expect_keywords(&[Keyword::SIMILAR, Keyword::TO])?;
+        let kind = parser.expect_one_of_keywords(&MATCHES)?;
+        if kind == Keyword::SIMILAR {
+            parser.expect_keyword(Keyword::TO)?;
+        }
+        let any = kind != Keyword::SIMILAR && parser.parse_keyword(Keyword::ANY);
         let pattern = parser.parse_subexpr(self.prec_value(Precedence::Like))?;
         let escape = parser.parse_escape_char()?;
-        similar_to(text.clone(), negated, &pattern, escape.as_ref()).map_err(|error| self.fail(error))
+        if kind == Keyword::SIMILAR {
+            return similar_to(text.clone(), negated, &pattern, escape.as_ref()).map_err(|error| self.fail(error));
+        }
+        let pattern = match &escape {
+            Some(escape) => like_pattern(&pattern, escape).map_err(|error| self.fail(error))?,
+            None => pattern,
+        };
+        let (expr, pattern, escape_char) = (Box::new(text.clone()), Box::new(pattern), None);
+        Ok(match kind {
+            Keyword::LIKE => Expr::Like { negated, any, expr, pattern, escape_char },
+            _ => Expr::ILike { negated, any, expr, pattern, escape_char },
+        })
     }
 }
+
+/// Words that a pattern follows.
+const MATCHES: [Keyword; 3] = [Keyword::LIKE, Keyword::ILIKE, Keyword::SIMILAR];
 
 impl Dialect for FlinkDialect {
     fn is_identifier_start(&self, character: char) -> bool {
@@ -117,10 +136,12 @@ impl Dialect for FlinkDialect {
     }
 
     fn parse_infix(&self, parser: &mut Parser, left: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
-        let is_similar = parser.peek_keyword(Keyword::SIMILAR)
-            || matches!(parser.peek_tokens_ref::<2>().map(|token| &token.token), [Token::Word(not), Token::Word(similar)]
-                if not.keyword == Keyword::NOT && similar.keyword == Keyword::SIMILAR);
-        is_similar.then(|| self.parse_similar_to(parser, left))
+        let is_match = |token: &Token| matches!(token, Token::Word(word) if MATCHES.contains(&word.keyword));
+        let matches = match parser.peek_tokens_ref::<2>().map(|token| &token.token) {
+            [Token::Word(not), next] if not.keyword == Keyword::NOT => is_match(next),
+            [first, _] => is_match(first),
+        };
+        matches.then(|| self.parse_match(parser, left))
     }
 }
 

@@ -5,9 +5,9 @@
 
 use pelton_functions::time_unit::Unit;
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax,
-    Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    Spanned, TimezoneInfo, Value, ValueWithSpan, helpers::attached_token::AttachedToken,
+    BinaryOperator, CaseWhen, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, ExactNumberInfo, Expr,
+    ExtractSyntax, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Spanned, TimezoneInfo, Value, ValueWithSpan, helpers::attached_token::AttachedToken,
 };
 use sqlparser::tokenizer::Span;
 
@@ -60,7 +60,11 @@ pub(crate) fn is_written(name: &str) -> bool {
 pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> {
     match expression {
         Expr::Function(function) => return respell_function(function),
-        Expr::Cast { data_type, .. } => respell_type(data_type),
+        Expr::Cast { data_type, .. } => {
+            let length = text_length(data_type);
+            respell_type(data_type);
+            return length.map(|(name, length)| of_length(name, length, expression)).transpose();
+        }
         Expr::TypedString(literal) => {
             if let DataType::Timestamp(precision @ None, _) = &mut literal.data_type {
                 *precision = Some(fractional_digits(&literal.value));
@@ -276,6 +280,37 @@ fn extract(field: DateTimeField, from: Expr) -> Expr {
     Expr::Nested(Box::new(operator(number, BinaryOperator::Plus, one)))
 }
 
+/// What brings a string to the length of a type, and that length: VARCHAR cuts, CHAR also fills with spaces. VARCHAR without a length has
+/// none, CHAR has one letter, as in Flink.
+fn text_length(data_type: &DataType) -> Option<(&'static str, Option<CharacterLength>)> {
+    match data_type {
+        DataType::Varchar(Some(length))
+        | DataType::CharacterVarying(Some(length))
+        | DataType::CharVarying(Some(length)) => Some(("left", Some(*length))),
+        DataType::Char(length) | DataType::Character(length) => Some(("rpad", *length)),
+        _ => None,
+    }
+}
+
+/// A cast to a string of some length.
+fn of_length(name: &str, length: Option<CharacterLength>, cast: &mut Expr) -> Result<Expr, PlanError> {
+    let span = cast.span();
+    let letters = match length {
+        None => 1,
+        Some(CharacterLength::IntegerLength { length, .. }) => length,
+        Some(CharacterLength::Max) => return Ok(cast.clone()),
+    };
+    if let Expr::Cast { data_type, .. } = cast {
+        *data_type = DataType::String(None);
+    }
+    if i32::try_from(letters).is_err() || letters == 0 {
+        let message = format!("a string has from 1 to {} letters, not {letters}", i32::MAX);
+        return Err(PlanError::invalid(Place::of(span), message).with_hint("write CAST(value AS STRING)"));
+    }
+    let nothing = Expr::Value(Value::Null.with_empty_span());
+    Ok(call(name, vec![std::mem::replace(cast, nothing), number_literal(&letters.to_string(), span)], span))
+}
+
 /// Flink's types in the names that DataFusion knows, with Flink's defaults.
 fn respell_type(data_type: &mut DataType) {
     let instant = |precision: u64| DataType::Timestamp(Some(precision), TimezoneInfo::WithTimeZone);
@@ -321,6 +356,44 @@ fn fractional_digits(value: &ValueWithSpan) -> u64 {
     let Value::SingleQuotedString(text) = &value.value else { return 0 };
     let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
     fraction.bytes().take_while(u8::is_ascii_digit).count().min(6) as u64
+}
+
+/// The pattern of `LIKE pattern ESCAPE escape` with a backslash in place of the letter that escapes others.
+pub(crate) fn like_pattern(pattern: &Expr, escape: &ValueWithSpan) -> Result<Expr, PlanError> {
+    let single = match &escape.value {
+        Value::SingleQuotedString(text) => text.chars().next().filter(|_| text.chars().count() == 1),
+        _ => None,
+    };
+    let Some(escape_letter) = single else {
+        return Err(PlanError::invalid(Place::of(escape.span), "what ESCAPE names must be one character")
+            .with_hint("write ESCAPE '!'"));
+    };
+    let span = pattern.span();
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern else {
+        let construct = "ESCAPE behind a pattern that is no literal";
+        return Err(PlanError::unsupported(Place::of(span), construct, "write the pattern as 'text', or use LOCATE"));
+    };
+    let mut rewritten = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter != escape_letter {
+            rewritten.push_str(if letter == '\\' { "\\" } else { "" });
+            rewritten.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some(escaped) if escaped == '%' || escaped == '_' || escaped == escape_letter => {
+                rewritten.push_str(if escaped == '%' || escaped == '_' || escaped == '\\' { "\\" } else { "" });
+                rewritten.push(escaped);
+            }
+            _ => {
+                let message = format!("in the pattern '{text}' the letter {escape_letter} escapes nothing");
+                let hint = format!("write it before %, _ or another {escape_letter}");
+                return Err(PlanError::invalid(Place::of(span), message).with_hint(hint));
+            }
+        }
+    }
+    Ok(text_literal(&rewritten, span))
 }
 
 /// `text [NOT] SIMILAR TO pattern [ESCAPE escape]`

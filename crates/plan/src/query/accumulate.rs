@@ -111,7 +111,7 @@ impl Lowering<'_> {
             ("percentile" | "percentile_cont", _) => percentile(self.fraction(call)?, true),
             ("percentile_disc", _) => percentile(self.fraction(call)?, false),
             ("mode", _) => Holistic::Mode,
-            ("array_agg", _) => Holistic::Array,
+            ("array_agg", is_distinct) => Holistic::Array { is_distinct },
             ("listagg", _) => Holistic::Joined { delimiter: self.delimiter(call)? },
             ("count", true) | ("approx_count_distinct", _) => Holistic::Count,
             ("approx_percentile", false) => Holistic::RoundedPercentile { fraction: self.fraction(call)? },
@@ -161,7 +161,7 @@ impl Lowering<'_> {
         function: Holistic,
         arguments: Vec<Option<Expr>>,
     ) -> Result<WindowColumn> {
-        let is_ordered = matches!(function, Holistic::Array | Holistic::Joined { .. });
+        let is_ordered = matches!(function, Holistic::Array { .. } | Holistic::Joined { .. });
         if is_ordered {
             self.check_inputs(collector)?;
         }

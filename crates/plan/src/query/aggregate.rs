@@ -9,11 +9,9 @@ use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 
 use super::accumulate::Collector;
 use super::context::external;
-use super::count::slice_field;
 use super::diagnose::sql_name;
 use super::draft::{
-    Branch, Cut, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_type,
-    without_dictionary_cast,
+    Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_type, without_dictionary_cast,
 };
 use super::lower::{Lowering, materialize, simplify};
 use super::window::{WINDOW_COLUMNS, window_fields};
@@ -115,9 +113,8 @@ impl Lowering<'_> {
             let data_type = held_type(fields[*key].data_type()).unwrap_or_else(|| fields[*key].data_type().clone());
             Arc::new(Field::new(fields[*key].name(), data_type, nullable))
         });
-        let key_fields = key_fields.chain(slice_field(window)).collect();
+        let key_fields = key_fields.collect();
         let session_slots = self.session_slots(window, &mut collector)?;
-        collector.count_slices(window)?;
         let index = self.draft.windows.len();
         self.draft.windows.push(WindowAggregate {
             window,
@@ -149,8 +146,6 @@ impl Lowering<'_> {
             });
             let keys = keys.collect::<Result<Vec<Expr>>>()?;
             let arguments = collector.arguments.iter().map(|arguments| arguments[number].clone()).collect();
-            let slice = branch.cut.as_ref().and_then(Cut::slice_of_key);
-            let keys = keys.into_iter().chain(slice).collect();
             let time = branch.cut.and_then(|cut| cut.time);
             let target = TargetDraft::Window { window, keys, arguments, time };
             let Branch { input, scope, steps, .. } = branch;

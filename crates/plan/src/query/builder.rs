@@ -28,7 +28,7 @@ use super::landmarks::Landmarks;
 use super::named_casts::with_named_casts;
 use super::own_aggregate::own_function;
 use super::sink::Destination;
-use super::{Planned, finish, lower_plan, optimize};
+use super::{Planned, finish, lower_plan, optimize, zone};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
 use crate::parse::Named;
@@ -242,7 +242,7 @@ impl RelationBuilder {
         let landmarks = landmarks_of_plan(&plan);
         let target = into.map(|name| Named { name: name.to_string(), place: None });
         let destination = target.as_ref().map(|target| Destination::named(catalog, target)).transpose()?;
-        let mut draft = Draft::default();
+        let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
         let logical = lower_plan(plan, destination.as_ref(), &mut draft, &landmarks)?;
         let program = finish::finish(draft).map_err(|error| diagnose(error, &landmarks))?;
         let target = into.map_or(OutputTarget::Result, |name| OutputTarget::Table(name.to_string()));

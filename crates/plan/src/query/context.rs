@@ -12,7 +12,8 @@ use datafusion_common::{DFSchema, DataFusionError, Result, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF, ident,
+    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF, ident,
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
@@ -22,6 +23,7 @@ use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::diagnose::diagnose;
+use super::flink_types::is_mixed;
 use super::landmarks::{survey_expression, survey_view};
 use super::named_casts::NamedCasts;
 use super::over;
@@ -98,7 +100,56 @@ impl<'a> Context<'a> {
     pub fn plan_query(&self, query: &Query) -> Result<LogicalPlan> {
         let mut query = query.clone();
         respell(&mut query);
+        self.align_values(&mut query);
         self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))
+    }
+
+    /// Makes DECIMAL DOUBLE where it meets FLOAT or DOUBLE in a column of VALUES: DataFusion gives these their types as it plans them.
+    fn align_values(&self, query: &mut Query) {
+        struct Values<'a, 'c>(&'a Context<'c>);
+        impl VisitorMut for Values<'_, '_> {
+            type Break = ();
+
+            fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+                self.0.align_set(&mut query.body);
+                ControlFlow::Continue(())
+            }
+        }
+        let _ = query.visit(&mut Values(self));
+    }
+
+    fn align_set(&self, body: &mut ast::SetExpr) {
+        let rows = match body {
+            ast::SetExpr::SetOperation { left, right, .. } => {
+                self.align_set(left);
+                return self.align_set(right);
+            }
+            ast::SetExpr::Values(values) => &mut values.rows,
+            _ => return,
+        };
+        let empty = DFSchema::empty();
+        let type_of = |value: &ast::Expr| {
+            let planned = self.planner().sql_to_expr(value.clone(), &empty, &mut PlannerContext::new()).ok()?;
+            planned.get_type(&empty).ok()
+        };
+        for column in 0..rows.first().map_or(0, |row| row.content.len()) {
+            let mut values: Vec<&mut ast::Expr> =
+                rows.iter_mut().filter_map(|row| row.content.get_mut(column)).collect();
+            // Literals alone are never DOUBLE.
+            if values.iter().all(|value| matches!(value, ast::Expr::Value(_))) {
+                continue;
+            }
+            let types: Vec<Option<DataType>> = values.iter().map(|value| type_of(value)).collect();
+            if !is_mixed(types.iter().flatten()) {
+                continue;
+            }
+            for (value, data_type) in values.iter_mut().zip(types) {
+                if matches!(data_type, Some(DataType::Decimal128(..))) {
+                    let decimal = std::mem::replace(*value, ast::Expr::Value(ast::Value::Null.with_empty_span()));
+                    **value = double(decimal);
+                }
+            }
+        }
     }
 
     fn table_source(&self, table: &Table) -> Result<Arc<dyn TableSource>> {
@@ -116,7 +167,7 @@ impl<'a> Context<'a> {
             Some((watermark.column.as_str(), expression))
         });
         if let Some((name, expression)) = &computed_time {
-            let (_, field) = datafusion_expr::ExprSchemable::to_field(expression, &physical)?;
+            let (_, field) = expression.to_field(&physical)?;
             fields.push(Arc::new(Field::new(*name, field.data_type().clone(), field.is_nullable())));
         }
         for name in table.definition.processing_time_columns() {
@@ -146,7 +197,9 @@ impl<'a> Context<'a> {
     fn computed_column(&self, expression: &ast::Expr, physical: &DFSchema) -> Result<Expr> {
         let landmarks = survey_expression(expression, self).map_err(external)?;
         let planned = (|| {
-            let planned = self.planner().sql_to_expr(expression.clone(), physical, &mut PlannerContext::new())?;
+            let mut expression = expression.clone();
+            respell(&mut expression);
+            let planned = self.planner().sql_to_expr(expression, physical, &mut PlannerContext::new())?;
             let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
             ExprSimplifier::new(context).coerce(planned, physical)
         })();
@@ -215,9 +268,9 @@ impl Aliases {
     }
 }
 
-/// Writes a query as DataFusion needs it. Columns of a SELECT that have no name, or one that is taken, get one; `1e3` is
-/// a DOUBLE.
-fn respell(query: &mut Query) {
+/// Writes a query, or a part of it, as DataFusion needs it. Columns of a SELECT that have no name, or one that is taken, get one; `1e3`
+/// is a DOUBLE.
+fn respell(written: &mut impl VisitMut) {
     struct Speller;
     impl VisitorMut for Speller {
         type Break = ();
@@ -228,13 +281,7 @@ fn respell(query: &mut Query) {
                 && text.contains(['e', 'E'])
             {
                 let text = ast::Value::SingleQuotedString(text.clone()).with_span(value.span);
-                *expression = ast::Expr::Cast {
-                    kind: ast::CastKind::Cast,
-                    expr: Box::new(ast::Expr::Value(text)),
-                    data_type: ast::DataType::DoublePrecision,
-                    array: false,
-                    format: None,
-                };
+                *expression = double(ast::Expr::Value(text));
             }
             ControlFlow::Continue(())
         }
@@ -254,7 +301,17 @@ fn respell(query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
-    let _ = query.visit(&mut Speller);
+    let _ = written.visit(&mut Speller);
+}
+
+fn double(expression: ast::Expr) -> ast::Expr {
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(expression),
+        data_type: ast::DataType::DoublePrecision,
+        array: false,
+        format: None,
+    }
 }
 
 /// A field with its type as SQL sees it: a dictionary of strings is a string.

@@ -1,22 +1,19 @@
 //! What is special about windows that count rows: rows are counted in the order of their arrival, before anything that is written behind the
 //! windows drops some of them.
 //!
-//! Where the rows of a stream are counted as they are, blocks know their numbers. Else a node without functions passes them on, whose stream has
-//! the rows that are counted and no others; for windows of each key it numbers them.
+//! Where all rows of a stream are counted as they are, blocks know their numbers. Else a node without functions passes them on, whose stream has
+//! the rows that are counted and no others. Windows of each key count them where they are accumulated.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::datatypes::Schema;
 use datafusion_common::{DFSchema, Result};
-use datafusion_expr::{Cast, Expr, lit};
-use pelton_data::aggregate::Accumulate;
-use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
-use pelton_data::window::slice_rows;
+use datafusion_expr::{Expr, lit};
+use pelton_data::over::{OverColumn, OverSpec};
 
-use super::accumulate::Collector as Aggregates;
 use super::aggregate::result;
 use super::context::external;
-use super::draft::{Branch, Cut, INPUT, Relation, column};
+use super::draft::{Branch, Cut, Relation};
 use super::lower::{Lowering, simplify};
 use super::over::{Added, Collector};
 use super::window::WindowNode;
@@ -44,15 +41,13 @@ impl Lowering<'_> {
         self.check_order(&branch, &keys, schema)?;
         let (mut branch, window) = match (node.window, keys.is_empty()) {
             (window, true) if branch.steps.is_empty() => (branch, window),
-            (window, true) => (self.pass_on(branch, &[], schema)?, window),
-            (Window::Rows { size, slide }, false) => {
-                (self.pass_on(branch, &keys, schema)?, Window::RowsByKey { size, slide })
-            }
+            (window, true) => (self.pass_on(branch, schema)?, window),
+            (Window::Rows { size, slide }, false) => (branch, Window::RowsByKey { size, slide }),
             (other, false) => unreachable!("{other:?} does not count rows"),
         };
-        let number = (!keys.is_empty()).then(|| column(INPUT, NUMBER));
-        let keys = keys.iter().map(|key| branch.substitute(key, schema)).collect::<Result<_>>()?;
-        branch.cut(Cut { window, place: self.landmarks.window, time: None, keys, number })?;
+        let keys = keys.iter().map(|key| simplify(branch.substitute(key, schema)?, &branch.scope));
+        let keys = keys.collect::<Result<_>>()?;
+        branch.cut(Cut { window, place: self.landmarks.window, time: None, keys })?;
         Ok(Relation { branches: vec![branch] })
     }
 
@@ -98,12 +93,11 @@ impl Lowering<'_> {
         }
     }
 
-    /// The rows of a branch in the order of their arrival, with their numbers by key where there are keys.
-    fn pass_on(&mut self, branch: Branch, keys: &[Expr], schema: &DFSchema) -> Result<Branch> {
+    /// The rows of a branch in the order of their arrival.
+    fn pass_on(&mut self, branch: Branch, schema: &DFSchema) -> Result<Branch> {
         let mut collector = Collector::new(Relation { branches: vec![branch] });
         let mut columns = Vec::new();
         let mut results = Vec::new();
-        collector.names.unique(NUMBER);
         for (index, field) in schema.fields().iter().enumerate() {
             let values = vec![collector.branches[0].columns[index].clone()];
             match collector.add(values, field.name())? {
@@ -114,59 +108,20 @@ impl Lowering<'_> {
                 }
             }
         }
-        let mut numbered = Vec::new();
-        for key in keys {
-            numbered.extend(collector.add_key(key, schema)?);
-        }
         if columns.is_empty() {
             // Rows are counted by the length of a column.
             columns.push(OverColumn::Input(collector.add_column(vec![lit(true)], "row")?));
         }
-        let mut fields: Vec<_> = columns.iter().map(|column| collector.field(*column)).collect();
-        let mut calls = Vec::new();
-        if !numbered.is_empty() {
-            fields.push(Arc::new(Field::new(NUMBER, DataType::Int64, false)));
-            columns.push(OverColumn::Value(0));
-            let (function, frame) = (OverFunction::RowNumber, Frame::Rows { preceding: None });
-            calls.push(OverCall { function, argument: None, frame, data_type: DataType::Int64 });
-        }
+        let fields: Vec<_> = columns.iter().map(|column| collector.field(*column)).collect();
         let over = self.draft.overs.len();
         let input_schema = Arc::new(Schema::new(collector.fields.clone()));
         let schema = Arc::new(Schema::new(fields));
-        self.draft.overs.push(OverSpec { input_schema, time: None, keys: numbered, calls, columns, schema });
+        let (keys, calls) = (Vec::new(), Vec::new());
+        self.draft.overs.push(OverSpec { input_schema, time: None, keys, calls, columns, schema });
         self.feed_over(over, None, collector);
         let stream = StreamRef::Over(over);
         let mut branch = Branch::new(stream, self.draft.fields(stream))?;
         branch.columns = results;
         Ok(branch)
-    }
-}
-
-/// The key by which the slices of a key's rows are told apart, where rows of each key are counted.
-pub(super) fn slice_field(window: Window) -> Option<FieldRef> {
-    let is_by_key = matches!(window, Window::RowsByKey { .. });
-    is_by_key.then(|| Arc::new(Field::new("slice", DataType::Int64, false)))
-}
-
-impl Aggregates {
-    /// Counts the rows of each slice of a key's, which is complete when it has all of them.
-    pub fn count_slices(&mut self, window: Window) -> Result<()> {
-        if let Window::RowsByKey { .. } = window {
-            self.add(Accumulate::Count, vec![None; self.branches.len()])?;
-        }
-        Ok(())
-    }
-}
-
-/// The column of a row's number among those of its key.
-const NUMBER: &str = "number in key";
-
-impl Cut {
-    /// Which slice of its key's rows a row is in, where these are counted.
-    pub fn slice_of_key(&self) -> Option<Expr> {
-        let Window::RowsByKey { size, slide } = self.window else { return None };
-        let number = self.number.clone().expect("the rows of a key are numbered");
-        let slice = (number - lit(1_i64)) / lit(slice_rows(size, slide));
-        Some(Expr::Cast(Cast::new(Box::new(slice), DataType::Int64)))
     }
 }

@@ -4,6 +4,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::{DataFusionError, SchemaError, Span};
 
 use super::landmarks::Landmarks;
+use super::window::{WINDOW_COLUMNS, renaming_hint};
 use crate::error::{Place, PlanError, closest};
 use crate::types::SqlType;
 
@@ -92,7 +93,10 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
         }
         SchemaError::AmbiguousReference { field } => {
             places.span = places.span.or_else(|| place_of(field.spans.first()));
-            let hint = format!("write table.{}, with the name or alias of its table", field.name);
+            let hint = match WINDOW_COLUMNS.contains(&field.name.as_str()) {
+                true => renaming_hint(&field.name),
+                false => format!("write table.{}, with the name or alias of its table", field.name),
+            };
             PlanError::invalid(None, format!("several columns are called {}", field.name)).with_hint(hint)
         }
         SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {

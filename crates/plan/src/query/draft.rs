@@ -14,6 +14,8 @@ use pelton_data::arrangement::Arrangement;
 use pelton_data::column::logical_type;
 use pelton_data::over::OverSpec;
 
+use pelton_data::zone::Zone;
+
 use super::source::SourceDraft;
 use super::window::{WINDOW_COLUMNS, window_fields};
 use crate::error::Place;
@@ -35,6 +37,8 @@ pub(super) struct Draft {
     pub windows: Vec<WindowAggregate>,
     pub overs: Vec<OverSpec>,
     pub outputs: Vec<OutputDraft>,
+    /// The session's time zone, where it is not UTC.
+    pub zone: Option<Zone>,
     /// Aggregations and functions OVER rows that were lowered, so that equal ones are computed once.
     pub aggregates: Vec<(LogicalPlan, Relation)>,
 }
@@ -79,8 +83,6 @@ pub(super) struct Cut {
     pub time: Option<Expr>,
     /// What sessions, and rows that are counted, are partitioned by.
     pub keys: Vec<Expr>,
-    /// The number of the row among those of its key, from 1, where these are counted.
-    pub number: Option<Expr>,
 }
 
 /// See [`crate::pipeline::Step`].

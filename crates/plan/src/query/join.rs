@@ -162,7 +162,8 @@ impl Lowering<'_> {
     }
 
     fn lookup(&mut self, sides: &Sides<'_>, conditions: Vec<Expr>) -> Result<LookupDraft> {
-        let mut lowering = Lowering { draft: Draft::default(), landmarks: self.landmarks };
+        let mut lowering =
+            Lowering { draft: Draft { zone: self.draft.zone, ..Draft::default() }, landmarks: self.landmarks };
         let mut relation = lowering.relation(sides.table)?;
         let schema: &DFSchema = sides.table.schema();
         for condition in conditions {

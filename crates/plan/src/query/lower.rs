@@ -124,13 +124,8 @@ impl Lowering<'_> {
             let keys =
                 node.keys.iter().map(|key| Ok(branch.columns[node.input.schema().index_of_column(key)?].clone()));
             let keys = keys.collect::<Result<_>>()?;
-            branch.cut(Cut {
-                window: node.window,
-                place: self.landmarks.window,
-                time: Some(time),
-                keys,
-                number: None,
-            })?;
+            let window = self.in_zone(node.window, &time.get_type(&branch.scope)?)?;
+            branch.cut(Cut { window, place: self.landmarks.window, time: Some(time), keys })?;
         }
         Ok(relation)
     }
@@ -186,6 +181,7 @@ fn window_bound(cut: &Cut, bound: usize, data_type: &DataType) -> Result<Expr> {
         let whose = match cut.window {
             Window::Session { .. } => "whose session is not over",
             window if window.counts_rows() => "that is counted",
+            Window::Clocked(_) => "whose window is one by the clocks of a time zone",
             _ => "that is in several windows",
         };
         let construct = format!("{} of a row {whose}", WINDOW_COLUMNS[bound]);
@@ -219,7 +215,8 @@ impl Lowering<'_> {
 
     /// Filters the rows that a lookup loads, by a predicate over the columns that the lookup adds.
     fn filter_lookup(&mut self, table: usize, predicate: Expr) -> Result<()> {
-        let mut lowering = Lowering { draft: Draft::default(), landmarks: self.landmarks };
+        let mut lowering =
+            Lowering { draft: Draft { zone: self.draft.zone, ..Draft::default() }, landmarks: self.landmarks };
         let lookup = &mut self.draft.lookups[table];
         std::mem::swap(&mut lowering.draft, &mut lookup.draft);
         let fields = lookup.fields.iter().map(|field| (Some(lookup_qualifier(table).into()), field.clone()));

@@ -2,7 +2,7 @@
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! to agree (`optimize`), and the two zeros of floats one (`zeros`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
+//! those of Flink (`flink_types`) and to agree (`optimize`), and the two zeros of floats one (`zeros`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
@@ -18,6 +18,8 @@ mod landmarks;
 mod window;
 
 mod time_attribute;
+
+mod flink_types;
 
 mod optimize;
 
@@ -40,6 +42,8 @@ mod over;
 mod ranking;
 
 mod session;
+
+mod zone;
 
 mod count;
 
@@ -98,7 +102,7 @@ pub fn plan(catalog: &Catalog, statements: &[&Statement]) -> Result<Program, Pla
 /// # Errors
 /// As [`plan`].
 pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
-    let mut draft = Draft::default();
+    let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
     let mut landmarks = Landmarks::default();
     let mut logical = Vec::new();
     let mut inserts = Vec::new();
@@ -157,6 +161,7 @@ fn lower_plan(
     let mut lowering = Lowering { draft: std::mem::take(draft), landmarks };
     let result = (|| {
         let prepared = optimize::prepare(optimize::coerce(plan)?)?;
+        lowering.check_zone(&prepared)?;
         let arranged = lowering.arranged(&prepared)?;
         match destination {
             Some(destination) => lowering.insert(arranged, &prepared, destination)?,

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use pelton_data::aggregate::Accumulator;
 use pelton_data::over::OverColumn;
 
 use super::draft::{Draft, INPUT, TargetDraft};
-use crate::pipeline::{StreamRef, Window, WindowColumn};
+use crate::pipeline::{StreamRef, WindowColumn};
 
 /// Prunes all streams, downstream before upstream: what one no longer needs, those above it need not give.
 pub(super) fn prune(draft: &mut Draft) {
@@ -170,9 +169,6 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
     }
     if let Some(slots) = &window.session_slots {
         kept.extend([slots.first, slots.last, slots.rows]);
-    }
-    if let Window::RowsByKey { .. } = window.window {
-        kept.extend(window.accumulators.iter().position(Accumulator::counts_rows));
     }
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |accumulator: usize| kept.binary_search(&accumulator).expect("used accumulators are kept");

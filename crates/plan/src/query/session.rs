@@ -1,7 +1,8 @@
 //! What is special about sessions, and about windows that count the rows of each key: where they begin and end depends on which rows there are, and
 //! on what these are partitioned by.
 
-use datafusion_common::{Column, Result};
+use datafusion_common::Result;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, ExprSchemable};
 use pelton_data::aggregate::Accumulate;
 
@@ -25,8 +26,14 @@ impl Cut {
 
     /// Whether the windows would be others without the rows for which `predicate` is not true: those of each key, unless all rows of one go.
     pub fn would_change_by(&self, predicate: &Expr) -> bool {
-        let is_key = |column: &Column| self.keys.contains(&Expr::Column(column.clone()));
-        self.by_key().is_some() && !predicate.column_refs().into_iter().all(is_key)
+        let mut has_others = false;
+        let look = |part: &Expr| {
+            let is_key = self.keys.contains(part);
+            has_others |= !is_key && matches!(part, Expr::Column(_));
+            Ok(if is_key { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue })
+        };
+        predicate.apply(look).expect("a look at an expression does not fail");
+        self.by_key().is_some() && has_others
     }
 }
 

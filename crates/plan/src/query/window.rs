@@ -12,11 +12,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
-use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
+use datafusion_common::{Column, DFSchema, DFSchemaRef, Result, TableReference};
 use datafusion_expr::logical_plan::{Extension, UserDefinedLogicalNodeCore};
 use datafusion_expr::{Expr, LogicalPlan};
 use pelton_data::Micros;
 use pelton_data::window::Window;
+
+use super::context::external;
+use super::draft::WINDOW;
+use crate::error::{Place, PlanError};
 
 pub(super) use call::{
     Call, WindowFunctionPlanner, check_length, check_offset, check_rows, cumulative, hopping, partition_column,
@@ -25,6 +29,9 @@ pub(super) use call::{
 
 /// Names of the columns that a window function adds, in their order.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
+
+/// Qualifies a window_time that stands in the rows of windows, where these have no name.
+const INNER: &str = "inner";
 
 /// A window function in a logical plan.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -41,8 +48,15 @@ pub(crate) struct WindowNode {
 }
 
 impl WindowNode {
-    /// Windows over `input`, whose column `time` is a timestamp; sessions, and windows that count rows, by `keys`.
-    pub fn new(input: LogicalPlan, time: Option<Column>, window: Window, keys: Vec<Column>) -> Result<WindowNode> {
+    /// Windows over `input`, whose column `time` is a timestamp; sessions, and windows that count rows, by `keys`. `place` is that of
+    /// the call, for errors.
+    pub fn new(
+        input: LogicalPlan,
+        time: Option<Column>,
+        window: Window,
+        keys: Vec<Column>,
+        place: Option<Place>,
+    ) -> Result<WindowNode> {
         let time_type = match &time {
             Some(time) => input.schema().qualified_field_from_column(time)?.1.data_type().clone(),
             None => DataType::Null,
@@ -50,14 +64,16 @@ impl WindowNode {
         let mut fields: Vec<_> =
             input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), field.clone())).collect();
         for added in window_fields(&window, &time_type) {
-            // A window over a window's rows: Flink numbers the names that are taken.
-            let mut name = added.name().clone();
-            let mut number = 0;
-            while fields.iter().any(|(_, field)| *field.name() == name) {
-                name = format!("{}{number}", added.name());
-                number += 1;
+            let Some(taken) = fields.iter_mut().find(|(_, field)| field.name() == added.name()) else {
+                fields.push((None, added));
+                continue;
+            };
+            if added.name() != WINDOW_COLUMNS[2] {
+                return Err(external(ambiguous(added.name(), place)));
             }
-            fields.push((None, Arc::new(added.as_ref().clone().with_name(name))));
+            // Windows are cut by the window_time of others; what names it behind them is an error, as of any two columns of one name.
+            taken.0.get_or_insert_with(|| TableReference::bare(INNER));
+            fields.push((Some(TableReference::bare(WINDOW)), added));
         }
         let schema = DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?;
         Ok(WindowNode { input, time, window, keys, schema: Arc::new(schema) })
@@ -75,6 +91,17 @@ impl WindowNode {
             _ => None,
         }
     }
+}
+
+/// The error for rows that are cut into windows and have a column of this name already.
+pub(super) fn ambiguous(name: &str, place: Option<Place>) -> PlanError {
+    let message = format!("{name} would be ambiguous: the rows that are cut into windows have a column {name}");
+    PlanError::invalid(place, message).with_hint(renaming_hint(name))
+}
+
+/// What to do about a name that windows of windows both have.
+pub(super) fn renaming_hint(name: &str) -> String {
+    format!("give that of the inner windows another name: SELECT {name} AS inner_{name}")
 }
 
 /// The fields that a window function adds, in the order of [`WINDOW_COLUMNS`]. Windows that count rows have no time, and numbers of rows as bounds.
@@ -110,7 +137,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
             Window::Session { .. } => "Session",
             Window::Rows { size, slide } | Window::RowsByKey { size, slide } if size == slide => "TumbleRows",
             Window::Rows { .. } | Window::RowsByKey { .. } => "HopRows",
-            Window::Global => unreachable!("no window function has one window only"),
+            Window::Clocked(_) | Window::Global => unreachable!("no window function is planned as one of these"),
         }
     }
 
@@ -161,7 +188,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
                 }
                 return write!(f, ", gap={}", Length(gap));
             }
-            Window::Global => unreachable!("no window function has one window only"),
+            Window::Clocked(_) | Window::Global => unreachable!("no window function is planned as one of these"),
         };
         write!(f, ", size={}", Length(size))?;
         if offset == 0 { Ok(()) } else { write!(f, ", offset={}", Length(offset)) }
@@ -174,7 +201,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
         });
         let mut columns: Vec<Column> = columns.collect();
         let keys = columns.split_off(usize::from(self.time.is_some()));
-        WindowNode::new(inputs.remove(0), columns.pop(), self.window, keys)
+        WindowNode::new(inputs.remove(0), columns.pop(), self.window, keys, None)
     }
 }
 

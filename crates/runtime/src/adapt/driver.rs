@@ -244,6 +244,10 @@ impl Driver {
             KeysFound::Between { first, last } => {
                 What::Assumed { specialisation, assumption: format!("keys lie between {first} and {last}") }
             }
+            KeysFound::Among { combinations } => What::Assumed {
+                specialisation,
+                assumption: format!("keys are among {combinations} combinations of values"),
+            },
             KeysFound::ByHash => What::Broken { specialisation },
         };
         if self.dense_keys.changes.is_power_of_two() {

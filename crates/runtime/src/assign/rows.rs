@@ -2,7 +2,7 @@
 
 use pelton_data::Block;
 use pelton_data::window::Window;
-use pelton_state::slice::{Belong, SliceId, SliceRows};
+use pelton_state::slice::{Belong, SliceRows};
 
 use super::{Assignment, slice_in_time};
 use crate::late::LateList;
@@ -12,12 +12,9 @@ pub(crate) fn rows_until(block: &Block) -> i64 {
     block.stamp.rows_before as i64 + block.rows() as i64
 }
 
-/// As [`assign`], by the numbers that rows have in their stream. What a block has of each key is a slice of its own.
+/// As [`assign`], by the numbers that rows have in their stream.
 pub(super) fn by_number(block: &Block, window: &Window) -> Assignment {
     let (first, end) = (block.stamp.rows_before as i64, rows_until(block));
-    if let Window::RowsByKey { .. } = window {
-        return Assignment::whole(block, SliceId::new(end, first));
-    }
     let mut slices = Vec::new();
     let mut number = first;
     while number < end {

@@ -22,12 +22,17 @@ pub(super) struct Source {
     numbering: u64,
     /// A buffer that is reused.
     unknown: Vec<u32>,
+    /// Where the groups of the graph are in a slice that has all of them,
+    order: Vec<u32>,
+    /// whose groups have these numbers, in this order; none where that is not known. The next slice mostly has the same.
+    ordered: Vec<u32>,
 }
 
 impl Source {
     fn new(pieces: &Pieces, numbering: u64) -> Source {
         let keys = Table::list(pieces.keys().layout().clone());
-        Source { id: pieces.source().clone(), keys, to: Vec::new(), numbering, unknown: Vec::new() }
+        let [to, unknown, order, ordered] = [const { Vec::new() }; 4];
+        Source { id: pieces.source().clone(), keys, to, numbering, unknown, order, ordered }
     }
 
     /// Takes the keys that these pieces are the first to have.
@@ -43,20 +48,36 @@ impl Source {
     fn keep_up(&mut self, numbering: u64) {
         if self.numbering != numbering {
             self.to.fill(ABSENT);
+            self.ordered.clear();
             self.numbering = numbering;
         }
+    }
+
+    /// Where the groups of the graph, so many, are in a slice that has all of them, where it is known for one whose groups have these numbers.
+    fn order_of(&self, numbers: &[u32], groups: usize) -> Option<&[u32]> {
+        (self.ordered.len() == groups && self.ordered == numbers).then_some(&self.order)
+    }
+
+    /// Notes the numbers in the graph of all groups of a slice, which are all that the graph has.
+    fn note_order(&mut self, numbers: &[u32], to: &[u32]) {
+        self.order.resize(to.len(), 0);
+        (0..).zip(to).for_each(|(at, &number)| self.order[number as usize] = at);
+        self.ordered.clear();
+        self.ordered.extend_from_slice(numbers);
     }
 
     /// The graph has given its groups other numbers.
     pub(super) fn renumber(&mut self, numbering: u64, numbers: &[u32]) {
         self.keep_up(numbering);
+        self.ordered.clear();
         for to in self.to.iter_mut().filter(|to| **to != ABSENT) {
             *to = numbers[*to as usize];
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.keys.bytes() + 4 * (self.to.capacity() + self.unknown.capacity())
+        let numbers = [&self.to, &self.unknown, &self.order, &self.ordered];
+        self.keys.bytes() + 4 * numbers.iter().map(|numbers| numbers.capacity()).sum::<usize>()
     }
 }
 
@@ -80,28 +101,42 @@ impl Combined {
     /// Where the source of the pieces is not known.
     pub(crate) fn insert_piece(&mut self, pieces: &Pieces, groups: Range<usize>, last_end: Micros, work: &mut Work) {
         work.spend(groups.len());
-        let mut to = self.spare.numbers();
-        self.number(pieces, groups.clone(), &mut to);
-        let (table, entries) = pieces.values(groups);
-        let mut values = self.spare.list(&self.values);
         let is_listed = matches!(self.nodes, Nodes::Slices(_) | Nodes::TwoStacks(_));
-        if is_listed && to.len() == self.window.groups() {
-            // It has all groups: in the order of their numbers nothing is looked up any more.
-            let mut ordered = self.spare.numbers();
-            ordered.resize(to.len(), 0);
-            to.iter().zip(entries).for_each(|(&number, &entry)| ordered[number as usize] = entry);
-            values.append_values(table, &ordered);
-            self.spare.keep_numbers(ordered);
-            to.iter_mut().zip(0..).for_each(|(number, place)| *number = place);
-        } else {
-            self.add(table, entries, &to, &mut values);
+        let (numbers, all) = (pieces.numbers(groups.clone()), self.window.groups());
+        let may_have_all = is_listed && numbers.len() == all;
+        if !may_have_all || self.source(pieces).order_of(numbers, all).is_none() {
+            let mut to = self.spare.numbers();
+            self.number(pieces, numbers, &mut to);
+            if !is_listed || to.len() < self.window.groups() {
+                let (table, entries) = pieces.values(groups);
+                let mut values = self.spare.list(&self.values);
+                self.add(table, entries, &to, &mut values);
+                return self.keep(values, Some(to), last_end);
+            }
+            self.source(pieces).note_order(numbers, &to);
+            self.spare.keep_numbers(to);
         }
-        self.keep(values, to, last_end);
+        // It has all groups: in the order of their numbers nothing is looked up any more.
+        let (table, entries) = pieces.values(groups);
+        let mut ordered = self.spare.numbers();
+        let order = self.source(pieces).order_of(numbers, numbers.len()).expect("it has just been noted");
+        ordered.extend(order.iter().map(|&at| entries[at as usize]));
+        let mut values = self.spare.list(&self.values);
+        values.append_values(table, &ordered);
+        self.spare.keep_numbers(ordered);
+        self.keep(values, None, last_end);
     }
 
-    /// Appends the numbers that some groups have here.
-    fn number(&mut self, pieces: &Pieces, groups: Range<usize>, to: &mut Vec<u32>) {
-        let groups = pieces.numbers(groups);
+    /// Where these pieces come from.
+    fn source(&mut self, pieces: &Pieces) -> &mut Source {
+        let source = self.sources.iter_mut().find(|source| Arc::ptr_eq(&source.id, pieces.source()));
+        let source = source.expect("pieces come from a source that is known");
+        source.keep_up(self.numberings);
+        source
+    }
+
+    /// Appends the numbers that groups of pieces have here.
+    fn number(&mut self, pieces: &Pieces, groups: &[u32], to: &mut Vec<u32>) {
         let Combined { sources, numbers, numberings, keys, nodes, window, spare, .. } = self;
         let source = sources.iter_mut().find(|source| Arc::ptr_eq(&source.id, pieces.source()));
         let source = source.expect("pieces come from a source that is known");

@@ -254,6 +254,16 @@ impl Table {
         self.set_values(other, entries, first);
     }
 
+    /// As [`Table::append`], of groups whose keys are in one table and what they have accumulated in another.
+    ///
+    /// # Panics
+    /// As there, and where there are not as many keys.
+    pub(crate) fn append_parts(&mut self, (keys, key_entries): (&Table, &[u32]), (values, entries): (&Table, &[u32])) {
+        assert_eq!(key_entries.len(), entries.len(), "each group has a key");
+        let first = self.extend_keys(keys, key_entries.into());
+        self.set_values(values, entries.into(), first);
+    }
+
     /// Appends copies of what some groups of another table have accumulated, without their keys. As for [`Table::append`].
     ///
     /// # Panics

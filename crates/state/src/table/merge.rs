@@ -10,7 +10,7 @@ use pelton_data::wide_float::WideFloat;
 use super::{Chosen, Groups, Table};
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_string, value_type};
 
-/// Groups merged at a time: their entries stay in the second-level cache.
+/// Slots whose groups are merged at a time: their entries stay in the second-level cache.
 const MERGE_BATCH: usize = 4096;
 
 /// Keys on their way from one table to another: buffers that are reused.
@@ -24,9 +24,9 @@ pub(crate) struct KeyScratch {
 /// The groups of a table on their way into another one.
 #[derive(Debug, Default)]
 pub(crate) struct Merging {
+    /// Slots of the other table whose groups have been added.
+    slots_done: usize,
     from: Vec<u32>,
-    /// How many of these have been added.
-    done: usize,
     to: Vec<u32>,
     scratch: KeyScratch,
 }
@@ -34,21 +34,32 @@ pub(crate) struct Merging {
 impl Merging {
     /// Makes room in one table for the groups of another one.
     pub fn new(into: &mut Table, other: &Table) -> Merging {
-        let from = other.entry_offsets();
         if let Some((minimum, maximum)) = other.prepared_integers() {
-            into.prepare_integers(minimum, maximum, from.len());
+            into.prepare_integers(minimum, maximum, other.groups());
         }
-        Merging { from, ..Merging::default() }
+        Merging::default()
     }
 
-    /// Adds the next groups, a batch at most. Returns how many there were: none once all have been added.
-    pub fn advance(&mut self, into: &mut Table, other: &Table) -> usize {
-        let from = &self.from[self.done..self.from.len().min(self.done + MERGE_BATCH)];
-        into.entries_of(other, from.into(), &mut self.to, &mut self.scratch);
-        into.add_at(other, from, &self.to);
-        self.done += from.len();
-        from.len()
+    /// Adds the groups in the next slots, a batch at most, and says how many there were and how many slots were looked at: none once all have been added.
+    pub fn advance(&mut self, into: &mut Table, other: &Table) -> Option<Merged> {
+        let slots = self.slots_done..other.slots().min(self.slots_done + MERGE_BATCH);
+        if slots.is_empty() {
+            return None;
+        }
+        self.slots_done = slots.end;
+        self.from.clear();
+        other.push_entries(slots.clone(), &mut self.from);
+        into.entries_of(other, (&self.from).into(), &mut self.to, &mut self.scratch);
+        into.add_at(other, &self.from, &self.to);
+        Some(Merged { slots: slots.len(), groups: self.from.len() })
     }
+}
+
+/// What one step of [`Merging`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Merged {
+    pub slots: usize,
+    pub groups: usize,
 }
 
 impl Table {
@@ -91,6 +102,18 @@ impl Table {
         self.combine(other, from.into(), to.into(), Change::Add);
     }
 
+    /// Adds the accumulators of some entries to others of the same table, one after the other.
+    ///
+    /// # Panics
+    /// Where accumulators refer to something beside their entries, or an entry is out of range.
+    pub(crate) fn add_within(&mut self, from: &[u32], to: &[u32]) {
+        assert!(!self.layout.has_references(), "what is added lies in its entries");
+        assert_eq!(from.len(), to.len(), "entries are combined in pairs");
+        for slot in self.layout.accumulators() {
+            self.combine_values(self, (slot, slot), from.into(), to.into(), Change::Add);
+        }
+    }
+
     /// Takes back what [`Table::add_at`] did with these entries.
     ///
     /// # Panics
@@ -102,7 +125,7 @@ impl Table {
     /// Adds the groups of another table, in whatever way either finds its entries.
     pub(crate) fn add(&mut self, other: &Table) {
         let mut merging = Merging::new(self, other);
-        while merging.advance(self, other) > 0 {}
+        while merging.advance(self, other).is_some() {}
     }
 
     /// Replaces `to` by the entries of the keys that some entries of another table have; new keys become groups.
@@ -365,7 +388,7 @@ impl Table {
         let source = other.place(theirs.offset, theirs.width);
         let target = self.place(mine.offset, mine.width);
         let change = |source: *const T, target: *mut T| {
-            // SAFETY: both are addresses of accumulators of this type, in different tables.
+            // SAFETY: both are addresses of accumulators of this type; nobody else has access to their tables, which may be one.
             unsafe { target.write_unaligned(combine(target.read_unaligned(), source.read_unaligned())) }
         };
         match (from, to) {

@@ -4,14 +4,16 @@
 //! probed. Entries are numbered in units of eight bytes from [`Table::base`], so that whoever updates accumulators adds an
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
-//! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
+//! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
 //! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
-//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number),
+//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
 //! [`read_out`]; `hash`, `region`, `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
 
 mod packed;
+
+mod grid;
 
 mod key_shape;
 
@@ -43,6 +45,8 @@ mod same_keys;
 
 mod numbering;
 
+mod counting;
+
 mod rows;
 
 mod read_out;
@@ -62,9 +66,10 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 pub use self::arrivals::Positions;
+pub(crate) use self::counting::{CompleteSlices, CountedKeys, Remainder};
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub use self::lookup_entries::{LookupKeys, Numbering};
-pub(crate) use self::merge::{KeyScratch, Merging};
+pub(crate) use self::merge::{KeyScratch, Merged, Merging};
 pub use self::numbering::GroupNumbers;
 pub(crate) use self::numbering::SliceGroups;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
@@ -76,6 +81,7 @@ pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
 use crate::profile::KeysFound;
 
 use self::arena::Arena;
+use self::grid::Grid;
 use self::integer::IntegerGroups;
 use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
@@ -169,6 +175,13 @@ pub struct TableHint {
     extent: Option<(i64, i64)>,
 }
 
+impl TableHint {
+    /// How many groups the table had.
+    pub(crate) fn groups(&self) -> usize {
+        self.groups
+    }
+}
+
 impl Table {
     /// An empty table.
     pub fn new(layout: Arc<EntryLayout>) -> Table {
@@ -185,7 +198,7 @@ impl Table {
                 Groups::Single { entry, present: false }
             }
             KeyLayout::Integer { .. } => Groups::Integer(Box::new(IntegerGroups::new(hint))),
-            KeyLayout::Packed { width, columns } => Groups::Packed(Box::new(PackedGroups::new(*width, columns, hint))),
+            KeyLayout::Packed { .. } => Groups::Packed(Box::new(PackedGroups::new(&layout, hint))),
         };
         Table::of(layout, groups)
     }
@@ -266,11 +279,21 @@ impl Table {
 
     /// How the entries of integer keys are found, and between which keys where that is assumed of them.
     pub fn keys_found(&self) -> Option<KeysFound> {
+        if let Groups::Packed(groups) = &self.groups {
+            let places = groups.grid()?.places()?;
+            return Some(places.map_or(KeysFound::ByHash, |combinations| KeysFound::Among { combinations }));
+        }
         match (self.integer_mode()?, self.prepared_integers()) {
             (IntegerMode::Dense { .. }, Some((first, last))) => Some(KeysFound::Between { first, last }),
             (IntegerMode::Dense { .. }, None) => None,
             (IntegerMode::Hash, _) => Some(KeysFound::ByHash),
         }
+    }
+
+    /// How often keys of several integers lay outside of what they were assumed to be among.
+    pub fn keys_outside(&self) -> u64 {
+        let Groups::Packed(groups) = &self.groups else { return 0 };
+        groups.grid().map_or(0, Grid::outside)
     }
 
     /// Replaces `entries` by the entries of `keys`, in either mode; new keys become groups. `scratch_hashes` is overwritten.
@@ -337,6 +360,15 @@ impl Table {
         while entries.len() < count {
             let first = entries.len();
             let batch = rows.part(first..count.min(first + batch_rows));
+            match groups.append_by_places(&self.layout, columns, &batch, entries, (scratch_keys, scratch_hashes)) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(_) => {
+                    groups.grow_once(&self.layout);
+                    entries.clear();
+                    continue;
+                }
+            }
             pack_keys(&self.layout, columns, batch, scratch_keys);
             let added = scratch_keys.len() / groups.key_width();
             // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.

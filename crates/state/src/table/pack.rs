@@ -119,6 +119,20 @@ impl KeyRows<'_> {
         }
     }
 
+    /// The row in a place.
+    ///
+    /// # Panics
+    /// Where there are fewer.
+    pub(super) fn row(&self, place: usize) -> usize {
+        match self {
+            KeyRows::Range(range) => {
+                assert!(place < range.len(), "there are as many rows");
+                range.start + place
+            }
+            KeyRows::Listed(rows) => rows[place] as usize,
+        }
+    }
+
     /// Those in these places.
     ///
     /// # Panics

@@ -5,14 +5,18 @@
 
 use std::ops::Range;
 
+use arrow::array::ArrayRef;
+
 use super::arena::Arena;
+use super::grid::Grid;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
+use super::pack::{KeyRows, pack_keys};
 use super::region::{Region, prefetch};
 use super::spread::spread;
 use super::{
     ABSENT, AHEAD, BATCH, CACHED_BYTES, Chosen, DISTANCE_MAX, TableHint, capacity_for, groups_max, is_hardly_used,
 };
-use crate::layout::{EntryLayout, PACKED_HEADER, PackedColumn};
+use crate::layout::{EntryLayout, KeyLayout, PACKED_HEADER};
 
 /// Up to this many slots are marked when they are used: tables that are so small have many more slots than groups.
 const MARKED_SLOTS_MAX: usize = 1 << 14;
@@ -34,6 +38,8 @@ pub(super) struct PackedGroups {
     moves: u64,
     arena: Arena,
     shape: KeyShape,
+    /// Knows the entries of keys that are integers close together.
+    grid: Option<Box<Grid>>,
     expected: TableHint,
     /// Bytes of entries that have been cleared, while groups are being forgotten.
     cleared_bytes: usize,
@@ -84,7 +90,8 @@ impl Slots {
 }
 
 impl PackedGroups {
-    pub(super) fn new(width: usize, columns: &[PackedColumn], expected: TableHint) -> PackedGroups {
+    pub(super) fn new(layout: &EntryLayout, expected: TableHint) -> PackedGroups {
+        let KeyLayout::Packed { width, columns } = layout.keys() else { panic!("the layout's keys are not packed") };
         PackedGroups {
             entries: Region::empty(),
             mask: 0,
@@ -93,7 +100,8 @@ impl PackedGroups {
             used: Vec::new(),
             moves: 0,
             arena: Arena::default(),
-            shape: KeyShape::new(width, columns),
+            shape: KeyShape::new(*width, columns),
+            grid: Grid::suits(columns, layout.dense_keys()).then(Box::default),
             expected,
             cleared_bytes: 0,
         }
@@ -112,7 +120,7 @@ impl PackedGroups {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.bytes() + self.arena.bytes()
+        self.entries.bytes() + self.arena.bytes() + self.grid.as_ref().map_or(0, |grid| grid.bytes())
     }
 
     pub(super) fn entries_bytes(&self) -> usize {
@@ -170,6 +178,63 @@ impl PackedGroups {
         self.expect(layout, rows)?;
         // SAFETY: the caller's promise, passed on; the keys are as many as asserted, and entries are made.
         unsafe { with_form!(self.shape.form(), self.append_formed(layout, keys, entries, hashes)) }
+    }
+
+    /// What says of keys that are integers which entries are theirs.
+    pub(super) fn grid(&self) -> Option<&Grid> {
+        self.grid.as_deref()
+    }
+
+    /// Appends the entries of a batch's keys by the places that integers have, or of some of them before there is no more room; whether they
+    /// have any. The scratch buffers are overwritten.
+    pub(super) fn append_by_places(
+        &mut self,
+        layout: &EntryLayout,
+        columns: &[ArrayRef],
+        rows: &KeyRows<'_>,
+        entries: &mut Vec<u32>,
+        (keys, hashes): (&mut Vec<u8>, &mut Vec<u64>),
+    ) -> Result<bool, Full> {
+        let Some(mut grid) = self.grid.take() else { return Ok(false) };
+        let first = entries.len();
+        let found = grid.append_known(columns, rows, (self.rows, self.moves), layout.dense_keys(), entries);
+        let learned = if found {
+            self.learn(&mut grid, layout, (columns, rows), &mut entries[first..], (keys, hashes))
+        } else {
+            Ok(())
+        };
+        self.grid = Some(grid);
+        learned.map(|()| found)
+    }
+
+    /// Finds those entries by hash that places do not know.
+    fn learn(
+        &mut self,
+        grid: &mut Grid,
+        layout: &EntryLayout,
+        (columns, rows): (&[ArrayRef], &KeyRows<'_>),
+        entries: &mut [u32],
+        (keys, hashes): (&mut Vec<u8>, &mut Vec<u64>),
+    ) -> Result<(), Full> {
+        if self.entries.bytes() > CACHED_BYTES {
+            let known = entries.iter().filter(|&&entry| entry != ABSENT);
+            known.for_each(|&entry| prefetch(self.entries.as_ptr().wrapping_add(entry as usize * 8)));
+        }
+        let missing: Vec<usize> = (0..entries.len()).filter(|&at| entries[at] == ABSENT).collect();
+        self.rows += entries.len() - missing.len();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let listed: Vec<u32> = missing.iter().map(|&at| rows.row(at) as u32).collect();
+        pack_keys(layout, columns, KeyRows::Listed(&listed), keys);
+        let mut found = Vec::with_capacity(missing.len());
+        // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
+        unsafe { self.append(layout, keys, missing.len(), &mut found, hashes)? };
+        for (&at, &entry) in missing.iter().zip(&found) {
+            entries[at] = entry;
+            grid.learn(at, entry);
+        }
+        Ok(())
     }
 
     /// Makes room for the groups that so many further rows are likely to have, unless that is for the caller to do.
@@ -425,6 +490,9 @@ impl PackedGroups {
     pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         if self.cleared_bytes == 0 {
             self.expected = TableHint { groups: self.groups, rows: self.rows, extent: None };
+            if let Some(grid) = &mut self.grid {
+                grid.clear(self.rows);
+            }
             self.rows = 0;
         }
         let capacity = self.mask + 1;

@@ -1,6 +1,7 @@
 //! Groups side by side in the order of their places, as entries without keys: machine code changes them as it does those of any table.
 //!
-//! What many small slices have is in one such table, the groups of one slice behind those of another.
+//! What many small slices have is in one such table, the groups of one slice behind those of another; so is what the open windows have that count the
+//! rows of each key.
 
 use super::region::Region;
 use super::{Groups, Table};
@@ -80,11 +81,7 @@ impl PlacedGroups {
 
 impl Table {
     /// Groups by their places: see [`Table::extend_placed`]. The entry of a place is as many times [`Table::placed_units`].
-    ///
-    /// # Panics
-    /// Where accumulators refer to something beside their entries.
     pub(crate) fn placed(layout: std::sync::Arc<EntryLayout>) -> Table {
-        assert!(!layout.has_references(), "entries without keys hold all that there is of a group");
         let groups = Groups::Placed(Box::new(PlacedGroups::new(&layout)));
         Table::of(layout, groups)
     }

@@ -15,7 +15,7 @@ use super::own::OwnStore;
 use super::sketch::{Sketch, each_hash};
 use super::value_lists::Lists;
 use super::{Chosen, KeyRows, Positions, Table, widen_keys};
-use crate::layout::{EntryLayout, KeyLayout, value_type};
+use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, value_type};
 
 /// Stands for a row without a value.
 const NO_NUMBER: u32 = u32::MAX;
@@ -272,10 +272,7 @@ impl Table {
                 let number = self.number(slot, entry);
                 (0..values.len()).map(|row| if is_valid(row) { number } else { NO_NUMBER }).collect()
             }
-            Entries::Each(entries) => {
-                let numbered = entries.iter().enumerate();
-                numbered.map(|(row, &entry)| if is_valid(row) { self.number(slot, entry) } else { NO_NUMBER }).collect()
-            }
+            Entries::Each(entries) => self.numbers_of(slot, entries, is_valid),
         };
         let numbered = numbers.iter().copied().enumerate().filter(|(_, number)| *number != NO_NUMBER);
         match self.store(slot) {
@@ -303,18 +300,33 @@ impl Table {
 
     /// The number of an entry's group in a store, from 0; a group without one gets the next.
     fn number(&mut self, slot: usize, entry: u32) -> u32 {
-        let state = self.accumulator_address(&self.layout.accumulators()[slot], entry).cast::<u32>();
-        // SAFETY: the state of such an accumulator is a number.
-        let held = unsafe { state.read_unaligned() };
-        if held > 0 {
-            return held - 1;
-        }
-        let store = self.store(slot);
-        let number = store.groups() as u32;
-        store.grow_to(number as usize + 1);
-        // SAFETY: as above; the store lies elsewhere.
-        unsafe { state.write_unaligned(number + 1) };
-        number
+        self.numbers_of(slot, &[entry], |_| true)[0]
+    }
+
+    /// The same for each of some entries, [`NO_NUMBER`] beside those that do not count.
+    fn numbers_of(&mut self, slot: usize, entries: &[u32], counts: impl Fn(usize) -> bool) -> Vec<u32> {
+        let AccumulatorSlot { offset, width, .. } = self.layout.accumulators()[slot];
+        let place = self.place(offset, width).of(entries);
+        let mut groups = self.store(slot).groups() as u32;
+        let number = |(row, &entry): (usize, &u32)| {
+            if !counts(row) {
+                return NO_NUMBER;
+            }
+            // SAFETY: the entry is one of those that were asked for, and the state of such an accumulator is a number.
+            unsafe {
+                let state = place.address(entry).cast::<u32>();
+                let held = state.read_unaligned();
+                if held > 0 {
+                    return held - 1;
+                }
+                groups += 1;
+                state.write_unaligned(groups);
+            }
+            groups - 1
+        };
+        let numbers = entries.iter().enumerate().map(number).collect();
+        self.store(slot).grow_to(groups as usize);
+        numbers
     }
 
     /// The number of an entry's group, where it has values.
@@ -335,7 +347,8 @@ impl Table {
     ) {
         let Some(theirs) = &other.stores[slot] else { unreachable!("the accumulator has a store") };
         let known = from.iter().zip(to.iter()).filter_map(|(from, to)| Some((other.known_number(slot, from)?, to)));
-        let pairs: Vec<(u32, u32)> = known.map(|(from, to)| (from, self.number(slot, to))).collect();
+        let (theirs_of, to): (Vec<u32>, Vec<u32>) = known.unzip();
+        let pairs: Vec<(u32, u32)> = theirs_of.into_iter().zip(self.numbers_of(slot, &to, |_| true)).collect();
         match (self.store(slot), theirs) {
             (Store::Lists(mine), Store::Lists(theirs)) => {
                 pairs.into_iter().for_each(|(from, to)| mine.append_list(to, theirs, from));
@@ -385,16 +398,14 @@ impl SetIndex {
 impl ValueGroups<'_> {
     /// How many values each entry's group has, or about how many.
     pub fn counts(&self, entries: Chosen<'_>) -> Vec<usize> {
-        let offsets = match self.store() {
-            Store::Lists(_) => self.of(entries).offsets,
-            Store::Set(set) => self.listed(set, entries).0,
-            Store::Sketches(sketches) => {
-                let estimate = |number: Option<u32>| number.map_or(0, |number| sketches[number as usize].estimate());
-                return self.numbers(entries).into_iter().map(|number| estimate(number) as usize).collect();
-            }
+        let index = if let Store::Set(set) = self.store() { Some(set.index()) } else { None };
+        let count = |number: u32| match self.store() {
+            Store::Lists(lists) => lists.length(number),
+            Store::Set(_) => index.map_or(0, |index| index.of(number).len()),
+            Store::Sketches(sketches) => sketches[number as usize].estimate() as usize,
             Store::Own(_) => panic!("no values are kept"),
         };
-        offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()
+        self.numbers(entries).into_iter().map(|number| number.map_or(0, count)).collect()
     }
 
     /// The values of the entries' groups. Those of a set come in any order.

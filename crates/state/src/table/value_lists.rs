@@ -19,7 +19,7 @@ const CHUNK_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the first chunk's values: with its header it is one cache line.
 const CHUNK_BYTES_MIN: usize = 48;
 
-/// Before a chunk's values: the address of the chunk before it, and how many values that has.
+/// Before a chunk's values: the address of the chunk before it, and how many values all before it have.
 const HEADER_BYTES: usize = 16;
 
 /// Lists of values of one type, by number.
@@ -172,30 +172,39 @@ impl Lists {
         let old = self.lists[number as usize];
         let bytes = (old.capacity as usize * self.width * 2).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         let capacity = (bytes / self.width) as u32;
+        let before = self.length(number) as u64;
         let chunk = self.arena.allocate(HEADER_BYTES + capacity as usize * self.width);
         // SAFETY: the chunk was just allocated, aligned to 8, and begins with a header.
         unsafe {
             chunk.cast::<*mut u8>().write(old.chunk);
-            chunk.add(8).cast::<u64>().write(u64::from(old.used));
+            chunk.add(8).cast::<u64>().write(before);
         }
         let list = List { chunk, used: 0, capacity };
         self.lists[number as usize] = list;
         list
     }
 
+    /// How many values a list has.
+    pub(super) fn length(&self, number: u32) -> usize {
+        let list = self.lists[number as usize];
+        // SAFETY: a list that has values has a chunk of the arena, which begins with a header.
+        let before = if list.chunk.is_null() { 0 } else { unsafe { header(list.chunk) }.1 };
+        before as usize + list.used as usize
+    }
+
     /// The bytes of a list's values, chunk by chunk, the last first.
     fn chunks(&self, number: u32) -> impl Iterator<Item = &[u8]> {
-        let list = self.lists[number as usize];
-        let mut next = (list.chunk, u64::from(list.used));
+        let mut next = (self.lists[number as usize].chunk, self.length(number) as u64);
         std::iter::from_fn(move || {
-            let (chunk, used) = next;
+            let (chunk, end) = next;
             if chunk.is_null() {
                 return None;
             }
-            // SAFETY: a chunk that is linked lies in the arena, which is borrowed with the lists; it has a header, then `used` values.
+            // SAFETY: a chunk that is linked lies in the arena, which is borrowed with the lists; it has a header, then the values behind those
+            // of the chunks before it.
             unsafe {
-                next = (chunk.cast::<*mut u8>().read(), chunk.add(8).cast::<u64>().read());
-                Some(std::slice::from_raw_parts(chunk.add(HEADER_BYTES), used as usize * self.width))
+                next = header(chunk);
+                Some(std::slice::from_raw_parts(chunk.add(HEADER_BYTES), (end - next.1) as usize * self.width))
             }
         })
     }
@@ -221,8 +230,7 @@ impl Lists {
     pub(super) fn gather(&self, numbers: &[Option<u32>]) -> (Vec<usize>, ArrayRef) {
         let mut offsets = vec![0];
         for number in numbers {
-            let bytes: usize = number.map_or(0, |number| self.chunks(number).map(<[u8]>::len).sum());
-            offsets.push(offsets[offsets.len() - 1] + bytes / self.width);
+            offsets.push(offsets[offsets.len() - 1] + number.map_or(0, |number| self.length(number)));
         }
         let length = offsets[numbers.len()];
         let mut values = MutableBuffer::from_len_zeroed(length * self.width);
@@ -248,6 +256,15 @@ impl Lists {
         };
         (offsets, values)
     }
+}
+
+/// Where the chunk before a chunk is, and how many values all before it have.
+///
+/// # Safety
+/// The chunk must begin with its header.
+unsafe fn header(chunk: *const u8) -> (*mut u8, u64) {
+    // SAFETY: the caller's promise.
+    unsafe { (chunk.cast::<*mut u8>().read(), chunk.add(8).cast::<u64>().read()) }
 }
 
 /// The bytes of a string as lists hold it.

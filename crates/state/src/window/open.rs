@@ -6,7 +6,7 @@ use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 
 use super::{CloseLimits, OpenWindows};
-use crate::count::OpenCounts;
+use crate::count::{CompleteWindows, OpenCounts, RowCounter};
 use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
 use crate::pieces::{PieceWriter, Pieces};
@@ -47,7 +47,7 @@ impl Open {
                 let slots = session_slots.expect("groups of sessions have the times of their rows");
                 Open::Sessions(Box::new(OpenSessions::new(gap, slots, layout)))
             }
-            Window::RowsByKey { size, slide } => Open::Counts(Box::new(OpenCounts::new(size, slide, layout))),
+            Window::RowsByKey { .. } => Open::Counts(Box::default()),
             _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout, emission))),
         }
     }
@@ -77,16 +77,28 @@ impl Open {
         windows.seal_pieces(pieces);
     }
 
-    /// See [`OpenWindows::seal`], [`OpenSessions::seal`] and [`OpenCounts::seal`].
+    /// See [`OpenCounts::seal`] and [`OpenCounts::end`].
     ///
     /// # Panics
-    /// Where rows are kept, which are in no tables.
+    /// Where windows do not count rows by key.
+    pub fn seal_counts(&mut self, complete: Vec<CompleteWindows>, ended: Option<Box<RowCounter>>) {
+        if complete.is_empty() && ended.is_none() {
+            return;
+        }
+        let Open::Counts(counts) = self else { panic!("only windows that count rows by key are complete") };
+        complete.into_iter().for_each(|windows| counts.seal(windows));
+        ended.into_iter().for_each(|counter| counts.end(counter));
+    }
+
+    /// See [`OpenWindows::seal`] and [`OpenSessions::seal`].
+    ///
+    /// # Panics
+    /// Where rows are kept or counted by key, which are in no tables of slices.
     pub fn seal(&mut self, id: SliceId, table: Table) {
         match self {
             Open::Windows(windows) => windows.seal(id, table),
             Open::Sessions(sessions) => sessions.seal(id, table),
-            Open::Counts(counts) => counts.seal(id, table),
-            Open::Ranked(_) => unreachable!("rows are in no tables"),
+            Open::Counts(_) | Open::Ranked(_) => unreachable!("rows are in no tables of slices"),
         }
     }
 

@@ -6,10 +6,12 @@ mod windows;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, DictionaryArray, StringArray, StringViewArray, UInt8Array};
+use arrow::array::{ArrayRef, AsArray, DictionaryArray, Int64Array, StringArray, StringViewArray, UInt8Array};
 use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt8Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::column::logical_type;
+use pelton_state::layout::DenseKeys;
+use pelton_state::profile::KeysFound;
 use pelton_state::table::{EntryLayout, IntegerMode, KeyRows, Table};
 use proptest::prelude::*;
 
@@ -20,9 +22,18 @@ use model::{
 /// One number says everything: keys, values, batches, merges, reuse.
 fn check(seed: u64, batches: usize, rows_max: u64) {
     let random = &mut Random(seed | 1);
-    let types = key_types(random.below(11) as usize);
+    let types = key_types(random.below(14) as usize);
     let nullable = random.below(2) == 1;
     let drawn = [Draw::Near, Draw::Moving, Draw::Anywhere][random.below(3) as usize];
+    check_drawn(random, (types, nullable, drawn), batches, rows_max);
+}
+
+fn check_drawn(
+    random: &mut Random,
+    (types, nullable, drawn): (Vec<DataType>, bool, Draw),
+    batches: usize,
+    rows_max: u64,
+) {
     let keys: Vec<KeyColumn> =
         types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable }).collect();
     let layout = EntryLayout::new(&keys, &accumulators());
@@ -77,6 +88,11 @@ proptest! {
         check(seed, batches, rows_max);
     }
 
+    #[test]
+    fn few_combinations_of_integers_are_found(seed in any::<u64>()) {
+        let (batches, rows_max) = if cfg!(miri) { (40, 200) } else { (80, 600) };
+        check_drawn(&mut Random(seed | 1), (key_types(10), seed % 8 == 0, Draw::Few), batches, rows_max);
+    }
 }
 
 fn count_layout(data_type: DataType) -> Arc<EntryLayout> {
@@ -145,6 +161,34 @@ fn millions_of_keys_that_lie_close_become_dense_and_one_far_away_makes_them_hash
     assert_eq!(table.groups(), 0);
     let mut table = Table::with_hint(table.layout().clone(), table.hint());
     assert_eq!(table.prepare_integers(0, 1 << 40, 1), IntegerMode::Hash);
+}
+
+#[test]
+fn integers_close_together_are_known_by_their_combination_until_one_is_far_away() {
+    let key = |data_type| KeyColumn { data_type, nullable: false };
+    let layout = EntryLayout::new(&[key(DataType::Int64), key(DataType::Int64)], &[Accumulator::counting_rows()]);
+    let (mut entries, mut keys, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut find = |table: &mut Table, from: i64, rows: i64, scale: i64| {
+        let column = |divisor: i64| {
+            Arc::new(Int64Array::from_iter_values((from..from + rows).map(|row| row / divisor % 10 * scale)))
+        };
+        let columns: [ArrayRef; 2] = [column(1), column(10)];
+        table.find_or_insert_columns(&columns, KeyRows::Range(0..rows as usize), &mut entries, &mut keys, &mut hashes);
+        (entries.clone(), table.keys_found())
+    };
+    let mut table = Table::new(layout.clone());
+    let (first, found) = find(&mut table, 0, 500, 1);
+    assert_eq!(found, Some(KeysFound::Among { combinations: 100 }));
+    assert_eq!(find(&mut table, 0, 500, 1).0, first);
+    let (far, found) = find(&mut table, 0, 500, 1 << 40);
+    assert_eq!((found, table.keys_outside(), table.groups()), (Some(KeysFound::ByHash), 1, 199));
+    assert_eq!(find(&mut table, 0, 500, 1 << 40).0, far);
+    // What does not suit costs a look at few rows only, and is looked at again.
+    table.clear();
+    assert_eq!(find(&mut table, 0, 5, 1).1, None);
+    assert_eq!(find(&mut table, 0, 2000, 1).1, Some(KeysFound::Among { combinations: 100 }));
+    let mut forbidden = Table::new(layout.with_dense_keys(DenseKeys::Never));
+    assert_eq!(find(&mut forbidden, 0, 500, 1).1, None);
 }
 
 #[test]

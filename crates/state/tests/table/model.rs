@@ -31,6 +31,8 @@ impl Random {
 /// How key values are drawn.
 #[derive(Debug, Clone, Copy)]
 pub enum Draw {
+    /// Of few values, which are more with each batch.
+    Few,
     /// Close together.
     Near,
     /// Close together, but elsewhere each time.
@@ -43,6 +45,7 @@ pub fn draw(random: &mut Random, draw: Draw, batch: i64) -> i64 {
     let special = [i64::MIN, i64::MAX, 0, -1, 1, i64::MIN + 1, 0x5eb7_1a0d_c3f2_9e61, 1 << 32];
     match draw {
         Draw::Near => random.below(50) as i64 - 20,
+        Draw::Few => random.below(4 + batch as u64 / 8) as i64 * 3 - 5 * (batch / 20),
         Draw::Moving => batch * 300 + random.below(400) as i64,
         Draw::Anywhere if random.below(4) == 0 => special[random.below(8) as usize],
         Draw::Anywhere => random.next() as i64 >> random.below(60),
@@ -263,7 +266,9 @@ pub fn key_types(kind: usize) -> Vec<DataType> {
         6 => vec![Float64],
         7 => vec![Decimal128(38, 2)],
         8 => vec![Int32, Utf8View],
-        9 => vec![Utf8View, Boolean, dictionary, Int64, Utf8View, Int8],
+        9 | 10 => vec![Int64, Int32],
+        11 => vec![Int8, UInt64, Int64],
+        12 => vec![Utf8View, Boolean, dictionary, Int64, Utf8View, Int8],
         _ => vec![dictionary],
     }
 }

@@ -8,8 +8,8 @@ use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::column::logical_type;
 use pelton_data::window::{Combination, Emission, Window};
 use pelton_state::pieces::PieceWriter;
-use pelton_state::slice::SliceId;
-use pelton_state::table::{EntryLayout, Table};
+use pelton_state::slice::{SliceId, SliceStore};
+use pelton_state::table::{EntryLayout, IntegerMode, Table};
 use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, ClosedGroups, Contents, OpenWindows};
 use proptest::prelude::*;
@@ -222,6 +222,19 @@ fn sums_of_next(open: &mut OpenWindows, keys: usize, limits: CloseLimits) -> Has
     };
     while open.close(limits, &mut Vec::new(), &mut read_out).unwrap() < limits.until {}
     found
+}
+
+/// A slice that begins while the one before is still filled begins with as much room as that has come to need.
+#[test]
+fn a_slice_has_room_for_what_the_one_before_has() {
+    let keys = [KeyColumn { data_type: DataType::Int64, nullable: false }];
+    let mut store = SliceStore::new(EntryLayout::new(&keys, &[Accumulator::counting_rows()]));
+    let first = store.table(SliceId::new(SLIDE, 0));
+    first.prepare_integers(0, 199_999, 200_000);
+    first.find_or_insert_integers(&(0..200_000).collect::<Vec<_>>(), &mut Vec::new(), &mut Vec::new());
+    let second = store.table(SliceId::new(2 * SLIDE, SLIDE));
+    let mode = second.prepare_integers(7, 8, 2);
+    assert!(matches!(mode, IntegerMode::Dense { base: ..=0, length: 200_000.. }), "{mode:?}");
 }
 
 /// Sums and counts are subtracted, and groups that have left are forgotten.

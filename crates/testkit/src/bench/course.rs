@@ -4,10 +4,10 @@
 //! stream. Behind rows at which the data changes (`changes=ROW,ROW…` of a case) a case has [`SETTLED_S`] to find the code that suits it.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::file::{Benchmark, Case};
+use super::plot::Picture;
 use super::report::{Figure, Samples};
 use super::{Arguments, BenchError, Prepared, measure};
 
@@ -84,7 +84,7 @@ pub(super) fn measure(benchmark: &Benchmark, arguments: &Arguments) -> Result<Ve
     });
     let courses: Vec<Course> = courses.collect();
     if let Some(folder) = &arguments.plots {
-        write_plot(folder, benchmark, &courses)?;
+        picture(&benchmark.what, &courses).write(folder, &benchmark.name)?;
     }
     Ok(courses.into_iter().map(Figure::Course).collect())
 }
@@ -205,67 +205,15 @@ impl Course {
     }
 }
 
-/// Writes `FOLDER/NAME.svg`.
-fn write_plot(folder: &std::path::Path, benchmark: &Benchmark, courses: &[Course]) -> Result<(), BenchError> {
-    let path: PathBuf = folder.join(format!("{}.svg", benchmark.name));
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, plot(&benchmark.what, courses)));
-    written.map_err(|error| BenchError::File { place: path.display().to_string(), error })
-}
-
-/// Width, height and margins of the picture's field.
-const FIELD: (f64, f64, f64) = (840.0, 320.0, 60.0);
-
-/// Colours that are told apart by people who see red and green alike, too.
-const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#000000", "#009e73", "#cc79a7", "#56b4e9"];
-
 /// Million records a second over million records.
-fn plot(what: &str, courses: &[Course]) -> String {
-    let (width, height, margin) = FIELD;
-    let what = what.replace('&', "&amp;").replace('<', "&lt;");
-    let highest = courses.iter().flat_map(|course| &course.rates).copied().fold(0.0, f64::max) * 1.1;
-    let rows = courses.first().map_or(0.0, |course| course.rows);
-    let x = |share: f64| margin + share * width;
-    let y = |rate: f64| margin + height * (1.0 - rate / highest);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{margin}\" y=\"20\">{what}</text>\n\
-         <text x=\"{margin}\" y=\"{2}\" fill=\"#555\">million records a second, over million records of the stream</text>\n",
-        width + 2.0 * margin,
-        height + 2.0 * margin,
-        margin - 8.0,
-    );
-    let mut add = |line: String| svg.push_str(&(line + "\n"));
-    for step in 0..=4 {
-        let share = f64::from(step) / 4.0;
-        let (at, rate) = (y(share * highest), share * highest / 1e6);
-        add(format!("<path d=\"M{margin} {at:.1}H{:.1}\" stroke=\"#ddd\"/>", x(1.0)));
-        add(format!("<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{rate:.0}</text>", margin - 6.0, at + 4.0));
-        let label = share * rows / 1e6;
-        add(format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label:.0}</text>",
-            x(share),
-            height + margin + 18.0
-        ));
-    }
-    for (index, course) in courses.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let points = course.rates.iter().enumerate().map(|(part, rate)| {
-            let share = (part as f64 + 0.5) / course.rates.len() as f64;
-            format!("{:.1},{:.1}", x(share), y(*rate))
-        });
-        let points: Vec<String> = points.collect();
-        add(format!(
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{}\"/>",
-            points.join(" ")
-        ));
-        let at = margin + 150.0 * index as f64;
-        add(format!(
-            "<text x=\"{at:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
-            height + margin + 40.0,
-            course.case
-        ));
-    }
-    svg + "</svg>\n"
+fn picture<'a>(what: &'a str, courses: &'a [Course]) -> Picture<'a> {
+    let line = |course: &'a Course| {
+        let part = course.rows / 1e6 / course.rates.len() as f64;
+        let points = course.rates.iter().enumerate().map(|(index, rate)| ((index as f64 + 0.5) * part, rate / 1e6));
+        (course.case.as_str(), points.collect())
+    };
+    let axes = "million records a second, over million records of the stream";
+    Picture { title: what, axes, is_logarithmic: false, lines: courses.iter().map(line).collect() }
 }
 
 #[cfg(test)]
@@ -312,7 +260,7 @@ mod tests {
         };
         let compared = Compared { whole: 1.5, settled_median: 1.0, settled_least: 0.96, least: 0.4 };
         let courses = [course("one", None), course("two", Some(compared))];
-        let svg = plot("What it is, a < b.", &courses);
+        let svg = picture("What it is, a < b.", &courses).svg();
         assert!(svg.contains(">What it is, a &lt; b.<"), "{svg}");
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.ends_with("</svg>\n"));

@@ -45,12 +45,14 @@ pub enum Kind {
     State,
     /// `queries`: many queries at once, under each policy.
     Queries,
+    /// `modes`: queries at rising rates, with threads or the engine's policy, and with queues or blocks, all cases as points of a picture.
+    Modes,
     /// `course`: rows a second of a replayed stream part by part, all cases as lines of one picture.
     Course,
 }
 
 impl Kind {
-    const NAMES: [(&'static str, Kind); 8] = [
+    const NAMES: [(&'static str, Kind); 9] = [
         ("stream", Kind::Stream),
         ("files", Kind::Files),
         ("start", Kind::Start),
@@ -58,6 +60,7 @@ impl Kind {
         ("pause", Kind::Pause),
         ("state", Kind::State),
         ("queries", Kind::Queries),
+        ("modes", Kind::Modes),
         ("course", Kind::Course),
     ];
 
@@ -304,7 +307,7 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, queries, course, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, queries, modes, course, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(

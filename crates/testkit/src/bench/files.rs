@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
@@ -27,7 +28,10 @@ impl Folder {
     /// # Errors
     /// Where it cannot be made.
     pub(super) fn new(name: &str) -> Result<Folder, BenchError> {
-        let path = std::env::temp_dir().join(format!("pelton-{name}-{}", std::process::id()));
+        // A case may be measured against itself, with files of its own.
+        static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("pelton-{name}-{}-{number}", std::process::id()));
         let failed = |error| BenchError::File { place: path.display().to_string(), error };
         std::fs::create_dir_all(&path).map_err(failed)?;
         Ok(Folder(path))

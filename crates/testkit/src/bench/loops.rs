@@ -15,7 +15,7 @@ use super::file::Case;
 use crate::reference::sliding::{
     self, FlatFat, Minimum, SlickDeque, SlideSide, SlideSideSum, SubtractOnEvict, Sum, TwoStacks,
 };
-use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, sums, ysb};
+use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, places, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
@@ -135,13 +135,32 @@ fn definition(setup: &str, table: &str) -> Result<TableDefinition, BenchError> {
 }
 
 /// A loop that is ready to go over blocks.
-pub type Loop = Box<dyn Fn(&[Block]) + Sync>;
+pub type EachLoop = Box<dyn Fn(&[Block]) + Sync>;
+
+/// The same for a loop that has so many threads itself.
+pub type TogetherLoop = Box<dyn Fn(&[Block], usize) + Sync>;
+
+/// How several threads run a loop.
+pub enum Loop {
+    /// Each goes over a share of its own.
+    Each(EachLoop),
+    /// It has so many threads itself.
+    Together(TogetherLoop),
+}
 
 /// The loop of this name for a case.
 ///
 /// # Errors
 /// Where there is no such loop, or what it looks up cannot be read.
 pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop, BenchError> {
+    if let Some(sharing) = name.strip_prefix("places-") {
+        return by_places(sharing, case, input);
+    }
+    Ok(Loop::Each(each_named(name, case, setup, input)?))
+}
+
+/// The loop of this name that each thread runs over its own share.
+fn each_named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<EachLoop, BenchError> {
     let parameter = |name: &str| {
         case.number(name).ok_or_else(|| BenchError::Input(format!("case {} has no number '{name}'", case.name)))
     };
@@ -212,8 +231,23 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
     })
 }
 
+/// The loop over sums by keys that are places, by which threads share what.
+fn by_places(sharing: &str, case: &Case, input: &Input) -> Result<Loop, BenchError> {
+    use places::Sharing;
+    let known = [("each", Sharing::Each), ("shared", Sharing::Shared), ("hot-apart", Sharing::HotApart)];
+    let found = known.into_iter().find(|(name, _)| *name == sharing);
+    let unknown = || BenchError::Input(format!("there is no reference loop 'places-{sharing}'"));
+    let (_, sharing) = found.ok_or_else(unknown)?;
+    let keys = case.number("keys");
+    let keys = keys.ok_or_else(|| BenchError::Input(format!("case {} has no number 'keys'", case.name)))?;
+    let columns = (input.column("k"), input.column("v"));
+    Ok(Loop::Together(Box::new(move |blocks, workers| {
+        drop(black_box(places::sums(blocks, columns, keys, TEN_SECONDS, workers, sharing)));
+    })))
+}
+
 /// The loop over windows that count rows.
-fn counting(columns: ysb::SumColumns, campaigns: Range<i64>, size: u64) -> Loop {
+fn counting(columns: ysb::SumColumns, campaigns: Range<i64>, size: u64) -> EachLoop {
     Box::new(move |blocks| {
         // As many results as a block has rows are written before they are taken.
         let mut results = Vec::with_capacity(BLOCK_ROWS_DEFAULT);
@@ -229,7 +263,7 @@ fn counting(columns: ysb::SumColumns, campaigns: Range<i64>, size: u64) -> Loop 
 }
 
 /// The loop of this name over hopping windows.
-fn hopping(name: &str, case: &Case, input: &Input) -> Result<Loop, BenchError> {
+fn hopping(name: &str, case: &Case, input: &Input) -> Result<EachLoop, BenchError> {
     let parameter = |name: &str| {
         case.number(name).ok_or_else(|| BenchError::Input(format!("case {} has no number '{name}'", case.name)))
     };
@@ -285,8 +319,8 @@ fn keys(case: &Case, input: &Input) -> Result<Vec<hop_groups::Key>, BenchError> 
 }
 
 /// The loop of this name over each row and those before it, `rows` in all.
-fn over_rows(name: &str, value: usize, rows: usize) -> Result<Loop, BenchError> {
-    fn slide<S: sliding::Sliding>(value: usize, rows: usize) -> Loop {
+fn over_rows(name: &str, value: usize, rows: usize) -> Result<EachLoop, BenchError> {
+    fn slide<S: sliding::Sliding>(value: usize, rows: usize) -> EachLoop {
         Box::new(move |blocks| {
             over::slide::<S>(blocks, value, rows, |results| {
                 black_box(results);
@@ -348,7 +382,8 @@ mod tests {
         let (ads, campaign_of) = campaigns(&Input::load(SETUP, "ad").unwrap());
         assert_eq!((ads.end - ads.start) as usize, campaign_of.len());
         let case = Case { name: "small".into(), parameters: Default::default() };
-        named("ysb-counts", &case, SETUP, &input).unwrap()(&input.blocks);
+        let Loop::Each(run) = named("ysb-counts", &case, SETUP, &input).unwrap() else { panic!("it has no threads") };
+        run(&input.blocks);
         assert!(named("none", &case, SETUP, &input).is_err());
     }
 }

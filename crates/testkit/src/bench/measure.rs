@@ -6,6 +6,7 @@ use pelton::{Outcome, Query, Session};
 use pelton_data::Block;
 
 use super::BenchError;
+use super::loops::Loop;
 use crate::reference::scan;
 
 /// Records a second of the engine, counted at the source, from the first block taken to the end. Loading the input does not count.
@@ -44,8 +45,16 @@ pub fn start(setup: &str, query: &str, settings: &[(&str, &str)], workers: usize
     }
 }
 
+/// Records a second of a loop by so many threads, again and again.
+pub fn reference(blocks: &[Block], run: &Loop, workers: usize, seconds: f64) -> f64 {
+    match run {
+        Loop::Each(run) => in_shares(blocks, run, workers, seconds),
+        Loop::Together(run) => in_shares(blocks, &|blocks| run(blocks, workers), 1, seconds),
+    }
+}
+
 /// Records a second of a loop that each of `workers` threads runs over its own share of the blocks, again and again.
-pub fn reference(blocks: &[Block], loop_: &(dyn Fn(&[Block]) + Sync), workers: usize, seconds: f64) -> f64 {
+fn in_shares(blocks: &[Block], loop_: &(dyn Fn(&[Block]) + Sync), workers: usize, seconds: f64) -> f64 {
     let share = blocks.len().div_ceil(workers).max(1);
     let limit = Duration::from_secs_f64(seconds);
     std::thread::scope(|scope| {
@@ -73,5 +82,5 @@ pub fn bandwidth(blocks: &[Block], columns: &[usize], workers: usize, seconds: f
     let read = |blocks: &[Block]| {
         std::hint::black_box(scan::read(blocks, columns));
     };
-    reference(blocks, &read, workers, seconds)
+    in_shares(blocks, &read, workers, seconds)
 }

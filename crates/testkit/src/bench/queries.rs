@@ -1,59 +1,60 @@
 //! Many queries at once, under each policy: how many rows they get through together, and how long their results take.
 
 use super::file::{Benchmark, Case};
-use super::report::{Crowd, Figure, Samples};
+use super::report::{Crowd, Figure};
 use super::{Arguments, BenchError};
 use pelton::{Outcome, Query, Session};
 use pelton_runtime::policy::PolicyName;
 
 /// What one run of all queries shows.
-struct Shown {
-    rows_per_s: f64,
-    median_ms: f64,
-    p99_ms: f64,
+pub(super) struct Shown {
+    pub rows_per_s: f64,
+    pub median_ms: f64,
+    pub p99_ms: f64,
+    /// How long before its end the last of its rows was due, of the query that is furthest behind, where rows are due at all.
+    pub behind_ms: f64,
     /// How long it took to choose a task,
-    decision_ns: f64,
+    pub decision_ns: f64,
     /// and how long all that choosing took, of the time of tasks.
-    deciding_share: f64,
+    pub deciding_share: f64,
 }
 
 /// The policies in turn. A case says how many `queries` there are.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
-    let crowd = |policy: PolicyName| Crowd {
-        bench: benchmark.name.clone(),
-        case: case.name.clone(),
-        policy: policy.name(),
-        workers: arguments.workers,
-        rows_per_s: Samples::default(),
-        median_ms: Samples::default(),
-        p99_ms: Samples::default(),
-        decision_ns: Samples::default(),
-        deciding_share: Samples::default(),
-    };
-    let mut crowds: Vec<(PolicyName, Crowd)> = PolicyName::all().map(|policy| (policy, crowd(policy))).collect();
+    let crowd = |policy: PolicyName| (policy, Crowd::new(benchmark, case, policy.name(), arguments.workers));
+    let mut crowds: Vec<(PolicyName, Crowd)> = PolicyName::all().map(crowd).collect();
     for _ in 0..arguments.repeat.max(1) {
         for (policy, crowd) in &mut crowds {
-            let shown = run(benchmark, case, arguments, *policy)?;
-            crowd.rows_per_s.0.push(shown.rows_per_s);
-            crowd.median_ms.0.push(shown.median_ms);
-            crowd.p99_ms.0.push(shown.p99_ms);
-            crowd.decision_ns.0.push(shown.decision_ns);
-            crowd.deciding_share.0.push(shown.deciding_share);
+            crowd.add(run(benchmark, case, arguments, *policy, "blocks")?);
         }
     }
     Ok(crowds.into_iter().map(|(_, crowd)| Figure::Crowd(crowd)).collect())
 }
 
-fn run(benchmark: &Benchmark, case: &Case, arguments: &Arguments, policy: PolicyName) -> Result<Shown, BenchError> {
+/// Whether rows of a case are due at a rate.
+pub(super) fn is_paced(case: &Case) -> bool {
+    case.parameters.get("pace").is_some_and(|pace| pace == "real-time")
+}
+
+/// Runs all queries of a case.
+pub(super) fn run(
+    benchmark: &Benchmark,
+    case: &Case,
+    arguments: &Arguments,
+    policy: PolicyName,
+    data_passing: &str,
+) -> Result<Shown, BenchError> {
     let statements = benchmark.statements(case, arguments.seconds, "");
     let session = Session::new();
     session.set("pelton.workers", &arguments.workers.to_string())?;
     session.set("pelton.tier", "compile")?;
     session.set("pelton.policy", policy.name())?;
+    session.set("pelton.data-passing", data_passing)?;
     for statement in session.prepare(&statements.setup)? {
         session.execute(&statement)?;
     }
     let count = case.number("queries").ok_or_else(|| BenchError::Input("a case needs queries=NUMBER".into()))?;
+    let rate = case.number("rate").filter(|_| is_paced(case));
     let prepared = session.prepare(&statements.query)?;
     let statement = prepared.first().ok_or_else(|| BenchError::Input("the benchmark has no query".into()))?;
     let start = || match session.execute(statement)? {
@@ -61,13 +62,16 @@ fn run(benchmark: &Benchmark, case: &Case, arguments: &Arguments, policy: Policy
         _ => Err(BenchError::Input("the benchmark's query is none".into())),
     };
     let queries: Vec<Query> = (0..count).map(|_| start()).collect::<Result<_, BenchError>>()?;
-    let (mut rows_per_s, mut latency_ns) = (0.0, None);
+    let (mut rows_per_s, mut behind_s, mut latency_ns) = (0.0, 0.0, None);
     let [mut decisions, mut deciding_ns, mut busy_ns] = [0.0; 3];
     for query in queries {
         let summary = query.wait()?;
         let read = summary.sources.iter().filter(|source| source.name == benchmark.table);
         let rows: u64 = read.map(|source| source.rows).sum();
         rows_per_s += rows as f64 / summary.elapsed.as_secs_f64();
+        if let Some(rate) = rate {
+            behind_s = f64::max(behind_s, summary.elapsed.as_secs_f64() - rows as f64 / rate as f64);
+        }
         decisions += summary.load.decisions as f64;
         deciding_ns += summary.load.deciding.as_nanos() as f64;
         busy_ns += summary.load.busy.as_nanos() as f64;
@@ -83,6 +87,7 @@ fn run(benchmark: &Benchmark, case: &Case, arguments: &Arguments, policy: Policy
         rows_per_s,
         median_ms: quantile_ms(0.5),
         p99_ms: quantile_ms(0.99),
+        behind_ms: behind_s * 1e3,
         decision_ns: deciding_ns / decisions,
         deciding_share: deciding_ns / busy_ns,
     })

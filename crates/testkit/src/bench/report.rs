@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use super::course::Course;
+use super::file::{Benchmark, Case};
+use super::queries::Shown;
 
 /// Several measurements of the same thing.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -195,39 +197,75 @@ pub struct Crowd {
     pub median_ms: Samples,
     /// All but one in a hundred were.
     pub p99_ms: Samples,
+    /// So long before its end the last row was due of the query that was furthest behind; 0 where rows are not due at a time.
+    pub behind_ms: Samples,
     /// Nanoseconds to choose a task.
     pub decision_ns: Samples,
     /// All of them together, of the time of tasks.
     pub deciding_share: Samples,
+    /// Rows a second in those of threads and queues, where these were measured.
+    pub of_classical: Option<f64>,
 }
 
 impl Crowd {
+    /// Nothing measured yet.
+    pub(super) fn new(benchmark: &Benchmark, case: &Case, policy: &'static str, workers: usize) -> Crowd {
+        Crowd {
+            bench: benchmark.name.clone(),
+            case: case.name.clone(),
+            policy,
+            workers,
+            rows_per_s: Samples::default(),
+            median_ms: Samples::default(),
+            p99_ms: Samples::default(),
+            behind_ms: Samples::default(),
+            decision_ns: Samples::default(),
+            deciding_share: Samples::default(),
+            of_classical: None,
+        }
+    }
+
+    pub(super) fn add(&mut self, shown: Shown) {
+        self.rows_per_s.0.push(shown.rows_per_s);
+        self.median_ms.0.push(shown.median_ms);
+        self.p99_ms.0.push(shown.p99_ms);
+        self.behind_ms.0.push(shown.behind_ms);
+        self.decision_ns.0.push(shown.decision_ns);
+        self.deciding_share.0.push(shown.deciding_share);
+    }
+
     fn json(&self) -> String {
-        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms, decision_ns, deciding_share } = self;
+        let Crowd { bench, case, policy, workers, .. } = self;
+        let of_classical =
+            self.of_classical.map_or(String::new(), |ratio| format!(",\"of_threads_and_queues\":{ratio:.3}"));
         format!(
             "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"policy\":\"{policy}\",\"workers\":{workers},\"crowd_records_per_s\":{:.0},\
-             \"latency_median_ms\":{:.3},\"latency_p99_ms\":{:.3},\"decision_ns\":{:.0},\"deciding_share\":{:.5}}}",
-            rows_per_s.median(),
-            median_ms.median(),
-            p99_ms.median(),
-            decision_ns.median(),
-            deciding_share.median()
+             \"latency_median_ms\":{:.3},\"latency_p99_ms\":{:.3},\"behind_ms\":{:.3},\"decision_ns\":{:.0},\"deciding_share\":{:.5}{of_classical}}}",
+            self.rows_per_s.median(),
+            self.median_ms.median(),
+            self.p99_ms.median(),
+            self.behind_ms.median(),
+            self.decision_ns.median(),
+            self.deciding_share.median()
         )
     }
 
     fn text(&self) -> String {
-        let Crowd { bench, case, policy, workers, rows_per_s, median_ms, p99_ms, decision_ns, deciding_share } = self;
+        let Crowd { bench, case, policy, workers, rows_per_s, p99_ms, .. } = self;
+        let of_classical = self.of_classical.map_or(String::new(), |ratio| format!("   {ratio:.2} of threads+queues"));
         format!(
-            "{bench:<16} {case:<14} {policy:<12} {workers} {:>9.1} M/s ({:.1}–{:.1} M/s)   latency {:.3} ms, p99 {:.3} ms ({:.3}–{:.3} ms)   {:.0} ns a decision, {:.2} %",
+            "{bench:<16} {case:<14} {policy:<15} {workers} {:>9.1} M/s ({:.1}–{:.1} M/s)   latency {:.3} ms, p99 {:.3} ms ({:.3}–{:.3} ms), \
+             {:.1} ms behind at the end   {:.0} ns a decision, {:.2} %{of_classical}",
             rows_per_s.median() / 1e6,
             rows_per_s.least() / 1e6,
             rows_per_s.most() / 1e6,
-            median_ms.median(),
+            self.median_ms.median(),
             p99_ms.median(),
             p99_ms.least(),
             p99_ms.most(),
-            decision_ns.median(),
-            deciding_share.median() * 100.0
+            self.behind_ms.median(),
+            self.decision_ns.median(),
+            self.deciding_share.median() * 100.0
         )
     }
 }
@@ -336,15 +374,15 @@ mod tests {
             rows_per_s: Samples(vec![2e8]),
             median_ms: Samples(vec![0.25]),
             p99_ms: Samples(vec![1.5]),
+            behind_ms: Samples(vec![2.0]),
             decision_ns: Samples(vec![300.0]),
             deciding_share: Samples(vec![0.005]),
+            of_classical: Some(5.0),
         };
         assert!(crowd.json().contains("\"policy\":\"fcfs\",\"workers\":2,\"crowd_records_per_s\":200000000,"));
-        assert!(
-            Figure::Crowd(crowd)
-                .text()
-                .ends_with("latency 0.250 ms, p99 1.500 ms (1.500–1.500 ms)   300 ns a decision, 0.50 %")
-        );
+        assert!(Figure::Crowd(crowd).text().ends_with(
+            "(1.500–1.500 ms), 2.0 ms behind at the end   300 ns a decision, 0.50 %   5.00 of threads+queues"
+        ));
         let (slices, buckets) = (Samples(vec![2e6]), Samples(vec![5e6]));
         let state = State { bench: "b".into(), case: "c".into(), workers: 1, slices, buckets };
         assert!(

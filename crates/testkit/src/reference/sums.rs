@@ -235,7 +235,7 @@ fn capacity(groups: usize) -> usize {
 }
 
 /// Asks for pages of two megabytes, without which every probe of a large table misses the processor's address cache as well.
-fn use_huge_pages<T>(entries: &[T]) {
+pub(super) fn use_huge_pages<T>(entries: &[T]) {
     const HUGE: usize = 2 << 20;
     let begin = (entries.as_ptr() as usize).next_multiple_of(HUGE);
     let end = (entries.as_ptr() as usize + size_of_val(entries)) / HUGE * HUGE;

@@ -16,6 +16,7 @@ pub fn session(configuration: Configuration) -> Session {
     set("pelton.tier", configuration.tier);
     set("pelton.workers", &configuration.workers.to_string());
     set("pelton.policy", configuration.policy);
+    set("pelton.data-passing", configuration.data_passing);
     if let Some(rows) = configuration.block_rows {
         set("pelton.block-rows", &rows.to_string());
         // Many tasks: code changes between any of them.
@@ -61,5 +62,5 @@ fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
 }
 
 fn rejected_rows(summary: &Summary) -> u64 {
-    summary.sources.iter().map(|source| source.rejected_count).sum()
+    summary.sources.iter().map(|source| source.left_out.rejected_count).sum()
 }

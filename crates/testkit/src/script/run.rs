@@ -21,6 +21,20 @@ pub struct Configuration {
     pub block_rows: Option<usize>,
     /// Who goes first of what can run.
     pub policy: &'static str,
+    /// What operators pass to each other.
+    pub data_passing: &'static str,
+}
+
+/// Values of `pelton.data-passing`.
+const DATA_PASSING: [&str; 2] = ["blocks", "queues"];
+
+impl Configuration {
+    /// The same with another policy and another way to pass data: all of them, as turns go on.
+    pub fn in_turn(self, turn: usize) -> Configuration {
+        let policies: Vec<&str> = PolicyName::all().map(PolicyName::name).collect();
+        let (policy, passing) = (turn % policies.len(), turn / policies.len() % DATA_PASSING.len());
+        Configuration { policy: policies[policy], data_passing: DATA_PASSING[passing], ..self }
+    }
 }
 
 impl fmt::Display for Configuration {
@@ -30,25 +44,32 @@ impl fmt::Display for Configuration {
             Some(rows) => write!(f, "blocks of {rows}, ")?,
             None => f.write_str("blocks of the default size, ")?,
         }
-        f.write_str(self.policy)
+        write!(f, "{}, {}", self.policy, self.data_passing)
     }
 }
 
-/// Every configuration a script runs in: each policy with some of the others, in turn.
-pub fn configurations() -> Vec<Configuration> {
+/// Every configuration a script runs in. Policies and data passing take turns, which go on with each script: all of them together run in every
+/// policy, with blocks and queues, with one worker and two.
+pub fn configurations(script: usize) -> Vec<Configuration> {
     let mut all = Vec::new();
-    let mut policies = PolicyName::all().map(PolicyName::name).cycle();
+    // One turn more than there are configurations, so that each meets all policies.
+    let mut turns = (CONFIGURATIONS + 1) * script..;
     for tier in ["interpret", "compile"] {
         for workers in [1, 2] {
             for block_rows in [None, Some(1), Some(7)] {
-                let policy = policies.next().expect("there are policies");
                 let is_mixed = tier == "compile" && block_rows == Some(7);
-                all.push(Configuration { tier: if is_mixed { "auto" } else { tier }, workers, block_rows, policy });
+                let tier = if is_mixed { "auto" } else { tier };
+                let (policy, data_passing) = ("adaptive", "blocks");
+                let configuration = Configuration { tier, workers, block_rows, policy, data_passing };
+                all.extend(turns.next().map(|turn| configuration.in_turn(turn)));
             }
         }
     }
     all
 }
+
+/// Configurations of a script.
+pub const CONFIGURATIONS: usize = 12;
 
 /// What a script's engine says to one block's SQL.
 #[derive(Debug, Default)]
@@ -291,10 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn every_configuration_occurs_once() {
-        assert_eq!(configurations().len(), 12);
-        for policy in PolicyName::all() {
-            assert!(configurations().iter().any(|configuration| configuration.policy == policy.name()));
-        }
+    fn every_way_to_run_occurs_in_a_few_scripts() {
+        let ran: Vec<Configuration> = (0..78).flat_map(configurations).collect();
+        assert_eq!(ran.len(), 78 * CONFIGURATIONS);
+        let way = |c: &Configuration| (c.policy, c.data_passing, c.workers);
+        let ways: std::collections::BTreeSet<_> = ran.iter().map(way).collect();
+        assert_eq!(ways.len(), PolicyName::all().count() * 2 * 2);
     }
 }

@@ -1,4 +1,5 @@
 //! Random rows, for the models of what is computed from them.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::Arc;
 

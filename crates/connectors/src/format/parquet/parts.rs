@@ -35,6 +35,8 @@ pub(super) struct Division {
     pub(super) batch_rows: usize,
     /// Batches of a part.
     pub(super) part_batches: usize,
+    /// Batches of a part that nobody decodes another one beside: one reader reads on, and what it has decoded is still in the cache.
+    pub(super) part_batches_alone: usize,
 }
 
 impl Division {
@@ -42,19 +44,30 @@ impl Division {
         self.batch_rows * self.part_batches
     }
 
-    /// The parts of a file, in order.
-    pub(super) fn parts(self, metadata: &ArrowReaderMetadata) -> Vec<Part> {
-        let mut parts = Vec::new();
-        let mut first_row = 1;
-        for (group, of_group) in metadata.metadata().row_groups().iter().enumerate() {
-            let group_rows = usize::try_from(of_group.num_rows()).unwrap_or(0);
-            for start in (0..group_rows).step_by(self.part_rows()) {
-                let rows = self.part_rows().min(group_rows - start);
-                parts.push(Part { group, start, rows, first_row: first_row + start as u64 });
+    /// The part of a file behind another one, or the first; `is_alone`: nobody decodes another one beside it.
+    pub(super) fn part_after(
+        self,
+        metadata: &ArrowReaderMetadata,
+        before: Option<Part>,
+        is_alone: bool,
+    ) -> Option<Part> {
+        let behind = |part: Part| (part.group, part.start + part.rows, part.first_row + part.rows as u64);
+        let (mut group, mut start, first_row) = before.map_or((0, 0, 1), behind);
+        loop {
+            let group_rows = usize::try_from(metadata.metadata().row_groups().get(group)?.num_rows()).unwrap_or(0);
+            if start < group_rows {
+                let rows_max = if is_alone { self.part_batches_alone * self.batch_rows } else { usize::MAX };
+                // A reader that skips the parts of others stops at the end of its own.
+                let rows = rows_max.min(self.rest_of_part(start)).min(group_rows - start);
+                return Some(Part { group, start, rows, first_row });
             }
-            first_row += group_rows as u64;
+            (group, start) = (group + 1, 0);
         }
-        parts
+    }
+
+    /// Rows from a row of a row group to the end of the part that has it.
+    fn rest_of_part(self, row: usize) -> usize {
+        self.part_rows() - row % self.part_rows()
     }
 
     /// The rows of each `stride`-th part of a row group, from `part` on.
@@ -63,7 +76,7 @@ impl Division {
         let mut start = part.start;
         while start < group_rows {
             let rest = group_rows - start;
-            let selected = if stride == 1 { rest } else { self.part_rows().min(rest) };
+            let selected = if stride == 1 { rest } else { self.rest_of_part(start).min(rest) };
             let skipped = ((stride - 1) * self.part_rows()).min(rest - selected);
             selectors.extend([RowSelector::select(selected), RowSelector::skip(skipped)]);
             start += selected + skipped;
@@ -131,6 +144,12 @@ impl Readers {
         Ok(batches)
     }
 
+    /// Whether nobody decodes a part, nor was seen to decode one beside another.
+    pub(crate) fn are_alone(&self) -> bool {
+        let state = self.state();
+        state.busy == 0 && state.busy_max <= 1
+    }
+
     /// The reader that stands before a part, if there is one, and how many parts are decoded side by side.
     fn begin(&self, file: FileNumber, part: Part) -> (Option<Reader>, usize) {
         let mut state = self.state();
@@ -181,7 +200,10 @@ impl Reader {
             rows += batch.num_rows();
             batches.push(batch);
         }
-        self.next += self.stride * division.part_rows();
+        self.next = part.start + part.rows;
+        if self.next.is_multiple_of(division.part_rows()) {
+            self.next += (self.stride - 1) * division.part_rows();
+        }
         Ok(batches)
     }
 }
@@ -252,8 +274,16 @@ mod tests {
             write(&path, &written, 1 + number(1_500), seed % 2 == 0);
             let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
             let metadata = ArrowReaderMetadata::load(&File::open(&path).unwrap(), options).unwrap();
-            let division = Division { batch_rows: 1 + number(70), part_batches: 1 + seed as usize % 3 };
-            let parts = division.parts(&metadata);
+            let (batch_rows, part_batches_alone) = (1 + number(70), 1 + number(3));
+            let division = Division { batch_rows, part_batches: 1 + seed as usize % 3, part_batches_alone };
+            let mut alone = number(20);
+            let mut is_alone = || {
+                alone = alone.saturating_sub(1);
+                alone > 0
+            };
+            let first = division.part_after(&metadata, None, is_alone());
+            let following = |part: &Part| division.part_after(&metadata, Some(*part), is_alone());
+            let parts: Vec<Part> = std::iter::successors(first, following).collect();
             let (readers, next, workers) = (Readers::default(), AtomicUsize::new(0), 1 + seed as usize % 4);
             let work = || {
                 let mut decoded = Vec::new();
@@ -286,9 +316,11 @@ mod tests {
         write(&path, &rows(&mut numbers(1), 1_000), 1_000, true);
         let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
         let metadata = ArrowReaderMetadata::load(&File::open(&path).unwrap(), options).unwrap();
-        let division = Division { batch_rows: 10, part_batches: 3 };
-        let (readers, mut opened) = (Readers::default(), 0);
-        for part in division.parts(&metadata) {
+        let division = Division { batch_rows: 10, part_batches: 4, part_batches_alone: 2 };
+        let (readers, mut opened, mut before) = (Readers::default(), 0, None);
+        while let Some(part) = division.part_after(&metadata, before, readers.are_alone()) {
+            assert_eq!(part.rows, 20);
+            before = Some(part);
             let open = || {
                 opened += 1;
                 builder(&path, &metadata, [0, 1].into_iter())

@@ -168,7 +168,7 @@ impl RelationBuilder {
         let time = time.map(|time| time_column(&input, time, None)).transpose()?;
         let keys = keys.iter().map(|key| partition_column(&input, key, None)).collect::<Result<_, _>>()?;
         let added = input.schema().fields().len();
-        let plan: LogicalPlan = step(&[], || Ok(WindowNode::new(input, time, cut, keys)?.into_plan()))?;
+        let plan: LogicalPlan = step(&[], || Ok(WindowNode::new(input, time, cut, keys, None)?.into_plan()))?;
         let bounds = [added, added + 1].map(|index| Column::from(plan.schema().qualified_field(index)));
         Ok(RelationBuilder { plan, aggregated: None, bounds: Some(bounds) })
     }

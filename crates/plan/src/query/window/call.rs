@@ -1,5 +1,6 @@
 //! Calls of window functions, as queries write them.
 
+use arrow::datatypes::FieldRef;
 use datafusion_common::{Column, Result};
 use datafusion_expr::LogicalPlan;
 use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
@@ -10,7 +11,7 @@ use sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Spanned, TableAlias, TableFactor,
 };
 
-use super::{Length, WindowNode};
+use super::{Length, WINDOW_COLUMNS, WindowNode, ambiguous};
 use crate::error::{Place, PlanError, closest};
 use crate::parse::{TABLE_ARGUMENT_PREFIX, interval_micros};
 use crate::query::context::external;
@@ -267,9 +268,14 @@ impl<'a> Call<'a> {
         let time = descriptor.map(|descriptor| descriptor_column(function, descriptor, &input)).transpose();
         let time = time.map_err(external)?;
         let window = function.window(&lengths).map_err(external)?;
+        // Behind an alias the two cannot be told apart.
+        let has_time = |field: &FieldRef| field.name() == WINDOW_COLUMNS[2];
+        if time.is_some() && self.alias.is_some() && input.schema().fields().iter().any(has_time) {
+            return Err(external(ambiguous(WINDOW_COLUMNS[2], self.place())));
+        }
         let key = |key: &ast::Ident| partition_column(&input, &key.value, Place::of(key.span));
         let keys = keys.iter().map(key).collect::<Result<_, _>>().map_err(external)?;
-        Ok(WindowNode::new(input, time, window, keys)?.into_plan())
+        Ok(WindowNode::new(input, time, window, keys, self.place())?.into_plan())
     }
 
     fn named_arguments(&self, function: WindowFunction) -> Result<Arguments<'a>, PlanError> {

@@ -29,6 +29,12 @@ const DENSE_LENGTH_PER_ROW: u64 = 8;
 /// their entries are touched.
 const KEPT_EXTENT_BYTES: usize = 8 << 10;
 
+/// The bytes of eight entries that are in use.
+const ALL_PRESENT: u64 = 0x0101_0101_0101_0101;
+
+/// One of so many parts of a table with most of the keys in its range is room for keys beyond it.
+const ROOM_PART: u64 = 64;
+
 /// How entries of integer keys are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntegerMode {
@@ -93,6 +99,13 @@ fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize)
     let distance = distance(minimum, maximum);
     let is_close = distance < CROWDED_LENGTH_MAX as u64 && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
     is_close && layout.dense_keys() != DenseKeys::Never
+}
+
+/// A range of keys that a crowded table should have, for one that it has: of keys at random the least and the greatest come late, and not to all workers.
+fn with_room((minimum, maximum): (i64, i64)) -> (i64, i64) {
+    let room = (distance(minimum, maximum) / ROOM_PART) as i64;
+    let roomy = (minimum.saturating_sub(room), maximum.saturating_add(room));
+    if distance(roomy.0, roomy.1) < CROWDED_LENGTH_MAX as u64 { roomy } else { (minimum, maximum) }
 }
 
 /// Whether entries side by side suit this many rows.
@@ -198,7 +211,9 @@ impl IntegerGroups {
     fn decide(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
         let expected = union(self.expected.extent, extent);
         let rows = self.rows.max(self.expected.groups);
-        if dense_suits(layout, expected, rows) || is_crowded(layout, expected, self.expected.groups) {
+        if is_crowded(layout, expected, self.expected.groups) {
+            self.make_dense(layout, with_room(expected));
+        } else if dense_suits(layout, expected, rows) {
             self.make_dense(layout, expected);
         } else if dense_suits(layout, extent, rows) {
             // Keys move on from slice to slice: as much room as the last slice took, most of it ahead.
@@ -222,11 +237,7 @@ impl IntegerGroups {
         let old = self.take_groups(layout);
         let all = old.keys.iter().fold(extent, |extent, &key| union(Some(extent), (key, key)));
         if is_crowded(layout, all, old.keys.len()) {
-            // Of keys at random the least and the greatest come late.
-            let room = (distance(all.0, all.1) / 64) as i64;
-            let roomy = (all.0.saturating_sub(room), all.1.saturating_add(room));
-            let fits = distance(roomy.0, roomy.1) < CROWDED_LENGTH_MAX as u64;
-            self.make_dense(layout, if fits { roomy } else { all });
+            self.make_dense(layout, with_room(all));
         } else {
             self.make_hash(layout, capacity_for(old.keys.len(), self.rows));
         }
@@ -386,8 +397,14 @@ impl IntegerGroups {
                 // SAFETY: a dense table has one initialised byte for each of its entries but the last.
                 let present = unsafe { std::slice::from_raw_parts(present.as_ptr().add(first), found_by_key.len()) };
                 let (words, rest) = present.as_chunks::<8>();
+                out.reserve(found_by_key.len());
                 for word in words.iter().copied().map(u64::from_le_bytes) {
                     let mut rest = word;
+                    if word == ALL_PRESENT {
+                        // Nearly all keys of a crowded table have come.
+                        out.extend((first..first + 8).map(|entry| (entry * units) as u32));
+                        rest = 0;
+                    }
                     while rest != 0 {
                         out.push(((first + rest.trailing_zeros() as usize / 8) * units) as u32);
                         rest &= rest - 1;

@@ -1,0 +1,186 @@
+//! Expressions get the types that they have in Flink, where DataFusion's are others.
+//!
+//! This is done before DataFusion makes types agree, and leaves nothing to it that it would decide otherwise: where FLOAT or DOUBLE meets
+//! DECIMAL, it would make a decimal of the other, which has no NaN and few digits.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{Between, Case, InList, ScalarFunction};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::logical_plan::{Projection, Union};
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, cast};
+
+/// Digits of a BIGINT.
+const BIGINT_DIGITS: u8 = 19;
+
+/// Digits that a DECIMAL can have.
+const DIGITS_MAX: u8 = 38;
+
+/// The plan with Flink's types.
+pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up(|node| {
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let typed = expression.transform_up(|part| flink_type(part, &schema))?;
+            Ok(typed.update_data(|expression| name.restore(expression)))
+        })?;
+        // What is below may have other types than before.
+        Ok(Transformed::yes(align_union(node.data)?.recompute_schema()?))
+    });
+    rewritten.map(|rewritten| rewritten.data)
+}
+
+/// An expression whose operands have their types.
+fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match &mut expression {
+        Expr::BinaryExpr(BinaryExpr { left, right, .. }) => keep_float(&mut [left, right], schema),
+        Expr::Between(Between { expr, low, high, .. }) => keep_float(&mut [expr, low, high], schema),
+        Expr::InList(InList { expr, list, .. }) => {
+            let mut values: Vec<&mut Expr> = list.iter_mut().chain([&mut **expr]).collect();
+            keep_float(&mut values, schema);
+        }
+        Expr::Case(Case { expr: operand, when_then_expr, else_expr }) => {
+            let (mut whens, mut results): (Vec<&mut Expr>, Vec<&mut Expr>) =
+                when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
+            if let Some(operand) = operand {
+                whens.push(operand);
+                keep_float(&mut whens, schema);
+            }
+            results.extend(else_expr.as_deref_mut());
+            keep_float(&mut results, schema);
+        }
+        Expr::ScalarFunction(call) => {
+            let call = call.clone();
+            return typed_call(expression, call, schema);
+        }
+        _ => return Ok(Transformed::no(expression)),
+    }
+    Ok(Transformed::yes(expression))
+}
+
+fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let first_type = call.args.first().and_then(|first| first.get_type(schema).ok());
+    match (call.name(), first_type) {
+        ("coalesce" | "greatest" | "least" | "nvl", _) => {
+            let mut values: Vec<&mut Expr> = call.args.iter_mut().collect();
+            keep_float(&mut values, schema);
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
+        ("nvl2", _) => {
+            let mut values: Vec<&mut Expr> = call.args.iter_mut().skip(1).collect();
+            keep_float(&mut values, schema);
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
+        // Its value has the type of the first, whatever that is compared with.
+        ("nullif", Some(first_type)) if call.args.len() == 2 && meets_float(&call.args, schema) => {
+            let [value, other] = [0, 1].map(|index| call.args[index].clone());
+            let mut sides = [value.clone(), other];
+            keep_float(&mut sides.iter_mut().collect::<Vec<_>>(), schema);
+            let [left, right] = sides;
+            let is_equal = binary_expr(left, Operator::Eq, right);
+            let null = Expr::Literal(ScalarValue::try_from(first_type)?, None);
+            let case = Case::new(None, vec![(is_equal.into(), null.into())], Some(value.into()));
+            Ok(Transformed::yes(Expr::Case(case)))
+        }
+        ("floor" | "ceil", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(call.args.swap_remove(0))),
+        ("floor" | "ceil", Some(DataType::Decimal128(precision, scale))) if scale > 0 => {
+            // The next whole number may have one digit more than the decimal.
+            let wide = DataType::Decimal128((precision + 1).min(DIGITS_MAX), scale);
+            call.args[0] = cast(std::mem::take(&mut call.args[0]), wide);
+            Ok(Transformed::yes(cast(Expr::ScalarFunction(call), DataType::Decimal128(precision, 0))))
+        }
+        ("trunc", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(cut_integer(call, integer))),
+        ("trunc", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
+        _ => Ok(Transformed::no(expression)),
+    }
+}
+
+/// How many digits behind the point TRUNCATE leaves, where that is constant; none where it cuts before the point.
+fn digits_left(call: &ScalarFunction) -> Option<i64> {
+    match call.args.get(1) {
+        None | Some(Expr::Negative(_)) => Some(0),
+        Some(Expr::Literal(ScalarValue::Int64(digits), _)) => digits.map(|digits| digits.max(0)),
+        Some(_) => None,
+    }
+}
+
+/// TRUNCATE of a whole number stays one: as a decimal it loses no digit.
+fn cut_integer(mut call: ScalarFunction, integer: DataType) -> Expr {
+    let is_whole = match call.args.get(1) {
+        None => true,
+        Some(Expr::Literal(ScalarValue::Int64(Some(digits)), _)) => *digits >= 0,
+        Some(_) => false,
+    };
+    if is_whole {
+        return call.args.swap_remove(0);
+    }
+    call.args[0] = cast(std::mem::take(&mut call.args[0]), DataType::Decimal128(BIGINT_DIGITS, 0));
+    cast(Expr::ScalarFunction(call), integer)
+}
+
+/// TRUNCATE of a DECIMAL has no more digits behind the point than it was truncated to.
+fn shorten(expression: Expr, call: &ScalarFunction, precision: u8, scale: i8) -> Transformed<Expr> {
+    let digits = digits_left(call).and_then(|digits| i8::try_from(digits).ok());
+    let Some(scale_now) = digits.filter(|digits| *digits < scale) else { return Transformed::no(expression) };
+    let precision_now = (precision - (scale - scale_now) as u8 + 1).min(precision);
+    Transformed::yes(cast(expression, DataType::Decimal128(precision_now, scale_now)))
+}
+
+/// Whether some of these are FLOAT or DOUBLE, and others DECIMAL.
+pub(super) fn is_mixed<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> bool {
+    types.clone().any(DataType::is_floating)
+        && types.clone().any(|data_type| matches!(data_type, DataType::Decimal128(..)))
+}
+
+fn meets_float(values: &[Expr], schema: &DFSchema) -> bool {
+    let types: Vec<DataType> = values.iter().filter_map(|value| value.get_type(schema).ok()).collect();
+    is_mixed(types.iter())
+}
+
+/// Of values that are to have one type: where FLOAT or DOUBLE meets DECIMAL, DECIMAL becomes DOUBLE.
+fn keep_float(values: &mut [&mut Expr], schema: &DFSchema) {
+    // An expression without a type yet is left to the analyzer, which says what is wrong with it.
+    let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
+    if !is_mixed(types.iter().flatten()) {
+        return;
+    }
+    for (value, data_type) in values.iter_mut().zip(types) {
+        if matches!(data_type, Some(DataType::Decimal128(..))) {
+            **value = cast(std::mem::take(*value), DataType::Float64);
+        }
+    }
+}
+
+/// The parts of a UNION ALL, with DOUBLE in the columns where FLOAT or DOUBLE meets DECIMAL.
+fn align_union(node: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Union(Union { inputs, schema }) = node else { return Ok(node) };
+    let width = schema.fields().len();
+    let has_width = |input: &Arc<LogicalPlan>| input.schema().fields().len() == width;
+    let mixed = |column: &usize| is_mixed(inputs.iter().map(|input| input.schema().field(*column).data_type()));
+    if !inputs.iter().all(has_width) {
+        return Ok(LogicalPlan::Union(Union { inputs, schema }));
+    }
+    let mixed: Vec<usize> = (0..width).filter(mixed).collect();
+    if mixed.is_empty() {
+        return Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?));
+    }
+    let aligned = inputs.into_iter().map(|input| {
+        let columns = input.schema().columns().into_iter().enumerate().map(|(index, column)| {
+            let is_decimal = matches!(input.schema().field(index).data_type(), DataType::Decimal128(..));
+            let (relation, name) = (column.relation.clone(), column.name.clone());
+            let column = Expr::Column(column);
+            match is_decimal && mixed.contains(&index) {
+                true => cast(column, DataType::Float64).alias_qualified(relation, name),
+                false => column,
+            }
+        });
+        Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(columns.collect(), input.clone())?)))
+    });
+    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(aligned.collect::<Result<_>>()?)?))
+}

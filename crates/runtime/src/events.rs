@@ -1,0 +1,349 @@
+//! Rows that pass from operator to operator one by one, through a bounded queue of events: the classical way, to compare blocks with.
+//!
+//! An operator's output is taken apart into records, each an event, and the operator behind it puts the events that it takes together again
+//! to columns, as far as its block or batch goes. What is computed is the same either way. An operator's rows pass in order, so that one worker
+//! at a time hands them on, and one takes them. What a pipeline computes for a window or for functions OVER rows goes there by itself.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use pelton_data::Block;
+
+use crate::graph::{Graph, StreamRef};
+use crate::operator::Part;
+use crate::records::{Records, put_together};
+use crate::run::RunError;
+use crate::state::State;
+use crate::task::Worker;
+
+/// What a stream passes to the operators that read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DataPassing {
+    /// Blocks of columns.
+    #[default]
+    Blocks,
+    /// Events, one by one through a bounded queue.
+    Queues,
+}
+
+/// Events that a queue holds at most: a quarter of a megabyte.
+const EVENTS_MAX: i64 = 4 * 1024;
+
+/// So many events at a time are said to have come or gone.
+const EVENTS_NOTED: i64 = 512;
+
+/// Bytes of a record that an event holds itself: an event has 56 bytes.
+const SHORT_BYTES: usize = 54;
+
+enum Event {
+    /// A record of so many bytes.
+    Short([u8; SHORT_BYTES], u8),
+    Long(Box<[u8]>),
+    /// A block or a batch is complete.
+    End,
+}
+
+/// What passes as a whole: the events of its rows, and an end.
+#[derive(Debug, Clone)]
+pub(crate) enum Item {
+    /// A block at its position among those of a pipeline.
+    Block(u64, Block),
+    /// Rows for a sink, and when the first of them was read.
+    Batch(RecordBatch, u64),
+}
+
+/// The queue in front of a pipeline or a sink.
+pub(crate) struct Link {
+    sending: Mutex<Sending>,
+    receiving: Mutex<Receiving>,
+    count: Arc<EventCount>,
+    to: Part,
+    from: Part,
+}
+
+struct Sending {
+    events: SyncSender<Event>,
+    /// What is being handed on, and the next of its rows.
+    unfinished: Option<(Records, usize)>,
+}
+
+struct Receiving {
+    events: Receiver<Event>,
+    /// Records of the item that comes, one behind the other,
+    bytes: Vec<u8>,
+    /// and how many they are.
+    rows: usize,
+}
+
+/// Events that a queue holds, as far as that has been noted.
+#[derive(Debug, Default)]
+pub(crate) struct EventCount(AtomicI64);
+
+/// What the scheduler's lock guards of a queue.
+pub(crate) struct Passing {
+    /// Whose rows pass; of several the first.
+    pub from: Part,
+    pub to: Part,
+    count: Arc<EventCount>,
+    unsent: VecDeque<Item>,
+    /// What has not arrived as a whole. It holds what records only point to.
+    sent: VecDeque<Item>,
+    /// The last of these still has rows to be handed on.
+    is_unfinished: bool,
+    pub sending: bool,
+    pub receiving: bool,
+}
+
+impl EventCount {
+    fn get(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Notes that events have come. Returns whether the queue seemed empty before.
+    fn come(&self, count: i64) -> bool {
+        let before = self.0.fetch_add(count, Ordering::SeqCst);
+        before <= 0 && before + count > 0
+    }
+
+    /// Notes that events have gone. Returns whether the queue seemed full before.
+    fn gone(&self, count: i64) -> bool {
+        let before = self.0.fetch_sub(count, Ordering::SeqCst);
+        before >= EVENTS_MAX && before - count < EVENTS_MAX
+    }
+}
+
+impl Item {
+    pub fn rows(&self) -> usize {
+        match self {
+            Item::Block(_, block) => block.rows(),
+            Item::Batch(rows, _) => rows.num_rows(),
+        }
+    }
+
+    fn ingested_ns(&self) -> u64 {
+        match self {
+            Item::Block(_, block) => block.stamp.ingested_ns,
+            Item::Batch(_, ingested_ns) => *ingested_ns,
+        }
+    }
+
+    fn batch(&self) -> RecordBatch {
+        match self {
+            Item::Block(_, block) => block.to_record_batch(),
+            Item::Batch(rows, _) => rows.clone(),
+        }
+    }
+
+    /// The same, of rows that have arrived as records.
+    fn arrived(&self, bytes: &[u8], rows: usize) -> Result<Item, ArrowError> {
+        Ok(match self {
+            Item::Block(position, block) if block.rows() > 0 => {
+                let batch = put_together(&block.to_record_batch(), bytes, rows)?;
+                let mut arrived = Block::new(batch, block.time_column())?;
+                arrived.stamp = block.stamp;
+                Item::Block(*position, arrived)
+            }
+            Item::Block(..) => self.clone(),
+            Item::Batch(batch, ingested_ns) => Item::Batch(put_together(batch, bytes, rows)?, *ingested_ns),
+        })
+    }
+}
+
+impl Passing {
+    /// What is in front of all pipelines and, behind these, of all sinks of a graph.
+    pub fn of(graph: &Graph) -> Vec<Passing> {
+        let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| (node.input, Part::Pipeline(index)));
+        let sinks = graph.sinks.iter().enumerate();
+        let sinks = sinks.map(|(index, node)| (node.inputs[0], Part::Sink(index)));
+        let passing = |(input, to)| Passing {
+            from: part_of(input),
+            to,
+            count: Arc::default(),
+            unsent: VecDeque::new(),
+            sent: VecDeque::new(),
+            is_unfinished: false,
+            sending: false,
+            receiving: false,
+        };
+        pipelines.chain(sinks).map(passing).collect()
+    }
+
+    pub fn push(&mut self, item: Item) {
+        self.unsent.push_back(item);
+    }
+
+    /// Whether events can be handed on.
+    pub fn can_send(&self) -> bool {
+        !self.sending && (self.is_unfinished || !self.unsent.is_empty()) && self.count.get() < EVENTS_MAX
+    }
+
+    /// Whether there are events to be taken.
+    pub fn can_receive(&self) -> bool {
+        !self.receiving && self.count.get() > 0
+    }
+
+    /// What has not arrived.
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.sent.iter().chain(&self.unsent)
+    }
+
+    /// Rows that have not arrived, and when the first of them was read.
+    pub fn waiting(&self) -> (u64, u64) {
+        let rows = self.items().map(|item| item.rows() as u64).sum();
+        (rows, self.items().next().map_or(0, Item::ingested_ns))
+    }
+}
+
+impl Link {
+    pub fn new(passing: &Passing) -> Link {
+        let (sender, receiver) = sync_channel(EVENTS_MAX as usize);
+        Link {
+            sending: Mutex::new(Sending { events: sender, unfinished: None }),
+            receiving: Mutex::new(Receiving { events: receiver, bytes: Vec::new(), rows: 0 }),
+            count: passing.count.clone(),
+            to: passing.to,
+            from: passing.from,
+        }
+    }
+}
+
+impl Sending {
+    /// Hands on what there is room for. Returns how many events that were since `noted` was told last.
+    fn send(&mut self, records: Records, first: usize, mut noted: impl FnMut(i64)) -> i64 {
+        let mut count = 0;
+        for row in first..=records.rows() {
+            let event = if row == records.rows() { Event::End } else { event(&records, row) };
+            // The other end is there as long as this one.
+            if self.events.try_send(event).is_err() {
+                self.unfinished = Some((records, row));
+                break;
+            }
+            count += 1;
+            if count == EVENTS_NOTED {
+                noted(std::mem::take(&mut count));
+            }
+        }
+        count
+    }
+}
+
+impl Receiving {
+    /// Takes what there is, up to an end. Returns how many events that were since `noted` was told last, and whether one was the end.
+    fn receive(&mut self, mut noted: impl FnMut(i64)) -> (i64, bool) {
+        let mut count = 0;
+        while let Ok(event) = self.events.try_recv() {
+            count += 1;
+            match &event {
+                Event::Short(bytes, length) => self.bytes.extend_from_slice(&bytes[..usize::from(*length)]),
+                Event::Long(bytes) => self.bytes.extend_from_slice(bytes),
+                Event::End => return (count, true),
+            }
+            self.rows += 1;
+            if count == EVENTS_NOTED {
+                noted(std::mem::take(&mut count));
+            }
+        }
+        (count, false)
+    }
+}
+
+fn event(records: &Records, row: usize) -> Event {
+    let width = records.width();
+    if width <= SHORT_BYTES {
+        let mut bytes = [0; SHORT_BYTES];
+        records.write(row, &mut bytes[..width]);
+        return Event::Short(bytes, width as u8);
+    }
+    let mut bytes = vec![0; width].into_boxed_slice();
+    records.write(row, &mut bytes);
+    Event::Long(bytes)
+}
+
+impl Worker<'_> {
+    /// Hands on the rows of one block or batch, as far as there is room.
+    pub fn send(&self, link: usize) {
+        let shared = self.shared;
+        let Link { sending, count, to, .. } = &shared.links[link];
+        let mut sending = sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let (records, first) = sending.unfinished.take().unwrap_or_else(|| {
+            let item = shared.state().passing[link].begin();
+            (Records::of(&item.batch()), 0)
+        });
+        let noted = |events| {
+            if count.come(events) {
+                shared.progressed(std::iter::once(*to));
+            }
+        };
+        count.come(sending.send(records, first, noted));
+        let mut state = shared.state();
+        let node = &mut state.passing[link];
+        node.is_unfinished = sending.unfinished.is_some();
+        node.sending = false;
+    }
+
+    /// Takes events, and puts a block or a batch together if all of its rows have come.
+    pub fn receive(&self, link: usize) {
+        let shared = self.shared;
+        let Link { receiving, count, from, .. } = &shared.links[link];
+        let mut receiving = receiving.lock().unwrap_or_else(PoisonError::into_inner);
+        let noted = |events| {
+            if count.gone(events) {
+                shared.progressed(std::iter::once(*from));
+            }
+        };
+        let (events, is_complete) = receiving.receive(noted);
+        count.gone(events);
+        let item = is_complete.then(|| shared.state().passing[link].sent.pop_front()).flatten();
+        let arrived = item.map(|item| item.arrived(&receiving.bytes, receiving.rows));
+        if is_complete {
+            receiving.rows = 0;
+            receiving.bytes.clear();
+        }
+        let mut state = shared.state();
+        state.passing[link].receiving = false;
+        match arrived {
+            None => {}
+            Some(Ok(item)) => state.arrived(link, item),
+            Some(Err(error)) => state.fail(RunError::Internal(format!("rows have not arrived as they left: {error}"))),
+        }
+    }
+}
+
+impl Passing {
+    /// What is handed on next.
+    fn begin(&mut self) -> Item {
+        let item = self.unsent.pop_front().expect("only where there is something it is handed on");
+        self.sent.push_back(item.clone());
+        item
+    }
+}
+
+impl State {
+    /// Keeps what has arrived in front of its pipeline or sink.
+    fn arrived(&mut self, link: usize, item: Item) {
+        match item {
+            Item::Block(position, block) => self.pipelines[link].queue.push_back((position, block)),
+            Item::Batch(rows, ingested_ns) => {
+                let node = &mut self.sinks[link - self.pipelines.len()];
+                node.passing -= 1;
+                if !node.closed {
+                    node.queue.push_back((rows, ingested_ns));
+                }
+            }
+        }
+    }
+}
+
+/// Whose output a stream is.
+fn part_of(stream: StreamRef) -> Part {
+    match stream {
+        StreamRef::Source(index) => Part::Source(index),
+        StreamRef::Pipeline(index) => Part::Pipeline(index),
+        StreamRef::Window(index) => Part::Window(index),
+        StreamRef::Over(index) => Part::Over(index),
+    }
+}

@@ -1,0 +1,70 @@
+//! What leaves an operator that puts rows in order by itself: stamped anew, behind what left before.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use pelton_data::{Micros, Stamp, TimeColumn};
+
+use crate::graph::{Graph, StreamRef};
+use crate::state::{Consumers, State};
+
+/// The stream of what windows, or functions OVER rows, come to.
+pub(crate) struct Results {
+    pub consumers: Arc<Consumers>,
+    /// Rows that have left.
+    pub rows: u64,
+    /// When the input was read that moved the watermark last.
+    pub ingested_ns: u64,
+    time_column: Option<TimeColumn>,
+    next_sequence: u64,
+}
+
+impl Results {
+    /// None yet. Rows will have their times there.
+    pub fn new(graph: &Graph, stream: StreamRef, time_column: Option<TimeColumn>) -> Results {
+        Results { consumers: Consumers::of(graph, stream), rows: 0, ingested_ns: 0, time_column, next_sequence: 0 }
+    }
+
+    /// Notes that an input moved the watermark, or did not, which was read then.
+    pub fn note_input(&mut self, has_moved: bool, ingested_ns: u64) {
+        if has_moved && ingested_ns > 0 {
+            self.ingested_ns = ingested_ns;
+        }
+    }
+
+    fn next_stamp(&mut self) -> Stamp {
+        self.next_sequence += 1;
+        let (sequence, rows_before, ingested_ns) = (self.next_sequence - 1, self.rows, self.ingested_ns);
+        Stamp { sequence, rows_before, ingested_ns, ..Stamp::default() }
+    }
+}
+
+impl State {
+    fn results(&mut self, stream: StreamRef) -> &mut Results {
+        match stream {
+            StreamRef::Window(window) => &mut self.windows[window].results,
+            StreamRef::Over(over) => &mut self.overs[over].results,
+            StreamRef::Source(_) | StreamRef::Pipeline(_) => unreachable!("others' rows keep their stamps"),
+        }
+    }
+
+    /// Passes results on: they come in the order of their times, so that none of their rows is ever late downstream.
+    pub fn deliver_results(&mut self, stream: StreamRef, batches: Vec<RecordBatch>) {
+        for batch in batches {
+            let results = self.results(stream);
+            let stamp = Stamp { watermark_delay: Micros::MAX, ..results.next_stamp() };
+            results.rows += batch.num_rows() as u64;
+            let time_column = results.time_column;
+            self.deliver_batch(stream, batch, time_column, stamp);
+        }
+    }
+
+    /// Says to those that read results how far time has come with them, and whether no more come for now.
+    pub fn punctuate_results(&mut self, stream: StreamRef, watermark: Micros, is_idle: bool) {
+        let results = self.results(stream);
+        if !results.consumers.pipelines.is_empty() {
+            let stamp = Stamp { watermark, is_idle, ..results.next_stamp() };
+            self.deliver_punctuation(stream, stamp);
+        }
+    }
+}
