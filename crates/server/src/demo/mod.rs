@@ -3,6 +3,8 @@
 mod view;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pelton::arrow::array::{AsArray, RecordBatch};
@@ -46,10 +48,12 @@ pub(crate) struct Window {
     pub auctions: Vec<(i64, i64, i64)>,
 }
 
+/// The newest window, as whoever reads the results has seen it so far.
+type Newest = Arc<Mutex<Option<Window>>>;
+
 struct Demo {
-    query: Query,
     control: QueryControl,
-    newest: Option<Window>,
+    newest: Newest,
     started: Instant,
     /// When rows were counted, and how many there were.
     counted: (Instant, u64),
@@ -66,8 +70,14 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let query = session.sql(&script(arguments.rate))?;
     let control = query.control();
     stop::attend(Some(control.clone()));
+    let newest = Newest::default();
+    // A window has more batches than may wait: were they read once a frame, their latency would be the frame's.
+    let reader = thread::spawn({
+        let newest = newest.clone();
+        move || read(query, &newest)
+    });
     let now = Instant::now();
-    let mut demo = Demo { query, control, newest: None, started: now, counted: (now, 0), rows_in_per_s: 0.0 };
+    let mut demo = Demo { control, newest, started: now, counted: (now, 0), rows_in_per_s: 0.0 };
     let until = arguments.seconds.map(|seconds| now + Duration::from_secs(seconds));
     if io::stdout().is_terminal() {
         view::show(&mut demo, until)?
@@ -75,7 +85,7 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         print_lines(&mut demo, until)?
     }
     demo.control.drain();
-    let summary = demo.query.wait()?;
+    let summary = reader.join().expect("reading results does not panic")?;
     print_summary(&summary)?;
     Ok(())
 }
@@ -90,12 +100,37 @@ fn script(rate: u64) -> String {
     )
 }
 
-impl Demo {
-    /// Takes the results that are there, without waiting.
-    fn frame(&mut self) -> Result<Frame, Failure> {
-        while let Some(rows) = self.query.try_next_batch()? {
-            self.take(&rows);
+/// Reads results as they come, until the query has ended.
+fn read(mut query: Query, newest: &Mutex<Option<Window>>) -> Result<Progress, pelton::Error> {
+    while let Some(rows) = query.next_batch()? {
+        newest.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().take(&rows);
+    }
+    query.wait()
+}
+
+impl Window {
+    /// Takes rows in the order of their windows: only the newest is kept.
+    fn take(&mut self, rows: &RecordBatch) {
+        let starts = rows.column(0).as_primitive::<TimestampMillisecondType>();
+        let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>();
+        let (auctions, bids, highest) = (numbers(1), numbers(2), numbers(3));
+        for row in 0..rows.num_rows() {
+            if self.start_ms != starts.value(row) {
+                *self = Window { start_ms: starts.value(row), auctions: Vec::new() };
+            }
+            let rank = |&(auction, bids, _): &(i64, i64, i64)| (-bids, auction);
+            let entry = (auctions.value(row), bids.value(row), highest.value(row));
+            let place = self.auctions.partition_point(|other| rank(other) < rank(&entry));
+            if place < HOTTEST {
+                self.auctions.truncate(HOTTEST - 1);
+                self.auctions.insert(place, entry);
+            }
         }
+    }
+}
+
+impl Demo {
+    fn frame(&mut self) -> Frame {
         let progress = self.control.progress();
         let rows: u64 = progress.sources.iter().map(|source| source.rows).sum();
         let (at, before) = self.counted;
@@ -104,26 +139,11 @@ impl Demo {
             self.counted = (Instant::now(), rows);
         }
         let out: u64 = progress.sinks.iter().map(|sink| sink.rows).sum();
-        Ok(Frame {
+        Frame {
             rows_in_per_s: self.rows_in_per_s,
             rows_out_per_s: out as f64 / self.started.elapsed().as_secs_f64(),
-            newest: self.newest.clone(),
+            newest: self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             progress,
-        })
-    }
-
-    fn take(&mut self, rows: &RecordBatch) {
-        let starts = rows.column(0).as_primitive::<TimestampMillisecondType>();
-        let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>();
-        for row in 0..rows.num_rows() {
-            let start_ms = starts.value(row);
-            let newest = self.newest.get_or_insert_with(Window::default);
-            if newest.start_ms != start_ms {
-                *newest = Window { start_ms, auctions: Vec::new() };
-            }
-            newest.auctions.push((numbers(1).value(row), numbers(2).value(row), numbers(3).value(row)));
-            newest.auctions.sort_unstable_by_key(|&(auction, bids, _)| (-bids, auction));
-            newest.auctions.truncate(HOTTEST);
         }
     }
 }
@@ -134,8 +154,8 @@ fn is_over(demo: &Demo, until: Option<Instant>) -> bool {
 
 fn print_lines(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
     while !is_over(demo, until) {
-        std::thread::sleep(until.map_or(LINE, |until| until.saturating_duration_since(Instant::now()).min(LINE)));
-        let frame = demo.frame()?;
+        thread::sleep(until.map_or(LINE, |until| until.saturating_duration_since(Instant::now()).min(LINE)));
+        let frame = demo.frame();
         let hottest = frame.newest.as_ref().and_then(|window| window.auctions.first());
         let hottest = hottest.map_or("no window has closed yet".to_owned(), |(auction, bids, _)| {
             format!("hottest auction of the last window {auction} with {} bids", count(*bids as u64))
@@ -182,4 +202,39 @@ fn print_summary(summary: &Progress) -> io::Result<()> {
         writeln!(out, "{}: {} rows, {} late input rows", window.name, count(window.rows), count(window.late_rows))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pelton::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
+
+    use super::{HOTTEST, Window};
+
+    fn rows(start_ms: i64, auctions: &[(i64, i64)]) -> RecordBatch {
+        let column = |values: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
+        let starts: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![start_ms; auctions.len()]));
+        RecordBatch::try_from_iter([
+            ("window_start", starts),
+            ("auction", column(auctions.iter().map(|row| row.0).collect())),
+            ("bids", column(auctions.iter().map(|row| row.1).collect())),
+            ("highest", column(vec![100; auctions.len()])),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn the_hottest_of_the_newest_window_are_kept() {
+        let mut newest = Window::default();
+        newest.take(&rows(10_000, &[(1, 500), (2, 600)]));
+        let bids: Vec<(i64, i64)> = (0..30).map(|auction| (auction, auction % 15)).collect();
+        newest.take(&rows(20_000, &bids[..20]));
+        newest.take(&rows(20_000, &bids[20..]));
+        assert_eq!(newest.start_ms, 20_000);
+        assert_eq!(newest.auctions.len(), HOTTEST);
+        let kept: Vec<(i64, i64)> = newest.auctions.iter().map(|&(auction, bids, _)| (auction, bids)).collect();
+        assert_eq!(kept[..4], [(14, 14), (29, 14), (13, 13), (28, 13)]);
+        assert_eq!(kept[9], (25, 10));
+    }
 }

@@ -18,7 +18,7 @@ pub(super) fn show(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failur
     let mut terminal = ratatui::try_init()?;
     let result = (|| {
         while !is_over(demo, until) && !asked_to_quit()? {
-            let frame = demo.frame()?;
+            let frame = demo.frame();
             terminal.draw(|area| draw(area, &frame))?;
         }
         Ok(())
