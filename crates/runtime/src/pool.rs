@@ -9,6 +9,8 @@ use pelton_state::kernel::Scratch;
 
 use crate::choose::{Look, Offer, Taken, offer, take};
 use crate::clock::Clock;
+#[cfg(all(target_os = "linux", not(miri)))]
+use crate::pages;
 use crate::policy::{Policy, PolicyName, Rank};
 use crate::run::{RunError, Shared};
 use crate::state::State;
@@ -48,6 +50,8 @@ pub(crate) struct Crew {
 impl Pool {
     /// Starts so many threads, which know the time from that clock.
     pub fn new(workers: usize, clock: Clock) -> Pool {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        pages::start();
         let crew = Crew::new(workers, clock, false);
         let handles = (0..workers).map(|index| {
             let worker = PoolWorker::new(crew.clone(), index);

@@ -1,10 +1,13 @@
-//! Zeroed memory for entries: huge pages where it is large.
+//! Zeroed memory for entries: huge pages where it is large, from those that are prepared (`stock`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
+#[cfg(all(target_os = "linux", not(miri)))]
+use super::stock;
+
 /// Size and alignment of a huge page. Random reads of a table in huge pages miss the address cache far less often.
-const HUGE_PAGE: usize = 2 << 20;
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// Entries begin at a cache line.
 const ALIGNMENT: usize = 64;
@@ -36,7 +39,7 @@ impl Region {
         if bytes == 0 {
             return Region::empty();
         }
-        let start = if is_mapped(bytes) { map(bytes) } else { allocate(bytes) };
+        let start = if is_mapped(bytes) { map_pages(bytes) } else { allocate(bytes) };
         Region { start, bytes }
     }
 
@@ -77,7 +80,7 @@ impl Drop for Region {
             return;
         }
         if is_mapped(self.bytes) {
-            unmap(self.start, self.bytes);
+            keep_pages(self.start, self.bytes);
         } else {
             // SAFETY: `allocate` got this memory with this layout.
             unsafe { dealloc(self.start.as_ptr(), allocation_layout(self.bytes)) }
@@ -101,8 +104,22 @@ fn is_mapped(bytes: usize) -> bool {
     cfg!(all(target_os = "linux", not(miri))) && bytes >= HUGE_PAGE
 }
 
+/// Maps `bytes` bytes, with pages that are prepared as far as there are some.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn map(bytes: usize) -> NonNull<u8> {
+fn map_pages(bytes: usize) -> NonNull<u8> {
+    let (start, pages) = (map(bytes), bytes.div_ceil(HUGE_PAGE));
+    stock::fill(start, pages, pages);
+    start
+}
+
+/// Puts pages away that [`map_pages`] mapped.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn keep_pages(start: NonNull<u8>, bytes: usize) {
+    stock::keep(start, bytes.div_ceil(HUGE_PAGE));
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) fn map(bytes: usize) -> NonNull<u8> {
     let length = bytes.next_multiple_of(HUGE_PAGE);
     // SAFETY: an anonymous mapping at an address of the system's choice touches no memory in use.
     let mapped = unsafe {
@@ -134,43 +151,68 @@ fn map(bytes: usize) -> NonNull<u8> {
     }
 }
 
+/// Maps fresh pages in the place of what is mapped there.
+///
+/// # Safety
+/// The place is a mapping of that length, or was one, which belongs to the caller and holds nothing.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) unsafe fn map_at(place: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller says that nobody uses the place. `madvise` changes no contents.
+    let mapped = unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let mapped = libc::mmap(place.as_ptr().cast(), bytes, protection, flags, -1, 0);
+        libc::madvise(mapped, bytes, libc::MADV_HUGEPAGE);
+        mapped
+    };
+    if mapped == libc::MAP_FAILED {
+        handle_alloc_error(allocation_layout(bytes));
+    }
+}
+
 /// Moves a mapping of `bytes` bytes to the front of a longer one: its pages go along, and none is copied.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn remap(start: NonNull<u8>, bytes: usize, longer: usize) -> NonNull<u8> {
-    let length = bytes.next_multiple_of(HUGE_PAGE);
-    if longer <= length {
+    let (pages, pages_longer) = (bytes.div_ceil(HUGE_PAGE), longer.div_ceil(HUGE_PAGE));
+    if pages_longer == pages {
         return start;
     }
     let target = map(longer);
-    // SAFETY: `map` made both mappings, so that they are at least this long and apart. What is replaced in the target nobody has seen yet.
-    let moved = unsafe {
+    // Page by page: those that were prepared are mappings of their own.
+    for index in 0..pages {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        libc::mremap(start.as_ptr().cast(), length, length, flags, target.as_ptr())
-    };
-    if moved == libc::MAP_FAILED {
-        handle_alloc_error(allocation_layout(longer));
+        // SAFETY: `map` made both mappings, so that they are at least this long and apart. What is replaced in the target nobody has seen yet.
+        let moved = unsafe {
+            let (from, to) = (start.add(index * HUGE_PAGE), target.add(index * HUGE_PAGE));
+            libc::mremap(from.as_ptr().cast(), HUGE_PAGE, HUGE_PAGE, flags, to.as_ptr())
+        };
+        if moved == libc::MAP_FAILED {
+            handle_alloc_error(allocation_layout(longer));
+        }
     }
+    // SAFETY: the target is as long as that, and what lies behind the pages that were moved nobody has touched.
+    stock::fill(unsafe { target.add(pages * HUGE_PAGE) }, pages_longer - pages, pages_longer);
     target
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-fn unmap(start: NonNull<u8>, bytes: usize) {
+pub(super) fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: `map` made this mapping with this length, and its owner is being dropped.
     unsafe { libc::munmap(start.as_ptr().cast(), bytes.next_multiple_of(HUGE_PAGE)) };
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn map(bytes: usize) -> NonNull<u8> {
+fn map_pages(bytes: usize) -> NonNull<u8> {
     allocate(bytes)
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn remap(_start: NonNull<u8>, _bytes: usize, _longer: usize) -> NonNull<u8> {
+fn keep_pages(_start: NonNull<u8>, _bytes: usize) {
     unreachable!("no region is mapped here");
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn unmap(_start: NonNull<u8>, _bytes: usize) {
+fn remap(_start: NonNull<u8>, _bytes: usize, _longer: usize) -> NonNull<u8> {
     unreachable!("no region is mapped here");
 }
 
