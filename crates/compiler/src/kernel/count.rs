@@ -1,7 +1,5 @@
 //! Rows that are alive to windows that count the rows of each key.
 
-use std::ops::Range;
-
 use pelton_state::count::RowCounter;
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::table::Entries;
@@ -10,7 +8,7 @@ use super::aggregate::{Aggregation, Arguments, BATCH};
 use super::call::Call;
 
 impl Aggregation {
-    /// Adds the rows of a call, of which there is at least one.
+    /// Adds the rows of a call, of which there is at least one: batch by batch, their keys are found, rows counted there, and accumulators changed.
     ///
     /// # Errors
     /// Where an expression fails.
@@ -21,23 +19,9 @@ impl Aggregation {
         counter: &mut RowCounter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        self.run_batches(call, arguments, 0..call.count, counter, scratch)?;
-        scratch.met.keys = counter.keys().keys_found();
-        Ok(())
-    }
-
-    /// Finds the keys of a batch, counts its rows there, and changes accumulators.
-    fn run_batches(
-        &self,
-        call: &Call<'_>,
-        arguments: &Arguments,
-        positions: Range<usize>,
-        counter: &mut RowCounter,
-        scratch: &mut Scratch,
-    ) -> Result<(), KernelError> {
         let bound = self.bind_listed(call)?;
-        for start in positions.clone().step_by(BATCH) {
-            let end = (start + BATCH).min(positions.end);
+        for start in (0..call.count).step_by(BATCH) {
+            let end = (start + BATCH).min(call.count);
             self.find_groups(call, arguments.keys(), start..end, counter.keys(), scratch)?;
             counter.place(&mut scratch.entries);
             let entries = &scratch.entries;
@@ -45,6 +29,7 @@ impl Aggregation {
             self.update_listed(call, bound.as_deref(), counter.values(), entries, start)?;
             counter.rows_added();
         }
+        scratch.met.keys = counter.keys().keys_found();
         Ok(())
     }
 }
