@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `plot` (pictures of them), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`latency`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `plot` (pictures of them), [`report`] (what was measured).
 
 pub mod file;
 
@@ -16,6 +16,8 @@ pub mod waits;
 pub mod resident;
 
 pub mod pause;
+
+pub mod latency;
 
 pub mod state;
 
@@ -166,6 +168,7 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::Start => waits::measure(benchmark, case, arguments),
         Kind::Resident => resident::measure(benchmark, case, arguments),
         Kind::Pause => pause::measure(benchmark, case, arguments),
+        Kind::Latency => latency::measure(benchmark, case, arguments),
         Kind::State => state::measure(benchmark, case, arguments),
         Kind::Queries => queries::measure(benchmark, case, arguments),
         Kind::Modes => modes::measure(benchmark, arguments),

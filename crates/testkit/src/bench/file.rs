@@ -41,6 +41,8 @@ pub enum Kind {
     Resident,
     /// `pause`: how long rows of another stream wait while windows close.
     Pause,
+    /// `latency`: how long results take at rates that change in steps.
+    Latency,
     /// `state`: bytes that the windows' state has, with slices and with a table for each window.
     State,
     /// `queries`: many queries at once, under each policy.
@@ -52,12 +54,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NAMES: [(&'static str, Kind); 9] = [
+    const NAMES: [(&'static str, Kind); 10] = [
         ("stream", Kind::Stream),
         ("files", Kind::Files),
         ("start", Kind::Start),
         ("resident", Kind::Resident),
         ("pause", Kind::Pause),
+        ("latency", Kind::Latency),
         ("state", Kind::State),
         ("queries", Kind::Queries),
         ("modes", Kind::Modes),
@@ -307,7 +310,7 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, state, queries, modes, course, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, latency, state, queries, modes, course, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(

@@ -34,7 +34,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     }
     let figure = |((waited_for, _), samples_ms): ((&'static str, f64), Samples)| {
         let (bench, case) = (benchmark.name.clone(), case.name.clone());
-        Figure::Wait(Wait { bench, case, waited_for, workers: arguments.workers, samples_ms })
+        Figure::Wait(Wait { bench, case, waited_for: waited_for.to_owned(), workers: arguments.workers, samples_ms })
     };
     Ok(quantiles.into_iter().zip(samples).map(figure).collect())
 }

@@ -82,7 +82,7 @@ pub struct Wait {
     /// The case.
     pub case: String,
     /// What was waited for.
-    pub waited_for: &'static str,
+    pub waited_for: String,
     /// Threads.
     pub workers: usize,
     /// Milliseconds.
@@ -347,7 +347,7 @@ mod tests {
         let wait = Wait {
             bench: "b".into(),
             case: "c".into(),
-            waited_for: "first result",
+            waited_for: "first result".to_owned(),
             workers: 1,
             samples_ms: Samples(vec![2.0, 1.0, 4.5]),
         };

@@ -20,9 +20,9 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         first.0.push(first_result_ms(&statements, workers)?);
         process.0.push(process_ms(&statements, workers)?);
     }
-    let wait = |waited_for, samples_ms| {
+    let wait = |waited_for: &str, samples_ms| {
         let (bench, case) = (benchmark.name.clone(), case.name.clone());
-        Figure::Wait(Wait { bench, case, waited_for, workers, samples_ms })
+        Figure::Wait(Wait { bench, case, waited_for: waited_for.to_owned(), workers, samples_ms })
     };
     Ok(vec![wait("compilation", compilation), wait("first result", first), wait("process", process)])
 }

@@ -1,0 +1,162 @@
+//! How long after its due time an event's result is handed out, at rates that a program feeds, which may change in steps (Enjima, figures 6 and 9).
+//!
+//! A program feeds the table `event (due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL)`: every
+//! tenth of a millisecond as many rows as the rate wants, all of that instant. `kind` is any of three, `ad` any of ten thousand. The first
+//! column of the query's result says when the event was due that completed the row. An event that could not be fed in time was due all the same.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use arrow::datatypes::Int64Type;
+use pelton::{Outcome, PushSource, Query, Session};
+
+use super::file::{Benchmark, Case};
+use super::report::{Figure, Samples, Wait};
+use super::{Arguments, BenchError};
+
+const FED_EVERY: Duration = Duration::from_micros(100);
+
+/// What follows a step is looked at apart for so long.
+const SETTLED_AFTER: Duration = Duration::from_millis(100);
+
+/// Different rows that are fed in turn: fewer would be learnt by heart.
+const ROWS: usize = 1 << 16;
+
+/// When an event was due, and how much later its result was there.
+type Sample = (Duration, Duration);
+
+/// Runs the case several times, each of its rates for the same time: of each the median and the 99th percentile, of those after the first also
+/// the median of what follows the step.
+pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
+    let rates = rates(case)?;
+    let each = Duration::from_secs_f64(arguments.seconds);
+    let mut found: Vec<[Samples; 3]> = vec![Default::default(); rates.len()];
+    for _ in 0..arguments.repeat.max(1) {
+        let samples = samples(benchmark, case, arguments, &rates, each)?;
+        for (part, found) in found.iter_mut().enumerate() {
+            let from = each * part as u32;
+            let settled = if part == 0 { from } else { from + SETTLED_AFTER };
+            let of = |from: Duration, until: Duration, share: f64| {
+                let within = samples.iter().filter(|(due, _)| from <= *due && *due < until);
+                quantile(within.map(|(_, latency)| *latency).collect(), share)
+            };
+            let quantiles =
+                [of(settled, from + each, 0.5), of(settled, from + each, 0.99), of(from, from + SETTLED_AFTER, 0.5)];
+            for (samples, quantile) in found.iter_mut().zip(quantiles) {
+                samples.0.extend(quantile.map(|latency| latency.as_secs_f64() * 1e3));
+            }
+        }
+    }
+    let figure = |waited_for: String, samples_ms: Samples| {
+        let (bench, case) = (benchmark.name.clone(), case.name.clone());
+        Figure::Wait(Wait { bench, case, waited_for, workers: arguments.workers, samples_ms })
+    };
+    let mut figures = Vec::new();
+    for ((part, rate), [median, highest, stepped]) in rates.iter().enumerate().zip(found) {
+        let at = format!("{} M/s", *rate as f64 / 1e6);
+        figures.push(figure(format!("median at {at}"), median));
+        figures.push(figure(format!("p99 at {at}"), highest));
+        if part > 0 {
+            figures.push(figure(format!("step to {at}"), stepped));
+        }
+    }
+    Ok(figures)
+}
+
+/// Rows a second, one after the other: `rates=1000,2000`.
+fn rates(case: &Case) -> Result<Vec<usize>, BenchError> {
+    let text = case.parameters.get("rates").map_or("", String::as_str);
+    let rates: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
+    rates.map_err(|_| {
+        BenchError::Input(format!("case {}: rates are numbers with commas between, not '{text}'", case.name))
+    })
+}
+
+fn quantile(mut latencies: Vec<Duration>, share: f64) -> Option<Duration> {
+    latencies.sort_unstable();
+    let last = latencies.len().checked_sub(1)?;
+    Some(latencies[(share * last as f64).round() as usize])
+}
+
+/// Feeds the query at each rate, and says how long each result took, in the order in which they came.
+fn samples(
+    benchmark: &Benchmark,
+    case: &Case,
+    arguments: &Arguments,
+    rates: &[usize],
+    each: Duration,
+) -> Result<Vec<Sample>, BenchError> {
+    let statements = benchmark.statements(case, arguments.seconds, "");
+    let session = Session::new();
+    session.set("pelton.workers", &arguments.workers.to_string())?;
+    session.set("pelton.tier", "compile")?;
+    let columns = "due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL, \
+                   WATERMARK FOR event_time AS event_time";
+    let events = session.push_table("event", columns)?;
+    for statement in session.prepare(&statements.setup)? {
+        session.execute(&statement)?;
+    }
+    let prepared = session.prepare(&statements.query)?;
+    let statement = prepared.first().ok_or_else(|| BenchError::Input("the benchmark has no query".into()))?;
+    let Outcome::Running(query) = session.execute(statement)? else {
+        return Err(BenchError::Input("the benchmark's query is none".into()));
+    };
+    let start = Instant::now();
+    let reader = thread::spawn(move || read(query, start));
+    feed(events, rates, each, start)?;
+    reader.join().expect("reading results does not panic")
+}
+
+fn read(mut query: Query, start: Instant) -> Result<Vec<Sample>, BenchError> {
+    let mut samples = Vec::new();
+    while let Some(rows) = query.next_batch()? {
+        let now = start.elapsed();
+        let due_ns = rows.column(0).as_primitive_opt::<Int64Type>();
+        let due_ns = due_ns.ok_or_else(|| BenchError::Input("the first column of the result is no BIGINT".into()))?;
+        samples.extend(due_ns.values().iter().map(|&due_ns| {
+            let due = Duration::from_nanos(due_ns as u64);
+            (due, now.saturating_sub(due))
+        }));
+    }
+    Ok(samples)
+}
+
+/// Another number for each, of which the next one says nothing.
+fn mixed(number: u64) -> u64 {
+    let once = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let twice = (once ^ (once >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    twice ^ (twice >> 31)
+}
+
+/// Feeds rows when they are due, or as soon after as there is room.
+fn feed(events: PushSource, rates: &[usize], each: Duration, start: Instant) -> Result<(), BenchError> {
+    let column = |seed: u64, below: u64| (0..ROWS as u64).map(|row| (mixed(seed + row) % below) as i64).collect();
+    let (kinds, ads): (Int64Array, Int64Array) = (column(1, 3), column(1 << 32, 10_000));
+    let (mut due, mut row, mut owed) = (FED_EVERY, 0, 0.0);
+    let until = each * rates.len() as u32;
+    while due < until {
+        let rate = rates[(due.as_nanos() / each.as_nanos()) as usize];
+        owed += rate as f64 * FED_EVERY.as_secs_f64();
+        // Sleeping takes longer than asked for by more than what is measured.
+        while start.elapsed() < due {
+            std::hint::spin_loop();
+        }
+        while owed >= 1.0 {
+            let rows = (owed as usize).min(ROWS - row);
+            let columns: [ArrayRef; 4] = [
+                Arc::new(Int64Array::from_value(due.as_nanos() as i64, rows)),
+                Arc::new(TimestampMicrosecondArray::from_value(due.as_micros() as i64, rows)),
+                Arc::new(kinds.slice(row, rows)),
+                Arc::new(ads.slice(row, rows)),
+            ];
+            let batch = RecordBatch::try_new(events.schema().clone(), columns.to_vec());
+            events.push_blocking(batch.expect("the columns are those of the table"))?;
+            owed -= rows as f64;
+            row = (row + rows) % ROWS;
+        }
+        due += FED_EVERY;
+    }
+    Ok(())
+}
