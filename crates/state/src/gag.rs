@@ -48,11 +48,11 @@ const RENUMBERED_GROUPS_MIN: usize = 1024;
 /// Groups of a running window leave it one by one; numbers are given anew once there are so many for each that is left.
 const NUMBERS_PER_GROUP_MAX: usize = 4;
 
-/// Nodes that are no longer needed, kept for the next slices.
-const SPARE_NODES_MAX: usize = 64;
+/// Lists that are no longer needed, kept for the next slices, however large: one leaves where one comes.
+const SPARE_LISTS_MIN: usize = 2;
 
-/// More are kept up to so many bytes: windows may have many small slices.
-const SPARE_BYTES_MAX: usize = 4 << 20;
+/// More are kept up to so many bytes: windows may have many small slices. What is larger costs less to make than to hold.
+const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// The slices of the windows that are open, combined.
 ///
@@ -123,6 +123,7 @@ struct Spare {
     list_bytes: usize,
     /// Of groups, or entries.
     numbers: Vec<Vec<u32>>,
+    number_bytes: usize,
     /// Numbers of the groups inserted last.
     to: Vec<u32>,
     new: Vec<u32>,
@@ -308,7 +309,9 @@ impl Combined {
             let mut entries = self.spare.numbers();
             table.push_entries(0..table.slots(), &mut entries);
             let values = self.spare.list(&self.values);
-            Arriving { entries, done: 0, values, to: self.spare.numbers() }
+            let mut to = self.spare.numbers();
+            to.reserve_exact(entries.len());
+            Arriving { entries, done: 0, values, to }
         });
         let batch = arriving.done..arriving.entries.len().min(arriving.done + INSERT_BATCH);
         work.spend(batch.len());
@@ -522,12 +525,14 @@ impl Spare {
     }
 
     fn bytes(&self) -> usize {
-        self.list_bytes + self.numbers.iter().map(|numbers| 4 * numbers.capacity()).sum::<usize>()
+        self.list_bytes + self.number_bytes
     }
 
     /// An empty list of numbers.
     fn numbers(&mut self) -> Vec<u32> {
-        self.numbers.pop().unwrap_or_default()
+        let numbers = self.numbers.pop().unwrap_or_default();
+        self.number_bytes -= 4 * numbers.capacity();
+        numbers
     }
 
     fn keep(&mut self, slice: Slice) {
@@ -536,8 +541,10 @@ impl Spare {
     }
 
     fn keep_numbers(&mut self, mut numbers: Vec<u32>) {
-        if self.numbers.len() < SPARE_NODES_MAX {
+        let bytes = self.number_bytes + 4 * numbers.capacity();
+        if self.numbers.len() < SPARE_LISTS_MIN || bytes <= SPARE_BYTES_MAX {
             numbers.clear();
+            self.number_bytes = bytes;
             self.numbers.push(numbers);
         }
     }
@@ -545,7 +552,7 @@ impl Spare {
     fn keep_list(&mut self, mut list: Table) {
         list.clear();
         let bytes = self.list_bytes + list.bytes();
-        if self.lists.len() < SPARE_NODES_MAX || bytes <= SPARE_BYTES_MAX {
+        if self.lists.len() < SPARE_LISTS_MIN || bytes <= SPARE_BYTES_MAX {
             self.list_bytes = bytes;
             self.lists.push(list);
         }

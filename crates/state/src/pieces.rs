@@ -214,7 +214,7 @@ impl PieceWriter {
         if self.filling.slices.is_empty() {
             return;
         }
-        let unread = self.lent.iter().position(|pieces| Arc::strong_count(pieces) == 1);
+        let unread = self.lent.iter().rposition(|pieces| Arc::strong_count(pieces) == 1);
         let spare = unread.and_then(|at| Arc::into_inner(self.lent.swap_remove(at)));
         let next = match spare {
             Some(mut pieces) => {

@@ -91,10 +91,11 @@ impl TwoStacks {
         }
         self.is_flipping = true;
         while let Some(slice) = self.slices.pop_if(|_| !work.is_done()) {
-            let values = suffix(self.suffixes.last().map(|younger| &younger.values), groups, &slice, spare);
-            self.suffixes.push(Suffix { last_end: slice.last_end, values });
+            let younger = self.suffixes.last().map(|younger| &younger.values);
+            let last_end = slice.last_end;
+            let values = suffix_of(younger, groups, slice, spare);
+            self.suffixes.push(Suffix { last_end, values });
             work.spend(groups);
-            spare.keep(slice);
         }
         self.is_flipping = !self.slices.is_empty();
         !self.is_flipping
@@ -120,6 +121,23 @@ impl TwoStacks {
         let suffixes: usize = self.suffixes.iter().map(|suffix| suffix.values.bytes()).sum();
         suffixes + self.slices.iter().map(Slice::bytes).sum::<usize>() + self.prefix.bytes()
     }
+}
+
+/// As [`suffix`], of a slice that is needed for nothing else: one that has all groups becomes its suffix where it lies, for no accumulator tells
+/// what it is added to from what is added.
+fn suffix_of(younger: Option<&Table>, groups: usize, mut slice: Slice, spare: &mut Spare) -> Table {
+    let younger_groups = younger.map_or(0, Table::groups);
+    let is_in_place = slice.to.is_none() && !slice.values.layout().has_references();
+    if is_in_place && slice.values.groups() == groups && younger_groups <= groups {
+        if let Some(younger) = younger {
+            let all = Chosen::first(younger_groups);
+            slice.values.add_at(younger, all, all);
+        }
+        return slice.values;
+    }
+    let values = suffix(younger, groups, &slice, spare);
+    spare.keep(slice);
+    values
 }
 
 /// A slice's groups among those of the younger suffix.

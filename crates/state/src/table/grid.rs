@@ -127,10 +127,12 @@ impl Grid {
         for (column, axis) in columns.iter().zip(&self.axes) {
             let (first, length, by) = (axis.first, axis.length(), step as u32);
             let mut is_outside = false;
-            each_value(column, rows, |row, value| {
+            let mut places = places.iter_mut();
+            each_value(column, rows, |_, value| {
                 let distance = value.wrapping_sub(first) as u64;
                 is_outside |= distance >= length;
-                places[row] = places[row].wrapping_add((distance as u32).wrapping_mul(by));
+                let Some(place) = places.next() else { return };
+                *place = place.wrapping_add((distance as u32).wrapping_mul(by));
             });
             if is_outside {
                 return false;

@@ -129,11 +129,11 @@ impl ListedGroups {
         // What comes next is about as long as what left last.
         let last = self.lent.last().filter(|_| self.capacity == 0).map_or(0, |columns| columns.bytes() / width);
         let mut capacity = wanted.max(last).next_multiple_of(LENGTH_STEP);
-        // Whoever read them has done so: this waits for it, which a look at their number would not.
+        // Whoever read them has done so: this waits for it, which a look at their number would not. What left last is in the cache, if any is.
         let suits = |columns: &mut Arc<Region>| {
             Arc::get_mut(columns).is_some_and(|columns| capacity * width <= columns.bytes())
         };
-        let longer = match self.lent.iter_mut().position(suits) {
+        let longer = match self.lent.iter_mut().rposition(suits) {
             Some(unread) => self.lent.remove(unread),
             None => Arc::new(Region::zeroed(capacity * width)),
         };

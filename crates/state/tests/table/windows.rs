@@ -280,6 +280,58 @@ fn a_running_window_forgets_what_has_left() {
     assert!(open.bytes() <= bytes, "{} bytes, {bytes} after a quarter of the slices", open.bytes());
 }
 
+/// A slice that has all groups becomes a suffix where it lies; one that lacks some does not. Windows are the same of both.
+#[test]
+fn suffixes_are_made_of_slices_with_all_groups_and_of_others() {
+    const KEYS: i64 = 50;
+    const SLICES: i64 = 7;
+    let keys = [KeyColumn { data_type: DataType::Int64, nullable: false }];
+    let least = Accumulator::new(Accumulate::Minimum, Some(DataType::Int64), false);
+    let layout = EntryLayout::new(&keys, &[Accumulator::counting_rows(), least]);
+    let window = Window::Hopping { size: SLICES * SLIDE, slide: SLIDE, offset: 0 };
+    let mut open = OpenWindows::new(window, Combination::TwoStacks, &layout, Emission::default());
+    let value = |slice: i64, key: i64| (slice * 37 + key * 11) % 101;
+    let has = |slice: i64, key: i64| slice % 5 != 3 || key % 3 != 0;
+    for slice in 0..6 * SLICES {
+        let keys: Vec<i64> = (0..KEYS).filter(|&key| has(slice, key)).collect();
+        let (mut table, mut entries) = (Table::new(layout.clone()), Vec::new());
+        table.prepare_integers(0, KEYS - 1, keys.len());
+        table.find_or_insert_integers(&keys, &mut entries, &mut Vec::new());
+        for (&key, entry) in keys.iter().zip(entries) {
+            let mut address = |index: usize| {
+                table.base().wrapping_add(entry as usize * 8 + layout.accumulators()[index].offset).cast::<i64>()
+            };
+            // SAFETY: these are the addresses of two accumulators of eight bytes of an entry that the table has just given.
+            unsafe {
+                address(0).write_unaligned(1);
+                address(1).write_unaligned(value(slice, key));
+            }
+        }
+        open.seal(SliceId::new((slice + 1) * SLIDE, slice * SLIDE), table);
+        let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1000, groups_max: usize::MAX };
+        let mut found = Vec::new();
+        let mut read_out = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+            let groups = groups(&leaving);
+            let column = |index| groups.table.accumulator_array(index, groups.entries);
+            let (keys, counts, least) = (groups.table.key_array(0, groups.entries), column(0), column(1));
+            let [keys, counts, least] =
+                [&keys, &counts, &least].map(|column| column.as_primitive::<Int64Type>().clone());
+            found.extend((0..keys.len()).map(|at| (keys.value(at), counts.value(at), least.value(at))));
+            Ok(())
+        };
+        open.close(limits, &mut Vec::new(), &mut read_out).unwrap();
+        found.sort_unstable();
+        let held = (slice + 1 - SLICES).max(0)..slice + 1;
+        let expected = (0..KEYS).map(|key| {
+            let with_key = held.clone().filter(|&slice| has(slice, key));
+            let least =
+                with_key.clone().map(|slice| value(slice, key)).min().expect("each window has slices with all groups");
+            (key, with_key.count() as i64, least)
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>(), "slice {slice}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 40 }, failure_persistence: None, ..ProptestConfig::default() })]
 
