@@ -1,9 +1,13 @@
 //! Why a pipeline has no kernel, and why a kernel has no result.
 
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr_common::physical_expr::fmt_sql;
+use pelton_data::column::logical_type;
+use pelton_plan::terms::{no_value, with_sql_types};
 use pelton_state::kernel::KernelError;
 
 /// A pipeline that cannot be turned into code.
@@ -30,9 +34,67 @@ pub enum CompileError {
     CodeGeneration(String),
 }
 
-/// An expression that failed on some row, in words a user can act on.
-pub(crate) fn expression_error(expression: &dyn PhysicalExpr, error: &DataFusionError) -> KernelError {
-    KernelError::Expression(format!("{} in {}", plain_message(error), fmt_sql(expression)))
+/// An expression that failed on some of the rows of `batch`, in words a user can act on: what is wrong with the first such row,
+/// the expression, and the values that it has there. `evaluate` does what failed once more, which must not depend on the rows around one.
+pub(crate) fn expression_error(
+    expression: &dyn PhysicalExpr,
+    batch: &RecordBatch,
+    error: DataFusionError,
+    evaluate: impl Fn(&RecordBatch) -> Result<(), DataFusionError>,
+) -> KernelError {
+    // So many rows, and more, fail; one less does not.
+    let (mut least, mut most) = (1, batch.num_rows());
+    while least < most {
+        let middle = usize::midpoint(least, most);
+        match evaluate(&batch.slice(0, middle)) {
+            Ok(()) => least = middle + 1,
+            Err(_) => most = middle,
+        }
+    }
+    let row = batch.slice(least - 1, 1);
+    let (error, values) = match evaluate(&row) {
+        Err(error) => (error, values_of(&row)),
+        Ok(()) => (error, String::new()),
+    };
+    let expression = with_sql_types(&fmt_sql(expression).to_string());
+    KernelError::Expression(format!("{} in {expression}{values}", sql_message(&plain_message(&error))))
+}
+
+/// Columns whose values an error shows, and characters of each.
+const COLUMNS_SHOWN_MAX: usize = 6;
+const CHARACTERS_SHOWN_MAX: usize = 60;
+
+/// ", where a = 1 and b = NULL".
+fn values_of(row: &RecordBatch) -> String {
+    let columns = row.schema_ref().fields().iter().zip(row.columns()).take(COLUMNS_SHOWN_MAX);
+    let shown = columns.map(|(field, column)| format!("{} = {}", field.name(), value_of(column)));
+    let shown = shown.collect::<Vec<_>>().join(" and ");
+    let more = if row.num_columns() > COLUMNS_SHOWN_MAX { ", …" } else { "" };
+    if shown.is_empty() { shown } else { format!(", where {shown}{more}") }
+}
+
+/// The only value of a column, as SQL writes it where it is a string or NULL.
+fn value_of(column: &ArrayRef) -> String {
+    let options = FormatOptions::default().with_null("NULL");
+    let text = ArrayFormatter::try_new(column, &options).map(|formatter| formatter.value(0).to_string());
+    let text = text.unwrap_or_else(|_| "…".to_owned());
+    let shown = match text.char_indices().nth(CHARACTERS_SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    };
+    let is_string = logical_type(column.data_type()).is_string();
+    if is_string && !column.is_null(0) { format!("'{shown}'") } else { shown }
+}
+
+/// What went wrong with a value, with SQL's names of types.
+fn sql_message(message: &str) -> String {
+    if let Some((text, data_type)) = no_value(message) {
+        return format!("'{text}' is no {data_type}");
+    }
+    match message.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type ")) {
+        Some((value, data_type)) => format!("{value} does not fit {}", with_sql_types(data_type)),
+        None => with_sql_types(message),
+    }
 }
 
 /// What went wrong, without the names of the libraries it went wrong in.

@@ -560,6 +560,9 @@ impl<'a> Reader<'a> {
     fn misspelt_word(&self, place: Option<Place>) -> Option<&'static str> {
         let place = place?;
         let before = self.unknown_words.iter().rev().filter(|(at, _)| Place::at(*at) <= Some(place)).take(2);
-        before.filter(|(_, word)| word.len() > 3).find_map(|(_, word)| closest(word, WORDS))
+        before.filter(|(_, word)| word.len() > 3).find_map(|(_, word)| {
+            // A word that is spelt right is not what is wrong.
+            closest(word, WORDS).filter(|meant| !meant.eq_ignore_ascii_case(word))
+        })
     }
 }

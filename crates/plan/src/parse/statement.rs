@@ -140,10 +140,21 @@ pub struct TableDefinition {
     pub comment: Option<String>,
     /// `WITH (…)`
     pub options: BTreeMap<String, String>,
+    /// Where the options stand.
+    pub option_places: BTreeMap<String, OptionPlace>,
     /// Whether it was created `TEMPORARY`. Nothing outlives a session yet, so this changes nothing.
     pub temporary: bool,
     /// Whether an existing table of this name stays.
     pub if_not_exists: bool,
+}
+
+/// Where an option of a table stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionPlace {
+    /// Its key.
+    pub key: Option<Place>,
+    /// Its value.
+    pub value: Option<Place>,
 }
 
 /// One column of a table.
