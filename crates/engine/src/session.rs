@@ -394,7 +394,7 @@ impl Session {
             }
             Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
             Statement::Set { key, value, place } => {
-                Settings::check(key, value, *place)?;
+                Settings::check(key, value, Some(*place))?;
                 known.catalog.set(key, value);
                 known.follow_settings();
             }

@@ -7,7 +7,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
-use super::statement::{Dropped, Insert, Named, Parsed, Statement, ViewDefinition};
+use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
 use super::{refuse, table};
 use crate::error::{Place, PlanError, closest};
 
@@ -353,6 +353,7 @@ impl<'a> Reader<'a> {
         let place = self.place();
         let key = self.string("the quoted key of a setting").map_err(|error| error.with_hint(hint))?;
         self.token(&Token::Eq).map_err(|error| error.with_hint(hint))?;
+        let place = OptionPlace { key: place, value: self.place() };
         let value = self.string("the quoted value of the setting").map_err(|error| error.with_hint(hint))?;
         Ok(Statement::Set { key, value, place })
     }

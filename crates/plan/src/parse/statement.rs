@@ -52,8 +52,8 @@ pub enum Statement {
         key: String,
         /// Its new value, as text.
         value: String,
-        /// Where the key stands.
-        place: Option<Place>,
+        /// Where both stand.
+        place: OptionPlace,
     },
     /// `SET`: shows all settings.
     ShowSettings,
@@ -148,7 +148,7 @@ pub struct TableDefinition {
     pub if_not_exists: bool,
 }
 
-/// Where an option of a table stands.
+/// Where an option of a table, or a setting, stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionPlace {
     /// Its key.

@@ -74,10 +74,9 @@ pub(super) fn diagnose(error: DataFusionError, landmarks: &Landmarks) -> PlanErr
 pub(super) fn examine(error: DataFusionError, landmarks: &Landmarks) -> Diagnosis {
     let mut places = Places::default();
     let own = translate(error, &mut places, landmarks);
-    // DataFusion's place of a UNION is that of its first part.
-    let is_exact = places.clue != Clue::Width;
-    let error = PlanError { place: own.place.or(places.span.filter(|_| is_exact)), ..own };
-    Diagnosis { error, clue: places.clue, construct: places.construct }
+    let (exact, near) = if places.is_span_near { (None, places.span) } else { (places.span, None) };
+    let error = PlanError { place: own.place.or(exact), ..own };
+    Diagnosis { error, clue: places.clue, construct: near.or(places.construct) }
 }
 
 /// Where an error may have happened, the first the nearest.
@@ -85,6 +84,8 @@ pub(super) fn examine(error: DataFusionError, landmarks: &Landmarks) -> Diagnosi
 struct Places {
     /// Where DataFusion says.
     span: Option<Place>,
+    /// Whether that is only near: of an operator it is the first column, of a UNION the first part.
+    is_span_near: bool,
     /// Where the kind of construct stands that the error is about.
     construct: Option<Place>,
     /// How to find the construct.
@@ -135,7 +136,7 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
             let homonym = valid_fields.iter().find(|valid| valid.name == field.name);
             match homonym.and_then(|homonym| homonym.relation.as_ref()) {
                 Some(table) => error.with_hint(format!("did you mean {}.{}?", table.table(), field.name)),
-                _ if valid_fields.is_empty() => error.with_hint("there is no FROM to take columns from"),
+                _ if valid_fields.is_empty() => error.with_hint("no table's columns can be used here"),
                 _ => {
                     let mut shown: Vec<&str> = Vec::new();
                     for name in names() {
@@ -166,6 +167,7 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
 
 fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> PlanError {
     if let Some((error, clue)) = rephrase::of_clause(message) {
+        places.is_span_near = clue == Clue::Width;
         places.clue = clue;
         return error;
     }
@@ -183,6 +185,7 @@ fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> Plan
         return error.with_hint("add it to GROUP BY, or aggregate it with MIN or MAX");
     }
     if let Some(error) = rephrase::of_expression(message) {
+        places.is_span_near = true;
         places.construct = landmarks.casts.iter().find(|(to, _)| error.message.ends_with(to)).map(|(_, place)| *place);
         return error;
     }
@@ -202,7 +205,12 @@ fn function_error(name: &str, message: &str) -> PlanError {
         let (own, hint) = own.split_once("; ").unwrap_or((own, "SHOW FUNCTIONS lists what there is"));
         return PlanError::invalid(None, own).with_hint(hint);
     }
-    let shown = name.to_uppercase();
+    let shown = match name {
+        "btrim" => "TRIM".to_string(),
+        "strpos" => "POSITION".to_string(),
+        "date_part" => "EXTRACT".to_string(),
+        other => other.to_uppercase(),
+    };
     if let Some(types) = rephrase::types_that_differ(message) {
         let error = PlanError::invalid(None, format!("the arguments of {shown} have no type in common{types}"));
         return error.with_hint("CAST them to one type");

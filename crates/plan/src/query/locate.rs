@@ -18,9 +18,9 @@ use super::context::Context;
 use super::diagnose::{Clue, examine};
 use super::landmarks::Landmarks;
 use super::window::Call;
-use crate::catalog::Relation;
+use crate::catalog::{Relation, Table};
 use crate::error::{Place, PlanError};
-use crate::parse::TABLE_ARGUMENT_PREFIX;
+use crate::parse::{ColumnKind, TABLE_ARGUMENT_PREFIX};
 
 /// What went wrong in a query, with the nearest place that can be found in its text.
 pub(super) fn in_query(
@@ -92,7 +92,10 @@ impl Search<'_, '_> {
             body => self.planned(body.clone()),
         };
         let columns = columns.unwrap_or_else(DFSchema::empty);
-        order.iter().find_map(|order| self.expression(&order.expr, &columns))
+        order.iter().find_map(|order| match self.clue {
+            Clue::Position(position) if order.expr.to_string() == *position => Place::of(order.expr.span()),
+            _ => self.expression(&order.expr, &columns),
+        })
     }
 
     fn body(&mut self, body: &SetExpr) -> Option<Place> {
@@ -212,13 +215,24 @@ impl Search<'_, '_> {
         if is_hidden || self.views == VIEW_DEPTH_MAX {
             return None;
         }
-        let Some(Relation::View(view)) = self.context.relation(name) else { return None };
+        let view = match self.context.relation(name)? {
+            Relation::View(view) => view,
+            Relation::Table(table) => return self.computed_columns(table),
+        };
         let known = std::mem::take(&mut self.tables);
         self.views += 1;
         let found = self.query(&view.query);
         self.views -= 1;
         self.tables = known;
         found
+    }
+
+    fn computed_columns(&self, table: &Table) -> Option<Place> {
+        let physical = DFSchema::try_from(table.physical.as_ref().clone()).ok()?;
+        table.definition.columns.iter().find_map(|column| match &column.kind {
+            ColumnKind::Computed { expression } => self.expression(expression, &physical),
+            _ => None,
+        })
     }
 
     /// What is not an expression: names, numbers of columns, aggregates where there can be none.

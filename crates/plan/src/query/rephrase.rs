@@ -32,6 +32,11 @@ pub(super) fn of_clause(message: &str) -> Option<(PlanError, Clue)> {
         let error = invalid(format!("there is no column {position} in SELECT"));
         return Some((error.with_hint(format!("there are 1 to {last}")), Clue::Position(position.to_string())));
     }
+    if let Some((_, rest)) = message.split_once("rder by column out of bounds, specified: ") {
+        let (position, last) = rest.split_once(", max: ")?;
+        let error = invalid(format!("there is no column {position} to order by"));
+        return Some((error.with_hint(format!("there are 1 to {last}")), Clue::Position(position.to_string())));
+    }
     if message.contains("different number of columns") {
         let error = invalid("the parts of a UNION ALL have different numbers of columns".to_string());
         return Some((error.with_hint("select as many columns as the first part does"), Clue::Width));
