@@ -1,14 +1,17 @@
 //! Why a pipeline has no kernel, and why a kernel has no result.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr_common::physical_expr::fmt_sql;
 use pelton_data::column::logical_type;
 use pelton_plan::terms::{no_value, with_sql_types};
-use pelton_state::kernel::KernelError;
 
 /// A pipeline that cannot be turned into code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,12 +39,12 @@ pub enum CompileError {
 
 /// An expression that failed on some of the rows of `batch`, in words a user can act on: what is wrong with the first such row,
 /// the expression, and the values that it has there. `evaluate` does what failed once more, which must not depend on the rows around one.
-pub(crate) fn expression_error(
-    expression: &dyn PhysicalExpr,
+pub fn row_failure(
+    expression: &Arc<dyn PhysicalExpr>,
     batch: &RecordBatch,
     error: DataFusionError,
     evaluate: impl Fn(&RecordBatch) -> Result<(), DataFusionError>,
-) -> KernelError {
+) -> String {
     // So many rows, and more, fail; one less does not.
     let (mut least, mut most) = (1, batch.num_rows());
     while least < most {
@@ -52,12 +55,13 @@ pub(crate) fn expression_error(
         }
     }
     let row = batch.slice(least - 1, 1);
+    let names: BTreeSet<String> = collect_columns(expression).iter().map(|column| column.name().to_owned()).collect();
     let (error, values) = match evaluate(&row) {
-        Err(error) => (error, values_of(&row)),
+        Err(error) => (error, values_of(&row, &names)),
         Ok(()) => (error, String::new()),
     };
-    let expression = with_sql_types(&fmt_sql(expression).to_string());
-    KernelError::Expression(format!("{} in {expression}{values}", sql_message(&plain_message(&error))))
+    let expression = with_sql_types(&fmt_sql(expression.as_ref()).to_string());
+    format!("{} in {expression}{values}", sql_message(&plain_message(&error)))
 }
 
 /// Columns whose values an error shows, and characters of each.
@@ -65,12 +69,18 @@ const COLUMNS_SHOWN_MAX: usize = 6;
 const CHARACTERS_SHOWN_MAX: usize = 60;
 
 /// ", where a = 1 and b = NULL".
-fn values_of(row: &RecordBatch) -> String {
-    let columns = row.schema_ref().fields().iter().zip(row.columns()).take(COLUMNS_SHOWN_MAX);
-    let shown = columns.map(|(field, column)| format!("{} = {}", field.name(), value_of(column)));
-    let shown = shown.collect::<Vec<_>>().join(" and ");
-    let more = if row.num_columns() > COLUMNS_SHOWN_MAX { ", …" } else { "" };
-    if shown.is_empty() { shown } else { format!(", where {shown}{more}") }
+fn values_of(row: &RecordBatch, names: &BTreeSet<String>) -> String {
+    let columns = row.schema_ref().fields().iter().zip(row.columns()).filter(|(field, _)| names.contains(field.name()));
+    let mut shown: Vec<String> =
+        columns.map(|(field, column)| format!("{} = {}", field.name(), value_of(column))).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    if shown.len() > COLUMNS_SHOWN_MAX {
+        shown.truncate(COLUMNS_SHOWN_MAX);
+        shown.push("…".to_owned());
+    }
+    format!(", where {}", shown.join(" and "))
 }
 
 /// The only value of a column, as SQL writes it where it is a string or NULL.

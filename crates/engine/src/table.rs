@@ -182,21 +182,24 @@ impl Source for ComputedTime {
             other => return Ok(other),
         };
         let (expression, schema, table) = (self.expression.clone(), self.schema.clone(), self.table.clone());
-        let chunk: Chunk = Box::new(move || append_time(chunk()?, expression.as_ref(), schema, &table));
+        let chunk: Chunk = Box::new(move || append_time(chunk()?, &expression, schema, &table));
         Ok(Read::Chunk(chunk))
     }
 }
 
 fn append_time(
     decoded: Decoded,
-    expression: &dyn PhysicalExpr,
+    expression: &Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     table: &str,
 ) -> Result<Decoded, SourceError> {
     let failed = |problem: String| SourceError::Input { place: table.to_owned(), problem };
     let with_time = |batch: RecordBatch| {
-        let time = expression.evaluate(&batch).and_then(|value| value.into_array(batch.num_rows()));
-        let time: ArrayRef = time.map_err(|error| failed(format!("event time: {}", error.strip_backtrace())))?;
+        let time_of = |batch: &RecordBatch| expression.evaluate(batch)?.into_array(batch.num_rows());
+        let time: ArrayRef = time_of(&batch).map_err(|error| {
+            let failure = pelton_compiler::row_failure(expression, &batch, error, |batch| time_of(batch).map(drop));
+            failed(format!("the event time has no value: {failure}"))
+        })?;
         let columns = batch.columns().iter().cloned().chain([time]).collect();
         RecordBatch::try_new(schema.clone(), columns).map_err(|error| failed(error.to_string()))
     };

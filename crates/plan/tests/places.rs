@@ -1,7 +1,7 @@
 //! Bad statements, the place that their errors must point at, and what they must say: `tests/places.txt`.
 //!
 //! A statement is a line, in which `▸` stands before what is wrong and `⏎` for a line end; the error is the indented line below. Statements
-//! are planned against the tables that the first lines create.
+//! are planned against the tables that the first lines create; one that creates `z` is followed by a query of it.
 
 use std::path::Path;
 
@@ -46,9 +46,11 @@ fn errors_point_at_what_is_wrong_and_say_what_would_be_right() {
     while let Some(line) = lines.next() {
         let expected = lines.next().expect("below a statement stands its error").trim();
         let statement = line.replace(LINE_END, "\n");
+        // What a definition says is planned where it is read.
+        let reader = if statement.starts_with("CREATE ") { ";SELECT * FROM z" } else { "" };
         let mut catalog = Catalog::default();
         execute(&mut catalog, &prelude).expect("the tables can be created");
-        let error = execute(&mut catalog, &statement.replace(MARK, "")).expect_err(line);
+        let error = execute(&mut catalog, &(statement.replace(MARK, "") + reader)).expect_err(line);
         let wanted = marked(&statement);
         let said = PlanError { place: None, ..error.clone() }.to_string();
         if error.place != wanted || said != expected {

@@ -19,7 +19,7 @@ use datafusion_physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use pelton_state::kernel::KernelError;
 
 use super::rows::Rows;
-use crate::error::{CompileError, expression_error};
+use crate::error::{CompileError, row_failure};
 
 /// An expression over a pipeline's columns that reads only the columns it needs, and for each row evaluates only what
 /// that row's value depends on: whether it fails does not depend on the rows around it.
@@ -103,10 +103,10 @@ impl Expression {
     }
 
     fn failure(&self, batch: &RecordBatch, error: DataFusionError) -> KernelError {
-        expression_error(self.planned.as_ref(), batch, error, |batch| {
+        KernelError::Expression(row_failure(&self.planned, batch, error, |batch| {
             let values = self.expression.evaluate(batch)?.into_array(batch.num_rows())?;
             Ok(self.typed(values).map(drop)?)
-        })
+        }))
     }
 
     /// Values of its own type as those of the type asked for.
