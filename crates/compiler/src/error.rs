@@ -7,7 +7,9 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::DataFusionError;
+use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::{BinaryExpr, CaseExpr};
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr_common::physical_expr::fmt_sql;
 use pelton_data::column::logical_type;
@@ -55,6 +57,7 @@ pub fn row_failure(
         }
     }
     let row = batch.slice(least - 1, 1);
+    let expression = smallest_failing(expression, &row);
     let names: BTreeSet<String> = collect_columns(expression).iter().map(|column| column.name().to_owned()).collect();
     let (error, values) = match evaluate(&row) {
         Err(error) => (error, values_of(&row, &names)),
@@ -62,6 +65,20 @@ pub fn row_failure(
     };
     let expression = with_sql_types(&fmt_sql(expression.as_ref()).to_string());
     format!("{} in {expression}{values}", sql_message(&plain_message(&error)))
+}
+
+/// The smallest part of an expression that has no value for a row, which is the same however code is divided into functions. Parts of AND, OR and CASE are
+/// not looked into: they are evaluated for some rows only.
+fn smallest_failing<'a>(expression: &'a Arc<dyn PhysicalExpr>, row: &RecordBatch) -> &'a Arc<dyn PhysicalExpr> {
+    let is_guard = expression.is::<CaseExpr>()
+        || expression
+            .downcast_ref::<BinaryExpr>()
+            .is_some_and(|binary| matches!(binary.op(), Operator::And | Operator::Or));
+    if is_guard {
+        return expression;
+    }
+    let failing = expression.children().into_iter().find(|part| part.evaluate(row).is_err());
+    failing.map_or(expression, |part| smallest_failing(part, row))
 }
 
 /// Columns whose values an error shows, and characters of each.

@@ -103,7 +103,8 @@ impl Expression {
     }
 
     fn failure(&self, batch: &RecordBatch, error: DataFusionError) -> KernelError {
-        KernelError::Expression(row_failure(&self.planned, batch, error, |batch| {
+        let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
+        KernelError::Expression(row_failure(&planned, batch, error, |batch| {
             let values = self.expression.evaluate(batch)?.into_array(batch.num_rows())?;
             Ok(self.typed(values).map(drop)?)
         }))
