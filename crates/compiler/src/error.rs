@@ -1,10 +1,19 @@
 //! Why a pipeline has no kernel, and why a kernel has no result.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::DataFusionError;
+use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::{BinaryExpr, CaseExpr};
+use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr_common::physical_expr::fmt_sql;
-use pelton_state::kernel::KernelError;
+use pelton_data::column::logical_type;
+use pelton_plan::terms::{no_value, with_sql_types};
 
 /// A pipeline that cannot be turned into code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +39,89 @@ pub enum CompileError {
     CodeGeneration(String),
 }
 
-/// An expression that failed on some row, in words a user can act on.
-pub(crate) fn expression_error(expression: &dyn PhysicalExpr, error: &DataFusionError) -> KernelError {
-    KernelError::Expression(format!("{} in {}", plain_message(error), fmt_sql(expression)))
+/// An expression that failed on some of the rows of `batch`, in words a user can act on: what is wrong with the first such row,
+/// the expression, and the values that it has there. `evaluate` does what failed once more, which must not depend on the rows around one.
+pub fn row_failure(
+    expression: &Arc<dyn PhysicalExpr>,
+    batch: &RecordBatch,
+    error: DataFusionError,
+    evaluate: impl Fn(&RecordBatch) -> Result<(), DataFusionError>,
+) -> String {
+    // So many rows, and more, fail; one less does not.
+    let (mut least, mut most) = (1, batch.num_rows());
+    while least < most {
+        let middle = usize::midpoint(least, most);
+        match evaluate(&batch.slice(0, middle)) {
+            Ok(()) => least = middle + 1,
+            Err(_) => most = middle,
+        }
+    }
+    let row = batch.slice(least - 1, 1);
+    let expression = smallest_failing(expression, &row);
+    let names: BTreeSet<String> = collect_columns(expression).iter().map(|column| column.name().to_owned()).collect();
+    let (error, values) = match evaluate(&row) {
+        Err(error) => (error, values_of(&row, &names)),
+        Ok(()) => (error, String::new()),
+    };
+    let expression = with_sql_types(&fmt_sql(expression.as_ref()).to_string());
+    format!("{} in {expression}{values}", sql_message(&plain_message(&error)))
+}
+
+/// The smallest part of an expression that has no value for a row, which is the same however code is divided into functions. Parts of AND, OR and CASE are
+/// not looked into: they are evaluated for some rows only.
+fn smallest_failing<'a>(expression: &'a Arc<dyn PhysicalExpr>, row: &RecordBatch) -> &'a Arc<dyn PhysicalExpr> {
+    let is_guard = expression.is::<CaseExpr>()
+        || expression
+            .downcast_ref::<BinaryExpr>()
+            .is_some_and(|binary| matches!(binary.op(), Operator::And | Operator::Or));
+    if is_guard {
+        return expression;
+    }
+    let failing = expression.children().into_iter().find(|part| part.evaluate(row).is_err());
+    failing.map_or(expression, |part| smallest_failing(part, row))
+}
+
+/// Columns whose values an error shows, and characters of each.
+const COLUMNS_SHOWN_MAX: usize = 6;
+const CHARACTERS_SHOWN_MAX: usize = 60;
+
+/// ", where a = 1 and b = NULL".
+fn values_of(row: &RecordBatch, names: &BTreeSet<String>) -> String {
+    let columns = row.schema_ref().fields().iter().zip(row.columns()).filter(|(field, _)| names.contains(field.name()));
+    let mut shown: Vec<String> =
+        columns.map(|(field, column)| format!("{} = {}", field.name(), value_of(column))).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    if shown.len() > COLUMNS_SHOWN_MAX {
+        shown.truncate(COLUMNS_SHOWN_MAX);
+        shown.push("…".to_owned());
+    }
+    format!(", where {}", shown.join(" and "))
+}
+
+/// The only value of a column, as SQL writes it where it is a string or NULL.
+fn value_of(column: &ArrayRef) -> String {
+    let options = FormatOptions::default().with_null("NULL");
+    let text = ArrayFormatter::try_new(column, &options).map(|formatter| formatter.value(0).to_string());
+    let text = text.unwrap_or_else(|_| "…".to_owned());
+    let shown = match text.char_indices().nth(CHARACTERS_SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    };
+    let is_string = logical_type(column.data_type()).is_string();
+    if is_string && !column.is_null(0) { format!("'{shown}'") } else { shown }
+}
+
+/// What went wrong with a value, with SQL's names of types.
+fn sql_message(message: &str) -> String {
+    if let Some((text, data_type)) = no_value(message) {
+        return format!("'{text}' is no {data_type}");
+    }
+    match message.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type ")) {
+        Some((value, data_type)) => format!("{value} does not fit {}", with_sql_types(data_type)),
+        None => with_sql_types(message),
+    }
 }
 
 /// What went wrong, without the names of the libraries it went wrong in.

@@ -69,10 +69,10 @@ fn quotient() -> Expression {
 #[test]
 fn a_failing_expression_is_named_as_sql_writes_it() {
     let error = emitted(Vec::new(), quotient(), None).unwrap_err();
-    assert_eq!(error.to_string(), "division by zero in a / b");
+    assert_eq!(error.to_string(), "division by zero in a / b, where a = 20 and b = 0");
     let words = cast(lit("ten"), &input().schema(), DataType::Int64).unwrap();
     let error = emitted(Vec::new(), words, None).unwrap_err().to_string();
-    assert!(error.contains("Cannot cast string 'ten' to value of Int64 type"), "{error}");
+    assert!(error.contains("'ten' is no BIGINT in "), "{error}");
     assert!(!error.contains("Arrow error"), "{error}");
 }
 

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pelton_data::spelling::closest;
+
 use crate::ConnectorError;
 
 /// The options of one table.
@@ -62,10 +64,14 @@ impl<'a> Options<'a> {
     /// # Errors
     /// Where the value is none of them.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectorError> {
-        let quoted: Vec<String> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
-        self.parsed(name, &one_of(&quoted), |text| {
-            choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim())).map(|&(_, value)| value)
-        })
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let words = || choices.iter().map(|(word, _)| *word);
+        if let Some(&(_, value)) = choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim())) {
+            return Ok(Some(value));
+        }
+        let quoted: Vec<String> = words().map(|word| format!("'{word}'")).collect();
+        let meant = closest(text.trim(), words()).map(|word| format!("; did you mean '{word}'?")).unwrap_or_default();
+        Err(ConnectorError::option(name, format!("must be {}, not '{text}'{meant}", one_of(&quoted))))
     }
 
     /// `true` or `false`, in any case.
@@ -141,34 +147,6 @@ pub(crate) fn one_of(words: &[String]) -> String {
         [word] => word.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
-}
-
-/// The candidate that is spelt most like `name`, if any is near enough to be meant.
-pub(crate) fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = name.to_lowercase();
-    candidates
-        .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
-        .filter(|&(distance, candidate)| {
-            let length = candidate.len().min(wanted.len());
-            distance < length && distance <= 1 + length / 4
-        })
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 fn number_and_unit(text: &str) -> Option<(u64, String)> {

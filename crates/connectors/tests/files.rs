@@ -48,7 +48,7 @@ fn options_that_make_no_sense_are_named() {
     let directory = Directory::new();
     let path = directory.file("t.csv", "1\n");
     for (pairs, message) in [
-        (&["format=cvs"][..], "option 'format' must be 'csv', 'json' or 'parquet', not 'cvs'"),
+        (&["format=cvs"][..], "option 'format' must be 'csv', 'json' or 'parquet', not 'cvs'; did you mean 'csv'?"),
         (&["csv.field-delimiter=ab"], "option 'csv.field-delimiter' must be a single character, not 'ab'"),
         (
             &["csv.field-delimiter=\""],

@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`time`] (the one unit of event time), [`column`] (which Arrow arrays a block may hold),
 //! [`block`], [`aggregate`] (keys and accumulators), [`own`] (aggregate functions from outside), [`window`] (windows and their slices), [`over`] (frames of rows), [`ranking`] (the first rows of windows), [`wide_float`], [`significant`] (numbers by their first bits), [`arrangement`] (which rows
-//! leave, in which order), [`abi`] (the structs that machine code reads and writes).
+//! leave, in which order), [`spelling`] (what a misspelt name was meant to be), [`abi`] (the structs that machine code reads and writes).
 
 pub mod time;
 
@@ -33,6 +33,8 @@ pub mod wide_float;
 pub mod significant;
 
 pub mod arrangement;
+
+pub mod spelling;
 
 pub mod abi;
 

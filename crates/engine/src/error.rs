@@ -12,10 +12,12 @@ pub enum Error {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A table that cannot be opened: its options, or the files behind it.
-    #[error("table '{table}': {error}")]
+    #[error("{}table '{table}': {error}", shown(.place))]
     Table {
         /// Which.
         table: String,
+        /// Where the option, the column or else the name of the table stands in its `CREATE TABLE`.
+        place: Option<Place>,
         /// What is wrong, and what would be right.
         error: ConnectorError,
     },
@@ -26,7 +28,7 @@ pub enum Error {
     #[error(transparent)]
     Run(#[from] RunError),
     /// A setting that does not exist, or a value it does not take.
-    #[error("{}setting '{key}' {problem}", .place.map(|place| format!("line {}, column {}: ", place.line, place.column)).unwrap_or_default())]
+    #[error("{}setting '{key}' {problem}", shown(.place))]
     Setting {
         /// Which.
         key: String,
@@ -38,4 +40,19 @@ pub enum Error {
     /// A call that does not fit: rows of another schema, a script that ends in no query.
     #[error("{0}")]
     Usage(String),
+}
+
+impl Error {
+    /// Where in the script the mistake is, for those that are in its text.
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Error::Plan(error) => error.place,
+            Error::Table { place, .. } | Error::Setting { place, .. } => *place,
+            Error::Compile(_) | Error::Run(_) | Error::Usage(_) => None,
+        }
+    }
+}
+
+fn shown(place: &Option<Place>) -> String {
+    place.map(|place| format!("line {}, column {}: ", place.line, place.column)).unwrap_or_default()
 }

@@ -59,6 +59,7 @@ pub mod error;
 pub use arrow;
 pub use builder::QueryBuilder;
 pub use error::Error;
+pub use pelton_plan::Place;
 pub use pelton_runtime::{adapt, clock, pool, progress};
 pub use push::PushSource;
 pub use query::{Query, Summary};

@@ -9,7 +9,7 @@ use datafusion_expr::Expr;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, plan_statements};
-use pelton_plan::{Catalog, Table};
+use pelton_plan::{Catalog, Place, Table};
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
@@ -78,6 +78,11 @@ impl Prepared {
     /// Line of the script it begins on, from 1.
     pub fn line(&self) -> u64 {
         self.0.line
+    }
+
+    /// Where in the script it begins.
+    pub fn place(&self) -> Place {
+        Place { line: self.0.line, column: self.0.column }
     }
 }
 
@@ -389,7 +394,7 @@ impl Session {
             }
             Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
             Statement::Set { key, value, place } => {
-                Settings::check(key, value, *place)?;
+                Settings::check(key, value, Some(*place))?;
                 known.catalog.set(key, value);
                 known.follow_settings();
             }

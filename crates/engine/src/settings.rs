@@ -5,7 +5,8 @@ use std::time::Duration;
 use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, parse_duration, parse_memory_size};
 use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
-use pelton_plan::{Catalog, Place, closest};
+use pelton_plan::parse::OptionPlace;
+use pelton_plan::{Catalog, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
 use pelton_runtime::events::DataPassing;
@@ -174,9 +175,13 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Setting`] names the setting and its values, or the settings there are.
-    pub fn check(key: &str, value: &str, place: Option<Place>) -> Result<(), Error> {
+    pub fn check(key: &str, value: &str, place: Option<OptionPlace>) -> Result<(), Error> {
         let applied = Settings::default().apply(key, value);
-        applied.map_err(|problem| Error::Setting { key: key.into(), problem, place })
+        applied.map_err(|problem| {
+            let is_known = KEYS.iter().any(|(known, _)| *known == key);
+            let place = place.and_then(|place| if is_known { place.value } else { place.key });
+            Error::Setting { key: key.into(), problem, place }
+        })
     }
 
     /// How code may change.

@@ -22,9 +22,23 @@ use crate::settings::Settings;
 /// The option, of any table that has a watermark, that says when its partitions are idle.
 const IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
 
+/// The error of a table's connector, with the place of what it is about.
+fn refused(definition: &TableDefinition, error: ConnectorError) -> Error {
+    let option = |name: &str| definition.option_places.get(name);
+    let place = match &error {
+        ConnectorError::UnknownOption { option: name, .. } => option(name).and_then(|places| places.key),
+        ConnectorError::Option { option: name, .. } => option(name).and_then(|places| places.value),
+        ConnectorError::Column { column: name, .. } => {
+            definition.columns.iter().find(|column| column.name == *name).and_then(|column| column.place)
+        }
+        ConnectorError::Place { .. } => option("path").and_then(|places| places.value),
+    };
+    Error::Table { table: definition.name.clone(), place: place.or(definition.place), error }
+}
+
 /// After how long a partition of the table does not hold time back, where the table says so.
 pub(crate) fn idle_timeout(definition: &TableDefinition) -> Result<Option<Duration>, Error> {
-    let failed = |error| Error::Table { table: definition.name.clone(), error };
+    let failed = |error| refused(definition, error);
     let timeout = Options::new(&definition.options).duration(IDLE_TIMEOUT).map_err(failed)?;
     if timeout.is_some() && definition.watermark.is_none() {
         let problem = "needs a watermark: without WATERMARK FOR, no partition holds time back";
@@ -41,7 +55,7 @@ fn connector_options(definition: &TableDefinition) -> BTreeMap<String, String> {
 
 /// The catalogue's entry for a definition: its connector is asked what it delivers and whether that ends.
 pub(crate) fn define(definition: TableDefinition) -> Result<Table, Error> {
-    let failed = |error| Error::Table { table: definition.name.clone(), error };
+    let failed = |error| refused(&definition, error);
     let options = &connector_options(&definition);
     idle_timeout(&definition)?;
     let declared = if definition.columns.is_empty() {
@@ -96,7 +110,7 @@ pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) 
     let event_time = time_column.and_then(|column| TimeColumn::new(column, used.schema.field(column).data_type()));
     let request = request(definition, definition.physical_schema(), used.columns.clone(), event_time, settings);
     pelton_connectors::open_completed_source(&request, |source| with_computed_time(source, used))
-        .map_err(|error| Error::Table { table: definition.name.clone(), error })
+        .map_err(|error| refused(definition, error))
 }
 
 /// Where the event time is a computed column, appends it to each decoded chunk.
@@ -145,7 +159,7 @@ pub(crate) fn open_sink(table: &Table, settings: &Settings) -> Result<Box<dyn Si
     let schema = definition.physical_schema();
     let all = (0..schema.fields().len()).collect();
     let request = request(definition, schema, all, None, settings);
-    pelton_connectors::open_sink(&request).map_err(|error| Error::Table { table: definition.name.clone(), error })
+    pelton_connectors::open_sink(&request).map_err(|error| refused(definition, error))
 }
 
 /// A source whose event time is computed from other columns.
@@ -168,21 +182,24 @@ impl Source for ComputedTime {
             other => return Ok(other),
         };
         let (expression, schema, table) = (self.expression.clone(), self.schema.clone(), self.table.clone());
-        let chunk: Chunk = Box::new(move || append_time(chunk()?, expression.as_ref(), schema, &table));
+        let chunk: Chunk = Box::new(move || append_time(chunk()?, &expression, schema, &table));
         Ok(Read::Chunk(chunk))
     }
 }
 
 fn append_time(
     decoded: Decoded,
-    expression: &dyn PhysicalExpr,
+    expression: &Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     table: &str,
 ) -> Result<Decoded, SourceError> {
     let failed = |problem: String| SourceError::Input { place: table.to_owned(), problem };
     let with_time = |batch: RecordBatch| {
-        let time = expression.evaluate(&batch).and_then(|value| value.into_array(batch.num_rows()));
-        let time: ArrayRef = time.map_err(|error| failed(format!("event time: {}", error.strip_backtrace())))?;
+        let time_of = |batch: &RecordBatch| expression.evaluate(batch)?.into_array(batch.num_rows());
+        let time: ArrayRef = time_of(&batch).map_err(|error| {
+            let failure = pelton_compiler::row_failure(expression, &batch, error, |batch| time_of(batch).map(drop));
+            failed(format!("the event time has no value: {failure}"))
+        })?;
         let columns = batch.columns().iter().cloned().chain([time]).collect();
         RecordBatch::try_new(schema.clone(), columns).map_err(|error| failed(error.to_string()))
     };

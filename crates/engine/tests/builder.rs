@@ -458,7 +458,10 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
             endless().join(endless().alias("e").unwrap(), JoinKind::Inner, col("endless.id").eq(col("e.id"))),
             "a join of two unbounded tables is not supported yet; join a stream with a bounded table, which is loaded when the query starts; an outer join keeps the stream's rows",
         ),
-        (bid().union_all(endless()), "the parts of a UNION ALL have different numbers of columns"),
+        (
+            bid().union_all(endless()),
+            "the parts of a UNION ALL have different numbers of columns; select as many columns as the first part does",
+        ),
         (
             bid().select([session.call("UPPER", [col("channel"), col("price")])?]),
             "the arguments of UPPER do not fit: function UPPER expects 1 arguments but received 2",
@@ -516,7 +519,7 @@ fn refusals_of_windows_name_what_is_wrong_and_what_would_be_right() -> Result<()
         ),
         (
             bid().window(TimeWindow::session("dateTime", Duration::from_secs(1)).partition_by(["actor"])),
-            "there is no column actor to partition by",
+            "there is no column actor to partition by; there are auction, bidder, price, channel, url, dateTime, extra",
         ),
         (
             bid().window(seconds(1).partition_by(["auction"])),

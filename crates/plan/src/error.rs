@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+pub use pelton_data::spelling::closest;
 use sqlparser::tokenizer::{Location, Span};
 
 /// A place in a script: lines and columns count from 1, columns in characters.
@@ -100,44 +101,6 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// The candidate that `name` was most likely meant to be: one that differs in case only, or else the closest by
-/// edits, when they are at most a third of the name's letters.
-pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let mut best: Option<(usize, &str)> = None;
-    for candidate in candidates {
-        if candidate.eq_ignore_ascii_case(name) {
-            return Some(candidate);
-        }
-        let edits = edit_distance(&name.to_lowercase(), &candidate.to_lowercase());
-        let close_enough = 3 * edits <= name.chars().count();
-        if close_enough && best.is_none_or(|(least, _)| edits < least) {
-            best = Some((edits, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
-}
-
-/// Letters inserted, deleted, replaced, or swapped with their neighbour.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.chars().collect();
-    let right: Vec<char> = right.chars().collect();
-    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
-    for i in 1..=left.len() {
-        let mut row = vec![i];
-        for j in 1..=right.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(left[i - 1] != right[j - 1]);
-            let mut edits = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            let swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
-            if swapped {
-                edits = edits.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(edits);
-        }
-        rows.push(row);
-    }
-    rows[left.len()][right.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,15 +110,5 @@ mod tests {
         let error = PlanError::unsupported(Some(Place { line: 3, column: 8 }), "HOP", "use TUMBLE");
         assert_eq!(error.to_string(), "line 3, column 8: HOP is not supported yet; use TUMBLE");
         assert_eq!(PlanError::invalid(None, "no table t").to_string(), "no table t");
-    }
-
-    #[test]
-    fn closest_prefers_case_then_edits() {
-        assert_eq!(closest("bid", ["Bids", "Bid", "bidder"]), Some("Bid"));
-        assert_eq!(closest("pirce", ["prize", "price"]), Some("price"));
-        assert_eq!(closest("b", ["a"]), None);
-        assert_eq!(closest("auctoin_id", ["auction_id", "bidder_id"]), Some("auction_id"));
-        assert_eq!(closest("conector", ["connector", "path"]), Some("connector"));
-        assert_eq!(closest("zzz", ["connector"]), None);
     }
 }

@@ -19,6 +19,8 @@ pub mod explain;
 
 pub mod show;
 
+pub mod terms;
+
 pub use catalog::{Catalog, Relation, Table};
 pub use error::{Place, PlanError, PlanErrorKind, closest};
 pub use parse::{Parsed, Statement, parse};

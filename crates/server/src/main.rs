@@ -4,6 +4,8 @@ mod arguments;
 
 mod run;
 
+mod script;
+
 mod output;
 
 mod print;
@@ -28,7 +30,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 /// Ended because nobody reads the output any more, as shells count it.
 const EXIT_READER_GONE: u8 = 141;
 
-/// What went wrong, as one line for people.
+/// What went wrong, for people.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {

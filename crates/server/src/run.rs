@@ -1,6 +1,6 @@
 //! `pelton run` and `pelton explain`.
 
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::Failure;
 use crate::arguments::{Format, RunArguments, ScriptArguments};
 use crate::output::output;
 use crate::print::{Printer, count, short};
+use crate::script::Script;
 use crate::stop;
 
 /// How often a long insert says how far it is.
@@ -23,9 +24,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(workers) = arguments.workers {
         session.set("pelton.workers", &workers.to_string())?;
     }
-    let script = script(&arguments.script)?;
-    for statement in session.prepare(&script)? {
-        match session.execute(&statement)? {
+    let script = Script::read(&arguments.script)?;
+    for statement in script.statements(&session)? {
+        match session.execute(&statement).map_err(|error| script.failure(&error, &statement))? {
             Outcome::Done => {}
             Outcome::Rows(rows) => {
                 let mut printer = Printer::new(arguments.format, rows.schema());
@@ -42,7 +43,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
                     None => finish(query, arguments.format, io::stderr().is_terminal()),
                 };
                 stop::attend(None);
-                finished?;
+                finished.map_err(|failure| script.located(failure, &statement))?;
             }
         }
         if stop::was_asked() {
@@ -55,30 +56,13 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
 /// Explains each query of a script; definitions are executed, so that later queries know them.
 pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
     let session = Session::new();
-    let script = script(arguments)?;
-    for statement in session.prepare(&script)? {
-        if let Some(text) = session.explain(&statement)? {
+    let script = Script::read(arguments)?;
+    for statement in script.statements(&session)? {
+        if let Some(text) = session.explain(&statement).map_err(|error| script.failure(&error, &statement))? {
             writeln!(output(), "-- line {}\n{}\n", statement.line(), text.trim_end())?;
         }
     }
     Ok(())
-}
-
-fn script(arguments: &ScriptArguments) -> Result<String, Failure> {
-    if let Some(statements) = &arguments.statements {
-        return Ok(statements.clone());
-    }
-    match &arguments.script {
-        Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into()),
-        None => {
-            if io::stdin().is_terminal() {
-                eprintln!("type SQL statements and end them with Ctrl-D, or name a script: pelton run script.sql");
-            }
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text)?;
-            Ok(text)
-        }
-    }
 }
 
 /// Prints a query's rows as they come, or waits for an insert's end; then says what was left out.

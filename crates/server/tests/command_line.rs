@@ -37,12 +37,63 @@ fn a_select_prints_its_rows_in_each_format() {
 }
 
 #[test]
-fn a_mistake_is_named_on_standard_error() {
+fn a_mistake_is_named_on_standard_error_with_its_line() {
     let output = output(&["run", "-e", "SELECT\n  nothing FROM (VALUES (1)) AS t (a)"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
-    let error = text(&output.stderr);
-    assert!(error.starts_with("error: ") && error.contains("line 2") && error.contains("nothing"), "{error}");
+    let expected = "error: there is no column nothing; there are a\n --> -e:2:3\n  |\n2 |   nothing FROM (VALUES (1)) AS t (a)\n  |   ^^^^^^^\n";
+    assert_eq!(text(&output.stderr), expected);
+}
+
+#[test]
+fn a_mistake_in_a_script_is_named_with_its_place_in_the_file() {
+    let folder = std::env::temp_dir().join(format!("pelton-mistakes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let written = |name: &str, script: &[u8]| {
+        let path = folder.join(name).display().to_string();
+        std::fs::write(&path, script).expect("a file");
+        path
+    };
+    let rows = written("rows.csv", b"1,2\n3,0\n");
+    let with = format!("WITH ('connector' = 'filesystem', 'path' = '{rows}', 'format' = 'csv'");
+    // The third statement fails: where it is planned, where a table is opened, and where a row is computed.
+    let definition = format!("CREATE TABLE t (n INT, m INT) {with});\n\nSHOW TABLES;\n\n");
+    let planned = written("planned.sql", format!("{definition}SELECT n,\n\tn / x FROM t;\n").as_bytes());
+    let computed = written("computed.sql", format!("{definition}  SELECT n / m AS q\n  FROM t;\n").as_bytes());
+    let opened = format!("CREATE TABLE t (n INT)\n{with},\n'csv.heder' = 'true');\nSELECT 1;\nSELECT n FROM t");
+    let opened = written("opened.sql", opened.as_bytes());
+    let garbled = written("garbled.sql", b"SELECT 1;\nSELECT '\xff'");
+    let absent = folder.join("absent.sql").display().to_string();
+    let planned_error = format!(
+        "error: there is no column x; there are n, m\n --> {planned}:6:6\n  |\n6 | \tn / x FROM t;\n  | \t    ^\n"
+    );
+    let computed_error = format!(
+        "error: division by zero in n / m, where n = 3 and m = 0 (in pipeline 0: t → rows)\n --> {computed}:5:3\n  |\n5 |   SELECT n / m AS q\n  |   ^^^^^^\n"
+    );
+    for (arguments, expected) in [
+        (["explain", &planned], planned_error.clone()),
+        (["run", &planned], planned_error),
+        (["run", &computed], computed_error),
+        (["run", &opened], format!("--> {opened}:3:1\n  |\n3 | 'csv.heder' = 'true');\n  | ^^^^^^^^^^^\n")),
+        (["run", &garbled], format!("error: {garbled}:2:9: the script is no text in UTF-8; save it in that encoding\n")),
+        (["run", &absent], format!("error: the script {absent} cannot be read: No such file or directory (os error 2)\n")),
+        (
+            ["run", "SELECT 1"],
+            "error: the script SELECT 1 cannot be read: No such file or directory (os error 2); statements themselves are given with -e\n".to_string(),
+        ),
+    ] {
+        let output = output(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let error = text(&output.stderr);
+        assert!(error.ends_with(&expected), "{error}\nis not\n{expected}");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    let mut child = pelton(&["run"]).stdin(Stdio::piped()).spawn().expect("the program starts");
+    let mut input = child.stdin.take().expect("piped");
+    std::io::Write::write_all(&mut input, b"SELECT 1 FRM t").expect("the script is taken");
+    drop(input);
+    let output = child.wait_with_output().expect("the program ends");
+    assert!(text(&output.stderr).contains("\n --> <stdin>:1:14\n"), "{}", text(&output.stderr));
 }
 
 #[test]

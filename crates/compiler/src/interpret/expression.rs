@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::{ColumnarValue, Operator};
@@ -18,7 +19,7 @@ use datafusion_physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use pelton_state::kernel::KernelError;
 
 use super::rows::Rows;
-use crate::error::{CompileError, expression_error};
+use crate::error::{CompileError, row_failure};
 
 /// An expression over a pipeline's columns that reads only the columns it needs, and for each row evaluates only what
 /// that row's value depends on: whether it fails does not depend on the rows around it.
@@ -89,11 +90,33 @@ impl Expression {
     /// Where it has no value for one of the rows.
     pub(crate) fn evaluate(&self, rows: &mut Rows<'_>) -> Result<ColumnarValue, KernelError> {
         debug_assert!(rows.len() > 0);
+        let batch = self.batch(rows);
+        self.expression.evaluate(&batch).map_err(|error| self.failure(&batch, error))
+    }
+
+    /// The columns that it reads.
+    fn batch(&self, rows: &mut Rows<'_>) -> RecordBatch {
         let columns = self.columns.iter().map(|&column| rows.column(column)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
-            .expect("columns have the types that the pipeline was planned for");
-        self.expression.evaluate(&batch).map_err(|error| expression_error(self.planned.as_ref(), &error))
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .expect("columns have the types that the pipeline was planned for")
+    }
+
+    fn failure(&self, batch: &RecordBatch, error: DataFusionError) -> KernelError {
+        let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
+        KernelError::Expression(row_failure(&planned, batch, error, |batch| {
+            let values = self.expression.evaluate(batch)?.into_array(batch.num_rows())?;
+            Ok(self.typed(values).map(drop)?)
+        }))
+    }
+
+    /// Values of its own type as those of the type asked for.
+    fn typed(&self, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
+        if values.data_type() == &self.data_type {
+            return Ok(values);
+        }
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(&values, &self.data_type, &options)
     }
 
     /// Its values for `rows`, which must not be empty, as an array of the type asked for.
@@ -101,16 +124,12 @@ impl Expression {
     /// # Errors
     /// Where it has no value for one of the rows.
     pub(crate) fn evaluate_array(&self, rows: &mut Rows<'_>) -> Result<ArrayRef, KernelError> {
-        let failed = |error: DataFusionError| expression_error(self.planned.as_ref(), &error);
-        let array = match self.expression.downcast_ref::<Column>() {
-            Some(column) => rows.column(self.columns[column.index()]),
-            None => self.evaluate(rows)?.into_array(rows.len()).map_err(failed)?,
+        let values = match self.expression.downcast_ref::<Column>() {
+            Some(column) => Ok(rows.column(self.columns[column.index()])),
+            None => self.evaluate(rows)?.into_array(rows.len()),
         };
-        if array.data_type() == &self.data_type {
-            return Ok(array);
-        }
-        let options = CastOptions { safe: false, ..CastOptions::default() };
-        cast_with_options(&array, &self.data_type, &options).map_err(|error| failed(error.into()))
+        let typed = values.and_then(|values| Ok(self.typed(values)?));
+        typed.map_err(|error| self.failure(&self.batch(rows), error))
     }
 }
 

@@ -336,7 +336,7 @@ impl<'a> Call<'a> {
         let tables = self.shared.tables.iter().zip(&self.matches);
         let matches = tables.map(|((table, _), rows)| (table.clone(), vec![rows[position]])).collect();
         let mut rows = Rows::of_list(self.block, &self.shared.origins, vec![row], matches);
-        let error = code.planned.iter().find_map(|planned| planned.evaluate(&mut rows).err());
+        let error = code.planned.iter().find_map(|planned| planned.evaluate_array(&mut rows).err());
         error.unwrap_or_else(|| panic!("compiled code failed row {row}, which evaluates"))
     }
 

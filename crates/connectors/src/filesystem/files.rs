@@ -12,7 +12,8 @@ use pelton_data::column::sql_name;
 use crate::ConnectorError;
 use crate::TableRequest;
 use crate::format::{Origin, RowShape};
-use crate::options::{closest, one_of};
+use crate::options::one_of;
+use pelton_data::spelling::closest;
 
 /// A file to read.
 #[derive(Debug, Clone)]

@@ -9,7 +9,8 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use crate::ConnectorError;
-use crate::options::{Options, closest};
+use crate::options::Options;
+use pelton_data::spelling::closest;
 
 pub(crate) mod compression;
 

@@ -60,11 +60,12 @@ pub(super) fn read(reader: &mut Reader) -> Result<SqlType, PlanError> {
         "DATE" => SqlType::Date,
         "TIMESTAMP" => timestamp(reader)?,
         "TIMESTAMP_LTZ" => SqlType::TimestampLtz(timestamp_precision(reader)?),
-        _ => return Err(unknown(&word, place)),
+        _ => return Err(unknown_type(&word, place)),
     })
 }
 
-fn unknown(word: &str, place: Option<Place>) -> PlanError {
+/// The error for a type that there is not, or not yet; `word` is in capitals.
+pub fn unknown_type(word: &str, place: Option<Place>) -> PlanError {
     let instead = match word {
         "ARRAY" | "MAP" | "ROW" | "MULTISET" | "STRUCTURED" | "RAW" | "VARIANT" => {
             "keep each value in a column of its own"

@@ -22,12 +22,13 @@ mod column_type;
 
 mod interval;
 
+pub(crate) use column_type::unknown_type;
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
 pub use interval::interval_micros;
 pub(crate) use respell::{is_written, respelt_names};
 pub use statement::{
-    ColumnDefinition, ColumnKind, Dropped, Insert, Named, Parsed, Statement, TableDefinition, ViewDefinition,
-    WatermarkDefinition,
+    ColumnDefinition, ColumnKind, Dropped, Insert, Named, OptionPlace, Parsed, Statement, TableDefinition,
+    ViewDefinition, WatermarkDefinition,
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
-use super::statement::{Dropped, Insert, Named, Parsed, Statement, ViewDefinition};
+use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
 use super::{refuse, table};
 use crate::error::{Place, PlanError, closest};
 
@@ -353,6 +353,7 @@ impl<'a> Reader<'a> {
         let place = self.place();
         let key = self.string("the quoted key of a setting").map_err(|error| error.with_hint(hint))?;
         self.token(&Token::Eq).map_err(|error| error.with_hint(hint))?;
+        let place = OptionPlace { key: place, value: self.place() };
         let value = self.string("the quoted value of the setting").map_err(|error| error.with_hint(hint))?;
         Ok(Statement::Set { key, value, place })
     }
@@ -560,6 +561,9 @@ impl<'a> Reader<'a> {
     fn misspelt_word(&self, place: Option<Place>) -> Option<&'static str> {
         let place = place?;
         let before = self.unknown_words.iter().rev().filter(|(at, _)| Place::at(*at) <= Some(place)).take(2);
-        before.filter(|(_, word)| word.len() > 3).find_map(|(_, word)| closest(word, WORDS))
+        before.filter(|(_, word)| word.len() > 3).find_map(|(_, word)| {
+            // A word that is spelt right is not what is wrong.
+            closest(word, WORDS).filter(|meant| !meant.eq_ignore_ascii_case(word))
+        })
     }
 }

@@ -52,8 +52,8 @@ pub enum Statement {
         key: String,
         /// Its new value, as text.
         value: String,
-        /// Where the key stands.
-        place: Option<Place>,
+        /// Where both stand.
+        place: OptionPlace,
     },
     /// `SET`: shows all settings.
     ShowSettings,
@@ -140,10 +140,21 @@ pub struct TableDefinition {
     pub comment: Option<String>,
     /// `WITH (…)`
     pub options: BTreeMap<String, String>,
+    /// Where the options stand.
+    pub option_places: BTreeMap<String, OptionPlace>,
     /// Whether it was created `TEMPORARY`. Nothing outlives a session yet, so this changes nothing.
     pub temporary: bool,
     /// Whether an existing table of this name stays.
     pub if_not_exists: bool,
+}
+
+/// Where an option of a table, or a setting, stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionPlace {
+    /// Its key.
+    pub key: Option<Place>,
+    /// Its value.
+    pub value: Option<Place>,
 }
 
 /// One column of a table.

@@ -8,7 +8,7 @@ use sqlparser::tokenizer::Token;
 use super::column_type;
 use super::interval::interval_micros;
 use super::reader::Reader;
-use super::statement::{ColumnDefinition, ColumnKind, Named, TableDefinition, WatermarkDefinition};
+use super::statement::{ColumnDefinition, ColumnKind, Named, OptionPlace, TableDefinition, WatermarkDefinition};
 use crate::error::{Place, PlanError, closest};
 
 /// What stands between the parentheses after the name.
@@ -26,7 +26,7 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
     let elements = read_elements(reader)?;
     let comment = if reader.takes("COMMENT") { Some(reader.string("the comment")?) } else { None };
     refuse_clauses(reader)?;
-    let options = if reader.takes("WITH") { read_options(reader)? } else { BTreeMap::new() };
+    let (options, option_places) = if reader.takes("WITH") { read_options(reader)? } else { Default::default() };
     refuse_clauses(reader)?;
     let definition = TableDefinition {
         name,
@@ -36,6 +36,7 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
         columns: elements.columns,
         comment,
         options,
+        option_places,
         temporary,
         if_not_exists,
     };
@@ -245,20 +246,26 @@ fn read_stored(
 }
 
 /// `('key' = 'value', …)`
-fn read_options(reader: &mut Reader) -> Result<BTreeMap<String, String>, PlanError> {
+/// Options by key, and where they stand.
+type Options = (BTreeMap<String, String>, BTreeMap<String, OptionPlace>);
+
+fn read_options(reader: &mut Reader) -> Result<Options, PlanError> {
     let hint = "write options as 'key' = 'value', both in single quotes";
     let mut options = BTreeMap::new();
+    let mut places = BTreeMap::new();
     reader.token(&Token::LParen)?;
     loop {
         let place = reader.place();
         let key = reader.string("the quoted key of an option").map_err(|error| error.with_hint(hint))?;
         reader.token(&Token::Eq).map_err(|error| error.with_hint(hint))?;
+        let value_place = reader.place();
         let value = reader.string("the quoted value of the option").map_err(|error| error.with_hint(hint))?;
         if options.contains_key(&key) {
             return Err(
                 PlanError::invalid(place, format!("the option '{key}' is given twice")).with_hint("keep one of them")
             );
         }
+        places.insert(key.clone(), OptionPlace { key: place, value: value_place });
         options.insert(key, value);
         if reader.parser.consume_token(&Token::Comma) {
             continue;
@@ -267,7 +274,7 @@ fn read_options(reader: &mut Reader) -> Result<BTreeMap<String, String>, PlanErr
         if !reader.parser.consume_token(&Token::RParen) {
             return Err(reader.expected("`,` or `)` after an option", &found));
         }
-        return Ok(options);
+        return Ok((options, places));
     }
 }
 

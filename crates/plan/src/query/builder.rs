@@ -243,7 +243,8 @@ impl RelationBuilder {
         let target = into.map(|name| Named { name: name.to_string(), place: None });
         let destination = target.as_ref().map(|target| Destination::named(catalog, target)).transpose()?;
         let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
-        let logical = lower_plan(plan, destination.as_ref(), &mut draft, &landmarks)?;
+        let logical = lower_plan(plan, destination.as_ref(), &mut draft, &landmarks);
+        let logical = logical.map_err(|error| diagnose(error, &landmarks))?;
         let program = finish::finish(draft).map_err(|error| diagnose(error, &landmarks))?;
         let target = into.map_or(OutputTarget::Result, |name| OutputTarget::Table(name.to_string()));
         Ok(Planned { program, logical: vec![(target, logical)] })

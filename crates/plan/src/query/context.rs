@@ -22,15 +22,18 @@ use pelton_functions::scalar_functions;
 use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
-use super::diagnose::diagnose;
-use super::flink_types::is_mixed;
+use super::flink_types::{flink_expression, is_mixed};
 use super::landmarks::{survey_expression, survey_view};
+use super::locate;
 use super::named_casts::NamedCasts;
 use super::over;
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
 use crate::parse::{ColumnKind, Named, ViewDefinition};
+
+/// Functions that are called in FROM.
+pub(super) const TABLE_FUNCTIONS: [&str; 6] = ["tumble", "hop", "cumulate", "session", "tumble_rows", "hop_rows"];
 
 /// Views inside views: deeper nesting is taken for a view that reads itself.
 const VIEW_DEPTH_MAX: usize = 64;
@@ -196,14 +199,23 @@ impl<'a> Context<'a> {
 
     fn computed_column(&self, expression: &ast::Expr, physical: &DFSchema) -> Result<Expr> {
         let landmarks = survey_expression(expression, self).map_err(external)?;
-        let planned = (|| {
-            let mut expression = expression.clone();
-            respell(&mut expression);
-            let planned = self.planner().sql_to_expr(expression, physical, &mut PlannerContext::new())?;
-            let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
-            ExprSimplifier::new(context).coerce(planned, physical)
-        })();
-        planned.map_err(|error| external(diagnose(error, &landmarks)))
+        let planned = self.coerced(expression, physical);
+        planned.map_err(|error| external(locate::in_expression(error, expression, physical, self, &landmarks)))
+    }
+
+    /// An expression over columns as it was written, with types made to agree.
+    pub(super) fn coerced(&self, expression: &ast::Expr, columns: &DFSchema) -> Result<Expr> {
+        let mut expression = expression.clone();
+        respell(&mut expression);
+        let planned = self.planner().sql_to_expr(expression, columns, &mut PlannerContext::new())?;
+        let typed = flink_expression(planned, columns)?;
+        let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
+        ExprSimplifier::new(context).coerce(typed, columns)
+    }
+
+    /// What a name stands for.
+    pub(super) fn relation(&self, name: &str) -> Option<Relation<'_>> {
+        self.catalog.get(name)
     }
 
     fn view_source(&self, view: &ViewDefinition) -> Result<Arc<dyn TableSource>> {
@@ -213,9 +225,10 @@ impl<'a> Context<'a> {
             return Err(external(PlanError::invalid(view.place, message)));
         }
         self.view_depth.set(depth + 1);
-        let plan = survey_view(&view.query, self)
-            .map_err(external)
-            .and_then(|landmarks| self.plan_query(&view.query).map_err(|error| external(diagnose(error, &landmarks))));
+        let plan = survey_view(&view.query, self).map_err(external).and_then(|landmarks| {
+            let planned = self.plan_query(&view.query);
+            planned.map_err(|error| external(locate::in_query(error, &view.query, self, &landmarks)))
+        });
         self.view_depth.set(depth);
         let plan = plan?;
         let width = plan.schema().fields().len();
@@ -242,7 +255,8 @@ impl<'a> Context<'a> {
     /// The error for a function that there is not.
     pub fn unknown_function(&self, name: &str, place: Option<Place>) -> PlanError {
         let error = PlanError::invalid(place, format!("there is no function {name}"));
-        let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).collect();
+        let windows = TABLE_FUNCTIONS.map(str::to_string);
+        let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).chain(windows).collect();
         match closest(&name.to_lowercase(), names.iter().map(String::as_str)) {
             Some(closest) => error.with_hint(format!("did you mean {}?", closest.to_uppercase())),
             None => error.with_hint("SHOW FUNCTIONS lists what there is"),

@@ -1,9 +1,10 @@
 //! DataFusion's errors in our words, with their places.
 
 use arrow::datatypes::DataType;
-use datafusion_common::{DataFusionError, SchemaError, Span};
+use datafusion_common::{Column, DataFusionError, SchemaError, Span};
 
 use super::landmarks::Landmarks;
+use super::rephrase::{self, homonym, in_sql_terms};
 use super::window::{WINDOW_COLUMNS, renaming_hint};
 use crate::error::{Place, PlanError, closest};
 use crate::types::SqlType;
@@ -21,20 +22,74 @@ pub(super) fn sql_name(data_type: &DataType) -> String {
     }
 }
 
-/// What went wrong, where, and what would be right.
+/// What an error says, and what is known of its place.
+pub(super) struct Diagnosis {
+    /// In our words; its place is where the text says it exactly.
+    pub error: PlanError,
+    /// What the error is about, where its place has to be found in the text.
+    pub clue: Clue,
+    /// Where a construct of that kind stands first.
+    construct: Option<Place>,
+}
+
+/// What kind of construct an error is about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Clue {
+    /// An expression that cannot be planned by itself either.
+    #[default]
+    Expression,
+    /// An expression that has to be a condition.
+    Condition,
+    /// An aggregate where there can be none.
+    Aggregate,
+    /// The second column of this name.
+    Homonym(String),
+    /// A number that stands for a column.
+    Position(String),
+    /// A part of UNION ALL that has not as many columns as the first.
+    Width,
+    /// A name that stands for nothing: of a window, of a table before `.*`, of a column in USING.
+    Name(String),
+    /// A row of VALUES, counted from 0.
+    Row(usize),
+    /// The names of a table's columns behind AS.
+    Columns,
+}
+
+impl Diagnosis {
+    /// The error with the nearest place that is known: the exact one, the one that was `found`, that of such a construct, or the query's.
+    pub fn at(self, found: impl FnOnce(&PlanError, &Clue) -> Option<Place>, landmarks: &Landmarks) -> PlanError {
+        let exact = self.error.place;
+        let place = exact.or_else(|| found(&self.error, &self.clue)).or(self.construct).or(landmarks.query);
+        PlanError { place, ..self.error }
+    }
+}
+
+/// What went wrong, where, and what would be right, as far as can be told without the query's text.
 pub(super) fn diagnose(error: DataFusionError, landmarks: &Landmarks) -> PlanError {
+    examine(error, landmarks).at(|_, _| None, landmarks)
+}
+
+/// What went wrong, and what is known of its place.
+pub(super) fn examine(error: DataFusionError, landmarks: &Landmarks) -> Diagnosis {
     let mut places = Places::default();
     let own = translate(error, &mut places, landmarks);
-    PlanError { place: own.place.or(places.span).or(places.construct).or(landmarks.query), ..own }
+    let (exact, near) = if places.is_span_near { (None, places.span) } else { (places.span, None) };
+    let error = PlanError { place: own.place.or(exact), ..own };
+    Diagnosis { error, clue: places.clue, construct: near.or(places.construct) }
 }
 
 /// Where an error may have happened, the first the nearest.
 #[derive(Default)]
 struct Places {
-    /// Where DataFusion says, or where the function stands that it names.
+    /// Where DataFusion says.
     span: Option<Place>,
+    /// Whether that is only near: of an operator it is the first column, of a UNION the first part.
+    is_span_near: bool,
     /// Where the kind of construct stands that the error is about.
     construct: Option<Place>,
+    /// How to find the construct.
+    clue: Clue,
 }
 
 fn place_of(span: Option<Span>) -> Option<Place> {
@@ -70,6 +125,10 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
         SchemaError::FieldNotFound { field, valid_fields } => {
             places.span = places.span.or_else(|| place_of(field.spans.first()));
             let error = PlanError::invalid(None, format!("there is no column {}", field.flat_name()));
+            places.clue = Clue::Name(field.name.clone());
+            let is_named = |valid: &&Column| field.relation.is_some() && valid.relation == field.relation;
+            let named: Vec<&Column> = valid_fields.iter().filter(is_named).collect();
+            let valid_fields: Vec<&Column> = if named.is_empty() { valid_fields.iter().collect() } else { named };
             let names = || valid_fields.iter().map(|valid| valid.name.as_str());
             if let Some(name) = closest(&field.name, names()).filter(|name| *name != field.name) {
                 return error.with_hint(format!("did you mean {name}? (names are case sensitive)"));
@@ -77,7 +136,7 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
             let homonym = valid_fields.iter().find(|valid| valid.name == field.name);
             match homonym.and_then(|homonym| homonym.relation.as_ref()) {
                 Some(table) => error.with_hint(format!("did you mean {}.{}?", table.table(), field.name)),
-                _ if valid_fields.is_empty() => error,
+                _ if valid_fields.is_empty() => error.with_hint("no table's columns can be used here"),
                 _ => {
                     let mut shown: Vec<&str> = Vec::new();
                     for name in names() {
@@ -100,15 +159,21 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
             PlanError::invalid(None, format!("several columns are called {}", field.name)).with_hint(hint)
         }
         SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
-            let hint = "give one of them another name with AS";
-            PlanError::invalid(None, format!("two columns are called {name}")).with_hint(hint)
+            places.clue = Clue::Homonym(name.clone());
+            homonym(&name)
         }
     }
 }
 
 fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> PlanError {
-    if let Some((name, at)) = landmarks.functions.iter().find(|(name, _)| message.contains(&format!("'{name}'"))) {
-        places.span = places.span.or(*at);
+    if let Some((error, clue)) = rephrase::of_clause(message) {
+        places.is_span_near = clue == Clue::Width;
+        places.clue = clue;
+        return error;
+    }
+    let called = landmarks.functions.iter().find(|(name, _)| message.contains(&format!("'{name}'")));
+    if let Some((name, at)) = called {
+        places.construct = *at;
         return function_error(name, message);
     }
     if message.contains("must appear in the GROUP BY")
@@ -119,29 +184,10 @@ fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> Plan
         let error = PlanError::invalid(None, format!("{column} is neither grouped by nor aggregated"));
         return error.with_hint("add it to GROUP BY, or aggregate it with MIN or MAX");
     }
-    if let Some((_, condition)) = message.split_once("non-boolean predicate ") {
-        places.construct = landmarks.condition;
-        let condition = in_sql_terms(&condition.replace(" returning ", " is a "));
-        let error = PlanError::invalid(None, format!("WHERE and HAVING need a condition, and {condition}"));
-        return error.with_hint("compare it with something");
-    }
-    if let Some((_, types)) = message.split_once("Unsupported CAST from ") {
-        let (from, to) = types.split_once(" to ").unwrap_or((types, ""));
-        let to = in_sql_terms(to);
-        let cast = landmarks.casts.iter().find(|(written, _)| to.starts_with(&written.to_uppercase()));
-        places.construct = cast.or(landmarks.casts.first()).map(|(_, place)| *place);
-        return PlanError::invalid(None, format!("{} cannot be cast to {to}", in_sql_terms(from)));
-    }
-    let operation = message.split_once("Cannot coerce arithmetic expression ");
-    let operation = operation.or_else(|| message.split_once("Cannot infer common argument type for "));
-    if let Some((_, operation)) = operation {
-        let operation = operation.split_once(" operation ").map_or(operation, |(_, operands)| operands);
-        let operation = operation.split(" to valid types").next().unwrap_or_default();
-        let error = PlanError::invalid(None, format!("there is no {}", in_sql_terms(operation)));
-        return error.with_hint("CAST one of the two");
-    }
-    if message.contains("different number of columns") {
-        return PlanError::invalid(None, "the parts of a UNION ALL have different numbers of columns");
+    if let Some(error) = rephrase::of_expression(message) {
+        places.is_span_near = true;
+        places.construct = landmarks.casts.iter().find(|(to, _)| error.message.ends_with(to)).map(|(_, place)| *place);
+        return error;
     }
     if message.contains("rder by ") {
         places.construct = landmarks.order;
@@ -159,7 +205,16 @@ fn function_error(name: &str, message: &str) -> PlanError {
         let (own, hint) = own.split_once("; ").unwrap_or((own, "SHOW FUNCTIONS lists what there is"));
         return PlanError::invalid(None, own).with_hint(hint);
     }
-    let shown = name.to_uppercase();
+    let shown = match name {
+        "btrim" => "TRIM".to_string(),
+        "strpos" => "POSITION".to_string(),
+        "date_part" => "EXTRACT".to_string(),
+        other => other.to_uppercase(),
+    };
+    if let Some(types) = rephrase::types_that_differ(message) {
+        let error = PlanError::invalid(None, format!("the arguments of {shown} have no type in common{types}"));
+        return error.with_hint("CAST them to one type");
+    }
     let received = message.rsplit_once("(DataType: ").and_then(|(_, rest)| rest.split_once(')'));
     if let Some((data_type, _)) = received {
         return PlanError::invalid(None, format!("{shown} takes no argument of type {}", in_sql_terms(data_type)));
@@ -169,53 +224,4 @@ fn function_error(name: &str, message: &str) -> PlanError {
     let reason = reason.split("Error during planning: ").last().unwrap_or_default();
     let reason = in_sql_terms(reason).replace(&format!("unction '{name}'"), &format!("unction {shown}"));
     PlanError::invalid(None, format!("the arguments of {shown} do not fit: {reason}"))
-}
-
-/// A message without DataFusion's own terms: types are named as SQL does, and internals are left out.
-fn in_sql_terms(message: &str) -> String {
-    let first = message.lines().next().unwrap_or_default();
-    let first = first.trim_start_matches("Cast error: ");
-    let first = first.split("This issue was likely caused by a bug").next().unwrap_or_default();
-    let mut text = String::new();
-    let mut word = String::new();
-    for character in first.chars() {
-        if character.is_alphanumeric() || character == '_' {
-            word.push(character);
-            continue;
-        }
-        text.push_str(sql_word(&word));
-        word.clear();
-        text.push(character);
-    }
-    text.push_str(sql_word(&word));
-    let text = text.trim().trim_end_matches('.');
-    let mut characters = text.chars();
-    match characters.next() {
-        // A name in capitals stays.
-        Some(initial) if characters.as_str().starts_with(char::is_lowercase) => {
-            initial.to_lowercase().chain(characters).collect()
-        }
-        Some(_) => text.to_string(),
-        None => "the query cannot be planned".to_string(),
-    }
-}
-
-fn sql_word(word: &str) -> &str {
-    match word {
-        "Utf8View" | "Utf8" | "LargeUtf8" => "STRING",
-        "Int8" => "TINYINT",
-        "Int16" => "SMALLINT",
-        "Int32" => "INT",
-        "Int64" => "BIGINT",
-        "UInt8" | "UInt16" | "UInt32" | "UInt64" => "BIGINT",
-        "Float32" => "FLOAT",
-        "Float64" => "DOUBLE",
-        "Boolean" => "BOOLEAN",
-        "Date32" => "DATE",
-        "Decimal128" => "DECIMAL",
-        "Timestamp" => "TIMESTAMP",
-        "BinaryView" | "Binary" => "BYTES",
-        "Interval" | "Duration" => "INTERVAL",
-        other => other,
-    }
 }

@@ -36,6 +36,11 @@ pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewritten.map(|rewritten| rewritten.data)
 }
 
+/// An expression over columns with Flink's types.
+pub(super) fn flink_expression(expression: Expr, schema: &DFSchema) -> Result<Expr> {
+    expression.transform_up(|part| flink_type(part, schema)).map(|typed| typed.data)
+}
+
 /// An expression whose operands have their types.
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match &mut expression {

@@ -12,7 +12,8 @@ use sqlparser::ast::{
 use datafusion_expr::planner::ContextProvider;
 
 use super::aggregate_functions::{AGGREGATES, instead_of};
-use super::context::Context;
+use super::context::{Context, TABLE_FUNCTIONS};
+use super::locate::aggregate_in;
 use super::over;
 use super::window::Call;
 use crate::error::{Place, PlanError};
@@ -30,9 +31,7 @@ pub(super) struct Landmarks {
     pub order: Option<Place>,
     /// Its LIMIT or OFFSET.
     pub limit: Option<Place>,
-    /// Its first WHERE.
-    pub condition: Option<Place>,
-    /// Casts: the type as written, and place.
+    /// Casts: the type as written, in capitals, and place.
     pub casts: Vec<(String, Place)>,
     /// Its first join.
     pub join: Option<Place>,
@@ -146,8 +145,6 @@ impl Visitor for Walk<'_, '_> {
             flow(self.check_named_window(name, window))?;
         }
         self.note_grouping(select);
-        let condition = select.selection.as_ref().and_then(|condition| Place::of(condition.span()));
-        self.landmarks.condition = self.landmarks.condition.or(condition);
         for table in &select.from {
             for join in &table.joins {
                 let place = Place::of(join.relation.span());
@@ -194,7 +191,7 @@ impl Visitor for Walk<'_, '_> {
                 flow(self.check_function(function, function_place))
             }
             Expr::Cast { data_type, .. } => {
-                self.landmarks.casts.extend(place.map(|place| (data_type.to_string(), place)));
+                self.landmarks.casts.extend(place.map(|place| (data_type.to_string().to_uppercase(), place)));
                 ControlFlow::Continue(())
             }
             _ => {
@@ -292,7 +289,7 @@ fn check_select(select: &Select) -> Result<(), PlanError> {
                                    and GROUP BY window_start, window_end";
                     return refuse(place, &construct, instead);
                 }
-                _ => {}
+                _ => check_key(expression)?,
             }
         }
         if !modifiers.is_empty() {
@@ -306,6 +303,15 @@ fn check_select(select: &Select) -> Result<(), PlanError> {
         return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");
     }
     Ok(())
+}
+
+/// Rows are grouped before anything is aggregated.
+fn check_key(key: &Expr) -> Result<(), PlanError> {
+    match aggregate_in(key) {
+        None => Ok(()),
+        place => Err(PlanError::invalid(place, "GROUP BY takes rows one by one, and has no aggregates")
+            .with_hint("compute them in a view or subquery, and group its rows")),
+    }
 }
 
 fn check_join(operator: &JoinOperator, place: Option<Place>) -> Result<(), PlanError> {
@@ -375,7 +381,8 @@ impl Walk<'_, '_> {
         }
         match name.as_str() {
             // Arguments of table functions are expressions as well.
-            "descriptor" | "tumble" | "hop" | "cumulate" | "session" | "tumble_rows" | "hop_rows" => Ok(()),
+            "descriptor" => Ok(()),
+            function if TABLE_FUNCTIONS.contains(&function) => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),

@@ -5,7 +5,8 @@
 //! those of Flink (`flink_types`) and to agree (`optimize`), and the two zeros of floats one (`zeros`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
-//! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`).
+//! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
+//! text are planned by themselves to find the place (`locate`).
 
 mod context;
 
@@ -58,6 +59,10 @@ mod prune;
 mod finish;
 
 mod diagnose;
+
+mod locate;
+
+mod rephrase;
 
 pub mod builder;
 
@@ -144,8 +149,8 @@ fn lower_query(
         }
         None => None,
     };
-    let plan = context.plan_query(query).map_err(|error| diagnose::diagnose(error, &landmarks))?;
-    let plan = lower_plan(plan, destination.as_ref(), draft, &landmarks)?;
+    let plan = context.plan_query(query).and_then(|plan| lower_plan(plan, destination.as_ref(), draft, &landmarks));
+    let plan = plan.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
     all_landmarks.add(landmarks);
     Ok(plan)
 }
@@ -157,7 +162,7 @@ fn lower_plan(
     destination: Option<&Destination<'_>>,
     draft: &mut Draft,
     landmarks: &Landmarks,
-) -> Result<LogicalPlan, PlanError> {
+) -> datafusion_common::Result<LogicalPlan> {
     let mut lowering = Lowering { draft: std::mem::take(draft), landmarks };
     let result = (|| {
         let prepared = optimize::prepare(optimize::coerce(plan)?)?;
@@ -171,10 +176,10 @@ fn lower_plan(
         Ok(prepared)
     })();
     *draft = lowering.draft;
-    result.map_err(|error| diagnose::diagnose(error, landmarks))
+    result
 }
 
-/// The place of a column of a query's SELECT, as near as the text tells.
+/// The place of a column of a query's SELECT or VALUES, as near as the text tells.
 fn select_item_place(query: &sqlparser::ast::Query, index: usize) -> Option<Place> {
     use sqlparser::ast::{SelectItem, SetExpr, Spanned};
     let mut body = query.body.as_ref();
@@ -182,10 +187,15 @@ fn select_item_place(query: &sqlparser::ast::Query, index: usize) -> Option<Plac
         match body {
             SetExpr::SetOperation { left, .. } => body = left,
             SetExpr::Query(query) => body = &query.body,
+            SetExpr::Values(values) => {
+                let value = values.rows.first().and_then(|row| row.content.get(index));
+                return value.and_then(|value| Place::of(value.span())).or_else(|| Place::of(query.span()));
+            }
             SetExpr::Select(select) => {
                 let is_wildcard =
-                    |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-                let item = if select.projection.iter().any(is_wildcard) { None } else { select.projection.get(index) };
+                    |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+                let before = select.projection.iter().take(index + 1);
+                let item = before.clone().find(is_wildcard).or_else(|| select.projection.get(index));
                 return item.and_then(|item| Place::of(item.span())).or_else(|| Place::of(query.span()));
             }
             _ => return Place::of(query.span()),

@@ -138,21 +138,23 @@ fn sink_columns(destination: &Destination<'_>, width: usize) -> Result<Vec<SinkC
     }
     if destination.columns.len() != width {
         let message = format!("the query has {width} columns, and INSERT INTO names {}", destination.columns.len());
-        return Err(PlanError::invalid(place, message));
+        let place = destination.columns.first().and_then(|first| Place::of(first.span)).or(place);
+        return Err(PlanError::invalid(place, message).with_hint("name a column for each column of the query"));
     }
     for (index, name) in destination.columns.iter().enumerate() {
         let place = Place::of(name.span).or(place);
         let Some(found) = columns.iter().position(|column| *column.field.name() == name.value) else {
             let message = format!("table {} has no column {} to insert into", definition.name, name.value);
             let error = PlanError::invalid(place, message);
-            let names = columns.iter().map(|column| column.field.name().as_str());
-            return Err(match closest(&name.value, names) {
+            let names: Vec<&str> = columns.iter().map(|column| column.field.name().as_str()).collect();
+            return Err(match closest(&name.value, names.iter().copied()) {
                 Some(closest) => error.with_hint(format!("did you mean {closest}? (names are case sensitive)")),
-                None => error,
+                None => error.with_hint(format!("its columns are {}", names.join(", "))),
             });
         };
         if columns[found].from.replace(index).is_some() {
-            return Err(PlanError::invalid(place, format!("the column {} is named twice", name.value)));
+            let error = PlanError::invalid(place, format!("the column {} is named twice", name.value));
+            return Err(error.with_hint("name each column once"));
         }
     }
     match columns.iter().find(|column| column.from.is_none() && !column.field.is_nullable()) {

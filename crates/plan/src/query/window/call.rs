@@ -405,7 +405,9 @@ pub(in crate::query) fn partition_column(
     name: &str,
     place: Option<Place>,
 ) -> Result<Column, PlanError> {
-    let index = named_column(input, name, "to partition by", place, None)?;
+    let names: Vec<&str> = input.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    let hint = format!("there are {}", names.join(", "));
+    let index = named_column(input, name, "to partition by", place, Some(hint))?;
     Ok(Column::from(input.schema().qualified_field(index)))
 }
 

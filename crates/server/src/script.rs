@@ -1,0 +1,171 @@
+//! Where statements come from, and where in it a mistake is.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+
+use pelton::session::Prepared;
+use pelton::{Error, Place, Session};
+
+use crate::Failure;
+use crate::arguments::ScriptArguments;
+
+/// The text of statements, and what it is called in messages.
+pub struct Script {
+    name: String,
+    text: String,
+}
+
+/// What went wrong in a script, with the line that it is about.
+#[derive(Debug)]
+struct Located {
+    message: String,
+    /// Name of the script.
+    script: String,
+    place: Place,
+    /// The line there.
+    line: String,
+}
+
+impl std::error::Error for Located {}
+
+impl Script {
+    /// The script that the command line names.
+    pub fn read(arguments: &ScriptArguments) -> Result<Script, Failure> {
+        if let Some(statements) = &arguments.statements {
+            return Ok(Script { name: "-e".to_string(), text: statements.clone() });
+        }
+        let (name, bytes) = match &arguments.script {
+            Some(path) => (path.display().to_string(), std::fs::read(path).map_err(|error| unreadable(path, &error))?),
+            None => {
+                if io::stdin().is_terminal() {
+                    eprintln!("type SQL statements and end them with Ctrl-D, or name a script: pelton run script.sql");
+                }
+                let mut bytes = Vec::new();
+                let read = io::stdin().read_to_end(&mut bytes);
+                read.map_err(|error| format!("standard input cannot be read: {error}"))?;
+                ("<stdin>".to_string(), bytes)
+            }
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Script { name, text }),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
+                let line = before.rsplit('\n').next().unwrap_or_default();
+                let (row, column) = (before.matches('\n').count() + 1, line.chars().count() + 1);
+                Err(format!("{name}:{row}:{column}: the script is no text in UTF-8; save it in that encoding").into())
+            }
+        }
+    }
+
+    /// Its statements.
+    pub fn statements(&self, session: &Session) -> Result<Vec<Prepared>, Failure> {
+        session.prepare(&self.text).map_err(|error| self.at(&error, Place { line: 1, column: 1 }))
+    }
+
+    /// The failure of a statement: where it says, or else where the statement begins.
+    pub fn failure(&self, error: &Error, statement: &Prepared) -> Failure {
+        self.at(error, statement.place())
+    }
+
+    /// As [`Script::failure`], of an error that may not be the statement's at all.
+    pub fn located(&self, failure: Failure, statement: &Prepared) -> Failure {
+        match failure.downcast::<Error>() {
+            Ok(error) => self.failure(&error, statement),
+            Err(other) => other,
+        }
+    }
+
+    fn at(&self, error: &Error, start: Place) -> Failure {
+        let message = error.to_string();
+        let (message, place) = match error.place() {
+            Some(place) => {
+                let prefix = format!("line {}, column {}: ", place.line, place.column);
+                (message.strip_prefix(&prefix).unwrap_or(&message).to_string(), place)
+            }
+            None => (message, start),
+        };
+        let line = self.text.lines().nth(place.line.saturating_sub(1) as usize).unwrap_or_default().to_string();
+        Box::new(Located { message, script: self.name.clone(), place, line })
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display().to_string();
+    let is_statement = path.contains(char::is_whitespace) && error.kind() == io::ErrorKind::NotFound;
+    let hint = if is_statement { "; statements themselves are given with -e" } else { "" };
+    format!("the script {path} cannot be read: {error}{hint}").into()
+}
+
+/// Characters of a line that are shown before the mistake, and behind it.
+const SHOWN_BEFORE_MAX: usize = 100;
+const SHOWN_BEHIND_MAX: usize = 60;
+
+impl fmt::Display for Located {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { line, column } = self.place;
+        let number = line.to_string();
+        let margin = " ".repeat(number.len());
+        let characters: Vec<char> = self.line.chars().collect();
+        let at = (column as usize - 1).min(characters.len());
+        let from = at.saturating_sub(SHOWN_BEFORE_MAX);
+        let to = (at + SHOWN_BEHIND_MAX).min(characters.len());
+        let cut = |is_cut: bool| if is_cut { "…" } else { "" };
+        let (before, behind) = (cut(from > 0), cut(to < characters.len()));
+        let shown: String = characters[from..to].iter().collect();
+        // A tab is as wide below as above.
+        let indent = characters[from..at].iter().map(|character| if *character == '\t' { '\t' } else { ' ' });
+        let indent: String = before.chars().map(|_| ' ').chain(indent).collect();
+        let marks = "^".repeat(marked(&characters[at..to]));
+        writeln!(f, "{}", self.message)?;
+        writeln!(f, "{margin}--> {}:{line}:{column}", self.script)?;
+        writeln!(f, "{margin} |")?;
+        writeln!(f, "{number} | {before}{}{behind}", shown.trim_end())?;
+        write!(f, "{margin} | {indent}{marks}")
+    }
+}
+
+/// How many characters belong to what begins here: a quoted string, a name or number, or one sign.
+fn marked(text: &[char]) -> usize {
+    let is_name = |character: &char| character.is_alphanumeric() || ['_', '.', '$'].contains(character);
+    let length = match text.first() {
+        Some(&quote @ ('\'' | '`' | '"')) => {
+            text[1..].iter().position(|character| *character == quote).map_or(text.len(), |end| end + 2)
+        }
+        Some(character) if is_name(character) => text.iter().take_while(|character| is_name(character)).count(),
+        _ => 1,
+    };
+    length.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn located(line: &str, column: u64) -> String {
+        let place = Place { line: 12, column };
+        let error = Located { message: "wrong".into(), script: "a.sql".into(), place, line: line.into() };
+        error.to_string()
+    }
+
+    #[test]
+    fn the_line_is_shown_with_marks_below_what_is_wrong() {
+        assert_eq!(
+            located("\tSELECT nope FROM s", 9),
+            "wrong\n  --> a.sql:12:9\n   |\n12 | \tSELECT nope FROM s\n   | \t       ^^^^"
+        );
+        assert_eq!(located("SELECT 'é' + 1", 8), "wrong\n  --> a.sql:12:8\n   |\n12 | SELECT 'é' + 1\n   |        ^^^");
+        // The end of a script lies behind its last character.
+        assert_eq!(located("SELECT", 7), "wrong\n  --> a.sql:12:7\n   |\n12 | SELECT\n   |       ^");
+    }
+
+    #[test]
+    fn of_a_long_line_the_part_around_the_mistake_is_shown() {
+        let line = format!("{}nope{}", "x ".repeat(100), " y".repeat(100));
+        let shown = located(&line, 201);
+        let expected = format!("12 | …{}nope{}…", "x ".repeat(50), " y".repeat(28));
+        assert!(shown.contains(&expected), "{shown}");
+        assert!(shown.ends_with(&format!("   | {}^^^^", " ".repeat(101))), "{shown}");
+    }
+}
