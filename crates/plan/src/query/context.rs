@@ -23,7 +23,7 @@ use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::diagnose::diagnose;
-use super::flink_types::is_mixed;
+use super::flink_types::{flink_typed, is_mixed};
 use super::landmarks::{survey_expression, survey_view};
 use super::named_casts::NamedCasts;
 use super::over;
@@ -200,6 +200,7 @@ impl<'a> Context<'a> {
             let mut expression = expression.clone();
             respell(&mut expression);
             let planned = self.planner().sql_to_expr(expression, physical, &mut PlannerContext::new())?;
+            let planned = flink_typed(planned, physical)?;
             let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
             ExprSimplifier::new(context).coerce(planned, physical)
         })();
