@@ -19,6 +19,10 @@ pub mod time_unit;
 
 mod clock;
 
+mod json;
+
+mod url;
+
 mod digest;
 
 mod pattern;

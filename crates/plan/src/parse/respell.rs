@@ -37,6 +37,7 @@ const RESPELT: &[&str] = &[
     "QUARTER",
     "RAND_INTEGER",
     "REGEXP",
+    "REGEXP_SUBSTR",
     "SECOND",
     "SIGN",
     "STARTSWITH",
@@ -164,8 +165,9 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("E", 0) => {
             cast(number_literal(&std::f64::consts::E.to_string(), span), DataType::Double(ExactNumberInfo::None))
         }
-        ("ENDSWITH", 2) => call("ends_with", vec![next(), next()], span),
-        ("STARTSWITH", 2) => call("starts_with", vec![next(), next()], span),
+        ("ENDSWITH" | "REGEXP" | "REGEXP_SUBSTR" | "STARTSWITH", 2) => {
+            call(other_name(name), arguments.collect(), span)
+        }
         ("FROM_BASE64", 1) => {
             cast(call("decode", vec![next(), text_literal("base64pad", span)], span), DataType::String(None))
         }
@@ -182,7 +184,6 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
             let divisor = Expr::Nested(Box::new(next()));
             Expr::Nested(Box::new(operator(dividend, BinaryOperator::Modulo, divisor)))
         }
-        ("REGEXP", 2) => call("regexp_like", vec![next(), next()], span),
         // DataFusion replaces the first match only, unless told to replace all.
         ("REGEXP_REPLACE", 3) => call("regexp_replace", vec![next(), next(), next(), text_literal("g", span)], span),
         ("SIGN", 1) => call("signum", vec![next()], span),
@@ -203,11 +204,21 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("CONCAT", _) => return wrong_count("1 or more"),
         ("CURRENT_DATE" | "CURRENT_ROW_TIMESTAMP" | "E" | "LOCALTIMESTAMP" | "NOW", _) => return wrong_count("0"),
         ("IF" | "TIMESTAMPADD" | "TIMESTAMPDIFF", _) => return wrong_count("3"),
-        ("ENDSWITH" | "STARTSWITH" | "MOD" | "REGEXP", _) => return wrong_count("2"),
+        ("ENDSWITH" | "STARTSWITH" | "MOD" | "REGEXP" | "REGEXP_SUBSTR", _) => return wrong_count("2"),
         ("LOG" | "TO_TIMESTAMP_LTZ" | "TRUNCATE", _) => return wrong_count("1 to 2"),
         ("LOCATE" | "SUBSTR" | "SUBSTRING", _) => return wrong_count("2 to 3"),
         _ => return Ok(None),
     }))
+}
+
+/// What DataFusion calls a function of two arguments.
+fn other_name(name: &str) -> &'static str {
+    match name {
+        "ENDSWITH" => "ends_with",
+        "REGEXP" => "regexp_like",
+        "REGEXP_SUBSTR" => "regexp_extract",
+        _ => "starts_with",
+    }
 }
 
 /// What the clock or chance decides.
@@ -271,7 +282,7 @@ fn refused(name: &str) -> Option<&'static str> {
         "CURRENT_WATERMARK" => "SHOW PROGRESS says how far time has come",
         "RANDOM" => "write RAND()",
         "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
-        "JSON_QUERY" | "JSON_EXISTS" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => "use JSON_VALUE for each value",
+        "JSON_QUERY" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => "use JSON_VALUE for each value",
         _ => return None,
     })
 }
