@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(to_double(-12_345, 2), -123.45);
         // 10^23 lies halfway between two doubles, the even one of which is below.
         assert_eq!(to_double(10_i128.pow(23), 0), 1e23);
-        assert_eq!(to_double(123_456_789_012_345_678_901_234_567_890, 15), 123456789012345.678901234567890);
+        assert_eq!(to_double(123_456_789_012_345_678_901_234_567_890, 15), 123_456_789_012_345.67);
         assert_eq!(to_double(MOST, 38), 1.0);
         assert_eq!(to_double(1, 38), 1e-38);
         assert_eq!(to_double((1 << 53) + 1, 0), 9007199254740992.0);
