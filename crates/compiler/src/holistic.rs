@@ -10,12 +10,13 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use pelton_data::aggregate::Holistic;
+use pelton_data::decimal::{DecimalTotal, fitting};
 use pelton_data::significant;
 use pelton_data::wide_float::{WideFloat, variance};
 use pelton_state::kernel::KernelError;
 use pelton_state::table::{Chosen, GroupedValues, ValueGroups};
 
-use crate::read_out::{converted, means, nulls_where_zero, with_nulls};
+use crate::read_out::{converted, means, nulls_where_zero, too_many_digits, with_nulls};
 
 /// What a column is computed from.
 pub(crate) struct Kept<'a> {
@@ -73,7 +74,7 @@ fn part(
             Arc::new(kept.values.counts(entries).into_iter().map(|count| count as i64).collect::<Int64Array>())
         }
         Holistic::Sum | Holistic::Mean => {
-            let (sums, counts, scale) = sums(kept.values.of(entries));
+            let (sums, counts, scale) = sums(kept.values.of(entries), function)?;
             if *function == Holistic::Mean {
                 return means(&sums, &counts, scale, data_type);
             }
@@ -116,15 +117,23 @@ impl Kept<'_> {
 
 /// Sums of each group (`Float64` or `Decimal128`), counts, and the scale of decimals. Floats are added in ascending order: sets
 /// have none.
-fn sums(groups: GroupedValues) -> (ArrayRef, Int64Array, i8) {
+///
+/// # Errors
+/// Where a sum of decimals has too many digits.
+fn sums(groups: GroupedValues, function: &Holistic) -> Result<(ArrayRef, Int64Array, i8), KernelError> {
     let GroupedValues { offsets, values } = groups;
     let counts = offsets.windows(2).map(|ends| (ends[1] - ends[0]) as i64).collect();
     let groups = offsets.windows(2).map(|ends| ends[0]..ends[1]);
-    match values.data_type() {
+    Ok(match values.data_type() {
         DataType::Decimal128(_, scale) => {
             let values = values.as_primitive::<Decimal128Type>().values();
-            let sums = groups.map(|group| values[group].iter().fold(0, |sum: i128, value| sum.wrapping_add(*value)));
-            let sums: Decimal128Array = sums.collect::<Vec<_>>().into();
+            let function = if *function == Holistic::Mean { "AVG" } else { "SUM" };
+            let sums = groups.map(|group| {
+                let total =
+                    values[group].iter().fold(DecimalTotal::default(), |total, &value| total.plus(value)).exact();
+                fitting(total).ok_or_else(|| too_many_digits(function, total, *scale))
+            });
+            let sums: Decimal128Array = sums.collect::<Result<Vec<_>, _>>()?.into();
             let sums = sums.with_data_type(DataType::Decimal128(38, *scale));
             (Arc::new(sums), counts, *scale)
         }
@@ -144,7 +153,7 @@ fn sums(groups: GroupedValues) -> (ArrayRef, Int64Array, i8) {
             let sums: Decimal128Array = sums.collect::<Vec<_>>().into();
             (Arc::new(sums.with_data_type(DataType::Decimal128(38, 0))), counts, 0)
         }
-    }
+    })
 }
 
 fn doubles(values: &ArrayRef) -> Vec<f64> {

@@ -9,11 +9,15 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type, Int64Type};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, DecimalType,
+    FieldRef, Float64Type, Int64Type, i256,
+};
 use arrow::error::ArrowError;
 use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean, integer_variance};
 use pelton_data::column::{logical_type, sql_name};
+use pelton_data::decimal::{fitting, total_of_halves};
 use pelton_data::time::micros_per_tick;
 use pelton_data::wide_float::variance;
 use pelton_data::window::ResultKind;
@@ -40,7 +44,7 @@ pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
 /// SQL wants: it counts zero rows, and all else is NULL.
 ///
 /// # Errors
-/// Where an average does not fit its decimal type.
+/// Where a sum or an average does not fit its decimal type.
 pub fn read_out(window: &WindowAggregate, closed: ClosedGroups<'_>) -> Result<Option<RecordBatch>, KernelError> {
     let columns = window.columns.iter().zip(window.schema.fields());
     if !closed.entries.is_empty() {
@@ -163,13 +167,19 @@ impl Groups<'_> {
                     None => values,
                 })
             }
-            WindowColumn::Mean { sum, count } => {
-                let scale = match self.window.accumulators[*sum].argument_type {
-                    Some(DataType::Decimal128(_, scale)) => scale,
-                    _ => 0,
+            WindowColumn::DecimalSum { sum, upper_sum, count } => {
+                let sums = converted(self.decimal_sums(*sum, *upper_sum, "SUM")?, data_type);
+                Ok(match count {
+                    Some(count) => with_nulls(sums, nulls_where_zero(&self.counts(*count))),
+                    None => sums,
+                })
+            }
+            WindowColumn::Mean { sum, upper_sum, count } => {
+                let sums = match upper_sum {
+                    Some(upper_sum) => self.decimal_sums(*sum, *upper_sum, "AVG")?,
+                    None => self.closed.table.accumulator_array(*sum, self.closed.entries),
                 };
-                let sums = self.closed.table.accumulator_array(*sum, self.closed.entries);
-                means(&sums, &self.counts(*count), scale, data_type)
+                means(&sums, &self.counts(*count), self.scale(*sum), data_type)
             }
             WindowColumn::Holistic { function, values, arrivals, nulls } => {
                 let groups = |accumulator: usize| self.closed.table.value_groups(accumulator);
@@ -190,6 +200,26 @@ impl Groups<'_> {
 
     fn instants(&self, data_type: &DataType, of: impl Fn(&ClosedWindow) -> Micros) -> ArrayRef {
         instants(self.closed.windows, self.closed.entries.len(), data_type, of)
+    }
+
+    /// Of the decimals that are summed.
+    fn scale(&self, sum: usize) -> i8 {
+        match self.window.accumulators[sum].argument_type {
+            Some(DataType::Decimal128(_, scale)) => scale,
+            _ => 0,
+        }
+    }
+
+    /// The sums of decimals, where none has too many digits.
+    fn decimal_sums(&self, sum: usize, upper_sum: usize, function: &str) -> Result<ArrayRef, KernelError> {
+        let array = |slot: usize| self.closed.table.accumulator_array(slot, self.closed.entries);
+        let (wrapped, upper) = (array(sum), array(upper_sum));
+        let upper = upper.as_primitive::<Decimal128Type>();
+        let wrapped = wrapped.as_primitive::<Decimal128Type>().values().iter();
+        let totals = wrapped.zip(upper.values()).map(|(&wrapped, &upper)| total_of_halves(wrapped, upper));
+        let sums = totals.map(|total| fitting(total).ok_or_else(|| too_many_digits(function, total, self.scale(sum))));
+        let sums = Decimal128Array::new(sums.collect::<Result<Vec<_>, _>>()?.into(), None);
+        Ok(Arc::new(sums.with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))))
     }
 
     /// How many values each group has.
@@ -220,8 +250,16 @@ impl Groups<'_> {
     }
 }
 
-/// AVG with DataFusion's types: decimals keep a scale of four digits more and are rounded there, all else is DOUBLE. `scale` is that of sums of
-/// decimals.
+/// The error for a sum of decimals that is no DECIMAL.
+pub(crate) fn too_many_digits(function: &str, total: i256, scale: i8) -> KernelError {
+    let sum = Decimal256Type::format_decimal(total, DECIMAL256_MAX_PRECISION, scale);
+    let fits = sql_name(&DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale));
+    KernelError::Expression(format!(
+        "{function}: the sum {sum} does not fit {fits} (cast what is aggregated to DOUBLE, or to DECIMAL of fewer digits)"
+    ))
+}
+
+/// AVG with Flink's types: decimals are rounded to the scale of their mean, all else is DOUBLE. `scale` is that of sums of decimals.
 pub(crate) fn means(
     sums: &ArrayRef,
     counts: &Int64Array,

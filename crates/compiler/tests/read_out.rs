@@ -63,7 +63,7 @@ fn summed(
 }
 
 const TUMBLING: Window = Window::Tumbling { size: 10_000_000, offset: 0 };
-const MEAN: WindowColumn = WindowColumn::Mean { sum: 0, count: 1 };
+const MEAN: WindowColumn = WindowColumn::Mean { sum: 0, upper_sum: None, count: 1 };
 const SUM: WindowColumn = WindowColumn::Value { accumulator: 0, count: Some(1) };
 const COUNT: WindowColumn = WindowColumn::Value { accumulator: 1, count: None };
 

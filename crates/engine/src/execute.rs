@@ -15,13 +15,13 @@ use pelton_plan::pipeline::{
     WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
-use pelton_runtime::budget::Budget;
+use pelton_runtime::budget::{Budget, Held};
 use pelton_runtime::graph::{
     Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
-use pelton_runtime::run::{Run, RunOptions};
+use pelton_runtime::run::{Run, RunError, RunOptions};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
@@ -49,8 +49,8 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     let options = RunOptions::new(surroundings.pool);
     let waker = options.waker.clone();
-    let lookups: Vec<Arc<JoinIndex>> =
-        program.lookups.iter().map(|lookup| load(lookup, surroundings)).collect::<Result<_, _>>()?;
+    let loaded = program.lookups.iter().map(|lookup| load(lookup, surroundings)).collect::<Result<Vec<_>, _>>()?;
+    let (lookups, held): (Vec<Arc<JoinIndex>>, Vec<Held>) = loaded.into_iter().unzip();
     let settings = surroundings.settings;
     let program = Arc::new(program);
     let kernels = tier::kernels(&program, &lookups, settings)?;
@@ -89,21 +89,28 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         late: surroundings.late.clone(),
         budget: surroundings.budget.clone(),
         limits: settings.memory,
+        held,
         data_passing: settings.data_passing,
         ..options
     };
     Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker, stories))
 }
 
-/// Runs the program of a bounded table to its end, and indexes its rows.
-fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<Arc<JoinIndex>, Error> {
+/// Runs the program of a bounded table to its end, and indexes its rows, which are charged to the budget of memory.
+fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<JoinIndex>, Held), Error> {
     // What is loaded is final.
     let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
     let surroundings = Surroundings { settings: &settings, ..*surroundings };
     let batches = start(Program::clone(&lookup.program), &surroundings)?.collect()?;
     let rows: RecordBatch = concat_batches(&lookup.schema, &batches)
         .map_err(|error| Error::Usage(format!("the rows of a joined table do not fit together: {error}")))?;
-    Ok(Arc::new(JoinIndex::new(rows, &lookup.keys)))
+    let index = JoinIndex::new(rows, &lookup.keys);
+    let held = surroundings.budget.hold(index.bytes(), settings.memory, "join with fewer rows or columns");
+    let held = held.map_err(|error| {
+        let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
+        Error::Run(RunError::Kernel { pipeline: format!("join with {}", tables.join(", ")), error })
+    })?;
+    Ok((Arc::new(index), held))
 }
 
 fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker) -> Result<SourceNode, Error> {

@@ -76,6 +76,38 @@ fn an_operator_has_a_limit_of_its_own() {
     assert_eq!(rows, 600_000);
 }
 
+#[test]
+fn rows_that_are_put_in_order_are_charged() {
+    let session = session("1", 600_000);
+    session.set("pelton.memory", "4 mb").unwrap();
+    let sorted = "SELECT i, at FROM n ORDER BY i DESC";
+    let error = failure(&mut session.sql(sorted).unwrap());
+    for part in ["result: ORDER BY: its state takes ", "'pelton.memory' = '4 MiB'", "add a LIMIT"] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    // Of these few are kept, and what the failed query had is free again.
+    let first = session.sql("SELECT i FROM n ORDER BY i DESC LIMIT 3").unwrap().collect().unwrap();
+    assert_eq!(count(&first), 600_000 + 599_999 + 599_998);
+}
+
+#[test]
+fn the_table_of_a_join_is_charged() {
+    let session = session("1", 600_000);
+    let statement = "CREATE TABLE m (k BIGINT NOT NULL, v BIGINT) WITH (
+         'connector' = 'datagen', 'number-of-rows' = '200000', 'pace' = 'flat-out',
+         'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '200000')";
+    session.execute(&session.prepare(statement).unwrap().remove(0)).unwrap();
+    let joined = "SELECT COUNT(*) AS n FROM n JOIN m ON i = k";
+    session.set("pelton.memory", "2 mb").unwrap();
+    let Err(Error::Run(error)) = session.sql(joined) else { panic!("3.2 MB of rows do not fit 2 MiB") };
+    let error = error.to_string();
+    for part in ["its state takes ", "'pelton.memory' = '2 MiB'", "join with fewer rows or columns (in join with m)"] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    session.set("pelton.memory", "100 mb").unwrap();
+    assert_eq!(count(&session.sql(joined).unwrap().collect().unwrap()), 200_000);
+}
+
 /// What `SHOW QUERIES` says that the only query is held back by, and how many bytes wait in it.
 fn held_back(session: &Session) -> (String, usize) {
     let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);

@@ -11,7 +11,7 @@ use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, Scalar
 use pelton_data::column::sql_name;
 use regex::Regex;
 
-use crate::{text, time};
+use crate::{digest, json, text, time, url};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 22] = {
+pub(super) const DEFINITIONS: [Definition; 33] = {
     use Parameter::{Any, Integer, Text, Time};
     [
         define("bin", &[Integer], 1, string, text::bin),
@@ -105,9 +105,18 @@ pub(super) const DEFINITIONS: [Definition; 22] = {
         define("is_alpha", &[Any], 1, boolean, text::is_alpha),
         define("is_decimal", &[Any], 1, boolean, text::is_decimal),
         define("is_digit", &[Any], 1, boolean, text::is_digit),
-        define("json_value", &[Text, Text], 2, string, text::json_value),
+        define("json_exists", &[Text, Text], 2, boolean, json::json_exists),
+        define("json_value", &[Text, Text], 2, string, json::json_value),
         define("locate", &[Text, Text, Integer], 2, integer, text::locate),
+        define("md5", &[Text], 1, string, digest::md5),
+        define("parse_url", &[Text, Text, Text], 2, string, url::parse_url),
         define_once("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
+        define("sha1", &[Text], 1, string, digest::sha1),
+        define("sha2", &[Text, Integer], 2, string, digest::sha2),
+        define("sha224", &[Text], 1, string, digest::sha224),
+        define("sha256", &[Text], 1, string, digest::sha256),
+        define("sha384", &[Text], 1, string, digest::sha384),
+        define("sha512", &[Text], 1, string, digest::sha512),
         define_once("split_index", &[Text, Any, Integer], 3, string, text::split_index),
         define("substring_from", &[Text, Integer, Integer], 2, string, text::substring),
         define("timestamp_to_string", &[Time], 1, string, time::to_string),
@@ -118,6 +127,8 @@ pub(super) const DEFINITIONS: [Definition; 22] = {
         define("to_timestamp", &[Text, Text], 1, timestamp, time::to_timestamp),
         define("typeof", &[Any], 1, string, text::type_of),
         define("unix_timestamp", &[Text, Text], 1, bigint, time::unix_timestamp),
+        define("url_decode", &[Text], 1, string, url::url_decode),
+        define("url_encode", &[Text], 1, string, url::url_encode),
     ]
 };
 

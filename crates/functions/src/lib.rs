@@ -5,15 +5,25 @@
 //! is only another spelling of something DataFusion has is respelt when a query is parsed, and is not here.
 //!
 //! Where we differ from Flink: the session's time zone is UTC; `UNIX_TIMESTAMP` of a text that is no time is NULL;
-//! `TIMESTAMPDIFF` is BIGINT; `MD5` and the SHA family are left out.
+//! `TIMESTAMPDIFF` is BIGINT; arithmetic on decimals whose result has too many digits is an error (`decimal`).
 
 mod definition;
+
+pub mod decimal;
 
 mod text;
 
 mod time;
 
 pub mod time_unit;
+
+mod clock;
+
+mod json;
+
+mod url;
+
+mod digest;
 
 mod pattern;
 
@@ -32,7 +42,8 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let own = definition::DEFINITIONS
         .iter()
         .map(|definition| ScalarUDF::new_from_impl(definition::Function::new(definition)));
-    own.chain(extreme::functions()).map(Arc::new).collect()
+    let clock = ScalarUDF::new_from_impl(clock::CurrentTimestamp::new());
+    own.chain(extreme::functions()).chain([clock]).map(Arc::new).collect()
 }
 
 /// A timestamp as a string, as Flink writes it.

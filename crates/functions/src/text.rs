@@ -3,15 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int32Array, Int64Array, StringViewArray, StringViewBuilder,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int32Array, Int64Array, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion_common::{Result, exec_datafusion_err, exec_err};
 use pelton_data::column::{Cuts, sql_name};
 use regex::{CaptureLocations, Regex};
-use serde_json::Value;
 
 use crate::definition::Arguments;
 
@@ -213,76 +210,6 @@ impl Extractor {
         self.regex.captures_read(&mut self.groups, text)?;
         self.groups.get(group)
     }
-}
-
-/// `JSON_VALUE(text, path)`: the scalar at a path such as `$.a.b[0]` or `$['a']`; NULL where there is none.
-pub(super) fn json_value(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let (text, paths) = (strings(&arguments[0]), strings(&arguments[1]));
-    let mut parsed: Option<(String, Vec<JsonStep>)> = None;
-    let mut values = StringViewBuilder::with_capacity(text.len());
-    for row in 0..text.len() {
-        let (Some(text), Some(path)) = (string_at(text, row), string_at(paths, row)) else {
-            values.append_null();
-            continue;
-        };
-        let steps = match &parsed {
-            Some((source, steps)) if source == path => steps,
-            _ => {
-                let Some(steps) = json_path(path) else {
-                    return exec_err!("JSON_VALUE: '{path}' is no path; write one such as '$.a.b[0]'");
-                };
-                &parsed.insert((path.to_string(), steps)).1
-            }
-        };
-        let document: Option<Value> = serde_json::from_str(text).ok();
-        let found = steps.iter().try_fold(document.as_ref(), |value, step| Some(step.of(value?))).flatten();
-        values.append_option(match found {
-            None | Some(Value::Null | Value::Array(_) | Value::Object(_)) => None,
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(other) => Some(other.to_string()),
-        });
-    }
-    Ok(Arc::new(values.finish()))
-}
-
-enum JsonStep {
-    Member(String),
-    Element(usize),
-}
-
-impl JsonStep {
-    fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
-        match self {
-            JsonStep::Member(name) => value.get(name),
-            JsonStep::Element(index) => value.get(index),
-        }
-    }
-}
-
-fn json_path(path: &str) -> Option<Vec<JsonStep>> {
-    let path = path.trim();
-    let path = path.strip_prefix("lax ").or_else(|| path.strip_prefix("strict ")).unwrap_or(path);
-    let mut rest = path.trim_start().strip_prefix('$')?;
-    let mut steps = Vec::new();
-    while !rest.is_empty() {
-        if let Some(member) = rest.strip_prefix('.') {
-            let end = member.find(['.', '[']).unwrap_or(member.len());
-            if end == 0 {
-                return None;
-            }
-            steps.push(JsonStep::Member(member[..end].to_string()));
-            rest = &member[end..];
-            continue;
-        }
-        let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
-        let quoted = inside.strip_prefix('\'').and_then(|inside| inside.strip_suffix('\''));
-        steps.push(match quoted {
-            Some(name) => JsonStep::Member(name.to_string()),
-            None => JsonStep::Element(inside.trim().parse().ok()?),
-        });
-        rest = after;
-    }
-    Some(steps)
 }
 
 /// `BIN(number)`: in binary, two's complement.

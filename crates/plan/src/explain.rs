@@ -317,7 +317,14 @@ fn window_column(column: &WindowColumn, window: &WindowAggregate) -> String {
             let others = arrivals.iter().chain(nulls).map(|accumulator| format!(" and {accumulator}"));
             format!("{} of accumulator {values}{}", holistic(function), others.collect::<String>())
         }
-        WindowColumn::Mean { sum, count } => format!("accumulator {sum} / accumulator {count}"),
+        WindowColumn::DecimalSum { sum, upper_sum, count } => {
+            let nulls = count.map(|count| format!(", NULL where accumulator {count} is 0")).unwrap_or_default();
+            format!("accumulators {sum} and {upper_sum}{nulls}")
+        }
+        WindowColumn::Mean { sum, upper_sum: None, count } => format!("accumulator {sum} / accumulator {count}"),
+        WindowColumn::Mean { sum, upper_sum: Some(upper), count } => {
+            format!("accumulators {sum} and {upper} / accumulator {count}")
+        }
     }
 }
 

@@ -278,10 +278,21 @@ pub enum WindowColumn {
     Rank,
     /// Of rows that are kept, column `i` of `Ranking::schema`.
     Row(usize),
+    /// A sum of decimals that may have too many digits, NULL where `count` is zero.
+    DecimalSum {
+        /// Index of the accumulator that sums, and may wrap around.
+        sum: usize,
+        /// Index of the accumulator that sums the upper halves.
+        upper_sum: usize,
+        /// Index of the accumulator that counts the argument's values, where it may be NULL.
+        count: Option<usize>,
+    },
     /// A sum divided by a count, NULL where the count is zero.
     Mean {
         /// Index of the accumulator that sums.
         sum: usize,
+        /// Index of the accumulator that sums the upper halves of decimals whose sum may wrap around.
+        upper_sum: Option<usize>,
         /// Index of the accumulator that counts.
         count: usize,
     },

@@ -15,6 +15,12 @@ use crate::clock::Clock;
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;
 
+/// What makes the state of windows, and of functions OVER rows, smaller,
+const FEWER_GROUPS: &str = "have fewer groups or rows in open windows";
+
+/// and what is put in order.
+const FEWER_ROWS: &str = "have fewer rows to put in order: add a LIMIT";
+
 /// What all runs of an engine take. Clones are the same budget.
 #[derive(Debug, Clone, Default)]
 pub struct Budget(Arc<Taken>);
@@ -41,6 +47,51 @@ impl Budget {
         let sum = |taken: usize| Some(taken + more).filter(|&all| all <= bytes_max);
         let taken = self.0.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
         taken.map(|_| ()).map_err(|taken| taken + more)
+    }
+
+    /// Takes more for an operator, which has so many bytes then.
+    ///
+    /// # Errors
+    /// Where it, or all together, would have more than allowed: what, and what to do about it.
+    fn take_for(&self, of_operator: usize, more: usize, limits: Limits, advice: &str) -> Result<(), KernelError> {
+        let Limits { engine_bytes_max, operator_bytes_max } = limits;
+        let exceeded = if of_operator > operator_bytes_max {
+            format!("more than 'pelton.memory.operator' = '{}' allows", Bytes(operator_bytes_max))
+        } else if let Err(all) = self.take(more, engine_bytes_max) {
+            let all = Bytes(all);
+            format!("and that of all queries {all}, more than 'pelton.memory' = '{}' allows", Bytes(engine_bytes_max))
+        } else {
+            return Ok(());
+        };
+        Err(KernelError::State(format!(
+            "its state takes {}, {exceeded}: SET a larger size, or {advice}",
+            Bytes(of_operator)
+        )))
+    }
+
+    /// Charges what does not change any more, as long as what is returned is held.
+    ///
+    /// # Errors
+    /// Where it is more than allowed: what, and what to do about it.
+    pub fn hold(&self, bytes: usize, limits: Limits, advice: &str) -> Result<Held, KernelError> {
+        self.take_for(bytes, bytes, limits, advice)?;
+        Ok(Held(Arc::new(HeldBytes { budget: self.clone(), bytes })))
+    }
+}
+
+/// Bytes that are charged to a budget until the last clone of this is gone.
+#[derive(Debug, Clone)]
+pub struct Held(#[expect(dead_code, reason = "it gives back when it is dropped")] Arc<HeldBytes>);
+
+#[derive(Debug)]
+struct HeldBytes {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.budget.0.state.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -95,6 +146,30 @@ impl Account {
         clock: &Clock,
         measure: impl FnOnce() -> usize,
     ) -> Result<(), KernelError> {
+        self.charge_with(operator, part, clock, FEWER_GROUPS, measure)
+    }
+
+    /// Charges rows that an output keeps to put them in order.
+    ///
+    /// # Errors
+    /// As [`Account::charge`].
+    pub fn charge_sorted(
+        &self,
+        operator: usize,
+        clock: &Clock,
+        measure: impl FnOnce() -> usize,
+    ) -> Result<(), KernelError> {
+        self.charge_with(operator, 0, clock, FEWER_ROWS, measure)
+    }
+
+    fn charge_with(
+        &self,
+        operator: usize,
+        part: usize,
+        clock: &Clock,
+        advice: &str,
+        measure: impl FnOnce() -> usize,
+    ) -> Result<(), KernelError> {
         let node = &self.operators[operator][part];
         let began_ns = clock.nanos();
         if began_ns < node.next_ns.load(Ordering::Relaxed) {
@@ -103,10 +178,10 @@ impl Account {
         let bytes = measure();
         let ended_ns = clock.nanos();
         node.next_ns.store(ended_ns + (ended_ns - began_ns) * MEASURING_PART, Ordering::Relaxed);
-        self.set(operator, part, bytes)
+        self.set(operator, part, bytes, advice)
     }
 
-    fn set(&self, operator: usize, part: usize, bytes: usize) -> Result<(), KernelError> {
+    fn set(&self, operator: usize, part: usize, bytes: usize, advice: &str) -> Result<(), KernelError> {
         let counted = &self.operators[operator][part].bytes;
         let before = counted.load(Ordering::Relaxed);
         if bytes <= before {
@@ -115,18 +190,9 @@ impl Account {
             return Ok(());
         }
         let of_operator = self.operator_bytes(operator) - before + bytes;
-        let Limits { engine_bytes_max, operator_bytes_max } = self.limits;
-        let exceeded = if of_operator > operator_bytes_max {
-            format!("more than 'pelton.memory.operator' = '{}' allows", Bytes(operator_bytes_max))
-        } else if let Err(all) = self.budget.take(bytes - before, engine_bytes_max) {
-            let all = Bytes(all);
-            format!("and that of all queries {all}, more than 'pelton.memory' = '{}' allows", Bytes(engine_bytes_max))
-        } else {
-            counted.store(bytes, Ordering::Relaxed);
-            return Ok(());
-        };
-        let advice = "SET a larger size, or have fewer groups or rows in open windows";
-        Err(KernelError::State(format!("its state takes {}, {exceeded}: {advice}", Bytes(of_operator))))
+        self.budget.take_for(of_operator, bytes - before, self.limits, advice)?;
+        counted.store(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Bytes that an operator takes, when its parts were measured last.
@@ -208,6 +274,8 @@ impl fmt::Display for Bytes {
 mod tests {
     use super::*;
 
+    const ADVICE: &str = FEWER_GROUPS;
+
     fn account(budget: &Budget, limits: Limits) -> Account {
         Account::new(budget.clone(), limits, [2, 1].into_iter())
     }
@@ -217,18 +285,18 @@ mod tests {
         let budget = Budget::default();
         let limits = Limits { engine_bytes_max: 3 << 20, ..Limits::default() };
         let (one, other) = (account(&budget, limits), account(&budget, limits));
-        one.set(0, 1, 2 << 20).unwrap();
-        other.set(1, 0, 1 << 20).unwrap();
+        one.set(0, 1, 2 << 20, ADVICE).unwrap();
+        other.set(1, 0, 1 << 20, ADVICE).unwrap();
         assert_eq!(budget.bytes(), 3 << 20);
-        let error = other.set(1, 0, (1 << 20) + 512).unwrap_err();
+        let error = other.set(1, 0, (1 << 20) + 512, ADVICE).unwrap_err();
         assert_eq!(
             error.to_string(),
             "its state takes 1.0 MiB, and that of all queries 3.0 MiB, more than 'pelton.memory' = '3 MiB' allows: \
              SET a larger size, or have fewer groups or rows in open windows"
         );
         // It fails alone: what it did not get others may have.
-        one.set(0, 1, (2 << 20) - 1).unwrap();
-        one.set(1, 0, 1).unwrap();
+        one.set(0, 1, (2 << 20) - 1, ADVICE).unwrap();
+        one.set(1, 0, 1, ADVICE).unwrap();
         other.give_back();
         assert_eq!(budget.bytes(), 2 << 20);
         drop(one);
@@ -244,14 +312,14 @@ mod tests {
         one.set(700);
         other.set(200);
         assert!(one.has_room() && other.has_room());
-        account.set(0, 0, 100).unwrap();
+        account.set(0, 0, 100, ADVICE).unwrap();
         assert!(!one.has_room() && !other.has_room());
         other.set(0);
         assert!(one.has_room(), "800 of 1000 bytes are taken");
         one.set(900);
         assert!(!one.has_room() && other.has_room(), "whoever has nothing may read");
         // State may still grow: what waits goes.
-        account.set(0, 0, 1000).unwrap();
+        account.set(0, 0, 1000, ADVICE).unwrap();
         drop(one);
         assert_eq!(budget.0.waiting.load(Ordering::Relaxed), 0);
     }
@@ -259,9 +327,9 @@ mod tests {
     #[test]
     fn an_operator_has_a_limit_of_its_own_over_all_its_parts() {
         let account = account(&Budget::default(), Limits { operator_bytes_max: 1000, ..Limits::default() });
-        account.set(0, 0, 600).unwrap();
-        account.set(1, 0, 900).unwrap();
-        let error = account.set(0, 1, 401).unwrap_err().to_string();
+        account.set(0, 0, 600, ADVICE).unwrap();
+        account.set(1, 0, 900, ADVICE).unwrap();
+        let error = account.set(0, 1, 401, ADVICE).unwrap_err().to_string();
         assert!(
             error.starts_with("its state takes 1001 bytes, more than 'pelton.memory.operator' = '1000 bytes'"),
             "{error}"

@@ -28,13 +28,15 @@ struct Sorter {
     wanted: Option<usize>,
     rows: Vec<RecordBatch>,
     count: usize,
+    /// What the rows take.
+    bytes: usize,
 }
 
 impl Outlet {
     pub fn new(sink: Box<dyn Sink>, arrangement: Arrangement) -> Outlet {
         let Arrangement { order, offset, rows_max } = arrangement;
         let wanted = rows_max.map(|rows_max| rows_max.saturating_add(offset));
-        let sorter = order.map(|order| Sorter { order, wanted, rows: Vec::new(), count: 0 });
+        let sorter = order.map(|order| Sorter { order, wanted, rows: Vec::new(), count: 0, bytes: 0 });
         Outlet { sink, sorter, offset, rows_left: rows_max }
     }
 
@@ -46,6 +48,11 @@ impl Outlet {
     /// Whether no further row changes what is written.
     pub fn is_satisfied(&self) -> bool {
         self.rows_left == Some(0)
+    }
+
+    /// What the rows take that wait for their order.
+    pub fn bytes(&self) -> usize {
+        self.sorter.as_ref().map_or(0, |sorter| sorter.bytes)
     }
 
     /// Takes rows. Returns how many went on to the sink.
@@ -88,11 +95,13 @@ impl Sorter {
     fn take(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
         self.rows.push(rows.clone());
         self.count += rows.num_rows();
+        self.bytes += rows.get_array_memory_size();
         if let Some(wanted) = self.wanted
             && self.count > wanted.saturating_mul(2).saturating_add(UNSORTED_ROWS_MAX)
         {
             let front = self.sorted()?;
             self.count = front.iter().map(RecordBatch::num_rows).sum();
+            self.bytes = front.iter().map(RecordBatch::get_array_memory_size).sum();
             self.rows = front.into_iter().collect();
         }
         if self.count > SORTED_ROWS_MAX {

@@ -12,7 +12,7 @@ use pelton_state::over::OverRows;
 use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::Open;
 
-use crate::budget::{Account, Budget, Limits, Waiting};
+use crate::budget::{Account, Budget, Held, Limits, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
 use crate::events::{DataPassing, Link, Passing};
@@ -49,6 +49,8 @@ pub struct RunOptions {
     pub budget: Budget,
     /// What its state may take.
     pub limits: Limits,
+    /// What is charged already of what it reads: tables that it joins with.
+    pub held: Vec<Held>,
     /// What its streams pass.
     pub data_passing: DataPassing,
 }
@@ -64,6 +66,7 @@ impl RunOptions {
             late: LateLog::new(),
             budget: Budget::default(),
             limits: Limits::default(),
+            held: Vec::new(),
             data_passing: DataPassing::default(),
         }
     }
@@ -138,7 +141,7 @@ pub(crate) struct Shared {
     copied: Vec<Mutex<Vec<CopiedGroups>>>,
     overs: Vec<Mutex<OverRows>>,
     /// Of the windows, and behind them the functions OVER rows.
-    account: Account,
+    pub account: Account,
     state: Mutex<State>,
     pub waker: Waker,
     pub clock: Clock,
@@ -379,7 +382,12 @@ impl Shared {
         };
         let slices = graph.windows.iter().map(slices).collect();
         let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();
-        let parts = graph.windows.iter().map(|_| workers + 1).chain(graph.overs.iter().map(|_| 1));
+        let parts = graph
+            .windows
+            .iter()
+            .map(|_| workers + 1)
+            .chain(graph.overs.iter().map(|_| 1))
+            .chain(graph.sinks.iter().map(|_| 1));
         let account = Account::new(options.budget.clone(), options.limits, parts);
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();

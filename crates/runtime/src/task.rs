@@ -503,6 +503,7 @@ impl Worker<'_> {
             node.unflushed = true;
             drop(state);
             let (written, latencies_ns, result) = self.write_batches(output, &mut batches);
+            let result = result.and_then(|()| self.charge_sorted(sink, output));
             let node = &mut shared.state().sinks[sink];
             node.rows += written;
             latencies_ns.into_iter().for_each(|latency_ns| node.latency_ns.saturating_record(latency_ns));
@@ -521,6 +522,14 @@ impl Worker<'_> {
             state.sinks[sink].ended = true;
             state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
         }
+    }
+
+    /// Charges rows that wait for the end of the input to be put in order.
+    fn charge_sorted(&self, sink: usize, outlet: &Outlet) -> Result<(), SinkError> {
+        let graph = &self.shared.graph;
+        let operator = graph.windows.len() + graph.overs.len() + sink;
+        let charged = self.shared.account.charge_sorted(operator, &self.shared.clock, || outlet.bytes());
+        charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
     }
 
     /// Writes batches, which are taken from the front, as long as the outlet is ready and wants rows. Returns the rows that went on

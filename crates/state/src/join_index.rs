@@ -78,6 +78,19 @@ impl JoinIndex {
         &self.columns
     }
 
+    /// Bytes of the rows and of what finds them.
+    pub fn bytes(&self) -> usize {
+        let places = match &self.places {
+            Places::Dense { groups, .. } => size_of_val(groups.as_slice()),
+            Places::Hashed { table, groups } => table.bytes() + size_of_val(groups.as_slice()),
+        };
+        let groups = match &self.groups {
+            Groups::Unique => 0,
+            Groups::Several { starts, rows } => size_of_val(starts.as_slice()) + size_of_val(rows.as_slice()),
+        };
+        self.columns.get_array_memory_size() + places + groups
+    }
+
     /// Whether no key has more than one row.
     pub fn is_unique(&self) -> bool {
         matches!(self.groups, Groups::Unique)

@@ -199,11 +199,13 @@ pub(crate) fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> R
 }
 
 /// Functions with a value for every argument; there are others, which only costs them time behind AND and OR.
-const FUNCTIONS_THAT_NEVER_FAIL: [&str; 13] = [
+const FUNCTIONS_THAT_NEVER_FAIL: [&str; 15] = [
     "btrim",
     "character_length",
     "concat",
     "contains",
+    "decimal_to_double",
+    "decimal_upper_half",
     "ends_with",
     "lower",
     "ltrim",

@@ -432,6 +432,13 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
                 let (value, fits) = self.integer_of_float(emitted.value, from, machine);
                 self.fitting(Emitted { value, ..emitted }, Some(fits), misfit)
             }
+            Conversion::UpperHalf => {
+                let value = match from {
+                    Machine::Wide => self.builder.ins().isplit(emitted.value).1,
+                    _ => self.builder.ins().sshr_imm_u(emitted.value, 63),
+                };
+                Emitted { value, ..emitted }
+            }
             Conversion::ToBoolean => {
                 let value = match from {
                     Machine::Float32 | Machine::Float64 => {

@@ -89,6 +89,8 @@ pub(crate) enum Conversion {
     FromFloat { misfit: Misfit },
     /// Whether it is not zero.
     ToBoolean,
+    /// The upper 64 of 128 bits.
+    UpperHalf,
 }
 
 /// What becomes of a value that does not fit the type it is cast to.

@@ -15,6 +15,7 @@ use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal as LiteralExpr,
     NegativeExpr, NotExpr, TryCastExpr,
 };
+use datafusion_physical_expr_common::physical_expr::is_volatile;
 
 use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
 
@@ -115,7 +116,8 @@ impl Translator {
         if !Graph::loads(&data_type) {
             return None;
         }
-        let known = self.foreign.iter().position(|other| other.as_ref() == expression.as_ref());
+        let equal = |other: &Arc<dyn PhysicalExpr>| other.as_ref() == expression.as_ref();
+        let known = if is_volatile(expression) { None } else { self.foreign.iter().position(equal) };
         let index = known.unwrap_or_else(|| {
             self.foreign.push(expression.clone());
             self.foreign.len() - 1
@@ -260,6 +262,25 @@ impl Translator {
         self.graph.add(Operation::Arithmetic(operator, left, right), data_type, Some(bounds))
     }
 
+    /// An operator on decimals whose types leave room for results that are none, where the values themselves do not.
+    fn fitting_decimal(
+        &mut self,
+        operator: Arithmetic,
+        left: &Arc<dyn PhysicalExpr>,
+        right: &Arc<dyn PhysicalExpr>,
+        data_type: DataType,
+    ) -> Option<NodeId> {
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let (a, b) = (scale_of(&self.graph.node(left).data_type)?, scale_of(&self.graph.node(right).data_type)?);
+        let exact_scale = if operator == Arithmetic::Multiply { a + b } else { a.max(b) };
+        if scale_of(&data_type)? != exact_scale {
+            return None;
+        }
+        let all = Bounds::of(&data_type)?;
+        let result = self.decimal(operator, left, right, data_type)?;
+        self.graph.node(result).bounds?.fits(all).then_some(result)
+    }
+
     /// The decimal times ten to the `digits`, where that always fits 128 bits.
     fn raised(&mut self, value: NodeId, digits: i8, scale: i8) -> Option<NodeId> {
         if digits == 0 {
@@ -377,6 +398,15 @@ impl Translator {
                 let bounds = self.graph.node(value).bounds;
                 self.graph.add(Operation::NullIf(value, other), data_type, bounds)
             }
+            ("decimal_add", [left, right]) => self.fitting_decimal(Arithmetic::Add, left, right, data_type),
+            ("decimal_subtract", [left, right]) => self.fitting_decimal(Arithmetic::Subtract, left, right, data_type),
+            ("decimal_multiply", [left, right]) => self.fitting_decimal(Arithmetic::Multiply, left, right, data_type),
+            ("decimal_upper_half", [decimal]) => {
+                let decimal = self.expression(decimal)?;
+                let bounds = self.graph.node(decimal).bounds?;
+                let bounds = Bounds { min: bounds.min >> 64, max: bounds.max >> 64 };
+                self.graph.add(Operation::Cast(Conversion::UpperHalf, decimal), data_type, Some(bounds))
+            }
             ("date_part", [field, time]) => {
                 let Some(ScalarValue::Utf8(Some(field)) | ScalarValue::Utf8View(Some(field))) =
                     field.downcast_ref::<LiteralExpr>().map(LiteralExpr::value)
@@ -442,6 +472,14 @@ impl Translator {
         let rounding = Rounding::Floor;
         let floor = Conversion::Divide { divisor, rounding, check: None, misfit: Misfit::Fails };
         self.graph.add(Operation::Cast(floor, dividend), DataType::Int64, Some(bounds))
+    }
+}
+
+/// The digits behind the point of a decimal.
+fn scale_of(data_type: &DataType) -> Option<i8> {
+    match data_type {
+        DataType::Decimal128(_, scale) => Some(*scale),
+        _ => None,
     }
 }
 

@@ -184,7 +184,9 @@ fn output(window: &WindowAggregate, key: &Row, values: &[Vec<ScalarValue>], boun
             Some(holistic(function, &values[*kept], field.data_type()))
         }
         WindowColumn::Mean { sum, .. } => mean(&values[*sum], field.data_type()),
-        WindowColumn::Variance { .. } | WindowColumn::Kind => panic!("the generator has neither variances nor kinds"),
+        WindowColumn::Variance { .. } | WindowColumn::DecimalSum { .. } | WindowColumn::Kind => {
+            panic!("the generator has neither variances nor kinds, nor sums that are checked")
+        }
     });
     row.collect()
 }

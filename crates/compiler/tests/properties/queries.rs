@@ -252,7 +252,7 @@ fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: 
                     let column = WindowColumn::Value { accumulator: sum, count: Some(count) };
                     parts.output(column, sum_type, true);
                 }
-                _ => parts.output(WindowColumn::Mean { sum, count }, mean_type, true),
+                _ => parts.output(WindowColumn::Mean { sum, upper_sum: None, count }, mean_type, true),
             }
         }
         (2 | 3, _) => {

@@ -10,6 +10,7 @@ use datafusion_physical_expr::expressions::{
     NotExpr, TryCastExpr,
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use pelton_functions::decimal::{is_to_double, operator_of};
 
 use crate::types::SqlType;
 
@@ -45,6 +46,11 @@ impl Display for Sql<'_> {
 fn binding(expression: &dyn PhysicalExpr) -> u8 {
     if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
         return binary.op().precedence();
+    }
+    if let Some(operator) =
+        expression.downcast_ref::<ScalarFunctionExpr>().and_then(|call| operator_of(call.fun().name()))
+    {
+        return operator.precedence();
     }
     let is_predicate = expression.is::<NotExpr>()
         || expression.is::<IsNullExpr>()
@@ -102,6 +108,13 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
         return write!(f, "{} {negated}IN ({})", within(list.expr().as_ref(), PREDICATE + 1), values.join(", "));
     }
     if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
+        if let (Some(operator), [left, right]) = (operator_of(call.fun().name()), call.args()) {
+            let own = operator.precedence();
+            return write!(f, "{} {operator} {}", within(left.as_ref(), own), within(right.as_ref(), own + 1));
+        }
+        if is_to_double(call.fun().name()) {
+            return write!(f, "CAST({} AS DOUBLE)", within(call.args()[0].as_ref(), 0));
+        }
         let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
         return write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "));
     }

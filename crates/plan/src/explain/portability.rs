@@ -146,13 +146,6 @@ fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<S
             DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Float32,
         ) => ("DOUBLE".to_string(), sql_type.to_string()),
         ("sum" | "avg", DataType::Float32) => ("DOUBLE".to_string(), sql_type.to_string()),
-        ("sum", DataType::Decimal128(precision, scale)) => {
-            (format!("DECIMAL({}, {scale})", (precision + 10).min(38)), format!("DECIMAL(38, {scale})"))
-        }
-        ("avg", DataType::Decimal128(precision, scale)) => (
-            format!("DECIMAL({}, {})", (precision + 4).min(38), (scale + 4).min(38)),
-            format!("DECIMAL(38, {})", (*scale).max(6)),
-        ),
         _ => return,
     };
     let function = call.func.name().to_uppercase();

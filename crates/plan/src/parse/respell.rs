@@ -18,6 +18,8 @@ use crate::types::TIMESTAMP_PRECISION_DEFAULT;
 const RESPELT: &[&str] = &[
     "CEILING",
     "CONCAT",
+    "CURRENT_DATE",
+    "CURRENT_ROW_TIMESTAMP",
     "DAYOFMONTH",
     "DAYOFWEEK",
     "DAYOFYEAR",
@@ -26,12 +28,16 @@ const RESPELT: &[&str] = &[
     "FROM_BASE64",
     "HOUR",
     "IF",
+    "LOCALTIMESTAMP",
     "LOG",
     "MINUTE",
     "MOD",
     "MONTH",
+    "NOW",
     "QUARTER",
+    "RAND_INTEGER",
     "REGEXP",
+    "REGEXP_SUBSTR",
     "SECOND",
     "SIGN",
     "STARTSWITH",
@@ -126,7 +132,7 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let span = function.name.0[0].span();
     refuse(&name, function, span)?;
     let is_known = RESPELT.contains(&name.as_str())
-        || matches!(name.as_str(), "LOCATE" | "REGEXP_REPLACE" | "TIMESTAMPADD" | "TIMESTAMPDIFF");
+        || matches!(name.as_str(), "LOCATE" | "REGEXP_REPLACE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP");
     if !is_known {
         return Ok(None);
     }
@@ -135,6 +141,9 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
 }
 
 fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<Expr>, PlanError> {
+    if let Some(volatile) = respell_volatile(name, &arguments, span)? {
+        return Ok(Some(volatile));
+    }
     let count = arguments.len();
     let wrong_count = |wanted: &str| {
         Err(PlanError::invalid(Place::of(span), format!("{name} takes {wanted} arguments, not {count}"))
@@ -156,8 +165,9 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("E", 0) => {
             cast(number_literal(&std::f64::consts::E.to_string(), span), DataType::Double(ExactNumberInfo::None))
         }
-        ("ENDSWITH", 2) => call("ends_with", vec![next(), next()], span),
-        ("STARTSWITH", 2) => call("starts_with", vec![next(), next()], span),
+        ("ENDSWITH" | "REGEXP" | "REGEXP_SUBSTR" | "STARTSWITH", 2) => {
+            call(other_name(name), arguments.collect(), span)
+        }
         ("FROM_BASE64", 1) => {
             cast(call("decode", vec![next(), text_literal("base64pad", span)], span), DataType::String(None))
         }
@@ -174,7 +184,6 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
             let divisor = Expr::Nested(Box::new(next()));
             Expr::Nested(Box::new(operator(dividend, BinaryOperator::Modulo, divisor)))
         }
-        ("REGEXP", 2) => call("regexp_like", vec![next(), next()], span),
         // DataFusion replaces the first match only, unless told to replace all.
         ("REGEXP_REPLACE", 3) => call("regexp_replace", vec![next(), next(), next(), text_literal("g", span)], span),
         ("SIGN", 1) => call("signum", vec![next()], span),
@@ -191,13 +200,49 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("TO_TIMESTAMP_LTZ", 1) => instant(next(), 3),
         ("TO_TIMESTAMP_LTZ", 2) => instant_of_precision(next(), &next(), span)?,
         ("TRUNCATE", 1..=2) => call("trunc", arguments.collect(), span),
-        ("CEILING" | "FROM_BASE64" | "TO_BASE64" | "SIGN", _) => return wrong_count("1"),
+        ("CEILING" | "FROM_BASE64" | "RAND_INTEGER" | "TO_BASE64" | "SIGN", _) => return wrong_count("1"),
         ("CONCAT", _) => return wrong_count("1 or more"),
-        ("E", _) => return wrong_count("0"),
+        ("CURRENT_DATE" | "CURRENT_ROW_TIMESTAMP" | "E" | "LOCALTIMESTAMP" | "NOW", _) => return wrong_count("0"),
         ("IF" | "TIMESTAMPADD" | "TIMESTAMPDIFF", _) => return wrong_count("3"),
-        ("ENDSWITH" | "STARTSWITH" | "MOD" | "REGEXP", _) => return wrong_count("2"),
+        ("ENDSWITH" | "STARTSWITH" | "MOD" | "REGEXP" | "REGEXP_SUBSTR", _) => return wrong_count("2"),
         ("LOG" | "TO_TIMESTAMP_LTZ" | "TRUNCATE", _) => return wrong_count("1 to 2"),
         ("LOCATE" | "SUBSTR" | "SUBSTRING", _) => return wrong_count("2 to 3"),
+        _ => return Ok(None),
+    }))
+}
+
+/// What DataFusion calls a function of two arguments.
+fn other_name(name: &str) -> &'static str {
+    match name {
+        "ENDSWITH" => "ends_with",
+        "REGEXP" => "regexp_like",
+        "REGEXP_SUBSTR" => "regexp_extract",
+        _ => "starts_with",
+    }
+}
+
+/// What the clock or chance decides.
+fn respell_volatile(name: &str, arguments: &[Expr], span: Span) -> Result<Option<Expr>, PlanError> {
+    let now = || call("current_timestamp", Vec::new(), span);
+    // What clocks show.
+    let shown = || cast(now(), DataType::Timestamp(Some(3), TimezoneInfo::None));
+    Ok(Some(match (name, arguments) {
+        ("CURRENT_DATE", []) => cast(shown(), DataType::Date),
+        ("CURRENT_ROW_TIMESTAMP" | "NOW", []) => now(),
+        ("LOCALTIMESTAMP", []) => shown(),
+        ("UNIX_TIMESTAMP", []) => {
+            let millis = cast(now(), DataType::BigInt(None));
+            Expr::Nested(Box::new(operator(millis, BinaryOperator::Divide, number_literal("1000", span))))
+        }
+        ("RAND_INTEGER", [bound]) => {
+            if whole_number(bound) == Some(0) || matches!(bound, Expr::UnaryOp { .. }) {
+                return Err(PlanError::invalid(Place::of(span), "the bound of RAND_INTEGER must be positive")
+                    .with_hint("write RAND_INTEGER(10) for numbers from 0 to 9"));
+            }
+            let bound = Expr::Nested(Box::new(bound.clone()));
+            let scaled = operator(call("random", Vec::new(), span), BinaryOperator::Multiply, bound);
+            cast(Expr::Nested(Box::new(scaled)), DataType::Int(None))
+        }
         _ => return Ok(None),
     }))
 }
@@ -211,14 +256,16 @@ fn instant_of_precision(value: Expr, precision: &Expr, span: Span) -> Result<Exp
 }
 
 fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> {
-    let is_empty = match &function.args {
-        FunctionArguments::None => true,
-        FunctionArguments::List(list) => list.args.is_empty(),
-        FunctionArguments::Subquery(_) => false,
+    let arguments = match &function.args {
+        FunctionArguments::None | FunctionArguments::Subquery(_) => 0,
+        FunctionArguments::List(list) => list.args.len(),
     };
     let (construct, instead) = match (name, refused(name)) {
-        ("UNIX_TIMESTAMP", _) if is_empty => {
-            ("UNIX_TIMESTAMP()", "use a column declared `p AS PROCTIME()` in CREATE TABLE")
+        ("RAND", _) if arguments > 0 => {
+            ("RAND with a seed", "write RAND(): in which order rows are computed is not fixed")
+        }
+        ("RAND_INTEGER", _) if arguments > 1 => {
+            ("RAND_INTEGER with a seed", "write RAND_INTEGER(bound): in which order rows are computed is not fixed")
         }
         ("PROCTIME", _) => ("PROCTIME() in a query", "declare a column `p AS PROCTIME()` in CREATE TABLE"),
         (_, Some(instead)) => (name, instead),
@@ -227,26 +274,15 @@ fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> 
     Err(PlanError::unsupported(Place::of(span), construct, instead))
 }
 
-/// What to write instead of a function whose values would depend on when or how often it is computed, or of one that is left out.
+/// What to write instead of a function that is left out.
 fn refused(name: &str) -> Option<&'static str> {
     Some(match name {
-        "CURRENT_TIMESTAMP"
-        | "CURRENT_DATE"
-        | "CURRENT_TIME"
-        | "LOCALTIME"
-        | "LOCALTIMESTAMP"
-        | "NOW"
-        | "TODAY"
-        | "CURRENT_ROW_TIMESTAMP"
-        | "CURRENT_WATERMARK" => "use a column declared `p AS PROCTIME()` in CREATE TABLE",
-        "RAND" | "RAND_INTEGER" | "RANDOM" | "UUID" => {
-            "results must not depend on chance: read random values from a datagen table"
-        }
-        "MD5" | "SHA1" | "SHA224" | "SHA256" | "SHA384" | "SHA512" | "SHA2" => {
-            "add the function through the Rust crate"
-        }
+        "CURRENT_TIME" | "LOCALTIME" => "write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss'): there is no type TIME",
+        "TODAY" => "write CURRENT_DATE",
+        "CURRENT_WATERMARK" => "SHOW PROGRESS says how far time has come",
+        "RANDOM" => "write RAND()",
         "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
-        "JSON_QUERY" | "JSON_EXISTS" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => "use JSON_VALUE for each value",
+        "JSON_QUERY" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => "use JSON_VALUE for each value",
         _ => return None,
     })
 }

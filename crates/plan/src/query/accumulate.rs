@@ -9,6 +9,7 @@ use datafusion_expr::{Cast, Expr, ExprSchemable, lit, when};
 use datafusion_functions::core;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_MAX};
 use pelton_data::own::OwnFunction;
+use pelton_functions::decimal::decimal_upper_half;
 use pelton_functions::rounded;
 
 use super::aggregate_functions::RESULT_KIND;
@@ -20,6 +21,9 @@ use super::own_aggregate::own_function;
 use super::zeros::with_one_zero;
 use crate::error::PlanError;
 use crate::pipeline::WindowColumn;
+
+/// Digits of which as many decimals as a counter counts, 2^63, have a sum of no more digits than a DECIMAL.
+const SUMMED_DIGITS: u8 = 19;
 
 /// An aggregation while its accumulators are collected.
 pub(super) struct Collector {
@@ -237,8 +241,9 @@ impl Lowering<'_> {
             "avg" => {
                 let sum = sum_of(&data_type, true).ok_or_else(|| refused(&data_type))?;
                 let count = collector.count_of(&arguments)?;
+                let upper_sum = collector.upper_sum(&data_type, &arguments)?;
                 let sum = collector.add(sum, arguments)?;
-                Ok((WindowColumn::Mean { sum, count }, field.data_type().clone(), nullable))
+                Ok((WindowColumn::Mean { sum, upper_sum, count }, field.data_type().clone(), nullable))
             }
             "var" | "var_pop" | "stddev" | "stddev_pop" => {
                 let count = collector.count_of(&arguments)?;
@@ -304,6 +309,12 @@ impl Lowering<'_> {
             self.check_inputs(collector)?;
         }
         let count = if nullable && counts_values { Some(collector.count_of(&arguments)?) } else { None };
+        if function == "sum"
+            && let Some(upper_sum) = collector.upper_sum(data_type, &arguments)?
+        {
+            let sum = collector.add(accumulate, arguments)?;
+            return Ok((WindowColumn::DecimalSum { sum, upper_sum, count }, field.data_type().clone(), nullable));
+        }
         let accumulator = collector.add(accumulate, arguments)?;
         let is_wrapping = accumulate == Accumulate::SumInteger;
         let data_type = if is_wrapping { DataType::Int64 } else { field.data_type().clone() };
@@ -443,6 +454,15 @@ impl Collector {
         } else {
             self.add(Accumulate::Count, vec![None; self.branches.len()])
         }
+    }
+
+    /// What sums the upper halves of decimals, where sums of so many digits may leave the 128 bits that they have.
+    fn upper_sum(&mut self, data_type: &DataType, arguments: &[Option<Expr>]) -> Result<Option<usize>> {
+        if !matches!(data_type, DataType::Decimal128(precision, _) if *precision > SUMMED_DIGITS) {
+            return Ok(None);
+        }
+        let upper = arguments.iter().map(|argument| argument.clone().map(decimal_upper_half)).collect();
+        self.add(Accumulate::SumWide, upper).map(Some)
     }
 
     pub fn add(&mut self, accumulate: Accumulate, arguments: Vec<Option<Expr>>) -> Result<usize> {

@@ -6,19 +6,20 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::{Between, Case, InList, ScalarFunction};
+use datafusion_expr::expr::{AggregateFunction, Between, Case, InList, ScalarFunction};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::logical_plan::{Projection, Union};
+use datafusion_expr::logical_plan::{Projection, Union, Values};
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, cast};
+use datafusion_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition, binary_expr,
+    cast,
+};
+use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use pelton_functions::decimal::DIGITS_MAX;
 
-/// Digits of a BIGINT.
-const BIGINT_DIGITS: u8 = 19;
-
-/// Digits that a DECIMAL can have.
-const DIGITS_MAX: u8 = 38;
+use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -31,7 +32,7 @@ pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
             Ok(typed.update_data(|expression| name.restore(expression)))
         })?;
         // What is below may have other types than before.
-        Ok(Transformed::yes(align_union(node.data)?.recompute_schema()?))
+        Ok(Transformed::yes(retyped_values(align_union(node.data)?)?.recompute_schema()?))
     });
     rewritten.map(|rewritten| rewritten.data)
 }
@@ -41,10 +42,47 @@ pub(super) fn flink_expression(expression: Expr, schema: &DFSchema) -> Result<Ex
     expression.transform_up(|part| flink_type(part, schema)).map(|typed| typed.data)
 }
 
+/// VALUES whose columns have the types of what stands there now.
+fn retyped_values(node: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Values(Values { schema, values }) = &node else { return Ok(node) };
+    let empty = DFSchema::empty();
+    let keeps_type = |row: &Vec<Expr>| {
+        let mut columns = row.iter().zip(schema.fields());
+        columns.all(|(value, field)| value.get_type(&empty).is_ok_and(|data_type| data_type == *field.data_type()))
+    };
+    if values.iter().all(keeps_type) {
+        return Ok(node);
+    }
+    LogicalPlanBuilder::values(values.clone())?.build()
+}
+
 /// An expression whose operands have their types.
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match &mut expression {
-        Expr::BinaryExpr(BinaryExpr { left, right, .. }) => keep_float(&mut [left, right], schema),
+        Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
+            keep_float(&mut [&mut *left, &mut *right], schema);
+            if let Some(exact) = decimal_arithmetic(*op, (&**left, &**right), schema) {
+                return Ok(Transformed::yes(exact));
+            }
+        }
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            return Ok(match decimal_aggregate(func, &params.args, schema) {
+                Some(typed) => {
+                    *func = typed;
+                    Transformed::yes(expression)
+                }
+                None => Transformed::no(expression),
+            });
+        }
+        Expr::WindowFunction(call) => {
+            let WindowFunctionDefinition::AggregateUDF(func) = &mut call.fun else {
+                return Ok(Transformed::no(expression));
+            };
+            let Some(typed) = decimal_aggregate(func, &call.params.args, schema) else {
+                return Ok(Transformed::no(expression));
+            };
+            *func = typed;
+        }
         Expr::Between(Between { expr, low, high, .. }) => keep_float(&mut [expr, low, high], schema),
         Expr::InList(InList { expr, list, .. }) => {
             let mut values: Vec<&mut Expr> = list.iter_mut().chain([&mut **expr]).collect();
@@ -59,6 +97,7 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             }
             results.extend(else_expr.as_deref_mut());
             keep_float(&mut results, schema);
+            return Ok(Transformed::yes(coerced(expression, schema)));
         }
         Expr::ScalarFunction(call) => {
             let call = call.clone();
@@ -67,6 +106,12 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         _ => return Ok(Transformed::no(expression)),
     }
     Ok(Transformed::yes(expression))
+}
+
+/// The expression with branches of one type, which is its own; the analyzer says why where there is none.
+fn coerced(expression: Expr, schema: &DFSchema) -> Expr {
+    let coerced = TypeCoercionRewriter::new(schema).f_up(expression.clone());
+    coerced.map_or(expression, |coerced| coerced.data)
 }
 
 fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -100,13 +145,14 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             call.args[0] = cast(std::mem::take(&mut call.args[0]), wide);
             Ok(Transformed::yes(cast(Expr::ScalarFunction(call), DataType::Decimal128(precision, 0))))
         }
+        ("round", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         ("trunc", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(cut_integer(call, integer))),
         ("trunc", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         _ => Ok(Transformed::no(expression)),
     }
 }
 
-/// How many digits behind the point TRUNCATE leaves, where that is constant; none where it cuts before the point.
+/// How many digits behind the point ROUND and TRUNCATE leave, where that is constant; none where it cuts before the point.
 fn digits_left(call: &ScalarFunction) -> Option<i64> {
     match call.args.get(1) {
         None | Some(Expr::Negative(_)) => Some(0),
@@ -129,7 +175,7 @@ fn cut_integer(mut call: ScalarFunction, integer: DataType) -> Expr {
     cast(Expr::ScalarFunction(call), integer)
 }
 
-/// TRUNCATE of a DECIMAL has no more digits behind the point than it was truncated to.
+/// ROUND and TRUNCATE of a DECIMAL have no more digits behind the point than it was shortened to.
 fn shorten(expression: Expr, call: &ScalarFunction, precision: u8, scale: i8) -> Transformed<Expr> {
     let digits = digits_left(call).and_then(|digits| i8::try_from(digits).ok());
     let Some(scale_now) = digits.filter(|digits| *digits < scale) else { return Transformed::no(expression) };
@@ -173,7 +219,7 @@ fn align_union(node: LogicalPlan) -> Result<LogicalPlan> {
     }
     let mixed: Vec<usize> = (0..width).filter(mixed).collect();
     if mixed.is_empty() {
-        return Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?));
+        return common_types(Union::try_new_with_loose_types(inputs)?);
     }
     let aligned = inputs.into_iter().map(|input| {
         let columns = input.schema().columns().into_iter().enumerate().map(|(index, column)| {
@@ -187,5 +233,10 @@ fn align_union(node: LogicalPlan) -> Result<LogicalPlan> {
         });
         Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(columns.collect(), input.clone())?)))
     });
-    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(aligned.collect::<Result<_>>()?)?))
+    common_types(Union::try_new_with_loose_types(aligned.collect::<Result<_>>()?)?)
+}
+
+/// A union with columns of one type each, on which the types of what is computed from them depend; the analyzer says why where there is none.
+fn common_types(union: Union) -> Result<LogicalPlan> {
+    Ok(TypeCoercionRewriter::coerce_union(union.clone()).unwrap_or(LogicalPlan::Union(union)))
 }

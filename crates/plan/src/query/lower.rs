@@ -14,7 +14,9 @@ use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast, cast, lit};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use pelton_data::Micros;
+use pelton_data::decimal::divides_exactly;
 use pelton_data::window::Window;
+use pelton_functions::decimal::decimal_to_double;
 use pelton_functions::timestamp_to_string;
 
 use super::context::{CONFIGURATION, TableScanSource, external};
@@ -144,13 +146,20 @@ pub(super) fn simplify(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> 
     ExprSimplifier::new(context).simplify(flink_casts(expression, scope)?)
 }
 
-/// Lets timestamps become strings as in Flink; DataFusion's cast writes them as RFC 3339 does.
+/// Lets timestamps become strings as in Flink, where DataFusion's cast writes them as RFC 3339 does, and decimals the nearest doubles, where
+/// its cast rounds twice.
 fn flink_casts(expression: Expr, scope: &DFSchema) -> Result<Expr> {
     let replaced = expression.transform_up(|node| {
         let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = &node else {
             return Ok(Transformed::no(node));
         };
         let to = field.data_type();
+        if let (true, DataType::Decimal128(precision, scale)) = (to.is_floating(), expr.get_type(scope)?)
+            && !divides_exactly(precision, scale)
+        {
+            let double = decimal_to_double(expr.as_ref().clone());
+            return Ok(Transformed::yes(if *to == DataType::Float64 { double } else { cast(double, to.clone()) }));
+        }
         if !to.is_string() || !matches!(expr.get_type(scope)?, DataType::Timestamp(..)) {
             return Ok(Transformed::no(node));
         }

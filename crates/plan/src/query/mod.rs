@@ -2,7 +2,7 @@
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! those of Flink (`flink_types`) and to agree (`optimize`), and the two zeros of floats one (`zeros`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
+//! those of Flink (`flink_types`, `decimals`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
@@ -21,6 +21,10 @@ mod window;
 mod time_attribute;
 
 mod flink_types;
+
+mod decimals;
+
+mod chance;
 
 mod optimize;
 
@@ -166,6 +170,7 @@ fn lower_plan(
     let mut lowering = Lowering { draft: std::mem::take(draft), landmarks };
     let result = (|| {
         let prepared = optimize::prepare(optimize::coerce(plan)?)?;
+        chance::check_chance(&prepared, landmarks)?;
         lowering.check_zone(&prepared)?;
         let arranged = lowering.arranged(&prepared)?;
         match destination {

@@ -156,7 +156,10 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
     for column in &window.columns {
         match column {
             WindowColumn::Value { accumulator, count } => kept.extend([*accumulator].into_iter().chain(*count)),
-            WindowColumn::Mean { sum, count } => kept.extend([*sum, *count]),
+            WindowColumn::DecimalSum { sum, upper_sum, count } => {
+                kept.extend([*sum, *upper_sum].into_iter().chain(*count))
+            }
+            WindowColumn::Mean { sum, upper_sum, count } => kept.extend([*sum, *count].into_iter().chain(*upper_sum)),
             WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
                 kept.extend([*sum, *squares, *count].into_iter().chain(*upper_squares));
             }
@@ -178,7 +181,12 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
                 *accumulator = place(*accumulator);
                 *count = count.map(place);
             }
-            WindowColumn::Mean { sum, count } => (*sum, *count) = (place(*sum), place(*count)),
+            WindowColumn::DecimalSum { sum, upper_sum, count } => {
+                (*sum, *upper_sum, *count) = (place(*sum), place(*upper_sum), count.map(place));
+            }
+            WindowColumn::Mean { sum, upper_sum, count } => {
+                (*sum, *upper_sum, *count) = (place(*sum), upper_sum.map(place), place(*count));
+            }
             WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
                 (*sum, *squares, *count) = (place(*sum), place(*squares), place(*count));
                 *upper_squares = upper_squares.map(place);

@@ -305,9 +305,9 @@ fn time_functions() {
 #[test]
 fn functions_that_are_refused() {
     check(
-        "RAND() → error: line 1, column 8: RAND is not supported yet; results must not depend on chance: read random values from a datagen table
-         1 + CURRENT_TIMESTAMP → error: line 1, column 12: CURRENT_TIMESTAMP is not supported yet; use a column declared `p AS PROCTIME()` in CREATE TABLE
-         MD5('a') → error: line 1, column 8: MD5 is not supported yet; add the function through the Rust crate
+        "RAND(7) → error: line 1, column 8: RAND with a seed is not supported yet; write RAND(): in which order rows are computed is not fixed
+         1 + CURRENT_TIME → error: line 1, column 12: CURRENT_TIME is not supported yet; write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss'): there is no type TIME
+         RAND_INTEGER(-5) → error: line 1, column 8: the bound of RAND_INTEGER must be positive; write RAND_INTEGER(10) for numbers from 0 to 9
          TO_TIMESTAMP_LTZ(1, 6) → error: line 1, column 8: the precision of TO_TIMESTAMP_LTZ must be 0 or 3; write 0 for a number of seconds, 3 for milliseconds
          TIMESTAMPDIFF(FORTNIGHT, DATE '2003-01-02', DATE '2003-01-02') → error: line 1, column 22: FORTNIGHT is no unit of time; use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND
          'a' SIMILAR TO '(' → error: line 1, column 23: '(' is no SIMILAR TO pattern; close all brackets, and put what * + ? { repeat before them

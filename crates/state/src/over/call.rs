@@ -205,7 +205,7 @@ impl<T: Value> FrameState<T> {
             false => Counts::Rows(run.bounds),
         };
         match call.function {
-            OverFunction::Sum => T::finish_sums(&mut scratch.totals, results),
+            OverFunction::Sum => T::finish_sums(&mut scratch.totals, first, results)?,
             _ => T::finish_means(&mut scratch.totals, first, counts, decimal, results)?,
         }
         match counts {

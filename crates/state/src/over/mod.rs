@@ -433,7 +433,13 @@ impl PlannedCall {
             }
             (_, _) => unreachable!("the state has the form of its argument"),
         };
-        computed.map_err(|Overflow| KernelError::Expression(format!("AVG does not fit {}", sql_name(&call.data_type))))
+        computed.map_err(|Overflow| {
+            let function = if call.function == OverFunction::Sum { "SUM" } else { "AVG" };
+            let fits = sql_name(&call.data_type);
+            KernelError::Expression(format!(
+                "{function} OVER does not fit {fits} (cast what is aggregated to DOUBLE, or to DECIMAL of fewer digits)"
+            ))
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use arrow::datatypes::ArrowNativeType;
+use pelton_data::decimal::DecimalTotal;
 use pelton_data::over::Frame;
 use pelton_data::wide_float::WideFloat;
 
@@ -34,21 +35,86 @@ pub(super) trait FrameSum<T: ArrowNativeType> {
     fn bytes(&self) -> usize;
 }
 
-/// A sum of integers or decimals in 128 bits: what leaves is subtracted, exactly.
+/// A sum of integers in 128 bits, which hold as many as there may be.
+pub(super) type IntegerSum = ExactSum<i128>;
+
+/// A sum of decimals that knows when it does not fit 128 bits: it is then the smallest number, which has more digits than a decimal.
+pub(super) type DecimalSum = ExactSum<DecimalTotal>;
+
+/// A number that is added to, and subtracted from, without loss.
+pub(super) trait Exact: Copy + Default + std::fmt::Debug {
+    #[must_use]
+    fn plus(self, value: i128) -> Self;
+
+    #[must_use]
+    fn minus(self, value: i128) -> Self;
+
+    /// With one value in the place of another.
+    #[must_use]
+    fn moved(self, entering: i128, leaving: i128) -> Self;
+
+    fn total(self) -> i128;
+}
+
+impl Exact for i128 {
+    #[inline]
+    fn plus(self, value: i128) -> i128 {
+        self.wrapping_add(value)
+    }
+
+    #[inline]
+    fn minus(self, value: i128) -> i128 {
+        self.wrapping_sub(value)
+    }
+
+    #[inline]
+    fn moved(self, entering: i128, leaving: i128) -> i128 {
+        self.wrapping_add(entering.wrapping_sub(leaving))
+    }
+
+    #[inline]
+    fn total(self) -> i128 {
+        self
+    }
+}
+
+impl Exact for DecimalTotal {
+    #[inline]
+    fn plus(self, value: i128) -> DecimalTotal {
+        self.plus(value)
+    }
+
+    #[inline]
+    fn minus(self, value: i128) -> DecimalTotal {
+        self.minus(value)
+    }
+
+    #[inline]
+    fn moved(self, entering: i128, leaving: i128) -> DecimalTotal {
+        self.plus(entering).minus(leaving)
+    }
+
+    #[inline]
+    fn total(self) -> i128 {
+        self.digits().unwrap_or(i128::MIN)
+    }
+}
+
+/// A sum of integers or decimals: what leaves is subtracted, exactly.
 #[derive(Debug, Default)]
-pub(super) struct IntegerSum {
-    sum: i128,
+pub(super) struct ExactSum<S> {
+    sum: S,
     /// First row that is in the sum.
     start: u64,
     /// One past the last.
     end: u64,
 }
 
-impl<T: ArrowNativeType + Into<i128>> FrameSum<T> for IntegerSum {
+impl<S: Exact, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<S> {
     type Total = i128;
 
-    fn new(_frame: Frame) -> IntegerSum {
-        IntegerSum::default()
+    fn new(_frame: Frame) -> ExactSum<S> {
+        ExactSum::default()
     }
 
     fn slide(
@@ -67,7 +133,7 @@ impl<T: ArrowNativeType + Into<i128>> FrameSum<T> for IntegerSum {
     }
 }
 
-impl IntegerSum {
+impl<S: Exact> ExactSum<S> {
     fn slide_step<T: ArrowNativeType + Into<i128>>(
         &mut self,
         step: Step,
@@ -77,13 +143,13 @@ impl IntegerSum {
     ) {
         let Step { rows, start, end, moves } = step;
         let mut sum = self.sum;
-        entering.between(self.end, end).iter().for_each(|&value| sum = sum.wrapping_add(value.into()));
+        entering.between(self.end, end).iter().for_each(|&value| sum = sum.plus(value.into()));
         let leaving = |rows: Range<u64>| {
             let kept = (!rows.is_empty()).then(|| kept.expect("a bounded frame looks back"));
             kept.into_iter().flat_map(move |kept| kept.slices(rows.start, rows.end))
         };
-        leaving(self.start..start).flatten().for_each(|&value| sum = sum.wrapping_sub(value.into()));
-        totals.push(sum);
+        leaving(self.start..start).flatten().for_each(|&value| sum = sum.minus(value.into()));
+        totals.push(sum.total());
         let further = rows as u64 - 1;
         (self.start, self.end) = (start, end);
         if moves != Moves::Nothing {
@@ -91,18 +157,18 @@ impl IntegerSum {
         }
         let mut entering = entering.between(end, self.end);
         match moves {
-            Moves::Nothing => totals.resize(totals.len() + rows - 1, sum),
+            Moves::Nothing => totals.resize(totals.len() + rows - 1, sum.total()),
             Moves::End => totals.extend(entering.iter().map(|&value| {
-                sum = sum.wrapping_add(value.into());
-                sum
+                sum = sum.plus(value.into());
+                sum.total()
             })),
             Moves::Both => {
                 self.start += further;
                 for leaving in leaving(start..self.start) {
                     let (now, later) = entering.split_at(leaving.len());
                     totals.extend(now.iter().zip(leaving).map(|(&value, &leaving)| {
-                        sum = sum.wrapping_add(value.into().wrapping_sub(leaving.into()));
-                        sum
+                        sum = sum.moved(value.into(), leaving.into());
+                        sum.total()
                     }));
                     entering = later;
                 }

@@ -8,10 +8,11 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use pelton_data::decimal::fits;
 
 use super::extreme::Key;
 use super::frame::{Bounds, Moves, Step};
-use super::sum::{FloatSum, FrameSum, IntegerSum};
+use super::sum::{DecimalSum, FloatSum, FrameSum, IntegerSum};
 use super::vector::vectorised;
 
 /// A value as it is kept.
@@ -32,8 +33,8 @@ pub(super) trait Value: ArrowNativeTypeOp {
     /// Where sums are appended: among the results, where they have their form, or else in `scratch`.
     fn totals<'a>(results: &'a mut Results, scratch: &'a mut Vec<Total<Self>>) -> &'a mut Vec<Total<Self>>;
 
-    /// Makes results of the sums in `scratch`.
-    fn finish_sums(scratch: &mut Vec<Total<Self>>, results: &mut Results);
+    /// Makes results of the sums from the `first` on.
+    fn finish_sums(scratch: &mut Vec<Total<Self>>, first: usize, results: &mut Results) -> Result<(), Overflow>;
 
     /// Makes the means of so many values each, or of none, of the sums from the `first` on.
     fn finish_means(
@@ -48,7 +49,7 @@ pub(super) trait Value: ArrowNativeTypeOp {
 /// A sum of values.
 pub(super) type Total<T> = <<T as Value>::Sum as FrameSum<T>>::Total;
 
-/// A mean that has too many digits for its type.
+/// A sum or mean that has too many digits for its type.
 #[derive(Debug)]
 pub(super) struct Overflow;
 
@@ -248,8 +249,9 @@ impl Value for i64 {
         scratch
     }
 
-    fn finish_sums(scratch: &mut Vec<i128>, results: &mut Results) {
+    fn finish_sums(scratch: &mut Vec<i128>, _first: usize, results: &mut Results) -> Result<(), Overflow> {
         results.integers().extend(scratch.drain(..).map(|total| total as i64));
+        Ok(())
     }
 
     fn finish_means(
@@ -297,7 +299,9 @@ impl Value for f64 {
         results.floats()
     }
 
-    fn finish_sums(_scratch: &mut Vec<f64>, _results: &mut Results) {}
+    fn finish_sums(_scratch: &mut Vec<f64>, _first: usize, _results: &mut Results) -> Result<(), Overflow> {
+        Ok(())
+    }
 
     fn finish_means(
         _scratch: &mut Vec<f64>,
@@ -315,7 +319,7 @@ impl Value for f64 {
 }
 
 impl Value for i128 {
-    type Sum = IntegerSum;
+    type Sum = DecimalSum;
 
     type Key = i128;
 
@@ -337,7 +341,11 @@ impl Value for i128 {
         results.decimals()
     }
 
-    fn finish_sums(_scratch: &mut Vec<i128>, _results: &mut Results) {}
+    fn finish_sums(_scratch: &mut Vec<i128>, first: usize, results: &mut Results) -> Result<(), Overflow> {
+        // All are looked at: many at a time.
+        let all_fit = results.decimals()[first..].iter().fold(true, |all, &sum| all & fits(sum));
+        if all_fit { Ok(()) } else { Err(Overflow) }
+    }
 
     fn finish_means(
         _scratch: &mut Vec<i128>,
@@ -350,6 +358,7 @@ impl Value for i128 {
         let mean = |total: &mut i128, count: u64| {
             *total = match count {
                 0 => 0,
+                _ if !fits(*total) => return Err(Overflow),
                 count => {
                     pelton_data::aggregate::decimal_mean(*total, count as i64, digits, precision).ok_or(Overflow)?
                 }

@@ -1,0 +1,114 @@
+//! Arithmetic on decimals, and their sums and means, with the types that they have in Flink.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion_expr::function::AccumulatorArgs;
+use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Operator, Signature, cast};
+use pelton_functions::decimal::{DIGITS_MAX, Digits, arithmetic};
+
+/// Digits of an INT.
+const INT_DIGITS: u8 = 10;
+
+/// Digits of a BIGINT.
+pub(super) const BIGINT_DIGITS: u8 = 19;
+
+/// Digits behind the point that a mean has at least.
+const MEAN_SCALE_MIN: i8 = 6;
+
+/// `left operator right` where one of them is a decimal and the other a whole number or a decimal as well; `None` for all else.
+pub(super) fn decimal_arithmetic(operator: Operator, (left, right): (&Expr, &Expr), schema: &DFSchema) -> Option<Expr> {
+    let typed = |operand: &Expr| {
+        let data_type = operand.get_type(schema).ok()?;
+        let digits = digits_of(operand, &data_type)?;
+        let decimal = DataType::Decimal128(digits.0, digits.1);
+        let is_decimal = data_type == decimal;
+        let operand = if is_decimal { operand.clone() } else { cast(operand.clone(), decimal) };
+        Some((is_decimal, (operand, digits)))
+    };
+    let ((left_is_decimal, left), (right_is_decimal, right)) = (typed(left)?, typed(right)?);
+    if !left_is_decimal && !right_is_decimal {
+        return None;
+    }
+    arithmetic(operator, left, right)
+}
+
+/// How many digits a number has as a decimal.
+fn digits_of(operand: &Expr, data_type: &DataType) -> Option<Digits> {
+    Some(match data_type {
+        DataType::Decimal128(precision, scale) => (*precision, *scale),
+        DataType::Int8 | DataType::UInt8 => (3, 0),
+        DataType::Int16 | DataType::UInt16 => (5, 0),
+        DataType::Int32 | DataType::UInt32 => (INT_DIGITS, 0),
+        DataType::Int64 => match operand {
+            // What is written is an INT where that has room for it.
+            Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(*value).is_ok() => (INT_DIGITS, 0),
+            _ => (BIGINT_DIGITS, 0),
+        },
+        DataType::UInt64 => (BIGINT_DIGITS + 1, 0),
+        _ => return None,
+    })
+}
+
+/// SUM or AVG with Flink's type, where it is one of decimals and has another.
+pub(super) fn decimal_aggregate(
+    function: &AggregateUDF,
+    arguments: &[Expr],
+    schema: &DFSchema,
+) -> Option<Arc<AggregateUDF>> {
+    let scale_min = match function.name() {
+        "sum" => i8::MIN,
+        "avg" => MEAN_SCALE_MIN,
+        _ => return None,
+    };
+    let DataType::Decimal128(_, scale) = arguments.first()?.get_type(schema).ok()? else { return None };
+    let inner = function.inner().clone();
+    let data_type = DataType::Decimal128(DIGITS_MAX, scale.max(scale_min));
+    Some(Arc::new(AggregateUDF::new_from_impl(Typed { inner, data_type })))
+}
+
+/// An aggregate function of DataFusion with another type.
+#[derive(Debug)]
+struct Typed {
+    inner: Arc<dyn AggregateUDFImpl>,
+    data_type: DataType,
+}
+
+impl PartialEq for Typed {
+    fn eq(&self, other: &Typed) -> bool {
+        self.inner.name() == other.inner.name() && self.data_type == other.data_type
+    }
+}
+
+impl Eq for Typed {}
+
+impl Hash for Typed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.name().hash(state);
+        self.data_type.hash(state);
+    }
+}
+
+impl AggregateUDFImpl for Typed {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.data_type.clone())
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        internal_err!("windows compute aggregates, not DataFusion")
+    }
+}
