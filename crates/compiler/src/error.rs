@@ -11,7 +11,6 @@ use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, CaseExpr};
 use datafusion_physical_expr::utils::collect_columns;
-use datafusion_physical_expr_common::physical_expr::fmt_sql;
 use pelton_data::column::logical_type;
 use pelton_plan::terms::{no_value, with_sql_types};
 
@@ -63,7 +62,7 @@ pub fn row_failure(
         Err(error) => (error, values_of(&row, &names)),
         Ok(()) => (error, String::new()),
     };
-    let expression = with_sql_types(&fmt_sql(expression.as_ref()).to_string());
+    let expression = pelton_plan::explain::expression(expression.as_ref());
     format!("{} in {expression}{values}", sql_message(&plain_message(&error)))
 }
 
