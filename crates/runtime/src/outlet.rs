@@ -1,6 +1,8 @@
 //! What stands between an output's rows and its sink: an order, and how many of the rows are wanted.
 
-use arrow::array::{ArrayRef, RecordBatch};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::error::ArrowError;
 use pelton_data::arrangement::{Arrangement, Order, OrderKey};
@@ -50,9 +52,9 @@ impl Outlet {
         self.rows_left == Some(0)
     }
 
-    /// What the rows take that wait for their order.
-    pub fn bytes(&self) -> usize {
-        self.sorter.as_ref().map_or(0, |sorter| sorter.bytes)
+    /// What the rows take that wait for their order, where there is one.
+    pub fn bytes_sorted(&self) -> Option<usize> {
+        self.sorter.as_ref().map(|sorter| sorter.bytes)
     }
 
     /// Takes rows. Returns how many went on to the sink.
@@ -99,7 +101,7 @@ impl Sorter {
         if let Some(wanted) = self.wanted
             && self.count > wanted.saturating_mul(2).saturating_add(UNSORTED_ROWS_MAX)
         {
-            let front = self.sorted()?;
+            let front = self.sorted()?.map(|front| without_unused_strings(&front)).transpose()?;
             self.count = front.iter().map(RecordBatch::num_rows).sum();
             self.bytes = front.iter().map(RecordBatch::get_array_memory_size).sum();
             self.rows = front.into_iter().collect();
@@ -133,6 +135,21 @@ impl Sorter {
         let indices = lexsort_to_indices(&columns, self.wanted).map_err(failed)?;
         take_record_batch(&rows, &indices).map(Some).map_err(failed)
     }
+}
+
+/// The rows with copies of their long strings: those of rows that are not kept would stay as long as these do.
+fn without_unused_strings(rows: &RecordBatch) -> Result<RecordBatch, SinkError> {
+    let columns = rows.columns().iter().map(|column| -> ArrayRef {
+        let any = column.as_any();
+        if let Some(strings) = any.downcast_ref::<StringViewArray>() {
+            Arc::new(strings.gc())
+        } else if let Some(bytes) = any.downcast_ref::<BinaryViewArray>() {
+            Arc::new(bytes.gc())
+        } else {
+            column.clone()
+        }
+    });
+    RecordBatch::try_new(rows.schema(), columns.collect()).map_err(failed)
 }
 
 fn failed(error: ArrowError) -> SinkError {

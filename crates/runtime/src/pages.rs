@@ -43,7 +43,11 @@ fn prepare() {
         if is_asked_before(until) {
             continue;
         }
-        while stock::give_back() {}
+        while stock::give_back() {
+            if ASKED.load(Ordering::SeqCst) {
+                break;
+            }
+        }
         while !ASKED.load(Ordering::SeqCst) {
             thread::park();
         }

@@ -526,9 +526,10 @@ impl Worker<'_> {
 
     /// Charges rows that wait for the end of the input to be put in order.
     fn charge_sorted(&self, sink: usize, outlet: &Outlet) -> Result<(), SinkError> {
+        let Some(bytes) = outlet.bytes_sorted() else { return Ok(()) };
         let graph = &self.shared.graph;
         let operator = graph.windows.len() + graph.overs.len() + sink;
-        let charged = self.shared.account.charge_sorted(operator, &self.shared.clock, || outlet.bytes());
+        let charged = self.shared.account.charge_sorted(operator, &self.shared.clock, || bytes);
         charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
     }
 

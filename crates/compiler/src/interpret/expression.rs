@@ -164,6 +164,14 @@ fn evaluate_left_first(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Re
         if !can_fail(binary.right(), schema)? {
             return Ok(Transformed::no(node));
         }
+        if is_volatile(binary.left()) {
+            // What is drawn by chance is drawn once.
+            let unknown: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Boolean(None)));
+            let undecided: Arc<dyn PhysicalExpr> =
+                Arc::new(BinaryExpr::new(unknown, *binary.op(), binary.right().clone()));
+            let branches = vec![(lit(decides), lit(decides)), (lit(!decides), binary.right().clone())];
+            return Ok(Transformed::yes(case(Some(binary.left().clone()), branches, Some(undecided))?));
+        }
         let decided: Arc<dyn PhysicalExpr> =
             Arc::new(BinaryExpr::new(binary.left().clone(), Operator::IsNotDistinctFrom, lit(decides)));
         let branches = vec![(decided, lit(decides))];

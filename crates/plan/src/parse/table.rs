@@ -245,10 +245,10 @@ fn read_stored(
     }
 }
 
-/// `('key' = 'value', …)`
 /// Options by key, and where they stand.
 type Options = (BTreeMap<String, String>, BTreeMap<String, OptionPlace>);
 
+/// `('key' = 'value', …)`
 fn read_options(reader: &mut Reader) -> Result<Options, PlanError> {
     let hint = "write options as 'key' = 'value', both in single quotes";
     let mut options = BTreeMap::new();

@@ -29,6 +29,9 @@ pub(super) fn check_chance(plan: &LogicalPlan, landmarks: &Landmarks) -> Result<
     if is_any_drawn { drawn(plan, landmarks).map(drop) } else { Ok(()) }
 }
 
+/// Functions that become CASE, with an argument in the condition and in a branch.
+const REWRITTEN: [&str; 4] = ["coalesce", "nullif", "nvl", "nvl2"];
+
 /// Which columns of a plan are drawn by chance.
 fn drawn(plan: &LogicalPlan, landmarks: &Landmarks) -> Result<Vec<bool>> {
     let inputs = plan.inputs().into_iter().map(|input| drawn(input, landmarks)).collect::<Result<Vec<_>>>()?;
@@ -54,6 +57,7 @@ fn drawn(plan: &LogicalPlan, landmarks: &Landmarks) -> Result<Vec<bool>> {
                 let mut arguments = call.params.args.iter();
                 is_repeated |= arguments.any(|argument| is_drawn(argument, &schema, &columns));
             }
+            is_repeated |= written_twice(part).iter().any(|operand| is_drawn(operand, &schema, &columns));
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
@@ -70,6 +74,15 @@ fn drawn(plan: &LogicalPlan, landmarks: &Landmarks) -> Result<Vec<bool>> {
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => vec![false; width],
         _ => columns.into_iter().chain(std::iter::repeat(false)).take(width).collect(),
     })
+}
+
+/// Operands that stand twice in what an expression is rewritten to.
+fn written_twice(expression: &Expr) -> &[Expr] {
+    match expression {
+        Expr::Between(between) => std::slice::from_ref(between.expr.as_ref()),
+        Expr::ScalarFunction(call) if REWRITTEN.contains(&call.name()) => &call.args,
+        _ => &[],
+    }
 }
 
 /// The column that an expression is, if it is one that is drawn by chance.

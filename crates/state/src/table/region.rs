@@ -120,6 +120,12 @@ fn keep_pages(start: NonNull<u8>, bytes: usize) {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn map(bytes: usize) -> NonNull<u8> {
+    try_map(bytes).unwrap_or_else(|| handle_alloc_error(allocation_layout(bytes)))
+}
+
+/// Maps as many huge pages as `bytes` bytes need, if the system has them.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) fn try_map(bytes: usize) -> Option<NonNull<u8>> {
     let length = bytes.next_multiple_of(HUGE_PAGE);
     // SAFETY: an anonymous mapping at an address of the system's choice touches no memory in use.
     let mapped = unsafe {
@@ -133,7 +139,7 @@ pub(super) fn map(bytes: usize) -> NonNull<u8> {
         )
     };
     if mapped == libc::MAP_FAILED {
-        handle_alloc_error(allocation_layout(bytes));
+        return None;
     }
     let before = mapped.cast::<u8>().align_offset(HUGE_PAGE);
     // SAFETY: the mapping is a huge page longer than needed, so the aligned part lies inside it, and what is
@@ -147,26 +153,26 @@ pub(super) fn map(bytes: usize) -> NonNull<u8> {
             libc::munmap(start.add(length).cast(), HUGE_PAGE - before);
         }
         libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE);
-        NonNull::new_unchecked(start)
+        Some(NonNull::new_unchecked(start))
     }
 }
 
-/// Maps fresh pages in the place of what is mapped there.
-///
-/// # Safety
-/// The place is a mapping of that length, or was one, which belongs to the caller and holds nothing.
+/// Maps a fresh huge page at a place that belongs to the caller and holds nothing, if none is mapped there any more: moving another page there has
+/// failed, which may have unmapped it.
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(super) unsafe fn map_at(place: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller says that nobody uses the place. `madvise` changes no contents.
+pub(super) fn map_again(place: NonNull<u8>) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: nothing is replaced: where something is mapped, the call fails. `madvise` changes no contents.
     let mapped = unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        let mapped = libc::mmap(place.as_ptr().cast(), bytes, protection, flags, -1, 0);
-        libc::madvise(mapped, bytes, libc::MADV_HUGEPAGE);
+        let mapped = libc::mmap(place.as_ptr().cast(), HUGE_PAGE, protection, flags, -1, 0);
+        libc::madvise(place.as_ptr().cast(), HUGE_PAGE, libc::MADV_HUGEPAGE);
         mapped
     };
-    if mapped == libc::MAP_FAILED {
-        handle_alloc_error(allocation_layout(bytes));
+    let is_there =
+        mapped == place.as_ptr().cast() || std::io::Error::last_os_error().raw_os_error() == Some(libc::EEXIST);
+    if !is_there {
+        handle_alloc_error(allocation_layout(HUGE_PAGE));
     }
 }
 
@@ -181,13 +187,16 @@ fn remap(start: NonNull<u8>, bytes: usize, longer: usize) -> NonNull<u8> {
     // Page by page: those that were prepared are mappings of their own.
     for index in 0..pages {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: `map` made both mappings, so that they are at least this long and apart. What is replaced in the target nobody has seen yet.
-        let moved = unsafe {
-            let (from, to) = (start.add(index * HUGE_PAGE), target.add(index * HUGE_PAGE));
-            libc::mremap(from.as_ptr().cast(), HUGE_PAGE, HUGE_PAGE, flags, to.as_ptr())
-        };
+        // SAFETY: both mappings are at least this long.
+        let (from, to) = unsafe { (start.add(index * HUGE_PAGE), target.add(index * HUGE_PAGE)) };
+        // SAFETY: `map` made both mappings, which are apart. What is replaced in the target nobody has seen yet.
+        let moved = unsafe { libc::mremap(from.as_ptr().cast(), HUGE_PAGE, HUGE_PAGE, flags, to.as_ptr()) };
         if moved == libc::MAP_FAILED {
-            handle_alloc_error(allocation_layout(longer));
+            // Too many mappings: the page is copied.
+            map_again(to);
+            // SAFETY: both are huge pages, apart from each other, which are mapped.
+            unsafe { to.as_ptr().copy_from_nonoverlapping(from.as_ptr(), HUGE_PAGE) };
+            unmap(from, HUGE_PAGE);
         }
     }
     // SAFETY: the target is as long as that, and what lies behind the pages that were moved nobody has touched.

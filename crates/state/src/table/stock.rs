@@ -8,13 +8,13 @@
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::region::{HUGE_PAGE, map, unmap};
+use super::region::{HUGE_PAGE, map_again, try_map, unmap};
 
 /// At most this part of the machine's memory waits, prepared or used.
 const MEMORY_PART: usize = 32;
 
-/// At most so many pages wait, whatever the machine has: half a gibibyte.
-const PAGES_MAX: usize = 256;
+/// At most so many pages wait, whatever the machine has: 128 MiB, which also a container of a gibibyte can spare.
+const PAGES_MAX: usize = 64;
 
 /// The pages of this process.
 static STOCK: Stock = Stock::new();
@@ -47,6 +47,10 @@ pub(super) fn fill(start: NonNull<u8>, pages: usize, pages_next: usize) {
 
 /// Takes a mapping of `pages` huge pages that nobody uses any more.
 pub(super) fn keep(start: NonNull<u8>, pages: usize) {
+    // Where nobody is told nobody gives pages back.
+    if MOVED.get().is_none() {
+        return unmap(start, pages * HUGE_PAGE);
+    }
     STOCK.keep(start, pages);
     tell();
 }
@@ -78,13 +82,13 @@ struct Page(NonNull<u8>);
 unsafe impl Send for Page {}
 
 impl Page {
-    /// A populated page.
-    fn new() -> Page {
-        let page = Page(map(HUGE_PAGE));
+    /// A populated page; `None` where the system has none.
+    fn new() -> Option<Page> {
+        let page = Page(try_map(HUGE_PAGE)?);
         // The system populates it at the first write.
         // SAFETY: the page is mapped for this owner, and a huge page long.
         (0..HUGE_PAGE).step_by(4096).for_each(|at| unsafe { page.0.as_ptr().add(at).write_volatile(0) });
-        page
+        Some(page)
     }
 
     fn clear(&mut self) {
@@ -99,9 +103,8 @@ impl Page {
         // SAFETY: both are mappings of that length, apart from each other, and nobody reads or writes either meanwhile.
         let moved = unsafe { libc::mremap(self.0.as_ptr().cast(), HUGE_PAGE, HUGE_PAGE, flags, target.as_ptr()) };
         if moved == libc::MAP_FAILED {
-            // Too many mappings: the place keeps its own page, which is zero. (An older system may have unmapped it.)
-            // SAFETY: the place belongs to the caller, and holds nothing.
-            unsafe { super::region::map_at(target, HUGE_PAGE) };
+            // Too many mappings: the place keeps its own page, which is zero.
+            map_again(target);
             unmap(self.0, HUGE_PAGE);
         }
     }
@@ -137,9 +140,13 @@ impl Stock {
         for index in 0..pages {
             // SAFETY: there are `pages` huge pages from `start` on.
             let page = unsafe { start.add(index * HUGE_PAGE) };
+            let is_populated = is_populated(page);
             let mut waiting = self.pages();
-            let has_room = waiting.prepared.len() + waiting.used.len() < waiting.limit();
-            if has_room && is_populated(page) {
+            if waiting.prepared.len() + waiting.used.len() >= waiting.limit() {
+                drop(waiting);
+                return unmap(page, (pages - index) * HUGE_PAGE);
+            }
+            if is_populated {
                 waiting.used.push(Page(page));
             } else {
                 drop(waiting);
@@ -158,11 +165,17 @@ impl Stock {
         let page = match used {
             Some(mut page) => {
                 page.clear();
-                page
+                Some(page)
             }
             None => Page::new(),
         };
-        self.pages().prepared.push(page);
+        let mut waiting = self.pages();
+        // Without memory for more, there is nothing to prepare.
+        let Some(page) = page else {
+            waiting.wanted = 0;
+            return false;
+        };
+        waiting.prepared.push(page);
         true
     }
 
@@ -198,6 +211,7 @@ fn is_populated(page: NonNull<u8>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::region::map;
 
     fn bytes(start: NonNull<u8>, pages: usize) -> &'static mut [u8] {
         // SAFETY: the tests below map as many pages, and use them until they are unmapped.
