@@ -250,7 +250,9 @@ fn mean(values: &[ScalarValue], data_type: &DataType) -> Option<ScalarValue> {
         // Sums are kept in 128 bits.
         let sum = values.iter().fold(0, |sum: i128, value| sum.wrapping_add(integer(value)));
         let scaled = i256::from_i128(sum) * i256::from_i128(10_i128.pow((scale - value_scale) as u32));
-        let mean = (scaled / i256::from_i128(values.len() as i128)).to_i128()?;
+        // The half is rounded away from zero: half a unit is added to twice as much, and cut.
+        let (twice, count) = (scaled.wrapping_abs() * i256::from_i128(2), i256::from_i128(values.len() as i128));
+        let mean = ((twice + count) / (count * i256::from_i128(2))).to_i128()? * sum.signum();
         let digits = mean.unsigned_abs().checked_ilog10().map_or(1, |digits| digits + 1);
         return (digits <= precision.into()).then_some(ScalarValue::Decimal128(Some(mean), precision, scale));
     }
