@@ -9,7 +9,7 @@
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`adapt`] (code that learns what the data looks like), [`clock`], [`wake`], then inside:
 //! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued, or passes as `records` and [`events`]; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`policy`] (who goes first), `choose` (what can run, and what of it does), `outlet` (order
-//! and limit of an output), `task` (how tasks are done), `threads` (one for each operator, where the policy says so), `pages` (the one that prepares memory), and [`run`] with [`pool`] (who does them) and [`progress`].
+//! and limit of an output), `task` (how tasks are done), `threads` (one for each operator, where the policy says so), `lock`, `pages` (the one that prepares memory), and [`run`] with [`pool`] (who does them) and [`progress`].
 
 pub mod source;
 
@@ -64,6 +64,8 @@ mod outlet;
 mod task;
 
 mod threads;
+
+mod lock;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod pages;

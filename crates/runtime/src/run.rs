@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::events::{DataPassing, Link, Passing};
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
+use crate::lock::lock_soon;
 use crate::operator::Part;
 use crate::outlet::Outlet;
 use crate::pool::{Crew, Pool};
@@ -243,7 +244,7 @@ impl Shared {
 
     /// For whoever looks for something to do, or takes what was found.
     pub fn unchanged_state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_soon(&self.state)
     }
 
     pub fn over(&self, over: usize) -> MutexGuard<'_, OverRows> {

@@ -187,9 +187,10 @@ impl Worker<'_> {
         if let Some((_, oldest)) = blocks.first().filter(|_| rows > 0) {
             state.load.passed((started_ns + busy_ns).saturating_sub(oldest.stamp.ingested_ns));
         }
-        for ((position, _), result) in blocks.into_iter().zip(results) {
+        // Blocks are given up when the lock has been: others wait for it.
+        for ((position, _), result) in blocks.iter().zip(results) {
             let result = result.map_err(|error| RunError::Kernel { pipeline: node.name.clone(), error });
-            state.block_finished(pipeline, position, result);
+            state.block_finished(pipeline, *position, result);
         }
     }
 

@@ -422,7 +422,9 @@ impl Combined {
         if self.must_renumber() {
             self.renumber();
         }
-        self.are_all_present = self.window.present(self.presence, &mut self.present).are_neighbours();
+        // A running window has no others.
+        self.are_all_present = matches!(self.nodes, Nodes::Running(_))
+            || self.window.present(self.presence, &mut self.present).are_neighbours();
         true
     }
 
@@ -458,6 +460,7 @@ impl Combined {
             Nodes::Running(running) => {
                 running.renumber(to);
                 self.keys = Table::list(self.keys.layout().clone());
+                self.keys.reserve(NUMBERS_PER_GROUP_MAX * window.groups());
                 self.keys.append_keys(&window, Chosen::first(window.groups()));
             }
             Nodes::TwoStacks(stacks) => stacks.renumber(present, &renumbered),

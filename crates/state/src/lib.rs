@@ -36,3 +36,5 @@ pub mod waiting;
 pub mod over;
 
 pub mod join_index;
+
+mod vector;

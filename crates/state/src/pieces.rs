@@ -174,7 +174,8 @@ impl PieceWriter {
             values.extend_placed(added as usize);
             placed.extend((first..first + added).map(|place| place * units));
         } else {
-            self.groups.place_all(entries, (first, units), &mut self.present, keys);
+            let present = if self.may_be_empty { None } else { Some(&mut self.present) };
+            self.groups.place_all(entries, (first, units), present, keys);
             let all = self.groups.numbered();
             values.extend_placed(all as usize);
             if self.may_be_empty || self.present.iter().all(|&present| present == 1) {

@@ -12,7 +12,7 @@ use super::sum::FrameSum;
 use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
-use super::vector::vectorised;
+use crate::vector::vectorised;
 
 /// What a call remembers of the rows of one key.
 #[derive(Debug)]

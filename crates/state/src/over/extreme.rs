@@ -7,7 +7,7 @@ use arrow::datatypes::ArrowNativeType;
 use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
 use super::two_stacks::{Middle, Operation};
-use super::vector::vectorised;
+use crate::vector::vectorised;
 
 /// What can be the smallest value of a frame one day, on a monotone queue.
 ///

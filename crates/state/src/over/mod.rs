@@ -20,8 +20,6 @@ mod short;
 
 mod two_stacks;
 
-mod vector;
-
 mod sum;
 
 mod extreme;

@@ -4,7 +4,7 @@
 //! groups, whose chains the processor follows at the same time, and only the groups' totals after each other.
 
 use super::two_stacks::Operation;
-use super::vector::vectorised;
+use crate::vector::vectorised;
 
 /// Rows of a group. Groups begin at positions that are multiples of it, so that what is rounded does not depend on how rows were
 /// cut into runs.

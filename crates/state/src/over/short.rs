@@ -3,7 +3,7 @@
 use pelton_data::over::Frame;
 
 use super::two_stacks::Operation;
-use super::vector::vectorised;
+use crate::vector::vectorised;
 
 /// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short.
 const SHORT_ROWS_MAX: u64 = 32;

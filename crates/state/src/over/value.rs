@@ -13,7 +13,7 @@ use pelton_data::decimal::fits;
 use super::extreme::Key;
 use super::frame::{Bounds, Moves, Step};
 use super::sum::{DecimalSum, FloatSum, FrameSum, IntegerSum};
-use super::vector::vectorised;
+use crate::vector::vectorised;
 
 /// A value as it is kept.
 pub(super) trait Value: ArrowNativeTypeOp {

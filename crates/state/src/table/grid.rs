@@ -12,6 +12,7 @@ use arrow::datatypes::{
 use super::ABSENT;
 use super::pack::KeyRows;
 use crate::layout::{DenseKeys, PackedColumn};
+use crate::vector::vectorised;
 
 /// Places of a grid, which are four bytes each.
 const PLACES_MAX: u64 = 1 << 20;
@@ -123,21 +124,13 @@ impl Grid {
     fn place(&mut self, columns: &[ArrayRef], rows: &KeyRows<'_>) -> bool {
         self.places.clear();
         self.places.resize(rows.count(), 0);
-        let (mut step, places) = (1_u64, self.places.as_mut_slice());
+        let mut step = 1_u64;
         for (column, axis) in columns.iter().zip(&self.axes) {
-            let (first, length, by) = (axis.first, axis.length(), step as u32);
-            let mut is_outside = false;
-            let mut places = places.iter_mut();
-            each_value(column, rows, |_, value| {
-                let distance = value.wrapping_sub(first) as u64;
-                is_outside |= distance >= length;
-                let Some(place) = places.next() else { return };
-                *place = place.wrapping_add((distance as u32).wrapping_mul(by));
-            });
-            if is_outside {
+            let placing = Placing { places: &mut self.places, first: axis.first, step: step as u32 };
+            if visit(column, rows, placing) >= axis.length() {
                 return false;
             }
-            step *= length;
+            step *= axis.length();
         }
         true
     }
@@ -204,44 +197,81 @@ fn has_places(data_type: &DataType) -> bool {
 }
 
 fn extent(column: &ArrayRef, rows: &KeyRows<'_>) -> Axis {
-    let mut axis = Axis { first: i64::MAX, last: i64::MIN };
-    each_value(column, rows, |_, value| {
-        axis.first = axis.first.min(value);
-        axis.last = axis.last.max(value);
-    });
-    axis
+    visit(column, rows, Extent)
+}
+
+/// What is done with the values of a column.
+trait Visit {
+    type Result;
+    fn values(self, values: impl ExactSizeIterator<Item = i64>) -> Self::Result;
+}
+
+/// Finds the least and the greatest.
+struct Extent;
+
+impl Visit for Extent {
+    type Result = Axis;
+
+    #[inline(always)]
+    fn values(self, values: impl ExactSizeIterator<Item = i64>) -> Axis {
+        values.fold(Axis { first: i64::MAX, last: i64::MIN }, |axis, value| Axis {
+            first: axis.first.min(value),
+            last: axis.last.max(value),
+        })
+    }
+}
+
+/// Adds how far each is from the first of its axis, so many places apart, to its row's place, and finds the greatest distance.
+struct Placing<'a> {
+    places: &'a mut [u32],
+    first: i64,
+    step: u32,
+}
+
+impl Visit for Placing<'_> {
+    type Result = u64;
+
+    #[inline(always)]
+    fn values(self, values: impl ExactSizeIterator<Item = i64>) -> u64 {
+        let Placing { places, first, step } = self;
+        places.iter_mut().zip(values).fold(0, |greatest, (place, value)| {
+            let distance = value.wrapping_sub(first) as u64;
+            *place = place.wrapping_add((distance as u32).wrapping_mul(step));
+            greatest.max(distance)
+        })
+    }
 }
 
 /// Visits the values of a column without NULLs, widened to 64 bits, unsigned ones by their bits.
-#[inline(always)]
-fn each_value(column: &ArrayRef, rows: &KeyRows<'_>, mut visit: impl FnMut(usize, i64)) {
-    #[inline(always)]
-    fn each<T: ArrowPrimitiveType>(
+fn visit<V: Visit>(column: &ArrayRef, rows: &KeyRows<'_>, visitor: V) -> V::Result {
+    fn all<T: ArrowPrimitiveType, V: Visit>(
         column: &ArrayRef,
         rows: &KeyRows<'_>,
         wide: impl Fn(T::Native) -> i64,
-        visit: &mut impl FnMut(usize, i64),
-    ) {
+        visitor: V,
+    ) -> V::Result {
         let values = column.as_primitive::<T>().values();
         match rows {
             KeyRows::Range(range) => {
-                values[range.clone()].iter().enumerate().for_each(|(at, &value)| visit(at, wide(value)));
+                let values = &values[range.clone()];
+                vectorised(
+                    #[inline(always)]
+                    || visitor.values(values.iter().map(|&value| wide(value))),
+                )
             }
-            KeyRows::Listed(rows) => {
-                rows.iter().enumerate().for_each(|(at, &row)| visit(at, wide(values[row as usize])));
-            }
+            KeyRows::Listed(rows) => visitor.values(rows.iter().map(|&row| wide(values[row as usize]))),
         }
     }
     match column.data_type() {
-        DataType::Int8 => each::<Int8Type>(column, rows, i64::from, &mut visit),
-        DataType::Int16 => each::<Int16Type>(column, rows, i64::from, &mut visit),
-        DataType::Int32 => each::<Int32Type>(column, rows, i64::from, &mut visit),
-        DataType::Date32 => each::<Date32Type>(column, rows, i64::from, &mut visit),
-        DataType::Int64 => each::<Int64Type>(column, rows, |value| value, &mut visit),
-        DataType::UInt8 => each::<UInt8Type>(column, rows, i64::from, &mut visit),
-        DataType::UInt16 => each::<UInt16Type>(column, rows, i64::from, &mut visit),
-        DataType::UInt32 => each::<UInt32Type>(column, rows, i64::from, &mut visit),
-        DataType::UInt64 => each::<UInt64Type>(column, rows, |value| value as i64, &mut visit),
+        DataType::Int8 => all::<Int8Type, V>(column, rows, i64::from, visitor),
+        DataType::Int16 => all::<Int16Type, V>(column, rows, i64::from, visitor),
+        DataType::Int32 => all::<Int32Type, V>(column, rows, i64::from, visitor),
+        DataType::Date32 => all::<Date32Type, V>(column, rows, i64::from, visitor),
+        DataType::Int64 => all::<Int64Type, V>(column, rows, |value| value, visitor),
+        DataType::UInt8 => all::<UInt8Type, V>(column, rows, i64::from, visitor),
+        DataType::UInt16 => all::<UInt16Type, V>(column, rows, i64::from, visitor),
+        DataType::UInt32 => all::<UInt32Type, V>(column, rows, i64::from, visitor),
+        DataType::UInt64 => all::<UInt64Type, V>(column, rows, |value| value as i64, visitor),
         other => unreachable!("values of type {other} have no places"),
     }
 }

@@ -161,7 +161,7 @@ impl SliceGroups {
     }
 
     /// As [`SliceGroups::place`], where each group that has a number gets a place, in the order of the numbers: rows are not worth it to ask whether the
-    /// group has one. `present` is overwritten: by a one for each group that the slice has rows of.
+    /// group has one. `present`, if given, is overwritten: by a one for each group that the slice has rows of.
     ///
     /// # Panics
     /// Where an entry is none of the table.
@@ -169,31 +169,39 @@ impl SliceGroups {
         &mut self,
         entries: &mut [u32],
         (first, units): (u32, u32),
-        present: &mut Vec<u8>,
+        present: Option<&mut Vec<u8>>,
         new: &mut Table,
     ) {
         let [number, _] = self.words();
-        self.new.clear();
-        present.clear();
-        present.resize(self.numbered as usize, 0);
-        for entry in entries {
-            let number = number.address(*entry).cast::<u64>();
-            // SAFETY: it is the address of a word of eight bytes; nobody else has access to the table.
-            let held = unsafe {
-                if number.read_unaligned() == 0 {
-                    self.numbered += 1;
-                    number.write_unaligned(u64::from(self.numbered));
-                    self.new.push(*entry);
-                    present.push(1);
+        let words = number.of(entries);
+        let mut are_numbered = true;
+        for entry in entries.iter_mut() {
+            // SAFETY: it is the address of a word of eight bytes, of an entry that the place was asked for; nobody else has access to the table.
+            let word = unsafe { words.address(*entry).cast::<u64>() };
+            // SAFETY: as above.
+            let mut held = unsafe { word.read_unaligned() } as u32;
+            if held == 0 {
+                self.numbered += 1;
+                held = self.numbered;
+                // SAFETY: as above.
+                unsafe { word.write_unaligned(u64::from(held)) };
+                if are_numbered {
+                    self.new.clear();
+                    are_numbered = false;
                 }
-                number.read_unaligned() as u32 - 1
-            };
-            present[held as usize] = 1;
-            *entry = (first + held) * units;
+                self.new.push(*entry);
+            }
+            *entry = held - 1;
         }
-        if !self.new.is_empty() {
+        if !are_numbered {
             new.append_keys(&self.table, &self.new);
         }
+        if let Some(present) = present {
+            present.clear();
+            present.resize(self.numbered as usize, 0);
+            entries.iter().for_each(|&number| present[number as usize] = 1);
+        }
+        entries.iter_mut().for_each(|entry| *entry = (first + *entry) * units);
     }
 
     /// Where entries have their words.

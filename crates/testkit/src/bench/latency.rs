@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use arrow::datatypes::Int64Type;
-use pelton::{Outcome, PushSource, Query, Session};
+use pelton::{PushSource, Query, Session};
 
 use super::file::{Benchmark, Case};
+use super::measure::start_in;
 use super::report::{Figure, Samples, Wait};
 use super::{Arguments, BenchError};
 
@@ -90,19 +91,11 @@ fn samples(
 ) -> Result<Vec<Sample>, BenchError> {
     let statements = benchmark.statements(case, arguments.seconds, "");
     let session = Session::new();
-    session.set("pelton.workers", &arguments.workers.to_string())?;
     session.set("pelton.tier", "compile")?;
     let columns = "due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL, \
                    WATERMARK FOR event_time AS event_time";
     let events = session.push_table("event", columns)?;
-    for statement in session.prepare(&statements.setup)? {
-        session.execute(&statement)?;
-    }
-    let prepared = session.prepare(&statements.query)?;
-    let statement = prepared.first().ok_or_else(|| BenchError::Input("the benchmark has no query".into()))?;
-    let Outcome::Running(query) = session.execute(statement)? else {
-        return Err(BenchError::Input("the benchmark's query is none".into()));
-    };
+    let query = start_in(&session, &statements.setup, &statements.query, arguments.workers)?;
     let start = Instant::now();
     let reader = thread::spawn(move || read(query, start));
     feed(events, rates, each, start)?;

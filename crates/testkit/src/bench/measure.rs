@@ -33,6 +33,14 @@ pub fn engine(
 pub fn start(setup: &str, query: &str, settings: &[(&str, &str)], workers: usize) -> Result<Query, BenchError> {
     let session = Session::new();
     settings.iter().try_for_each(|(key, value)| session.set(key, value))?;
+    start_in(&session, setup, query, workers)
+}
+
+/// As [`start`], in a session that may have something the statements need.
+///
+/// # Errors
+/// As there.
+pub fn start_in(session: &Session, setup: &str, query: &str, workers: usize) -> Result<Query, BenchError> {
     session.set("pelton.workers", &workers.to_string())?;
     for statement in session.prepare(setup)? {
         session.execute(&statement)?;

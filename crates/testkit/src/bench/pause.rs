@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
-use pelton::{Outcome, PushSource, Session};
+use pelton::{PushSource, Session};
 
 use super::file::{Benchmark, Case, Statements};
+use super::measure::start_in;
 use super::report::{Figure, Samples, Wait};
 use super::{Arguments, BenchError};
 
@@ -42,7 +43,6 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
 /// Runs the query for the time that its other inputs are replayed.
 fn waits_ns(statements: &Statements, arguments: &Arguments) -> Result<Vec<u64>, BenchError> {
     let (session, start) = (Session::new(), Instant::now());
-    session.set("pelton.workers", &arguments.workers.to_string())?;
     session.set("pelton.tier", "compile")?;
     let waits_ns: Arc<Mutex<Vec<u64>>> = Arc::default();
     let kept = waits_ns.clone();
@@ -54,14 +54,7 @@ fn waits_ns(statements: &Statements, arguments: &Arguments) -> Result<Vec<u64>, 
         Ok(arguments[0].clone())
     });
     let probe = session.push_table("probe", "due_ns BIGINT NOT NULL")?;
-    for statement in session.prepare(&statements.setup)? {
-        session.execute(&statement)?;
-    }
-    let prepared = session.prepare(&statements.query)?;
-    let statement = prepared.first().ok_or_else(|| BenchError::Input("the benchmark has no query".into()))?;
-    let Outcome::Running(query) = session.execute(statement)? else {
-        return Err(BenchError::Input("the benchmark's query is none".into()));
-    };
+    let query = start_in(&session, &statements.setup, &statements.query, arguments.workers)?;
     send(probe, start, Duration::from_secs_f64(arguments.seconds))?;
     query.wait()?;
     Ok(std::mem::take(&mut waits_ns.lock().unwrap_or_else(PoisonError::into_inner)))

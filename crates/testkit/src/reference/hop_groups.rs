@@ -22,8 +22,40 @@ pub struct Key {
     pub keys: usize,
 }
 
-/// One result: the window's end, the group's place, its value.
-pub type Row<V> = (Micros, u32, V);
+/// Results in columns, as those of a query are.
+#[derive(Debug)]
+pub struct Rows<V> {
+    /// The end of each one's window.
+    pub ends: Vec<Micros>,
+    /// Its keys.
+    pub keys: Vec<Vec<i64>>,
+    /// Its value.
+    pub values: Vec<V>,
+}
+
+impl<V> Rows<V> {
+    fn new(keys: usize) -> Rows<V> {
+        Rows { ends: Vec::new(), keys: vec![Vec::new(); keys], values: Vec::new() }
+    }
+
+    /// Has a batch taken where there is one, or what there is at last.
+    fn leave(&mut self, is_last: bool, take: &mut impl FnMut(&mut Rows<V>)) {
+        if is_last || self.values.len() >= BATCH_ROWS {
+            take(self);
+            self.ends.clear();
+            self.keys.iter_mut().for_each(Vec::clear);
+            self.values.clear();
+        }
+    }
+}
+
+/// The keys of a place.
+fn keys_of(place: usize, keys: &[Key], mut take: impl FnMut(usize, i64)) {
+    keys.iter().enumerate().rev().fold(place, |place, (index, key)| {
+        take(index, (place % key.keys) as i64);
+        place / key.keys
+    });
+}
 
 /// The place of each row's group among all, the first key changing slowest.
 fn places(block: &Block, keys: &[Key], rows: Range<usize>, places: &mut Vec<u32>) {
@@ -69,25 +101,34 @@ pub fn averages(
     filter: Option<(usize, i64)>,
     below: f64,
     lengths: Lengths,
-    mut take: impl FnMut(&mut Vec<Row<f64>>),
+    mut take: impl FnMut(&mut Rows<f64>),
 ) {
     let groups: usize = keys.iter().map(|key| key.keys).product();
+    let mut keys_by_place = vec![vec![0; groups]; keys.len()];
+    (0..groups).for_each(|place| keys_of(place, keys, |index, key| keys_by_place[index][place] = key));
     let mut stacks = TwoStacks::new(lengths.slides);
     let mut slice = Means(vec![Mean::default(); groups]);
-    let mut rows_out = Vec::with_capacity(BATCH_ROWS + groups);
+    let (mut reported, mut averages) = (vec![0_u32; groups], vec![0.0; groups]);
+    let mut rows_out = Rows::new(keys.len());
     let mut found = Vec::new();
     let mut close = |slice: &mut Means, end| {
         let window = stacks.slide(std::mem::replace(slice, Means(vec![Mean::default(); groups])));
-        for (place, mean) in window.0.iter().enumerate().filter(|(_, mean)| mean.count > 0) {
+        // Which groups are reported is hardly foreseen: each is written, and those that are not by the next.
+        let mut count = 0;
+        for (place, mean) in (0..).zip(&window.0) {
             let average = mean.sum / mean.count as f64;
-            if average < below {
-                rows_out.push((end, place as u32, average));
+            (reported[count], averages[count]) = (place, average);
+            count += usize::from(mean.count > 0 && average < below);
+        }
+        rows_out.ends.resize(rows_out.ends.len() + count, end);
+        for (column, by_place) in rows_out.keys.iter_mut().zip(&keys_by_place) {
+            match count == groups {
+                true => column.extend_from_slice(by_place),
+                false => column.extend(reported[..count].iter().map(|&place| by_place[place as usize])),
             }
         }
-        if rows_out.len() >= BATCH_ROWS {
-            take(&mut rows_out);
-            rows_out.clear();
-        }
+        rows_out.values.extend_from_slice(&averages[..count]);
+        rows_out.leave(false, &mut take);
     };
     let visit = |slice: &mut Means, block: &Block, rows: Range<usize>| {
         let values = &floats(block, value)[rows.clone()];
@@ -105,45 +146,53 @@ pub fn averages(
         }
     };
     slices(blocks, lengths, &mut slice, visit, &mut close);
-    take(&mut rows_out);
+    rows_out.leave(true, &mut take);
 }
 
 /// COUNT(*) by keys over hopping windows of rows in order of time. `take` gets the results, batch by batch.
 ///
 /// # Panics
 /// Where a key is out of its range.
-pub fn counts(blocks: &[Block], keys: &[Key], lengths: Lengths, mut take: impl FnMut(&mut Vec<Row<u32>>)) {
+pub fn counts(blocks: &[Block], keys: &[Key], lengths: Lengths, mut take: impl FnMut(&mut Rows<i64>)) {
     let groups: usize = keys.iter().map(|key| key.keys).product();
-    // The groups of each slice's rows, oldest first; how many rows of the window each group has; those that have any, and where each is among them.
+    // The groups of each slice's rows, oldest first; of those that have rows in the window the place, keys and count; and where each is among them.
     let mut ring = VecDeque::from(vec![Vec::new(); lengths.slides]);
-    let (mut window, mut live, mut at) = (vec![0_u32; groups], Vec::<u32>::new(), vec![0_u32; groups]);
-    let mut rows_out = Vec::new();
+    let (mut live, mut live_keys, mut counts) = (Vec::<u32>::new(), vec![Vec::new(); keys.len()], Vec::<i64>::new());
+    let mut at = vec![u32::MAX; groups];
+    let mut rows_out = Rows::new(keys.len());
     let mut close = |slice: &mut Vec<u32>, end| {
         let mut oldest = ring.pop_front().expect("there are as many slices as slides");
         for &place in &oldest {
-            window[place as usize] -= 1;
-            if window[place as usize] == 0 {
-                let index = at[place as usize] as usize;
+            let index = at[place as usize] as usize;
+            counts[index] -= 1;
+            if counts[index] == 0 {
                 live.swap_remove(index);
+                for keys in &mut live_keys {
+                    keys.swap_remove(index);
+                }
+                counts.swap_remove(index);
+                at[place as usize] = u32::MAX;
                 if let Some(&moved) = live.get(index) {
                     at[moved as usize] = index as u32;
                 }
             }
         }
         for &place in slice.iter() {
-            if window[place as usize] == 0 {
-                at[place as usize] = live.len() as u32;
+            let index = &mut at[place as usize];
+            if *index == u32::MAX {
+                *index = live.len() as u32;
                 live.push(place);
+                keys_of(place as usize, keys, |key, value| live_keys[key].push(value));
+                counts.push(0);
             }
-            window[place as usize] += 1;
+            counts[*index as usize] += 1;
         }
-        rows_out.extend(live.iter().map(|&place| (end, place, window[place as usize])));
+        rows_out.ends.resize(rows_out.ends.len() + live.len(), end);
+        rows_out.keys.iter_mut().zip(&live_keys).for_each(|(column, keys)| column.extend_from_slice(keys));
+        rows_out.values.extend_from_slice(&counts);
         oldest.clear();
         ring.push_back(std::mem::replace(slice, oldest));
-        if rows_out.len() >= BATCH_ROWS {
-            take(&mut rows_out);
-            rows_out.clear();
-        }
+        rows_out.leave(false, &mut take);
     };
     let mut found = Vec::new();
     let visit = |slice: &mut Vec<u32>, block: &Block, rows: Range<usize>| {
@@ -151,7 +200,7 @@ pub fn counts(blocks: &[Block], keys: &[Key], lengths: Lengths, mut take: impl F
         slice.extend_from_slice(&found);
     };
     slices(blocks, lengths, &mut Vec::new(), visit, &mut close);
-    take(&mut rows_out);
+    rows_out.leave(true, &mut take);
 }
 
 #[cfg(test)]
@@ -200,11 +249,12 @@ mod tests {
         windows
     }
 
-    fn collected<V: Copy>(run: impl FnOnce(&mut dyn FnMut(&mut Vec<Row<V>>))) -> BTreeMap<(Micros, u32), V> {
+    fn collected<V: Copy>(run: impl FnOnce(&mut dyn FnMut(&mut Rows<V>))) -> BTreeMap<(Micros, u32), V> {
         let mut found = BTreeMap::new();
         run(&mut |rows| {
-            for (end, place, value) in rows.iter() {
-                assert!(found.insert((*end, *place), *value).is_none());
+            for (row, end) in rows.ends.iter().enumerate() {
+                let group = (rows.keys[0][row] * 11 + rows.keys[1][row]) as u32;
+                assert!(found.insert((*end, group), rows.values[row]).is_none());
             }
         });
         found
@@ -225,6 +275,6 @@ mod tests {
     fn counts_are_those_of_the_rows() {
         let found = collected(|take| counts(&blocks(), &KEYS, LENGTHS, take));
         let expected = windows(|_| true);
-        assert_eq!(found, expected.iter().map(|(group, values)| (*group, values.len() as u32)).collect());
+        assert_eq!(found, expected.iter().map(|(group, values)| (*group, values.len() as i64)).collect());
     }
 }

@@ -10,7 +10,7 @@ const UNSAFE_PLACES: [&str; 12] = [
     "crates/memory/src/",
     "crates/state/src/table",
     "crates/state/src/join_index",
-    "crates/state/src/over/vector.rs",
+    "crates/state/src/vector.rs",
     "crates/state/tests/table/",
     "crates/state/examples/table_speed.rs",
     "crates/compiler/src/",

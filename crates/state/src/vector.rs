@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 /// Does work whose loops are compiled for the best vector instructions that are there. What it calls must be inlined to be compiled with it; the
 /// result is the same everywhere. A closure that is not `#[inline(always)]` may not be inlined.
 #[inline(always)]
-pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
