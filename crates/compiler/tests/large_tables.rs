@@ -39,12 +39,13 @@ fn schema(nulls: bool) -> Arc<Schema> {
     Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, nulls), Field::new("v", DataType::Int64, false)]))
 }
 
-/// So many of a count, a sum, a minimum and a maximum by key.
-fn program(accumulators: usize, nulls: bool) -> Program {
+/// What there is by key.
+const ALL: [Accumulate; 4] = [Accumulate::Count, Accumulate::SumInteger, Accumulate::Minimum, Accumulate::Maximum];
+
+/// Some of these by key.
+fn program(used: &[Accumulate], nulls: bool) -> Program {
     let schema = schema(nulls);
-    let all = [Accumulate::Count, Accumulate::SumInteger, Accumulate::Minimum, Accumulate::Maximum];
     let argument = |accumulate| (accumulate != Accumulate::Count).then(|| col("v", &schema).unwrap());
-    let used = &all[..accumulators];
     let accumulator = |&accumulate| Accumulator::new(accumulate, argument(accumulate).map(|_| DataType::Int64), false);
     let window = WindowAggregate {
         window: Window::Global,
@@ -75,45 +76,88 @@ type Groups = BTreeMap<Option<i64>, Vec<i64>>;
 /// The groups after all blocks, each cut in two calls: the accumulators by key.
 fn groups(kernel: &Arc<dyn Kernel>, program: &Program, nulls: bool) -> Groups {
     let mut table = Table::new(entry_layout(&program.windows[0]));
+    add(kernel, &blocks(nulls), &mut table);
+    assert!(matches!(table.integer_mode(), Some(IntegerMode::Dense { .. })) && table.call_rows() < usize::MAX);
+    read(&table)
+}
+
+fn add(kernel: &Arc<dyn Kernel>, blocks: &[Block], table: &mut Table) {
     let mut scratch = Scratch::default();
-    for block in &blocks(nulls) {
+    for block in blocks {
         for (first, end) in [(0, 1_000), (1_000, block.rows())] {
             let input = KernelInput { first, end, ..KernelInput::all(block) };
-            kernel.aggregate(input, &mut table, &mut scratch).unwrap();
+            kernel.aggregate(input, table, &mut scratch).unwrap();
         }
     }
-    assert!(matches!(table.integer_mode(), Some(IntegerMode::Dense { .. })) && table.call_rows() < usize::MAX);
+}
+
+fn read(table: &Table) -> Groups {
     let entries = table.entry_offsets();
+    assert_eq!(entries.len(), table.groups());
     let keys = table.key_array(0, &entries);
     let keys = keys.as_primitive::<Int64Type>();
     let slots: Vec<ArrayRef> =
-        (0..program.windows[0].accumulators.len()).map(|slot| table.accumulator_array(slot, &entries)).collect();
+        (0..table.layout().accumulators().len()).map(|slot| table.accumulator_array(slot, &entries)).collect();
     let values = |at: usize| slots.iter().map(|slot| slot.as_primitive::<Int64Type>().value(at)).collect();
     (0..entries.len()).map(|at| (keys.is_valid(at).then(|| keys.value(at)), values(at))).collect()
 }
 
-fn expected(accumulators: usize, nulls: bool) -> Groups {
+fn expected(used: &[Accumulate], nulls: bool) -> Groups {
     let mut groups = Groups::new();
     for (key, value) in (0..BLOCKS * BLOCK_ROWS).map(row) {
         let group = groups.entry(Some(key).filter(|key| !nulls || key % 10 > 0));
         let group = group.or_insert_with(|| vec![0, 0, i64::MAX, i64::MIN]);
         *group = vec![group[0] + 1, group[1] + value, group[2].min(value), group[3].max(value)];
     }
-    groups.values_mut().for_each(|group| group.truncate(accumulators));
+    let place = |one: &Accumulate| ALL.iter().position(|all| all == one).unwrap();
+    groups.values_mut().for_each(|group| *group = used.iter().map(|one| group[place(one)]).collect());
     groups
 }
 
 #[test]
 fn groups_of_large_tables_are_those_of_the_rows() {
-    for (accumulators, nulls) in [(1, false), (2, false), (4, false), (2, true), (4, true)] {
-        let program = program(accumulators, nulls);
-        let expected = expected(accumulators, nulls);
+    use Accumulate::{Maximum, Minimum, SumInteger};
+    let some: [&[Accumulate]; 6] = [&ALL[..1], &ALL[..2], &ALL, &[SumInteger], &[Minimum, SumInteger], &[Maximum]];
+    for (used, nulls) in some.into_iter().flat_map(|used| [(used, false), (used, true)]) {
+        let program = program(used, nulls);
+        let expected = expected(used, nulls);
         let compiled = compile(&program, 0, &[]).unwrap().kernel;
-        assert!(
-            groups(&compiled, &program, nulls) == expected,
-            "compiled, {accumulators} accumulators, NULLs: {nulls}"
-        );
+        assert!(groups(&compiled, &program, nulls) == expected, "compiled, {used:?}, NULLs: {nulls}");
         let interpreted = interpret(&program, 0, &[]).unwrap();
-        assert!(groups(&interpreted, &program, nulls) == expected, "interpreted, {accumulators} accumulators");
+        assert!(groups(&interpreted, &program, nulls) == expected, "interpreted, {used:?}, NULLs: {nulls}");
     }
+}
+
+#[test]
+fn groups_whose_accumulators_are_as_at_first_are_groups() {
+    let block = |value: &dyn Fn(i64) -> i64| {
+        let keys = Int64Array::from_iter_values((0..KEYS).map(|row| 2 * row));
+        let values = Int64Array::from_iter_values((0..KEYS).map(value));
+        Block::new(RecordBatch::try_new(schema(false), vec![Arc::new(keys), Arc::new(values)]).unwrap(), None).unwrap()
+    };
+    let all_keys =
+        |value: &dyn Fn(i64) -> i64| -> Groups { (0..KEYS).map(|row| (Some(2 * row), vec![value(row)])).collect() };
+    let sums = program(&[Accumulate::SumInteger], false);
+    let kernel = compile(&sums, 0, &[]).unwrap().kernel;
+    let mut tables = [(); 2].map(|()| Table::new(entry_layout(&sums.windows[0])));
+    // Of every seventh key the sum is zero at once.
+    add(&kernel, &[block(&|row| row % 7)], &mut tables[0]);
+    add(&kernel, &[block(&|row| -(row % 7))], &mut tables[1]);
+    assert!(read(&tables[0]) == all_keys(&|row| row % 7));
+    // And of all keys, whether rows bring that about or another table.
+    let [mut table, other] = tables;
+    let mut cleared = table.merge(other);
+    assert!(read(&table) == all_keys(&|_| 0));
+    add(&kernel, &[block(&|_| 5), block(&|_| -5)], &mut table);
+    assert!(read(&table) == all_keys(&|_| 0));
+    cleared.clear();
+    assert!(read(&cleared).is_empty());
+    add(&kernel, &[block(&|_| 9)], &mut cleared);
+    assert!(read(&cleared) == all_keys(&|_| 9));
+
+    let least = program(&[Accumulate::Minimum], false);
+    let kernel = compile(&least, 0, &[]).unwrap().kernel;
+    let mut table = Table::new(entry_layout(&least.windows[0]));
+    add(&kernel, &[block(&|_| i64::MAX)], &mut table);
+    assert!(read(&table) == all_keys(&|_| i64::MAX));
 }

@@ -35,6 +35,7 @@ pub struct EntryLayout {
     accumulators: Vec<AccumulatorSlot>,
     stride: usize,
     initial: Vec<u8>,
+    use_word: Option<UseWord>,
     dense_keys: DenseKeys,
     /// Layouts that have the same one accumulate the same.
     accumulates: Arc<()>,
@@ -53,6 +54,15 @@ pub enum DenseKeys {
     WherePossible,
     /// Nowhere: all are found by hash.
     Never,
+}
+
+/// A word of an entry of a dense table that is seldom what it was at first once a row has reached the entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UseWord {
+    /// First byte inside the entry.
+    pub offset: usize,
+    /// What it holds at first.
+    pub initial: u64,
 }
 
 /// A value that every entry holds, of a key or of an accumulator.
@@ -135,6 +145,7 @@ impl EntryLayout {
             keys: key_layout,
             key_fields,
             has_references: accumulators.iter().any(Accumulator::has_reference),
+            use_word: use_word(&slots),
             accumulators: slots,
             stride,
             initial,
@@ -201,6 +212,13 @@ impl EntryLayout {
     pub fn dense_stride(&self) -> usize {
         debug_assert!(matches!(self.keys, KeyLayout::Integer { .. }));
         self.stride - 8
+    }
+
+    /// By which word entries of dense tables show that they are in use: they are where it is not what it was at first, or where the entry's byte says so. So
+    /// whoever changes the word need not touch the byte, a second line of memory, but where the word is as at first again. `None` where only the
+    /// byte says so.
+    pub fn use_word(&self) -> Option<UseWord> {
+        self.use_word
     }
 
     /// Whether an accumulator refers to something beside its entry: a string, or what a store keeps.
@@ -294,6 +312,28 @@ fn place_accumulators(accumulators: &[Accumulator], start: usize) -> (Vec<Accumu
     }
     // Without accumulators there are still eight bytes: entries side by side must differ in their place.
     (slots, end.max(start + 8).next_multiple_of(8))
+}
+
+/// See [`EntryLayout::use_word`]: a count of all rows if there is one, which no row leaves as it is.
+fn use_word(slots: &[AccumulatorSlot]) -> Option<UseWord> {
+    let is_word = |slot: &&AccumulatorSlot| {
+        let is_value = matches!(
+            slot.accumulator.accumulate,
+            Accumulate::Count
+                | Accumulate::SumInteger
+                | Accumulate::SumFloat
+                | Accumulate::Minimum
+                | Accumulate::Maximum
+        );
+        is_value && slot.width == size_of::<u64>()
+    };
+    let is_kept_by_nulls =
+        |slot: &&AccumulatorSlot| !slot.accumulator.counts_rows() && slot.accumulator.argument_nullable;
+    let slot =
+        slots.iter().filter(is_word).min_by_key(|slot| (is_kept_by_nulls(slot), !slot.accumulator.counts_rows()))?;
+    let initial = initial_state(&slot.accumulator);
+    let initial = initial.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+    Some(UseWord { offset: slot.offset, initial })
 }
 
 /// Whether a key of this type is kept as one 64-bit integer.

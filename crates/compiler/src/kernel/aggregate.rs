@@ -397,8 +397,9 @@ fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> Kept<'a> {
     }
 }
 
-/// Runs the fused loop as far as the table is dense and stays in the cache, and says how far that was. The entries of a larger one are
-/// found, and their lines fetched, before they are changed.
+/// Runs the fused loop as far as the table is dense, and says how far that was. A processor fetches the lines of many rows' entries at once by itself, as
+/// long as each row needs one: where rows change a byte of their entry as well, the entries of a table that leaves the cache are found, and their lines
+/// fetched, before they are changed.
 fn run_dense(
     call: &Call<'_>,
     Range { start, end }: Range<usize>,
@@ -413,7 +414,7 @@ fn run_dense(
     }
     let mut position = start;
     loop {
-        if table.call_rows() < end - position {
+        if !dense.effect.shows_use() && table.call_rows() < end - position {
             return Ok(position);
         }
         let extent = table.prepared_integers();

@@ -46,14 +46,23 @@ impl Update {
         }
     }
 
-    /// Changes the state of the entry at an address by the emitter's row.
-    pub(crate) fn change<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>, entry: Value) {
+    /// Changes the state of the entry at an address by the emitter's row. Returns the new state as a word, where it is one and no NULL leaves it as it is.
+    pub(crate) fn change<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>, entry: Value) -> Option<Value> {
         if let Some(argument) = self.argument_of_words(emitter) {
-            return self.change_words(emitter.builder, entry, argument);
+            self.change_words(emitter.builder, entry, argument);
+            return None;
         }
         let old = self.load(emitter.builder, entry);
         let new = self.apply(emitter, old);
         self.store(emitter.builder, entry, new);
+        if self.argument.is_some_and(|argument| emitter.emit(argument).valid.is_some()) {
+            return None;
+        }
+        match self.state {
+            Machine::Integer { bits: 64, .. } => Some(new),
+            Machine::Float64 => Some(emitter.builder.ins().bitcast(types::I64, MemFlagsData::new(), new)),
+            _ => None,
+        }
     }
 
     /// The argument as a word, or zero where it is NULL, of sums in two words.
@@ -185,7 +194,7 @@ impl Update {
 }
 
 /// Does what is to be done where a word is not zero, which is expected not to be.
-fn seldom(builder: &mut FunctionBuilder<'_>, word: Value, what: impl FnOnce(&mut FunctionBuilder<'_>)) {
+pub(super) fn seldom(builder: &mut FunctionBuilder<'_>, word: Value, what: impl FnOnce(&mut FunctionBuilder<'_>)) {
     let (side, next) = (builder.create_block(), builder.create_block());
     builder.set_cold_block(side);
     builder.ins().brif(word, side, &[], next, &[]);

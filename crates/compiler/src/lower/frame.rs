@@ -9,6 +9,7 @@ use cranelift_frontend::FunctionBuilder;
 use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer};
 use pelton_data::column::Layout;
 
+use super::accumulate::seldom;
 use super::emit::{Columns, Emitter, column_flags, load};
 use super::function::{
     ColumnSource, Effect, LookupNumber, Place, Recipe, RowIndex, column_slot, columns_read, indexed,
@@ -132,6 +133,29 @@ impl Function {
         let place = builder.ins().isub(key.value, self.dense_base);
         let inside = builder.ins().icmp(IntCC::UnsignedLessThan, place, self.dense_length);
         (place, key.valid.map_or(inside, |valid| builder.ins().band(inside, valid)))
+    }
+
+    /// Notes in its byte that the entry of a key is in use, where the word beside does not show it by being other than at first.
+    pub(super) fn note_use<C: Columns>(
+        &self,
+        emitter: &mut Emitter<'_, '_, C>,
+        key: NodeId,
+        shown: Option<(Value, u64)>,
+    ) {
+        let key = emitter.widened(key, Machine::Integer { bits: 64, signed: true }).value;
+        let note = |builder: &mut FunctionBuilder<'_>| {
+            let place = builder.ins().isub(key, self.dense_base);
+            let address = builder.ins().iadd(self.dense_present, place);
+            let one = builder.ins().iconst(types::I8, 1);
+            builder.ins().store(MemFlagsData::trusted(), one, address, 0);
+        };
+        match shown {
+            None => note(emitter.builder),
+            Some((word, initial)) => {
+                let is_as_at_first = emitter.builder.ins().icmp_imm_s(IntCC::Equal, word, initial as i64);
+                seldom(emitter.builder, is_as_at_first, note);
+            }
+        }
     }
 
     /// The row of the dense index in `table` that has the key, `u32::MAX` where none has. The index is not empty.

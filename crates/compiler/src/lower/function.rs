@@ -7,6 +7,7 @@ use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Type, Val
 use cranelift_frontend::FunctionBuilder;
 use pelton_data::abi::{CallFrame, Status};
 use pelton_data::column::Layout;
+use pelton_state::layout::UseWord;
 
 use super::accumulate::Update;
 use super::emit::{Emitter, column_flags};
@@ -102,6 +103,8 @@ pub(crate) enum Place {
         key: NodeId,
         /// Bytes from entry to entry.
         stride: usize,
+        /// What shows that an entry is in use, beside its byte.
+        use_word: Option<UseWord>,
     },
     /// At the address that is known for the number of the row that was looked up.
     ByLookup(LookupNumber),
@@ -144,6 +147,12 @@ impl Effect {
         matches!(self, Effect::Accumulate { updates, .. } if updates.is_empty())
     }
 
+    /// Whether rows change nothing but entries of a dense table, whose own words show that they are in use.
+    pub(crate) fn shows_use(&self) -> bool {
+        let Effect::Accumulate { place, updates } = self else { return false };
+        place.use_word().is_some_and(|word| updates.iter().any(|update| update.offset == word.offset))
+    }
+
     /// The expressions whose values it uses.
     pub(crate) fn roots(&self) -> Vec<NodeId> {
         match self {
@@ -158,6 +167,11 @@ impl Effect {
 }
 
 impl Place {
+    /// What shows that an entry is in use, beside a byte of its own.
+    fn use_word(&self) -> Option<UseWord> {
+        if let Place::Dense { use_word, .. } = self { *use_word } else { None }
+    }
+
     /// The key that the entry is found by, where the loop computes one.
     fn key(&self) -> Option<NodeId> {
         match self {
@@ -335,8 +349,13 @@ impl Recipe<'_> {
                     return updates.iter().zip(state).map(update).collect();
                 }
                 let entry = self.entry(function, &mut emitter, &columns, place, (position, exit));
+                let mut shown = None;
                 for update in updates {
-                    update.change(&mut emitter, entry);
+                    let word = update.change(&mut emitter, entry);
+                    shown = shown.or(word.zip(place.use_word().filter(|word| word.offset == update.offset)));
+                }
+                if let Place::Dense { key, .. } = *place {
+                    function.note_use(&mut emitter, key, shown.map(|(word, UseWord { initial, .. })| (word, initial)));
                 }
                 Vec::new()
             }
@@ -374,16 +393,13 @@ impl Recipe<'_> {
                 leave_if(builder, unknown, Status::EntryUnknown, position, &[], exit);
                 entry
             }
-            Place::Dense { key, stride } => {
+            Place::Dense { key, stride, .. } => {
                 let long = Machine::Integer { bits: 64, signed: true };
                 let key = emitter.widened(key, long).value;
                 let builder = &mut *emitter.builder;
                 let place = builder.ins().isub(key, function.dense_base);
                 let outside = builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, place, function.dense_length);
                 leave_if(builder, outside, Status::KeyOutOfRange, position, &[], exit);
-                let one = builder.ins().iconst(types::I8, 1);
-                let present = builder.ins().iadd(function.dense_present, place);
-                builder.ins().store(MemFlagsData::trusted(), one, present, 0);
                 indexed(builder, function.table, place, stride)
             }
         }

@@ -12,7 +12,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::column::{align_bits, logical_type};
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, TimeSource, WindowAggregate};
 use pelton_state::join_index::JoinIndex;
-use pelton_state::layout::KeyLayout;
+use pelton_state::layout::{EntryLayout, KeyLayout};
 use pelton_state::table::{LookupKeys, Numbering};
 
 use super::accumulate::Update;
@@ -312,8 +312,7 @@ impl Planner {
         let grouping = match layout.keys() {
             KeyLayout::None => Grouping::Single,
             KeyLayout::Integer { data_type, .. } => {
-                let stride = layout.dense_stride();
-                self.integer_grouping(&keys[0], data_type, stride, &updates, &planned)?
+                self.integer_grouping(&keys[0], data_type, &layout, &updates, &planned)?
             }
             KeyLayout::Packed { .. } => self.packed_grouping(window, keys)?,
         };
@@ -440,7 +439,7 @@ impl Planner {
         &mut self,
         key: &Planned,
         data_type: &DataType,
-        stride: usize,
+        layout: &EntryLayout,
         updates: &[Update],
         planned: &[Expression],
     ) -> Result<Grouping, CompileError> {
@@ -461,7 +460,7 @@ impl Planner {
             _ => false,
         };
         let dense = graph.never_null(node, &|id| !may_miss(id)).then(|| {
-            let place = Place::Dense { key: node, stride };
+            let place = Place::Dense { key: node, stride: layout.dense_stride(), use_word: layout.use_word() };
             let planned = std::iter::once(expression).chain(planned.iter().cloned()).collect();
             Loop::new(graph, Effect::Accumulate { place, updates: updates.to_vec() }, planned)
         });

@@ -1,5 +1,6 @@
 //! Adding the groups of one table to another's.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type};
@@ -47,9 +48,11 @@ impl Merging {
             return None;
         }
         self.slots_done = slots.end;
-        self.from.clear();
-        other.push_entries(slots.clone(), &mut self.from);
-        into.entries_of(other, (&self.from).into(), &mut self.to, &mut self.scratch);
+        if !into.list_beside(other, slots.clone(), (&mut self.from, &mut self.to)) {
+            self.from.clear();
+            other.push_entries(slots.clone(), &mut self.from);
+            into.entries_of(other, (&self.from).into(), &mut self.to, &mut self.scratch);
+        }
         into.add_at(other, &self.from, &self.to);
         Some(Merged { slots: slots.len(), groups: self.from.len() })
     }
@@ -126,6 +129,15 @@ impl Table {
     pub(crate) fn add(&mut self, other: &Table) {
         let mut merging = Merging::new(self, other);
         while merging.advance(self, other).is_some() {}
+    }
+
+    /// See [`IntegerGroups::list_beside`](super::integer::IntegerGroups::list_beside).
+    fn list_beside(&mut self, other: &Table, slots: Range<usize>, lists: (&mut Vec<u32>, &mut Vec<u32>)) -> bool {
+        let (Groups::Integer(groups), Groups::Integer(theirs)) = (&mut self.groups, &other.groups) else {
+            return false;
+        };
+        self.layout.dense_stride() == other.layout.dense_stride()
+            && groups.list_beside(&self.layout, (theirs, &other.layout), slots, lists)
     }
 
     /// Replaces `to` by the entries of the keys that some entries of another table have; new keys become groups.

@@ -231,7 +231,7 @@ impl Table {
     pub fn groups(&self) -> usize {
         match &self.groups {
             Groups::Single { present, .. } => usize::from(*present),
-            Groups::Integer(groups) => groups.groups(),
+            Groups::Integer(groups) => groups.groups(&self.layout),
             Groups::Packed(groups) => groups.groups(),
             Groups::Listed(groups) => groups.groups(),
             Groups::Placed(groups) => groups.groups(),
@@ -437,9 +437,9 @@ impl Table {
         }
     }
 
-    /// Dense tables: one byte for each entry, to be set to 1 when a row reaches it. Null otherwise.
+    /// Dense tables: one byte for each entry, to be set to 1 when a row reaches it and [`EntryLayout::use_word`] does not show that. Null otherwise.
     pub fn dense_present(&mut self) -> *mut u8 {
-        if let Groups::Integer(groups) = &self.groups { groups.present() } else { std::ptr::null_mut() }
+        if let Groups::Integer(groups) = &mut self.groups { groups.present() } else { std::ptr::null_mut() }
     }
 
     /// The entries in use, as numbers.

@@ -41,8 +41,13 @@ impl Table {
             return self.value_array(data_type, self.place(0, 8), entries, None);
         }
         let mut has_null = false;
-        let keys: Vec<i64> = match &self.groups {
-            Groups::Listed(list) if !list.has_null_keys() => self.place(0, 8).gather(entries),
+        let dense = match (&self.groups, entries) {
+            (Groups::Integer(groups), Chosen::Listed(entries)) => groups.dense_keys(&self.layout, entries),
+            _ => None,
+        };
+        let keys: Vec<i64> = match (&self.groups, dense) {
+            (_, Some(keys)) => keys,
+            (Groups::Listed(list), _) if !list.has_null_keys() => self.place(0, 8).gather(entries),
             _ => {
                 let key = |entry| {
                     let key = self.integer_key(entry);

@@ -145,7 +145,7 @@ fn millions_of_keys_that_lie_close_become_dense_and_one_far_away_makes_them_hash
     let (mut entries, mut hashes) = (Vec::new(), Vec::new());
     let spread: Vec<i64> = (0..1 << 20).map(|key| key * 3 + 7).collect();
     for keys in spread.chunks(1 << 14) {
-        table.prepare_integers(7, 3 << 20, keys.len());
+        table.prepare_integers(7, spread[spread.len() - 1], keys.len());
         table.find_or_insert_integers(keys, &mut entries, &mut hashes);
     }
     let held = |table: &Table| {

@@ -1,16 +1,152 @@
 //! Entries of integer keys side by side, by key.
 
-use super::{CROWDED_LENGTH_MAX, DENSE_LENGTH_MAX, IntegerGroups, Mode, distance};
-use crate::layout::EntryLayout;
+use std::ops::Range;
+
+use super::{ALL_PRESENT, CROWDED_LENGTH_MAX, DENSE_LENGTH_MAX, IntegerGroups, Mode, distance};
+use crate::layout::{EntryLayout, UseWord};
 use crate::table::region::Region;
 
+/// Which entries of a dense table are in use.
+pub(super) struct InUse<'a> {
+    /// One byte for each entry.
+    present: &'a [u8],
+    /// The address of the word of entry 0, bytes from one to the next, and what it is at first.
+    word: Option<(*const u8, usize, u64)>,
+}
+
+impl InUse<'_> {
+    /// Whether one is.
+    pub(super) fn one(&self, entry: usize) -> bool {
+        self.bytes(entry, 1) != 0
+    }
+
+    /// For each of `count` entries from `first` on, at most eight, a byte that is 1 where it is.
+    #[inline(always)]
+    pub(super) fn bytes(&self, first: usize, count: usize) -> u64 {
+        let present = &self.present[first..first + count];
+        let mut bytes = match present.first_chunk() {
+            Some(all) => u64::from_le_bytes(*all),
+            None => present.iter().rev().fold(0, |bytes, &byte| bytes << 8 | u64::from(byte)),
+        };
+        if let Some((start, stride, initial)) = self.word {
+            for at in 0..count {
+                // SAFETY: the entry is one of the table, which is borrowed: it has a byte, as just checked, and so a word.
+                let word = unsafe { start.add((first + at) * stride).cast::<u64>().read_unaligned() };
+                bytes |= u64::from(word != initial) << (8 * at);
+            }
+        }
+        bytes
+    }
+
+    /// Hands on eight entries after another, and the rest: the first of them, and the bytes.
+    #[inline(always)]
+    fn each(&self, entries: Range<usize>, mut take: impl FnMut(usize, u64)) {
+        let whole = entries.start + entries.len() / 8 * 8;
+        (entries.start..whole).step_by(8).for_each(|first| take(first, self.bytes(first, 8)));
+        if whole < entries.end {
+            take(whole, self.bytes(whole, entries.end - whole));
+        }
+    }
+
+    /// How many of some entries are.
+    pub(super) fn count(&self, entries: Range<usize>) -> usize {
+        let mut count = 0;
+        self.each(entries, |_, bytes| count += bytes.count_ones() as usize);
+        count
+    }
+
+    /// Appends those of some entries that are, each as its number times `units`.
+    pub(super) fn list(&self, entries: Range<usize>, units: u32, out: &mut Vec<u32>) {
+        out.reserve(entries.len());
+        self.each(entries, |first, bytes| {
+            let first = first as u32;
+            if bytes == ALL_PRESENT {
+                // Nearly all keys of a crowded table have come.
+                return out.extend((first..first + 8).map(|entry| entry * units));
+            }
+            let mut rest = bytes;
+            while rest != 0 {
+                out.push((first + rest.trailing_zeros() / 8) * units);
+                rest &= rest - 1;
+            }
+        });
+    }
+}
+
 impl IntegerGroups {
+    /// Which entries are in use, but for the NULL key's.
+    pub(super) fn in_use(&self, layout: &EntryLayout) -> InUse<'_> {
+        let Mode::Dense { length, present, .. } = &self.mode else { unreachable!("only called for dense tables") };
+        // SAFETY: a dense table has one initialised byte for each of its entries but the last.
+        let present = unsafe { std::slice::from_raw_parts(present.as_ptr(), *length) };
+        let stride = layout.dense_stride();
+        let word = layout.use_word().map(|UseWord { offset, initial }| {
+            assert!(length * stride + offset + size_of::<u64>() <= self.entries.bytes());
+            (self.entries.as_ptr().wrapping_add(offset).cast_const(), stride, initial)
+        });
+        InUse { present, word }
+    }
+
+    /// Lists the entries of `other` that are in use in some slots, and those of the same keys here, which become groups, if both tables have entries side by
+    /// side and this one was prepared for the keys: whether that is so. No key need be looked at then.
+    pub(in crate::table) fn list_beside(
+        &mut self,
+        layout: &EntryLayout,
+        (other, other_layout): (&IntegerGroups, &EntryLayout),
+        slots: Range<usize>,
+        (from, to): (&mut Vec<u32>, &mut Vec<u32>),
+    ) -> bool {
+        let (Mode::Dense { base, .. }, Mode::Dense { base: their_base, .. }) = (&self.mode, &other.mode) else {
+            return false;
+        };
+        let (own, theirs) = (self.prepared_slots(), other.prepared_slots());
+        let shift = their_base.wrapping_sub(*base);
+        let here = |slot: usize| shift.wrapping_add(slot as i64) as u64;
+        let own = own.start as u64..own.end as u64;
+        if theirs.is_empty() || !own.contains(&here(theirs.start)) || !own.contains(&here(theirs.end - 1)) {
+            return false;
+        }
+        let (is_last, units) = (slots.end == other.slots(), (layout.dense_stride() / 8) as u32);
+        let listed = slots.start.max(theirs.start)..slots.end.min(theirs.end);
+        self.counted.take();
+        let in_use = other.in_use(other_layout);
+        let Mode::Dense { present, .. } = &mut self.mode else { unreachable!("just seen") };
+        in_use.each(listed.clone(), |first, bytes| {
+            let count = (listed.end - first).min(8);
+            // SAFETY: the bytes are those of entries that the table was prepared for, as just checked, and the table is borrowed exclusively.
+            let marks = unsafe { std::slice::from_raw_parts_mut(present.as_ptr().add(here(first) as usize), count) };
+            // Sums may come to what they were at first.
+            marks.iter_mut().zip(bytes.to_le_bytes()).for_each(|(mark, byte)| *mark |= byte);
+        });
+        from.clear();
+        in_use.list(listed, units, from);
+        to.clear();
+        to.extend(from.iter().map(|&entry| entry.wrapping_add((shift as u32).wrapping_mul(units))));
+        if let Some(null) = other.null(other_layout).filter(|_| is_last) {
+            from.push(null);
+            to.push(self.entry_of_new_null(layout));
+        }
+        true
+    }
+
+    /// The entries that the table was prepared for: only these can be in use.
+    pub(super) fn prepared_slots(&self) -> Range<usize> {
+        match (&self.mode, self.extent) {
+            (Mode::Dense { base, length, .. }, Some((first, last))) => {
+                let first_slot = distance(*base, first) as usize;
+                first_slot..(first_slot + distance(first, last) as usize + 1).min(*length)
+            }
+            _ => 0..0,
+        }
+    }
+
     pub(super) fn make_dense(&mut self, layout: &EntryLayout, (minimum, maximum): (i64, i64)) {
         let length = distance(minimum, maximum) as usize + 1;
         let stride = layout.dense_stride();
         self.entries = Region::zeroed((length + 1) * stride + 8);
         self.mode = Mode::Dense { base: minimum, length, present: Region::zeroed(length) };
         self.moves += 1;
+        self.counted.take();
         self.initialise_dense(layout, 0, length + 1);
     }
 
@@ -100,6 +236,7 @@ impl IntegerGroups {
             let entry_bytes = stride.max(1);
             let entries_max = (bytes_max / entry_bytes).max(1);
             let cleared = self.next_to_clear(count * entry_bytes, entries_max.saturating_mul(entry_bytes));
+            self.counted.take();
             let (part, part_count) = (from + cleared.start / entry_bytes, cleared.len() / entry_bytes);
             let Mode::Dense { present, .. } = &mut self.mode else { unreachable!("just seen") };
             present.clear(part, part_count);

@@ -5,6 +5,7 @@ mod dense;
 mod hashed;
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::region::{Region, prefetch};
 use super::{ABSENT, CACHED_BYTES, TableHint, capacity_for};
@@ -29,7 +30,7 @@ const DENSE_LENGTH_PER_ROW: u64 = 8;
 /// their entries are touched.
 const KEPT_EXTENT_BYTES: usize = 8 << 10;
 
-/// The bytes of eight entries that are in use.
+/// The bytes of eight entries that are all in use.
 const ALL_PRESENT: u64 = 0x0101_0101_0101_0101;
 
 /// One of so many parts of a table with most of the keys in its range is room for keys beyond it.
@@ -53,6 +54,8 @@ pub enum IntegerMode {
 pub(super) struct IntegerGroups {
     entries: Region,
     mode: Mode,
+    /// Groups of a dense table, but for the NULL key's, once they have been counted.
+    counted: OnceLock<usize>,
     /// How often entries have got other places.
     moves: u64,
     null_present: bool,
@@ -71,7 +74,8 @@ pub(super) struct IntegerGroups {
 #[derive(Debug)]
 enum Mode {
     Undecided,
-    /// Entries 0 to `length - 1`, then the NULL key's. One byte of `present` for each but the last.
+    /// Entries 0 to `length - 1`, then the NULL key's. One byte of `present` for each but the last: it is 1 where the entry is in use, unless the
+    /// layout's [`EntryLayout::use_word`] shows that.
     Dense {
         base: i64,
         length: usize,
@@ -123,6 +127,7 @@ impl IntegerGroups {
         IntegerGroups {
             entries: Region::empty(),
             mode: Mode::Undecided,
+            counted: OnceLock::new(),
             moves: 0,
             null_present: false,
             extent: None,
@@ -161,7 +166,9 @@ impl IntegerGroups {
         self.entries.as_ptr()
     }
 
-    pub(super) fn present(&self) -> *mut u8 {
+    /// The bytes of entries, of which the caller may set some, as of words.
+    pub(super) fn present(&mut self) -> *mut u8 {
+        self.counted.take();
         match &self.mode {
             Mode::Dense { present, .. } => present.as_ptr(),
             _ => std::ptr::null_mut(),
@@ -178,7 +185,7 @@ impl IntegerGroups {
         debug_assert!(minimum <= maximum);
         self.rows += rows;
         let is_known = self.extent.is_some_and(|(first, last)| first <= minimum && maximum <= last);
-        if std::mem::take(&mut self.extent_is_kept) && !is_known && self.groups() == 0 {
+        if std::mem::take(&mut self.extent_is_kept) && !is_known && self.groups(layout) == 0 {
             self.extent = None;
         }
         let mut extent = union(self.extent, (minimum, maximum));
@@ -189,8 +196,8 @@ impl IntegerGroups {
                 if distance(base, minimum) > last || distance(base, maximum) > last {
                     if self.extent.is_none() && distance(minimum, maximum) <= last {
                         self.rebase(minimum, maximum);
-                    } else if dense_suits(layout, extent, self.rows.max(self.groups()))
-                        || is_crowded(layout, extent, self.groups())
+                    } else if dense_suits(layout, extent, self.rows.max(self.groups(layout)))
+                        || is_crowded(layout, extent, self.groups(layout))
                     {
                         self.widen(layout, extent);
                     } else {
@@ -311,13 +318,12 @@ impl IntegerGroups {
                 entries.resize(keys.len(), ABSENT);
             }
             Mode::Dense { base, length, .. } => {
-                let present = self.present();
+                let in_use = self.in_use(layout);
                 let units = layout.dense_stride() / 8;
                 entries.clear();
                 entries.extend(keys.iter().map(|&key| {
                     let entry = key.wrapping_sub(base) as u64 as usize;
-                    // SAFETY: there is one byte for each of `length` entries.
-                    let found = entry < length && unsafe { present.add(entry).read() } != 0;
+                    let found = entry < length && in_use.one(entry);
                     if found { (entry * units) as u32 } else { ABSENT }
                 }));
             }
@@ -353,6 +359,18 @@ impl IntegerGroups {
         entry == self.null_entry(layout)
     }
 
+    /// The keys of some entries, where they are side by side and none is the NULL key's.
+    pub(super) fn dense_keys(&self, layout: &EntryLayout, entries: &[u32]) -> Option<Vec<i64>> {
+        let Mode::Dense { base, .. } = self.mode else { return None };
+        let units = (layout.dense_stride() / 8) as u32;
+        let key = |slot: u32| base.wrapping_add(i64::from(slot));
+        match units {
+            _ if self.null_present => None,
+            1 => Some(entries.iter().map(|&entry| key(entry)).collect()),
+            _ => Some(entries.iter().map(|&entry| key(entry / units)).collect()),
+        }
+    }
+
     /// The key of an entry that is not the NULL key's.
     pub(super) fn key(&self, layout: &EntryLayout, entry: u32) -> i64 {
         match self.mode {
@@ -362,14 +380,10 @@ impl IntegerGroups {
         }
     }
 
-    pub(super) fn groups(&self) -> usize {
+    pub(super) fn groups(&self, layout: &EntryLayout) -> usize {
         let besides_null = match &self.mode {
             Mode::Undecided => 0,
-            Mode::Dense { length, present, .. } => {
-                // SAFETY: a dense table has one initialised byte for each of its entries.
-                let present = unsafe { std::slice::from_raw_parts(present.as_ptr(), *length) };
-                present.iter().filter(|&&present| present != 0).count()
-            }
+            Mode::Dense { .. } => *self.counted.get_or_init(|| self.in_use(layout).count(self.prepared_slots())),
             Mode::Hash { groups, sentinel_present, .. } => groups + usize::from(*sentinel_present),
         };
         besides_null + usize::from(self.null_present)
@@ -391,28 +405,10 @@ impl IntegerGroups {
         let found_by_key = slots.start..slots.end.min(self.slots().saturating_sub(1));
         match &self.mode {
             Mode::Undecided => return,
-            Mode::Dense { present, .. } => {
-                let units = layout.dense_stride() / 8;
-                let mut first = found_by_key.start;
-                // SAFETY: a dense table has one initialised byte for each of its entries but the last.
-                let present = unsafe { std::slice::from_raw_parts(present.as_ptr().add(first), found_by_key.len()) };
-                let (words, rest) = present.as_chunks::<8>();
-                out.reserve(found_by_key.len());
-                for word in words.iter().copied().map(u64::from_le_bytes) {
-                    let mut rest = word;
-                    if word == ALL_PRESENT {
-                        // Nearly all keys of a crowded table have come.
-                        out.extend((first..first + 8).map(|entry| (entry * units) as u32));
-                        rest = 0;
-                    }
-                    while rest != 0 {
-                        out.push(((first + rest.trailing_zeros() as usize / 8) * units) as u32);
-                        rest &= rest - 1;
-                    }
-                    first += 8;
-                }
-                let rest = rest.iter().zip(first..).filter(|(present, _)| **present != 0);
-                out.extend(rest.map(|(_, entry)| (entry * units) as u32));
+            Mode::Dense { .. } => {
+                let prepared = self.prepared_slots();
+                let slots = found_by_key.start.max(prepared.start)..found_by_key.end.min(prepared.end);
+                self.in_use(layout).list(slots, (layout.dense_stride() / 8) as u32, out);
             }
             Mode::Hash { .. } => self.push_hashed_entries(layout, found_by_key, slots.end == self.slots(), out),
         }
@@ -424,7 +420,7 @@ impl IntegerGroups {
     /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
     pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         if self.cleared_bytes == 0 {
-            self.expected = TableHint { groups: self.groups(), rows: self.rows, extent: self.extent };
+            self.expected = TableHint { groups: self.groups(layout), rows: self.rows, extent: self.extent };
         }
         let is_clear = match self.mode {
             Mode::Undecided => true,
