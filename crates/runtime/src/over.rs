@@ -62,7 +62,7 @@ impl State {
         node.rows_in += finished.output_rows() as u64;
         let Finished { time_shift_ticks, in_time_order, .. } = finished;
         let arriving = |rows| Arriving { rows, time_shift_ticks, in_time_order };
-        node.queue.extend(finished.output.into_iter().map(|rows| (input, arriving(rows))));
+        node.queue.extend(finished.output.into_batches().map(|rows| (input, arriving(rows))));
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
         node.results.note_input(has_moved, finished.stamp.ingested_ns);
         if finished.stamp.is_idle && !node.busy && !node.must_run() {

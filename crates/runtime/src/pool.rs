@@ -12,6 +12,7 @@ use crate::clock::Clock;
 #[cfg(all(target_os = "linux", not(miri)))]
 use crate::pages;
 use crate::policy::{Policy, PolicyName, Rank};
+use crate::room::Room;
 use crate::run::{RunError, Shared};
 use crate::state::State;
 use crate::task::Worker;
@@ -241,6 +242,7 @@ pub(crate) struct PoolWorker {
     runs: Vec<(Waker, Arc<Shared>)>,
     changes: u64,
     scratch: Scratch,
+    room: Room,
 }
 
 /// What a worker finds when it looks for work.
@@ -252,7 +254,7 @@ enum Found {
 
 impl PoolWorker {
     pub fn new(crew: Arc<Crew>, index: usize) -> PoolWorker {
-        PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default() }
+        PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default(), room: Room::default() }
     }
 
     fn work(mut self) {
@@ -361,7 +363,8 @@ impl PoolWorker {
         // A run that had nothing to do for a while does not make up for it at the others' cost.
         let served_ns = run.waker.served_ns();
         let least_ns = self.crew.served_ns.fetch_max(served_ns, Ordering::Relaxed).max(served_ns);
-        let mut worker = Worker { shared: run, index: self.index, scratch: &mut self.scratch };
+        let PoolWorker { scratch, room, .. } = self;
+        let mut worker = Worker { shared: run, index: self.index, scratch, room };
         let result = catch_unwind(AssertUnwindSafe(|| worker.run(taken.task)));
         let ended_ns = self.crew.clock.nanos();
         let busy_ns = ended_ns.saturating_sub(started_ns);

@@ -18,10 +18,14 @@ use crate::operator::{Operators, Part};
 use crate::order::Reorder;
 use crate::over::OverState;
 use crate::progress::latency_histogram;
+use crate::room::{Emptied, Output};
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
-use crate::source::LeftOut;
+use crate::source::{LeftOut, Ready};
 use crate::window::WindowState;
+
+/// Lists that are kept of a source.
+const EMPTIED_MAX: usize = 16;
 
 /// How a run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +61,7 @@ pub(crate) struct State {
     pub epoch_end_ns: u64,
     /// What rows that wait take of the budget.
     pub waiting: Waiting,
+    pub emptied: Emptied,
     /// What there is to do, if nothing has changed since it was looked for.
     pub next: Option<Next>,
     /// Operators that could run when that was looked for, where they have threads of their own.
@@ -84,6 +89,8 @@ pub(crate) struct SourceState {
     pub tick_ns: u64,
     /// When it was read last.
     pub asked_ns: u64,
+    /// Lists that its blocks were in, for the next ones: as many as are read at once, at most.
+    pub emptied: Vec<Ready>,
 }
 
 pub(crate) struct PipelineState {
@@ -131,7 +138,7 @@ pub(crate) enum TargetState {
 /// What a kernel made of one block.
 pub(crate) struct Finished {
     pub stamp: Stamp,
-    pub output: Vec<RecordBatch>,
+    pub output: Output,
     /// What is added to the event times in the output, where these were passed on as they lie in memory.
     pub time_shift_ticks: i64,
     /// The event times of its first and its last row, in ticks, where it is known to be in their order.
@@ -152,7 +159,7 @@ impl Finished {
     pub fn new(block: &Block) -> Finished {
         Finished {
             stamp: block.stamp,
-            output: Vec::new(),
+            output: Output::default(),
             time_shift_ticks: 0,
             in_time_order: None,
             late_rows: 0,
@@ -259,6 +266,7 @@ impl State {
             rates: Rates::new(now_ns),
             epoch_end_ns: 0,
             waiting,
+            emptied: Emptied::default(),
             next: None,
             can_run: Vec::new(),
             decisions: 0,
@@ -324,11 +332,15 @@ impl State {
                     let node = &mut self.sources[source];
                     node.sequencer.stamp(&mut chunk);
                     node.left_out.add(chunk.left_out);
-                    for block in &chunk.blocks {
+                    for block in &chunk.ready.blocks {
                         node.rows += block.rows() as u64;
                         node.bytes += block.bytes() as u64;
                     }
-                    self.deliver(StreamRef::Source(source), chunk.blocks);
+                    self.deliver(StreamRef::Source(source), &mut chunk.ready.blocks);
+                    let emptied = &mut self.sources[source].emptied;
+                    if emptied.len() < EMPTIED_MAX {
+                        emptied.push(chunk.ready);
+                    }
                 }
                 Err(error) => {
                     self.sources[source].sequencer.chunks.close();
@@ -369,7 +381,7 @@ impl State {
         let node = &mut self.sources[source];
         let stamp = node.sequencer.punctuation(watermark, now_ns);
         let block = Block::punctuation(node.schema.clone(), stamp);
-        self.deliver(StreamRef::Source(source), vec![block]);
+        self.deliver_one(StreamRef::Source(source), block);
     }
 
     /// Keeps a block's result, and passes on all results whose turn it is.
@@ -404,7 +416,7 @@ impl State {
                 self.queue_over(over, input, finished, is_last);
             }
             TargetState::Stream { .. } => {
-                for batch in finished.output {
+                for batch in finished.output.into_batches() {
                     self.deliver_batch(StreamRef::Pipeline(pipeline), batch, None, finished.stamp);
                 }
             }
@@ -437,7 +449,7 @@ impl State {
     /// Says to those that read results that time has come so far.
     pub fn deliver_punctuation(&mut self, stream: StreamRef, stamp: Stamp) {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
-        self.deliver(stream, vec![Block::punctuation(schema, stamp)]);
+        self.deliver_one(stream, Block::punctuation(schema, stamp));
     }
 
     pub fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
@@ -448,13 +460,21 @@ impl State {
         match Block::new(batch, time) {
             Ok(mut block) => {
                 block.stamp = stamp;
-                self.deliver(stream, vec![block]);
+                self.deliver_one(stream, block);
             }
             Err(error) => self.fail(RunError::Internal(format!("a result does not fit a block: {error}"))),
         }
     }
 
-    fn deliver(&mut self, stream: StreamRef, blocks: Vec<Block>) {
+    fn deliver_one(&mut self, stream: StreamRef, block: Block) {
+        let mut one = std::mem::take(&mut self.emptied.one);
+        one.push(block);
+        self.deliver(stream, &mut one);
+        self.emptied.one = one;
+    }
+
+    /// Hands blocks to all who read them, which leaves the list empty.
+    fn deliver(&mut self, stream: StreamRef, blocks: &mut Vec<Block>) {
         let consumers = self.consumers(stream).clone();
         if !consumers.sinks.is_empty() {
             for block in blocks.iter().filter(|block| block.rows() > 0) {
@@ -464,14 +484,16 @@ impl State {
         if blocks.iter().any(|block| !block.stamp.is_idle) {
             consumers.pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
         }
-        hand_to_each(&consumers.pipelines, blocks, |pipeline, blocks| {
-            let node = &mut self.pipelines[pipeline];
-            let blocks = blocks.into_iter().map(|block| (node.order.hand_out(), block));
-            match self.passing.get_mut(pipeline) {
-                Some(passing) => blocks.for_each(|(position, block)| passing.push(Item::Block(position, block))),
-                None => node.queue.extend(blocks),
-            }
-        });
+        for block in blocks.drain(..) {
+            hand_to_each(&consumers.pipelines, block, |pipeline, block| {
+                let node = &mut self.pipelines[pipeline];
+                let position = node.order.hand_out();
+                match self.passing.get_mut(pipeline) {
+                    Some(passing) => passing.push(Item::Block(position, block)),
+                    None => node.queue.push_back((position, block)),
+                }
+            });
+        }
     }
 
     /// Lets what a pipeline feeds wait for it, now that there is a block: it may be behind what others have come to.
@@ -563,6 +585,7 @@ impl SourceState {
             left_out: LeftOut::default(),
             tick_ns: 0,
             asked_ns: 0,
+            emptied: Vec::new(),
         }
     }
 }
