@@ -48,6 +48,8 @@ pub struct Stamp {
     pub ingested_ns: u64,
     /// Nothing comes for now, from no partition: until there is another block, the stream does not hold the time of others back.
     pub is_idle: bool,
+    /// It marks latency: when it was read is told to the outputs when all that became of the block's rows has come there, even if that is nothing.
+    pub is_marker: bool,
 }
 
 impl Default for Stamp {
@@ -60,6 +62,7 @@ impl Default for Stamp {
             watermark: WATERMARK_MIN,
             ingested_ns: 0,
             is_idle: false,
+            is_marker: false,
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::inputs::{Arrival, time_of};
 use crate::order::Reorder;
 use crate::source::{LeftOut, Ready};
 
+/// Of a source, so much time is between two blocks that mark latency, in nanoseconds.
+const MARKER_INTERVAL_NS: u64 = 50_000_000;
+
 /// A chunk's blocks, not yet stamped.
 pub(crate) struct DecodedChunk {
     pub partition: usize,
@@ -48,6 +51,8 @@ pub(crate) struct Sequencer<Error> {
     pub partitions: Vec<Partition>,
     watermark: Micros,
     pub chunks: Reorder<Result<DecodedChunk, Error>>,
+    /// When the chunk was read whose last block was a marker, if there was one.
+    marked_ns: Option<u64>,
     next_sequence: u64,
     rows: u64,
 }
@@ -78,6 +83,7 @@ impl<Error> Sequencer<Error> {
             partitions: vec![partition; partitions],
             watermark: WATERMARK_MIN,
             chunks: Reorder::default(),
+            marked_ns: None,
             next_sequence: 0,
             rows: 0,
         }
@@ -185,9 +191,15 @@ impl<Error> Sequencer<Error> {
                 watermark: self.watermark,
                 ingested_ns: chunk.ingested_ns,
                 is_idle: false,
+                is_marker: false,
             };
             self.next_sequence += 1;
             self.rows += block.rows() as u64;
+        }
+        let is_due = self.marked_ns.is_none_or(|at| chunk.ingested_ns.saturating_sub(at) >= MARKER_INTERVAL_NS);
+        if let Some(last) = chunk.ready.blocks.last_mut().filter(|_| is_due) {
+            last.stamp.is_marker = true;
+            self.marked_ns = Some(chunk.ingested_ns);
         }
         // Only now: until its last block is stamped, a partition that has ended holds time back.
         self.partitions[chunk.partition].chunks_outstanding -= 1;
@@ -206,6 +218,7 @@ impl<Error> Sequencer<Error> {
             watermark,
             ingested_ns: now_ns,
             is_idle,
+            is_marker: false,
         }
     }
 }
@@ -256,6 +269,22 @@ mod tests {
         assert_eq!(watermarks(&mut sequencer, 1, &[50]), [50]);
         assert_eq!(watermarks(&mut sequencer, 1, &[60, 55]), [60, 60]);
     }
+
+    #[test]
+    fn the_last_block_of_a_chunk_marks_latency_where_none_has_for_a_while() {
+        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::None, 1, None);
+        let mut marks = |ingested_ns: u64, times: &[i64]| {
+            sequencer.hand_out(0);
+            let mut chunk = DecodedChunk { ingested_ns, ..chunk(0, times) };
+            sequencer.stamp(&mut chunk);
+            chunk.ready.blocks.iter().map(|block| block.stamp.is_marker).collect::<Vec<_>>()
+        };
+        assert_eq!(marks(1_000, &[]), []);
+        assert_eq!(marks(2_000, &[1, 2]), [false, true]);
+        assert_eq!(marks(2_000 + MARKER_INTERVAL_NS - 1, &[3]), [false]);
+        assert_eq!(marks(2_000 + MARKER_INTERVAL_NS, &[4]), [true]);
+    }
+
     #[test]
     fn a_partition_is_idle_when_it_has_had_nothing_for_long_enough() {
         let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();

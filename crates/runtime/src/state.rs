@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use hdrhistogram::Histogram;
 use pelton_data::time::WATERMARK_MAX;
-use pelton_data::{Block, Micros, Stamp, TimeColumn};
+use pelton_data::{Block, Micros, Stamp};
 
 use crate::budget::Waiting;
 use crate::choose::Next;
-use crate::events::{Item, Passing};
+use crate::events::Passing;
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::late::{LateLog, LateRow};
 use crate::load::{Load, Mark, Rates};
@@ -62,6 +62,8 @@ pub(crate) struct State {
     /// What rows that wait take of the budget.
     pub waiting: Waiting,
     pub emptied: Emptied,
+    /// What marks latency among the batches in front of a sink: no rows.
+    pub no_rows: RecordBatch,
     /// What there is to do, if nothing has changed since it was looked for.
     pub next: Option<Next>,
     /// Operators that could run when that was looked for, where they have threads of their own.
@@ -267,6 +269,7 @@ impl State {
             epoch_end_ns: 0,
             waiting,
             emptied: Emptied::default(),
+            no_rows: RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())),
             next: None,
             can_run: Vec::new(),
             decisions: 0,
@@ -416,8 +419,15 @@ impl State {
                 self.queue_over(over, input, finished, is_last);
             }
             TargetState::Stream { .. } => {
+                let (stream, has_rows) = (StreamRef::Pipeline(pipeline), finished.output.only().is_some());
                 for batch in finished.output.into_batches() {
-                    self.deliver_batch(StreamRef::Pipeline(pipeline), batch, None, finished.stamp);
+                    self.deliver_batch(stream, batch, None, finished.stamp);
+                }
+                if finished.stamp.is_marker && !has_rows {
+                    self.mark_sinks(stream, finished.stamp.ingested_ns);
+                    if !self.pipelines[pipeline].consumers.pipelines.is_empty() {
+                        self.deliver_punctuation(stream, finished.stamp);
+                    }
                 }
             }
             TargetState::Window { window, input } => {
@@ -443,86 +453,6 @@ impl State {
                 self.windows[window].inputs.end(input);
                 self.end_window_if_done(window);
             }
-        }
-    }
-
-    /// Says to those that read results that time has come so far.
-    pub fn deliver_punctuation(&mut self, stream: StreamRef, stamp: Stamp) {
-        let schema = Arc::new(arrow::datatypes::Schema::empty());
-        self.deliver_one(stream, Block::punctuation(schema, stamp));
-    }
-
-    pub fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
-        let consumers = self.consumers(stream).clone();
-        if consumers.pipelines.is_empty() {
-            return self.deliver_to_sinks(&consumers, batch, stamp.ingested_ns);
-        }
-        match Block::new(batch, time) {
-            Ok(mut block) => {
-                block.stamp = stamp;
-                self.deliver_one(stream, block);
-            }
-            Err(error) => self.fail(RunError::Internal(format!("a result does not fit a block: {error}"))),
-        }
-    }
-
-    fn deliver_one(&mut self, stream: StreamRef, block: Block) {
-        let mut one = std::mem::take(&mut self.emptied.one);
-        one.push(block);
-        self.deliver(stream, &mut one);
-        self.emptied.one = one;
-    }
-
-    /// Hands blocks to all who read them, which leaves the list empty.
-    fn deliver(&mut self, stream: StreamRef, blocks: &mut Vec<Block>) {
-        let consumers = self.consumers(stream).clone();
-        if !consumers.sinks.is_empty() {
-            for block in blocks.iter().filter(|block| block.rows() > 0) {
-                self.deliver_to_sinks(&consumers, block.to_record_batch(), block.stamp.ingested_ns);
-            }
-        }
-        if blocks.iter().any(|block| !block.stamp.is_idle) {
-            consumers.pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
-        }
-        for block in blocks.drain(..) {
-            hand_to_each(&consumers.pipelines, block, |pipeline, block| {
-                let node = &mut self.pipelines[pipeline];
-                let position = node.order.hand_out();
-                match self.passing.get_mut(pipeline) {
-                    Some(passing) => passing.push(Item::Block(position, block)),
-                    None => node.queue.push_back((position, block)),
-                }
-            });
-        }
-    }
-
-    /// Lets what a pipeline feeds wait for it, now that there is a block: it may be behind what others have come to.
-    fn wake(&mut self, pipeline: usize) {
-        let (were_idle, stream) = match self.pipelines[pipeline].target {
-            TargetState::Stream { .. } => return,
-            TargetState::Window { window, input } => {
-                (self.windows[window].inputs.wake(input), StreamRef::Window(window))
-            }
-            TargetState::Over { over, input, .. } => (self.overs[over].inputs.wake(input), StreamRef::Over(over)),
-        };
-        if were_idle {
-            self.consumers(stream).clone().pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
-        }
-    }
-
-    fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
-        if batch.num_rows() > 0 {
-            hand_to_each(&consumers.sinks, batch, |sink, batch| {
-                let node = &mut self.sinks[sink];
-                match self.passing.get_mut(self.pipelines.len() + sink) {
-                    _ if node.closed => {}
-                    Some(passing) => {
-                        node.passing += 1;
-                        passing.push(Item::Batch(batch, ingested_ns));
-                    }
-                    None => node.queue.push_back((batch, ingested_ns)),
-                }
-            });
         }
     }
 
@@ -560,13 +490,6 @@ fn name_of(graph: &Graph, stream: StreamRef) -> String {
         StreamRef::Window(window) => graph.windows[window].name.clone(),
         StreamRef::Over(over) => graph.overs[over].name.clone(),
     }
-}
-
-/// Hands a value to each consumer; only where there are several is it cloned.
-fn hand_to_each<T: Clone>(consumers: &[usize], value: T, mut hand: impl FnMut(usize, T)) {
-    let Some((&last, others)) = consumers.split_last() else { return };
-    others.iter().for_each(|&consumer| hand(consumer, value.clone()));
-    hand(last, value);
 }
 
 impl SourceState {
