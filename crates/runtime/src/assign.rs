@@ -528,7 +528,7 @@ mod tests {
     #[test]
     fn sessions_take_rows_behind_the_watermark_apart() {
         let sessions = Window::Session { gap: 10 };
-        let found = assigned(&block(&[3, 12, 14, 12, 14, 5], WATERMARK_MIN, 0), &sessions, 0, Vec::new());
+        let found = assigned(&block(&[3, 12, 14, 12, 14, 5], WATERMARK_MIN, 0), &sessions, 0);
         let in_time = [(slice(0, 0), 0), (slice(10, 10), 1), (slice(10, 10), 2), (slice(10, 10), 4)];
         let behind = [(slice(10, 14), 3), (slice(0, 14), 5)];
         let mut expected = [in_time.as_slice(), &behind].concat();

@@ -427,6 +427,8 @@ impl PoolWorker {
         operator.done.busy_ns += busy_ns;
         operator.last_run_ns = ended_ns;
         if let Err(panic) = result {
+            // What it has left in lists is of no use to others.
+            self.room = Room::default();
             state.fail(RunError::Internal(panic_message(panic.as_ref())));
         }
         // It looks for what this has made possible itself, and wakes others if there is more than one thing.
