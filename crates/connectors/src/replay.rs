@@ -28,7 +28,7 @@ use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::{BatchCoalescer, interleave_record_batch};
 use pelton_data::block::ticks;
 use pelton_data::{Block, Micros, TimeColumn};
-use pelton_runtime::source::{Decoded, LeftOut, Read, Rows, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
 
 use crate::generated::{Pace, positive};
 use crate::options::Options;
@@ -234,28 +234,43 @@ impl Source for ReplaySource {
         1
     }
 
-    fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
+        let mut ready = Ready::default();
+        Ok(match self.read_ready(partition, &mut ready)? {
+            Some(read) => read,
+            None => Read::Chunk(Box::new(move || {
+                Ok(Decoded { rows: Rows::Blocks(ready.blocks), left_out: LeftOut::default() })
+            })),
+        })
+    }
+
+    fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         let now = Instant::now();
         if self.is_over(now) {
-            return Ok(Read::End);
+            return Ok(Some(Read::End));
         }
         self.suit_chunks(now);
-        let mut parts = Vec::with_capacity(self.chunk_blocks);
-        while parts.len() < self.chunk_blocks {
+        let mut parts = Vec::new();
+        while ready.blocks.len() + parts.len() < self.chunk_blocks {
             match self.next() {
-                Ok(Next::Rows(part)) => parts.push(part),
+                // What is to be cut is, by whoever decodes, and all that is behind it.
+                Ok(Next::Rows(part)) if part.is_cut() || !parts.is_empty() => parts.push(part),
+                Ok(Next::Rows(part)) => ready.blocks.push(part.into_block()),
                 // What stands behind the rows taken so far is found again next time.
-                _ if !parts.is_empty() => break,
-                Ok(Next::Wait(wait)) => return Ok(Read::Wait(wait)),
-                Ok(Next::End) => return Ok(Read::End),
+                _ if ready.blocks.len() + parts.len() > 0 => break,
+                Ok(Next::Wait(wait)) => return Ok(Some(Read::Wait(wait))),
+                Ok(Next::End) => return Ok(Some(Read::End)),
                 Err(error) => return Err(error),
             }
         }
-        let left_out = std::mem::take(&mut self.left_out);
-        Ok(Read::Chunk(Box::new(move || {
-            let blocks = parts.into_iter().map(Part::into_block).collect();
+        if parts.is_empty() && self.left_out == LeftOut::default() {
+            return Ok(None);
+        }
+        let (left_out, mut blocks) = (std::mem::take(&mut self.left_out), std::mem::take(&mut ready.blocks));
+        Ok(Some(Read::Chunk(Box::new(move || {
+            blocks.extend(parts.into_iter().map(Part::into_block));
             Ok(Decoded { rows: Rows::Blocks(blocks), left_out })
-        })))
+        }))))
     }
 }
 
@@ -275,6 +290,10 @@ struct Part {
 }
 
 impl Part {
+    fn is_cut(&self) -> bool {
+        self.rows < self.block.rows()
+    }
+
     /// Only a paced replay needs fewer rows than all.
     fn into_block(self) -> Block {
         let Part { block, first, rows, shift } = self;

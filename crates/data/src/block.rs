@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, RecordBatch};
 use arrow::compute::kernels::aggregate;
-use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::datatypes::{
+    DataType, Int64Type, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
+};
 use arrow::error::ArrowError;
 
 use crate::column::{Layout, align_bits, row_bytes};
@@ -46,6 +48,8 @@ pub struct Stamp {
     pub ingested_ns: u64,
     /// Nothing comes for now, from no partition: until there is another block, the stream does not hold the time of others back.
     pub is_idle: bool,
+    /// It marks latency: when it was read is told to the outputs when all that became of the block's rows has come there, even if that is nothing.
+    pub is_marker: bool,
 }
 
 impl Default for Stamp {
@@ -58,6 +62,7 @@ impl Default for Stamp {
             watermark: WATERMARK_MIN,
             ingested_ns: 0,
             is_idle: false,
+            is_marker: false,
         }
     }
 }
@@ -258,9 +263,23 @@ fn distances(column: &ArrayRef, time: TimeColumn, range: TimeRange) -> Option<(i
 
 /// The values of a timestamp column as plain 64-bit ticks, without a copy.
 pub fn ticks(column: &ArrayRef) -> Int64Array {
+    let plain = match column.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => plain::<TimestampSecondType>(column),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => plain::<TimestampMillisecondType>(column),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => plain::<TimestampMicrosecondType>(column),
+        _ => None,
+    };
+    if let Some(plain) = plain {
+        return plain;
+    }
     let data = column.to_data().into_builder().data_type(DataType::Int64);
     // SAFETY: every timestamp array has the layout of an array of 64-bit integers.
     Int64Array::from(unsafe { data.build_unchecked() })
+}
+
+fn plain<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> Option<Int64Array> {
+    let values = column.as_primitive_opt::<T>()?;
+    Some(Int64Array::new(values.values().clone(), values.nulls().cloned()))
 }
 
 /// A timestamp column, so many ticks later.
@@ -275,8 +294,8 @@ pub fn shifted(column: &ArrayRef, shift_ticks: i64) -> ArrayRef {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{AsArray, TimestampMillisecondArray};
-    use arrow::datatypes::{Field, Schema, TimeUnit};
+    use arrow::array::TimestampMillisecondArray;
+    use arrow::datatypes::{Field, Schema};
 
     fn block() -> Block {
         block_of(vec![30, 10, 20])

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use pelton_runtime::source::{Decoded, Read, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -34,7 +34,8 @@ pub(crate) struct PushTable {
 
 struct PushReader {
     receiver: Receiver<RecordBatch>,
-    columns: Vec<usize>,
+    /// The columns that are read, and their names and types; nothing where all are, in their order.
+    wanted: Option<(Vec<usize>, SchemaRef)>,
     table: String,
 }
 
@@ -124,7 +125,11 @@ impl PushTable {
             Error::Usage(format!("table '{table}' is read by a query already: a pushed row goes to one query only"))
         })?;
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
-        Ok(Box::new(PushReader { receiver, columns: columns.to_vec(), table: table.to_owned() }))
+        let wanted = (!columns.iter().copied().eq(0..self.schema.fields().len())).then(|| {
+            let schema = self.schema.project(columns).expect("the columns are the table's");
+            (columns.to_vec(), Arc::new(schema))
+        });
+        Ok(Box::new(PushReader { receiver, wanted, table: table.to_owned() }))
     }
 }
 
@@ -133,18 +138,33 @@ impl Source for PushReader {
         1
     }
 
-    fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
+        let mut ready = Ready::default();
+        let read = self.read_ready(partition, &mut ready)?;
+        let decoded = Decoded { rows: Rows::Batches(ready.batches), left_out: LeftOut::default() };
+        Ok(read.unwrap_or_else(|| Read::Chunk(Box::new(|| Ok(decoded)))))
+    }
+
+    fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         match self.receiver.try_recv() {
             Ok(rows) => {
-                let (columns, place) = (self.columns.clone(), self.table.clone());
-                Ok(Read::Chunk(Box::new(move || {
-                    let wanted = rows.project(&columns);
-                    wanted.map(Decoded::batch).map_err(|e| SourceError::Input { place, problem: e.to_string() })
-                })))
+                ready.batches.push(self.wanted(rows)?);
+                Ok(None)
             }
-            Err(TryRecvError::Empty) => Ok(Read::Wait(PUSH_WAIT)),
-            Err(TryRecvError::Disconnected) => Ok(Read::End),
+            Err(TryRecvError::Empty) => Ok(Some(Read::Wait(PUSH_WAIT))),
+            Err(TryRecvError::Disconnected) => Ok(Some(Read::End)),
         }
+    }
+}
+
+impl PushReader {
+    /// The columns of some rows that are read.
+    fn wanted(&self, rows: RecordBatch) -> Result<RecordBatch, SourceError> {
+        let Some((columns, schema)) = &self.wanted else { return Ok(rows) };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let columns = columns.iter().map(|&column| rows.column(column).clone()).collect();
+        RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+            .map_err(|error| SourceError::Input { place: self.table.clone(), problem: error.to_string() })
     }
 }
 

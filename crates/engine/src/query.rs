@@ -67,8 +67,12 @@ impl Sink for ResultSink {
     }
 
     fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        self.take(rows.clone())
+    }
+
+    fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
         // Nobody reads any more where the channel is closed: the query is being dropped.
-        drop(self.sender.as_ref().map(|sender| sender.try_send(rows.clone())));
+        drop(self.sender.as_ref().map(|sender| sender.try_send(rows)));
         Ok(())
     }
 

@@ -463,14 +463,14 @@ impl Known {
     fn pool(&mut self, settings: &Settings) -> Pool {
         let pool = self.pool.take().filter(|pool| pool.workers() == settings.workers);
         let pool = self.pool.insert(pool.unwrap_or_else(|| Pool::new(settings.workers, self.clock.clone())));
-        pool.set_policy(settings.policy);
+        follow(pool, settings);
         pool.clone()
     }
 
     /// What a setting changes for queries that run.
     fn follow_settings(&mut self) {
         if let Some(pool) = &self.pool {
-            pool.set_policy(Settings::of(&self.catalog).policy);
+            follow(pool, &Settings::of(&self.catalog));
         }
     }
 
@@ -502,6 +502,13 @@ impl Known {
     fn in_progress(&self) -> impl Iterator<Item = (usize, Progress)> {
         self.queries.iter().filter_map(|query| Some((query.number, query.running()?.progress())))
     }
+}
+
+/// Has the threads that run queries do as they are told.
+fn follow(pool: &Pool, settings: &Settings) {
+    pool.set_policy(settings.policy);
+    pool.set_spin(settings.spin);
+    pool.set_pinned(settings.pin);
 }
 
 fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> {

@@ -11,6 +11,7 @@ use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
 use pelton_runtime::events::DataPassing;
 use pelton_runtime::policy::PolicyName;
+use pelton_runtime::wake::SPIN_DEFAULT;
 use pelton_state::layout::DenseKeys;
 
 use crate::error::Error;
@@ -64,6 +65,10 @@ pub struct Settings {
     pub dense_keys: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
+    /// `pelton.spin`: so long an idle worker looks for work before it sleeps.
+    pub spin: Duration,
+    /// `pelton.pin`: each worker stays on one of the cores that the process may use.
+    pub pin: bool,
     /// `pelton.policy`: who goes first of what can run, in all queries of the session.
     pub policy: PolicyName,
     /// `pelton.data-passing`: what operators pass to each other, in queries that begin.
@@ -98,6 +103,12 @@ const DENSE_KEYS: &str = "pelton.adapt.dense-keys";
 /// What may become of a specialisation.
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
 
+/// Whether workers stay on cores.
+const A_PIN: &str = match cfg!(target_os = "linux") {
+    true => "'on' or 'off'",
+    false => "'off' on this system, which does not keep threads on cores",
+};
+
 /// Which rows still count that come when their windows have ended.
 pub(crate) const ALLOW_LATENESS: &str = "table.exec.emit.allow-lateness";
 
@@ -115,6 +126,8 @@ pub const KEYS: &[(&str, &str)] = &[
     (ADAPT_TIER, A_PERMISSION),
     (DENSE_KEYS, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
+    ("pelton.spin", A_DURATION),
+    ("pelton.pin", A_PIN),
     (
         "pelton.policy",
         "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random', 'round-robin' or \
@@ -144,6 +157,8 @@ impl Default for Settings {
             adapt_tier: Permission::default(),
             dense_keys: Permission::default(),
             workers,
+            spin: SPIN_DEFAULT,
+            pin: false,
             policy: PolicyName::default(),
             data_passing: DataPassing::default(),
             windows: WindowChoice::default(),
@@ -217,6 +232,8 @@ impl Settings {
             ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
             DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
+            "pelton.spin" => parse_duration(value).map(|spin| self.spin = spin),
+            "pelton.pin" => pin(value).map(|pin| self.pin = pin),
             "pelton.policy" => PolicyName::named(value).map(|policy| self.policy = policy),
             "pelton.data-passing" => data_passing(value).map(|passing| self.data_passing = passing),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),
@@ -275,6 +292,14 @@ fn permission(value: &str) -> Option<Permission> {
         "auto" => Some(Permission::Auto),
         "pin" => Some(Permission::Pin),
         "forbid" => Some(Permission::Forbid),
+        _ => None,
+    }
+}
+
+fn pin(value: &str) -> Option<bool> {
+    match value {
+        "on" if cfg!(target_os = "linux") => Some(true),
+        "off" => Some(false),
         _ => None,
     }
 }

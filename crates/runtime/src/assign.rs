@@ -27,8 +27,9 @@ pub(crate) struct Assignment {
 }
 
 impl Assignment {
-    fn whole(block: &Block, slice: SliceId) -> Assignment {
-        Assignment { slices: vec![SliceRows::all(slice, 0..block.rows())], late: LateList::default() }
+    fn whole(block: &Block, slice: SliceId, mut slices: Vec<SliceRows>) -> Assignment {
+        slices.push(SliceRows::all(slice, 0..block.rows()));
+        Assignment { slices, late: LateList::default() }
     }
 
     /// The same rows in each of their windows, as if each window were one slice.
@@ -87,15 +88,16 @@ fn place(window: &Window, lateness: Micros, slice: &Slice, time: Micros, waterma
     Place::Slice(SliceId { first_end: watermark.saturating_add(1), corrects: true, ..id })
 }
 
-/// Assigns the rows of `block` to slices.
+/// Assigns the rows of `block` to slices, which go into the list `slices`.
 ///
 /// A row counts in those of its windows that end after the watermark which the rows before it in its partition had reached, and is
 /// late where none does. That is a property of the stream alone: it does not depend on where blocks begin or who computes them. Windows that end up
 /// to `lateness` before that watermark are corrected.
 /// Whether a row is late for all sessions is found where they are merged (`pelton_state::session`).
-pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros) -> Assignment {
+pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros, mut slices: Vec<SliceRows>) -> Assignment {
+    slices.clear();
     if *window == Window::Global {
-        return Assignment::whole(block, SliceId::new(Micros::MAX, Micros::MIN));
+        return Assignment::whole(block, SliceId::new(Micros::MAX, Micros::MIN), slices);
     }
     if window.counts_rows() {
         return rows::by_number(block, window);
@@ -106,10 +108,13 @@ pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros) -> Assign
     if range.max < slice.end {
         let Some(id) = slice_in_time(window, &slice) else { return Assignment::default() };
         if is_in_time(window, id, range.min, watermark_at_end) {
-            return Assignment::whole(block, id);
+            return Assignment::whole(block, id, slices);
         }
     }
-    if let Some(slices) = slices_in_order(block, window).or_else(|| slices_by_time(block, window)) {
+    if slices_in_order(block, window, &mut slices) {
+        return Assignment { slices, late: LateList::default() };
+    }
+    if let Some(slices) = slices_by_time(block, window) {
         return Assignment { slices, late: LateList::default() };
     }
     let mut runs = runs(block, window, lateness);
@@ -197,31 +202,30 @@ const SLICES_BY_TIME_MAX: usize = 8;
 const PIECES_BY_TIME_MAX: usize = 4;
 
 /// The slices of a block whose rows are in the order of their times, and come before any of their windows has closed: each slice's end is
-/// searched for, and no row is looked at. `None` where a row may be out of order or late.
-fn slices_in_order(block: &Block, window: &Window) -> Option<Vec<SliceRows>> {
-    let time = block.time_column()?;
+/// searched for, and no row is looked at. Not where a row may be out of order or late.
+fn slices_in_order(block: &Block, window: &Window, slices: &mut Vec<SliceRows>) -> bool {
+    let Some(time) = block.time_column() else { return false };
     let stamp = &block.stamp;
     // With a delay below zero a row is behind the watermark that it makes itself.
     if stamp.watermark_delay < 0 || !block.in_time_order() {
-        return None;
+        return false;
     }
     let ticks = ticks(&block.raw_columns()[time.index]);
     let ticks = ticks.values();
     let micros = |tick: i64| (tick + block.time_shift_ticks()) * time.micros_per_tick;
-    let mut slices = Vec::new();
     let mut row = 0;
     while row < ticks.len() {
         let slice = window.slice(micros(ticks[row]));
         let end = run_end(ticks, row, |tick| micros(tick) < slice.end);
         if let Some(id) = slice_in_time(window, &slice) {
             if !is_in_time(window, id, micros(ticks[row]), stamp.watermark_before) {
-                return None;
+                return false;
             }
             slices.push(SliceRows::all(id, row..end));
         }
         row = end;
     }
-    Some(slices)
+    true
 }
 
 /// One past the last row from `row` on that is in the slice, as `row` is. The search begins near `row`: to look at the middle of a long
@@ -424,7 +428,7 @@ mod tests {
 
     /// The rows of each slice, and how many are late.
     fn assigned(block: &Block, window: &Window, lateness: Micros) -> (Vec<(SliceId, usize)>, u64) {
-        let assignment = assign(block, window, lateness);
+        let assignment = assign(block, window, lateness, Vec::new());
         (rows_of(&assignment, block), assignment.late.count)
     }
 
@@ -449,14 +453,14 @@ mod tests {
 
     #[test]
     fn a_block_inside_one_slice_is_one_range() {
-        let assignment = assign(&block(&[10, 19, 12], WATERMARK_MIN, 0), &TUMBLING, 0);
+        let assignment = assign(&block(&[10, 19, 12], WATERMARK_MIN, 0), &TUMBLING, 0, Vec::new());
         assert_eq!(assignment.slices, [SliceRows::all(slice(10, 20), 0..3)]);
     }
 
     #[test]
     fn a_row_behind_its_own_blocks_watermark_is_late() {
         let late_in_it = block(&[9, 25, 8, 21], WATERMARK_MIN, 5);
-        let assignment = assign(&late_in_it, &TUMBLING, 0);
+        let assignment = assign(&late_in_it, &TUMBLING, 0, Vec::new());
         assert_eq!(rows_of(&assignment, &late_in_it), [(slice(0, 10), 0), (slice(20, 30), 1), (slice(20, 30), 3)]);
         assert_eq!(assignment.late.count, 1);
         let (rows, each) = assignment.late.take(&late_in_it, Some(&TUMBLING)).unwrap();
@@ -489,7 +493,7 @@ mod tests {
     fn buckets_are_the_windows_of_a_row() {
         let hopping = Window::Hopping { size: 30, slide: 10, offset: 0 };
         let rows = block(&[5, 21, 6], WATERMARK_MIN, 0);
-        let assignment = assign(&rows, &hopping, 0).into_buckets(&hopping);
+        let assignment = assign(&rows, &hopping, 0, Vec::new()).into_buckets(&hopping);
         let expected = [(-20, 10, 0), (-10, 20, 0), (0, 30, 0), (0, 30, 1), (10, 40, 1), (20, 50, 1), (0, 30, 2)];
         assert_eq!(rows_of(&assignment, &rows), expected.map(|(start, end, row)| (slice(start, end), row)));
     }
@@ -530,7 +534,7 @@ mod tests {
         let mut expected = [in_time.as_slice(), &behind].concat();
         expected.sort_by_key(|&(_, row)| row);
         assert_eq!(found, (expected, 0));
-        let disorder_within_the_delay = assign(&block(&[11, 19, 15], 5, 8), &sessions, 0);
+        let disorder_within_the_delay = assign(&block(&[11, 19, 15], 5, 8), &sessions, 0, Vec::new());
         assert_eq!(disorder_within_the_delay.slices, [SliceRows::all(slice(10, 10), 0..3)]);
     }
 

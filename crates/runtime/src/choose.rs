@@ -13,6 +13,7 @@ use crate::events::Passing;
 use crate::graph::{SourceTime, StreamRef};
 use crate::operator::{Operator, Part};
 use crate::policy::{Candidate, EPOCH_NS, Policy, Rank};
+use crate::source::Ready;
 use crate::state::{PipelineState, State, Stop, TargetState};
 use crate::wake::Seen;
 use crate::window::WindowState;
@@ -43,8 +44,8 @@ const PROCESSING_TICK_NS: u64 = 5_000_000;
 
 /// Something for one worker to do.
 pub(crate) enum Task {
-    /// Take a chunk of this partition and decode it.
-    Read { source: usize, partition: usize },
+    /// Take a chunk of this partition and decode it; what needs no decoding goes into these lists.
+    Read { source: usize, partition: usize, ready: Ready },
     /// Run the pipeline's kernel over these blocks.
     Compute { pipeline: usize, blocks: Vec<(u64, Block)> },
     /// Close the windows that end at or before the watermark.
@@ -197,8 +198,9 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
         }
         Choice::Compute(pipeline) => take_blocks(state, pipeline, look),
         Choice::Read(source, partition) => {
-            state.sources[source].reading = true;
-            Task::Read { source, partition }
+            let node = &mut state.sources[source];
+            node.reading = true;
+            Task::Read { source, partition, ready: node.emptied.pop().unwrap_or_default() }
         }
         Choice::Send(link, _) => {
             state.passing[link].sending = true;
@@ -442,6 +444,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     let rows_max = look.policy.rows_max(operator, look.now_ns);
     let cost_ns = operator.cost_ns;
     let is_in_order = is_in_order(state, &state.pipelines[pipeline]);
+    let mut blocks = state.emptied.blocks.pop().unwrap_or_default();
     let node = &mut state.pipelines[pipeline];
     let block_rows = node.queue.front().map_or(0, |(_, block)| block.rows()).max(1);
     let by_time = (SHORT_TASK_NS / (cost_ns * block_rows as f64)) as usize;
@@ -458,11 +461,11 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         is_wanted
     });
     let count = few.count().max(1);
-    let blocks = node.queue.drain(..count).map(|(position, mut block)| {
+    blocks.extend(node.queue.drain(..count).map(|(position, mut block)| {
         block.stamp.watermark_before = block.stamp.watermark_before.max(time);
         (position, block)
-    });
-    Task::Compute { pipeline, blocks: blocks.collect() }
+    }));
+    Task::Compute { pipeline, blocks }
 }
 
 fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {

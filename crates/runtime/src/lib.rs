@@ -8,8 +8,8 @@
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`adapt`] (code that learns what the data looks like), [`clock`], [`wake`], then inside:
-//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued, or passes as `records` and [`events`]; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`policy`] (who goes first), `choose` (what can run, and what of it does), `outlet` (order
-//! and limit of an output), `task` (how tasks are done), `threads` (one for each operator, where the policy says so), `lock`, `pages` (the one that prepares memory), and [`run`] with [`pool`] (who does them) and [`progress`].
+//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued, or passes as `records` and [`events`]; `deliver` who gets it; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`policy`] (who goes first), `choose` (what can run, and what of it does), `outlet` (order
+//! and limit of an output), `room` (lists that are used again), `task` and `write` (how tasks are done), `threads` (one for each operator, where the policy says so), `pages` (the one that prepares memory), `pin` (threads that stay on one core), and [`run`] with [`pool`] (who does them) and [`progress`].
 
 pub mod source;
 
@@ -37,6 +37,8 @@ mod slices;
 
 mod state;
 
+mod deliver;
+
 mod results;
 
 mod queued;
@@ -61,11 +63,16 @@ mod choose;
 
 mod outlet;
 
+mod room;
+
 mod task;
+
+mod write;
 
 mod threads;
 
-mod lock;
+#[cfg(target_os = "linux")]
+mod pin;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod pages;

@@ -58,7 +58,7 @@ impl Outlet {
     }
 
     /// Takes rows. Returns how many went on to the sink.
-    pub fn write(&mut self, rows: &RecordBatch) -> Result<usize, SinkError> {
+    pub fn write(&mut self, rows: RecordBatch) -> Result<usize, SinkError> {
         match &mut self.sorter {
             Some(sorter) => sorter.take(rows).map(|()| 0),
             None => self.pass_on(rows),
@@ -73,31 +73,31 @@ impl Outlet {
     /// Ends the output; the sink must be ready. Returns how many rows went on to it.
     pub fn finish(&mut self) -> Result<usize, SinkError> {
         let sorted = self.sorter.take().map(Sorter::finish).transpose()?.flatten();
-        let written = sorted.map_or(Ok(0), |rows| self.pass_on(&rows))?;
+        let written = sorted.map_or(Ok(0), |rows| self.pass_on(rows))?;
         self.sink.finish()?;
         Ok(written)
     }
 
-    fn pass_on(&mut self, rows: &RecordBatch) -> Result<usize, SinkError> {
+    fn pass_on(&mut self, rows: RecordBatch) -> Result<usize, SinkError> {
         let skipped = self.offset.min(rows.num_rows());
         self.offset -= skipped;
         let rest = rows.num_rows() - skipped;
         let count = self.rows_left.map_or(rest, |left| left.min(rest));
         self.rows_left = self.rows_left.map(|left| left - count);
         if count == rows.num_rows() && count > 0 {
-            self.sink.write(rows)?;
+            self.sink.take(rows)?;
         } else if count > 0 {
-            self.sink.write(&rows.slice(skipped, count))?;
+            self.sink.take(rows.slice(skipped, count))?;
         }
         Ok(count)
     }
 }
 
 impl Sorter {
-    fn take(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
-        self.rows.push(rows.clone());
+    fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
         self.count += rows.num_rows();
         self.bytes += rows.get_array_memory_size();
+        self.rows.push(rows);
         if let Some(wanted) = self.wanted
             && self.count > wanted.saturating_mul(2).saturating_add(UNSORTED_ROWS_MAX)
         {

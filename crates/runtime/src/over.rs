@@ -62,10 +62,10 @@ impl State {
         node.rows_in += finished.output_rows() as u64;
         let Finished { time_shift_ticks, in_time_order, .. } = finished;
         let arriving = |rows| Arriving { rows, time_shift_ticks, in_time_order };
-        node.queue.extend(finished.output.into_iter().map(|rows| (input, arriving(rows))));
+        node.queue.extend(finished.output.into_batches().map(|rows| (input, arriving(rows))));
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
-        node.results.note_input(has_moved, finished.stamp.ingested_ns);
-        if finished.stamp.is_idle && !node.busy && !node.must_run() {
+        node.results.note_input(has_moved, &finished.stamp);
+        if (finished.stamp.is_idle || node.results.marker_ns.is_some()) && !node.busy && !node.must_run() {
             self.punctuate_over(over);
         }
     }
@@ -78,7 +78,8 @@ impl State {
         let has_moved = until > node.passed;
         node.passed = until;
         self.deliver_results(StreamRef::Over(over), rows);
-        if has_moved || self.overs[over].inputs.are_idle() {
+        let node = &self.overs[over];
+        if has_moved || node.inputs.are_idle() || node.results.marker_ns.is_some() {
             self.punctuate_over(over);
         }
         self.end_over_if_done(over);

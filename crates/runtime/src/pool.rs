@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use pelton_state::kernel::Scratch;
 
@@ -11,7 +12,10 @@ use crate::choose::{Look, Offer, Taken, offer, take};
 use crate::clock::Clock;
 #[cfg(all(target_os = "linux", not(miri)))]
 use crate::pages;
+#[cfg(target_os = "linux")]
+use crate::pin::Cores;
 use crate::policy::{Policy, PolicyName, Rank};
+use crate::room::Room;
 use crate::run::{RunError, Shared};
 use crate::state::State;
 use crate::task::Worker;
@@ -37,6 +41,8 @@ pub(crate) struct Crew {
     /// Counts the changes of `runs`: workers have lists of their own.
     changes: AtomicU64,
     is_closed: AtomicBool,
+    /// Whether each worker stays on one core.
+    is_pinned: AtomicBool,
     /// Nothing runs but what a test tells to.
     is_manual: bool,
     /// What the run that was chosen last had been served.
@@ -99,6 +105,18 @@ impl Pool {
                 self.0.crew.start_threads(run);
                 run.waker.progressed();
             });
+        }
+    }
+
+    /// Has idle workers look for work for so long before they sleep.
+    pub fn set_spin(&self, spin: Duration) {
+        self.0.crew.rest.set_spin(spin);
+    }
+
+    /// Has each worker stay on one of the cores that the thread which made the pool could use, or run on any of them, where the system can do that.
+    pub fn set_pinned(&self, is_pinned: bool) {
+        if self.0.crew.is_pinned.swap(is_pinned, Ordering::SeqCst) != is_pinned {
+            self.0.crew.rest.wake_all();
         }
     }
 
@@ -171,6 +189,7 @@ impl Crew {
             runs: Mutex::default(),
             changes: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
+            is_pinned: AtomicBool::new(false),
             is_manual,
             served_ns: AtomicU64::new(0),
             turns: AtomicU64::new(0),
@@ -241,6 +260,36 @@ pub(crate) struct PoolWorker {
     runs: Vec<(Waker, Arc<Shared>)>,
     changes: u64,
     scratch: Scratch,
+    room: Room,
+}
+
+/// Where a worker's thread runs.
+#[derive(Default)]
+struct Place {
+    is_pinned: bool,
+    /// Where it may, once it was pinned.
+    #[cfg(target_os = "linux")]
+    all: Option<Cores>,
+}
+
+impl Place {
+    /// Has the worker stay on one core, or lets it go, where that is asked for and not so yet.
+    fn pin(&mut self, worker: usize, is_pinned: bool) {
+        if std::mem::replace(&mut self.is_pinned, is_pinned) == is_pinned {
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(all) = self.all.take().or_else(Cores::of_thread) {
+            if is_pinned {
+                all.one(worker).take_thread();
+            } else {
+                all.take_thread();
+            }
+            self.all = Some(all);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = worker;
+    }
 }
 
 /// What a worker finds when it looks for work.
@@ -252,21 +301,23 @@ enum Found {
 
 impl PoolWorker {
     pub fn new(crew: Arc<Crew>, index: usize) -> PoolWorker {
-        PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default() }
+        PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default(), room: Room::default() }
     }
 
     fn work(mut self) {
         let mut now_ns = self.crew.clock.nanos();
+        let mut place = Place::default();
         loop {
             let seen = self.crew.rest.seen();
             if self.crew.is_closed.load(Ordering::SeqCst) {
                 return;
             }
+            place.pin(self.index, self.crew.is_pinned.load(Ordering::SeqCst));
             self.know_runs();
             now_ns = match self.look(now_ns) {
                 Found::Task(run, taken) => self.run(&run, taken, now_ns),
                 Found::Nothing(until_ns) => {
-                    if !self.crew.rest.spin(seen) {
+                    if !self.crew.rest.spin(seen, now_ns, until_ns) {
                         self.crew.rest.sleep(seen, now_ns, until_ns);
                     }
                     self.crew.clock.nanos()
@@ -361,7 +412,8 @@ impl PoolWorker {
         // A run that had nothing to do for a while does not make up for it at the others' cost.
         let served_ns = run.waker.served_ns();
         let least_ns = self.crew.served_ns.fetch_max(served_ns, Ordering::Relaxed).max(served_ns);
-        let mut worker = Worker { shared: run, index: self.index, scratch: &mut self.scratch };
+        let PoolWorker { scratch, room, .. } = self;
+        let mut worker = Worker { shared: run, index: self.index, scratch, room };
         let result = catch_unwind(AssertUnwindSafe(|| worker.run(taken.task)));
         let ended_ns = self.crew.clock.nanos();
         let busy_ns = ended_ns.saturating_sub(started_ns);
@@ -375,6 +427,8 @@ impl PoolWorker {
         operator.done.busy_ns += busy_ns;
         operator.last_run_ns = ended_ns;
         if let Err(panic) = result {
+            // What it has left in lists is of no use to others.
+            self.room = Room::default();
             state.fail(RunError::Internal(panic_message(panic.as_ref())));
         }
         // It looks for what this has made possible itself, and wakes others if there is more than one thing.

@@ -188,6 +188,7 @@ pub struct SinkProgress {
     pub name: String,
     /// Rows written.
     pub rows: u64,
-    /// From reading the last input that a result needed to writing the result, in nanoseconds, one value a batch.
+    /// From reading the last input that a result needed to writing the result, in nanoseconds, one value a batch; and where nothing is left of what a
+    /// source reads, from reading it to when the output would have had it, for one block in 50 ms.
     pub latency_ns: Histogram<u64>,
 }

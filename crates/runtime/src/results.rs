@@ -15,6 +15,8 @@ pub(crate) struct Results {
     pub rows: u64,
     /// When the input was read that moved the watermark last.
     pub ingested_ns: u64,
+    /// When the first block was read that marks latency and has not been passed on as such.
+    pub marker_ns: Option<u64>,
     time_column: Option<TimeColumn>,
     next_sequence: u64,
 }
@@ -22,13 +24,23 @@ pub(crate) struct Results {
 impl Results {
     /// None yet. Rows will have their times there.
     pub fn new(graph: &Graph, stream: StreamRef, time_column: Option<TimeColumn>) -> Results {
-        Results { consumers: Consumers::of(graph, stream), rows: 0, ingested_ns: 0, time_column, next_sequence: 0 }
+        Results {
+            consumers: Consumers::of(graph, stream),
+            rows: 0,
+            ingested_ns: 0,
+            marker_ns: None,
+            time_column,
+            next_sequence: 0,
+        }
     }
 
-    /// Notes that an input moved the watermark, or did not, which was read then.
-    pub fn note_input(&mut self, has_moved: bool, ingested_ns: u64) {
-        if has_moved && ingested_ns > 0 {
-            self.ingested_ns = ingested_ns;
+    /// Notes that an input moved the watermark, or did not.
+    pub fn note_input(&mut self, has_moved: bool, stamp: &Stamp) {
+        if has_moved && stamp.ingested_ns > 0 {
+            self.ingested_ns = stamp.ingested_ns;
+        }
+        if stamp.is_marker {
+            self.marker_ns.get_or_insert(stamp.ingested_ns);
         }
     }
 
@@ -59,12 +71,17 @@ impl State {
         }
     }
 
-    /// Says to those that read results how far time has come with them, and whether no more come for now.
+    /// Says to those that read results how far time has come with them, and whether no more come for now. What marks latency goes with it.
     pub fn punctuate_results(&mut self, stream: StreamRef, watermark: Micros, is_idle: bool) {
         let results = self.results(stream);
+        let marker_ns = results.marker_ns.take();
         if !results.consumers.pipelines.is_empty() {
-            let stamp = Stamp { watermark, is_idle, ..results.next_stamp() };
-            self.deliver_punctuation(stream, stamp);
+            let ingested_ns = results.ingested_ns.max(marker_ns.unwrap_or(0));
+            let stamp = Stamp { watermark, is_idle, is_marker: marker_ns.is_some(), ..results.next_stamp() };
+            self.deliver_punctuation(stream, Stamp { ingested_ns, ..stamp });
+        }
+        if let Some(marker_ns) = marker_ns {
+            self.mark_sinks(stream, marker_ns);
         }
     }
 }

@@ -18,7 +18,6 @@ use crate::clock::Clock;
 use crate::events::{DataPassing, Link, Passing};
 use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
-use crate::lock::lock_soon;
 use crate::operator::Part;
 use crate::outlet::Outlet;
 use crate::pool::{Crew, Pool};
@@ -244,7 +243,7 @@ impl Shared {
 
     /// For whoever looks for something to do, or takes what was found.
     pub fn unchanged_state(&self) -> MutexGuard<'_, State> {
-        lock_soon(&self.state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn over(&self, over: usize) -> MutexGuard<'_, OverRows> {

@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
-use pelton_data::{Block, Micros, Stamp};
+use pelton_data::{Micros, Stamp};
 
 use crate::graph::SourceTime;
 use crate::inputs::{Arrival, time_of};
 use crate::order::Reorder;
-use crate::source::LeftOut;
+use crate::source::{LeftOut, Ready};
+
+/// Of a source, so much time is between two blocks that mark latency, in nanoseconds.
+const MARKER_INTERVAL_NS: u64 = 50_000_000;
 
 /// A chunk's blocks, not yet stamped.
 pub(crate) struct DecodedChunk {
     pub partition: usize,
-    pub blocks: Vec<Block>,
+    /// Its blocks; no batches are left.
+    pub ready: Ready,
     /// When its bytes were read, in nanoseconds of the engine's clock.
     pub ingested_ns: u64,
     /// The clock when they were read, for processing time.
@@ -47,6 +51,8 @@ pub(crate) struct Sequencer<Error> {
     pub partitions: Vec<Partition>,
     watermark: Micros,
     pub chunks: Reorder<Result<DecodedChunk, Error>>,
+    /// When the chunk was read whose last block was a marker, if there was one.
+    marked_ns: Option<u64>,
     next_sequence: u64,
     rows: u64,
 }
@@ -77,6 +83,7 @@ impl<Error> Sequencer<Error> {
             partitions: vec![partition; partitions],
             watermark: WATERMARK_MIN,
             chunks: Reorder::default(),
+            marked_ns: None,
             next_sequence: 0,
             rows: 0,
         }
@@ -158,12 +165,12 @@ impl<Error> Sequencer<Error> {
     /// Stamps the blocks of the next chunk in order.
     pub fn stamp(&mut self, chunk: &mut DecodedChunk) {
         let partition = &mut self.partitions[chunk.partition];
-        if partition.is_idle && !chunk.blocks.is_empty() {
+        if partition.is_idle && !chunk.ready.blocks.is_empty() {
             // Others may have moved time on beyond what it had come to: that is what its rows must be in time for.
             partition.is_idle = false;
             partition.watermark = partition.watermark.max(self.watermark);
         }
-        for block in &mut chunk.blocks {
+        for block in &mut chunk.ready.blocks {
             let before = self.partitions[chunk.partition].watermark;
             let (reached, delay) = match self.time {
                 SourceTime::None => (WATERMARK_MIN, 0),
@@ -184,9 +191,15 @@ impl<Error> Sequencer<Error> {
                 watermark: self.watermark,
                 ingested_ns: chunk.ingested_ns,
                 is_idle: false,
+                is_marker: false,
             };
             self.next_sequence += 1;
             self.rows += block.rows() as u64;
+        }
+        let is_due = self.marked_ns.is_none_or(|at| chunk.ingested_ns.saturating_sub(at) >= MARKER_INTERVAL_NS);
+        if let Some(last) = chunk.ready.blocks.last_mut().filter(|_| is_due) {
+            last.stamp.is_marker = true;
+            self.marked_ns = Some(chunk.ingested_ns);
         }
         // Only now: until its last block is stamped, a partition that has ended holds time back.
         self.partitions[chunk.partition].chunks_outstanding -= 1;
@@ -205,6 +218,7 @@ impl<Error> Sequencer<Error> {
             watermark,
             ingested_ns: now_ns,
             is_idle,
+            is_marker: false,
         }
     }
 }
@@ -220,7 +234,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, TimestampMicrosecondArray};
-    use pelton_data::TimeColumn;
+    use pelton_data::{Block, TimeColumn};
 
     use super::*;
 
@@ -232,17 +246,18 @@ mod tests {
             Block::new(batch, time_column).unwrap()
         };
         let blocks = times.iter().map(block).collect();
-        DecodedChunk { partition, blocks, ingested_ns: 0, ingested_micros: 0, left_out: LeftOut::default() }
+        let ready = Ready { blocks, ..Ready::default() };
+        DecodedChunk { partition, ready, ingested_ns: 0, ingested_micros: 0, left_out: LeftOut::default() }
     }
 
     #[test]
     fn a_partition_that_has_ended_holds_time_back_until_its_last_chunk() {
-        let column = chunk(0, &[0]).blocks[0].time_column().unwrap();
+        let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();
         let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2, None);
         let watermarks = |sequencer: &mut Sequencer<()>, partition: usize, times: &[i64]| {
             let mut chunk = chunk(partition, times);
             sequencer.stamp(&mut chunk);
-            chunk.blocks.iter().map(|block| block.stamp.watermark).collect::<Vec<_>>()
+            chunk.ready.blocks.iter().map(|block| block.stamp.watermark).collect::<Vec<_>>()
         };
         for partition in [0, 1, 0, 1, 1] {
             sequencer.hand_out(partition);
@@ -254,16 +269,32 @@ mod tests {
         assert_eq!(watermarks(&mut sequencer, 1, &[50]), [50]);
         assert_eq!(watermarks(&mut sequencer, 1, &[60, 55]), [60, 60]);
     }
+
+    #[test]
+    fn the_last_block_of_a_chunk_marks_latency_where_none_has_for_a_while() {
+        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::None, 1, None);
+        let mut marks = |ingested_ns: u64, times: &[i64]| {
+            sequencer.hand_out(0);
+            let mut chunk = DecodedChunk { ingested_ns, ..chunk(0, times) };
+            sequencer.stamp(&mut chunk);
+            chunk.ready.blocks.iter().map(|block| block.stamp.is_marker).collect::<Vec<_>>()
+        };
+        assert!(marks(1_000, &[]).is_empty());
+        assert_eq!(marks(2_000, &[1, 2]), [false, true]);
+        assert_eq!(marks(2_000 + MARKER_INTERVAL_NS - 1, &[3]), [false]);
+        assert_eq!(marks(2_000 + MARKER_INTERVAL_NS, &[4]), [true]);
+    }
+
     #[test]
     fn a_partition_is_idle_when_it_has_had_nothing_for_long_enough() {
-        let column = chunk(0, &[0]).blocks[0].time_column().unwrap();
+        let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();
         let timeout = Some(Duration::from_nanos(100));
         let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2, timeout);
         let push = |sequencer: &mut Sequencer<()>, partition: usize, times: &[i64]| {
             let position = sequencer.hand_out(partition);
             let mut chunk = chunk(partition, times);
             sequencer.stamp(&mut chunk);
-            sequencer.chunks.finish(position, Ok(DecodedChunk { blocks: Vec::new(), ..chunk }));
+            sequencer.chunks.finish(position, Ok(DecodedChunk { ready: Ready::default(), ..chunk }));
             sequencer.chunks.release();
             sequencer.watermark()
         };
@@ -279,7 +310,7 @@ mod tests {
         let mut late = chunk(0, &[20, 35]);
         sequencer.hand_out(0);
         sequencer.stamp(&mut late);
-        let stamps: Vec<_> = late.blocks.iter().map(|b| (b.stamp.watermark_before, b.stamp.watermark)).collect();
+        let stamps: Vec<_> = late.ready.blocks.iter().map(|b| (b.stamp.watermark_before, b.stamp.watermark)).collect();
         assert_eq!(stamps, [(30, 30), (30, 30)]);
         assert_eq!(push(&mut sequencer, 1, &[60]), 35);
     }

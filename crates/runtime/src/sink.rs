@@ -16,6 +16,14 @@ pub trait Sink: Send {
     /// [`SinkError`]; the query stops.
     fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError>;
 
+    /// As [`Sink::write`], of rows that nobody else needs.
+    ///
+    /// # Errors
+    /// As [`Sink::write`].
+    fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
+        self.write(&rows)
+    }
+
     /// Makes all rows taken so far visible to others. Called when the input is idle, and before the end.
     ///
     /// # Errors

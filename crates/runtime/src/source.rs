@@ -19,6 +19,23 @@ pub trait Source: Send {
     /// # Errors
     /// [`SourceError`] where the input cannot be read. The query stops.
     fn read(&mut self, partition: usize) -> Result<Read, SourceError>;
+
+    /// As [`Source::read`], where rows may be there that need no decoding: they go into `ready`, which is empty, and `None` is returned.
+    ///
+    /// # Errors
+    /// As [`Source::read`].
+    fn read_ready(&mut self, partition: usize, _ready: &mut Ready) -> Result<Option<Read>, SourceError> {
+        self.read(partition).map(Some)
+    }
+}
+
+/// Rows that need no decoding, and of which none was left out: batches, or blocks as in [`Rows::Blocks`].
+#[derive(Debug, Default)]
+pub struct Ready {
+    /// In order. The runtime cuts them into blocks.
+    pub batches: Vec<RecordBatch>,
+    /// In order, where there are no batches.
+    pub blocks: Vec<Block>,
 }
 
 /// What [`Source::read`] found.

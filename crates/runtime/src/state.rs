@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use hdrhistogram::Histogram;
 use pelton_data::time::WATERMARK_MAX;
-use pelton_data::{Block, Micros, Stamp, TimeColumn};
+use pelton_data::{Block, Micros, Stamp};
 
 use crate::budget::Waiting;
 use crate::choose::Next;
-use crate::events::{Item, Passing};
+use crate::events::Passing;
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::late::{LateLog, LateRow};
 use crate::load::{Load, Mark, Rates};
@@ -18,10 +18,14 @@ use crate::operator::{Operators, Part};
 use crate::order::Reorder;
 use crate::over::OverState;
 use crate::progress::latency_histogram;
+use crate::room::{Emptied, Output};
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
-use crate::source::LeftOut;
+use crate::source::{LeftOut, Ready};
 use crate::window::WindowState;
+
+/// Lists that are kept of a source.
+const EMPTIED_MAX: usize = 16;
 
 /// How a run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +61,9 @@ pub(crate) struct State {
     pub epoch_end_ns: u64,
     /// What rows that wait take of the budget.
     pub waiting: Waiting,
+    pub emptied: Emptied,
+    /// What marks latency among the batches in front of a sink: no rows.
+    pub no_rows: RecordBatch,
     /// What there is to do, if nothing has changed since it was looked for.
     pub next: Option<Next>,
     /// Operators that could run when that was looked for, where they have threads of their own.
@@ -84,6 +91,8 @@ pub(crate) struct SourceState {
     pub tick_ns: u64,
     /// When it was read last.
     pub asked_ns: u64,
+    /// Lists that its blocks were in, for the next ones: as many as are read at once, at most.
+    pub emptied: Vec<Ready>,
 }
 
 pub(crate) struct PipelineState {
@@ -131,7 +140,7 @@ pub(crate) enum TargetState {
 /// What a kernel made of one block.
 pub(crate) struct Finished {
     pub stamp: Stamp,
-    pub output: Vec<RecordBatch>,
+    pub output: Output,
     /// What is added to the event times in the output, where these were passed on as they lie in memory.
     pub time_shift_ticks: i64,
     /// The event times of its first and its last row, in ticks, where it is known to be in their order.
@@ -152,7 +161,7 @@ impl Finished {
     pub fn new(block: &Block) -> Finished {
         Finished {
             stamp: block.stamp,
-            output: Vec::new(),
+            output: Output::default(),
             time_shift_ticks: 0,
             in_time_order: None,
             late_rows: 0,
@@ -259,6 +268,8 @@ impl State {
             rates: Rates::new(now_ns),
             epoch_end_ns: 0,
             waiting,
+            emptied: Emptied::default(),
+            no_rows: RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())),
             next: None,
             can_run: Vec::new(),
             decisions: 0,
@@ -324,11 +335,15 @@ impl State {
                     let node = &mut self.sources[source];
                     node.sequencer.stamp(&mut chunk);
                     node.left_out.add(chunk.left_out);
-                    for block in &chunk.blocks {
+                    for block in &chunk.ready.blocks {
                         node.rows += block.rows() as u64;
                         node.bytes += block.bytes() as u64;
                     }
-                    self.deliver(StreamRef::Source(source), chunk.blocks);
+                    self.deliver(StreamRef::Source(source), &mut chunk.ready.blocks);
+                    let emptied = &mut self.sources[source].emptied;
+                    if emptied.len() < EMPTIED_MAX {
+                        emptied.push(chunk.ready);
+                    }
                 }
                 Err(error) => {
                     self.sources[source].sequencer.chunks.close();
@@ -369,7 +384,7 @@ impl State {
         let node = &mut self.sources[source];
         let stamp = node.sequencer.punctuation(watermark, now_ns);
         let block = Block::punctuation(node.schema.clone(), stamp);
-        self.deliver(StreamRef::Source(source), vec![block]);
+        self.deliver_one(StreamRef::Source(source), block);
     }
 
     /// Keeps a block's result, and passes on all results whose turn it is.
@@ -404,8 +419,15 @@ impl State {
                 self.queue_over(over, input, finished, is_last);
             }
             TargetState::Stream { .. } => {
-                for batch in finished.output {
-                    self.deliver_batch(StreamRef::Pipeline(pipeline), batch, None, finished.stamp);
+                let (stream, has_rows) = (StreamRef::Pipeline(pipeline), finished.output.only().is_some());
+                for batch in finished.output.into_batches() {
+                    self.deliver_batch(stream, batch, None, finished.stamp);
+                }
+                if finished.stamp.is_marker && !has_rows {
+                    self.mark_sinks(stream, finished.stamp.ingested_ns);
+                    if !self.pipelines[pipeline].consumers.pipelines.is_empty() {
+                        self.deliver_punctuation(stream, finished.stamp);
+                    }
                 }
             }
             TargetState::Window { window, input } => {
@@ -431,76 +453,6 @@ impl State {
                 self.windows[window].inputs.end(input);
                 self.end_window_if_done(window);
             }
-        }
-    }
-
-    /// Says to those that read results that time has come so far.
-    pub fn deliver_punctuation(&mut self, stream: StreamRef, stamp: Stamp) {
-        let schema = Arc::new(arrow::datatypes::Schema::empty());
-        self.deliver(stream, vec![Block::punctuation(schema, stamp)]);
-    }
-
-    pub fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
-        let consumers = self.consumers(stream).clone();
-        if consumers.pipelines.is_empty() {
-            return self.deliver_to_sinks(&consumers, batch, stamp.ingested_ns);
-        }
-        match Block::new(batch, time) {
-            Ok(mut block) => {
-                block.stamp = stamp;
-                self.deliver(stream, vec![block]);
-            }
-            Err(error) => self.fail(RunError::Internal(format!("a result does not fit a block: {error}"))),
-        }
-    }
-
-    fn deliver(&mut self, stream: StreamRef, blocks: Vec<Block>) {
-        let consumers = self.consumers(stream).clone();
-        if !consumers.sinks.is_empty() {
-            for block in blocks.iter().filter(|block| block.rows() > 0) {
-                self.deliver_to_sinks(&consumers, block.to_record_batch(), block.stamp.ingested_ns);
-            }
-        }
-        if blocks.iter().any(|block| !block.stamp.is_idle) {
-            consumers.pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
-        }
-        hand_to_each(&consumers.pipelines, blocks, |pipeline, blocks| {
-            let node = &mut self.pipelines[pipeline];
-            let blocks = blocks.into_iter().map(|block| (node.order.hand_out(), block));
-            match self.passing.get_mut(pipeline) {
-                Some(passing) => blocks.for_each(|(position, block)| passing.push(Item::Block(position, block))),
-                None => node.queue.extend(blocks),
-            }
-        });
-    }
-
-    /// Lets what a pipeline feeds wait for it, now that there is a block: it may be behind what others have come to.
-    fn wake(&mut self, pipeline: usize) {
-        let (were_idle, stream) = match self.pipelines[pipeline].target {
-            TargetState::Stream { .. } => return,
-            TargetState::Window { window, input } => {
-                (self.windows[window].inputs.wake(input), StreamRef::Window(window))
-            }
-            TargetState::Over { over, input, .. } => (self.overs[over].inputs.wake(input), StreamRef::Over(over)),
-        };
-        if were_idle {
-            self.consumers(stream).clone().pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
-        }
-    }
-
-    fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
-        if batch.num_rows() > 0 {
-            hand_to_each(&consumers.sinks, batch, |sink, batch| {
-                let node = &mut self.sinks[sink];
-                match self.passing.get_mut(self.pipelines.len() + sink) {
-                    _ if node.closed => {}
-                    Some(passing) => {
-                        node.passing += 1;
-                        passing.push(Item::Batch(batch, ingested_ns));
-                    }
-                    None => node.queue.push_back((batch, ingested_ns)),
-                }
-            });
         }
     }
 
@@ -540,13 +492,6 @@ fn name_of(graph: &Graph, stream: StreamRef) -> String {
     }
 }
 
-/// Hands a value to each consumer; only where there are several is it cloned.
-fn hand_to_each<T: Clone>(consumers: &[usize], value: T, mut hand: impl FnMut(usize, T)) {
-    let Some((&last, others)) = consumers.split_last() else { return };
-    others.iter().for_each(|&consumer| hand(consumer, value.clone()));
-    hand(last, value);
-}
-
 impl SourceState {
     fn new(graph: &Graph, index: usize) -> SourceState {
         let node = &graph.sources[index];
@@ -563,6 +508,7 @@ impl SourceState {
             left_out: LeftOut::default(),
             tick_ns: 0,
             asked_ns: 0,
+            emptied: Vec::new(),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! How a worker does each kind of task.
 
-use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
 use std::sync::PoisonError;
@@ -24,21 +23,17 @@ use crate::choose::Task;
 use crate::graph::SourceTime;
 use crate::late::{self, LateList};
 use crate::operator::Part;
-use crate::outlet::Outlet;
+use crate::room::{Output, Room};
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
-use crate::sink::SinkError;
 use crate::slices::WorkerSlices;
-use crate::source::{Chunk, Read, Rows};
-use crate::state::{Finished, Stop, TargetState};
+use crate::source::{Chunk, LeftOut, Read, Ready, Rows};
+use crate::state::{Finished, TargetState};
 use crate::window::Closed;
 
 /// A task that closes windows leaves what is left to the next one when it has done something with about as many groups as so many blocks have
 /// rows: other tasks wait, and those that wait for the rows may be full.
 const CLOSED_BLOCKS_MAX: usize = 2;
-
-/// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
-const BATCHES_AT_ONCE_MAX: usize = 8;
 
 /// What windows that have closed leave.
 struct Left {
@@ -63,13 +58,14 @@ pub(crate) struct Worker<'a> {
     /// Which of the workers, from 0: windows have a slice store for each.
     pub index: usize,
     pub scratch: &'a mut Scratch,
+    pub room: &'a mut Room,
 }
 
 impl Worker<'_> {
     /// Does the task.
     pub fn run(&mut self, task: Task) {
         match task {
-            Task::Read { source, partition } => self.read(source, partition),
+            Task::Read { source, partition, ready } => self.read(source, partition, ready),
             Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),
             Task::Close { window, watermark } => self.close(window, watermark),
             Task::Report { window } => self.report(window),
@@ -82,11 +78,11 @@ impl Worker<'_> {
 
     /// Takes a chunk; from then on the next worker may take the next one while this one decodes. A partition that has nothing now is left
     /// until its time, or until there was another event outside.
-    fn read(&self, source: usize, partition: usize) {
+    fn read(&self, source: usize, partition: usize, mut ready: Ready) {
         let shared = self.shared;
         let seen = shared.waker.seen();
         let mut node = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner);
-        let read = node.as_mut().expect("a source is there until the run has ended").read(partition);
+        let read = node.as_mut().expect("a source is there until the run has ended").read_ready(partition, &mut ready);
         drop(node);
         let (ingested_ns, ingested_micros) = (shared.clock.nanos(), shared.clock.micros());
         let mut state = shared.state();
@@ -95,14 +91,16 @@ impl Worker<'_> {
         node.asked_ns = ingested_ns;
         let sequencer = &mut node.sequencer;
         let chunk = match read {
-            Ok(Read::Chunk(chunk)) => chunk,
-            Ok(Read::Wait(wait)) => {
+            Ok(None) => None,
+            Ok(Some(Read::Chunk(chunk))) => Some(chunk),
+            Ok(Some(Read::Wait(wait))) => {
+                node.emptied.push(ready);
                 if sequencer.wait(partition, seen.outside, ingested_ns, wait) {
                     state.partition_stopped(source, ingested_ns);
                 }
                 return state.end_source_if_done(source);
             }
-            Ok(Read::End) => {
+            Ok(Some(Read::End)) => {
                 sequencer.partitions[partition].ended = true;
                 state.partition_stopped(source, ingested_ns);
                 return state.end_source_if_done(source);
@@ -116,15 +114,34 @@ impl Worker<'_> {
         let position = sequencer.hand_out(partition);
         drop(state);
         shared.progressed(iter::once(Part::Source(source)));
-        let decoded = self.decode(source, chunk, ingested_micros);
+        let decoded = self.decode(source, chunk, ready, ingested_micros);
         let decoded = decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk });
         shared.state().chunk_decoded(source, position, decoded);
     }
 
-    fn decode(&self, source: usize, chunk: Chunk, now: Micros) -> Result<DecodedChunk, RunError> {
+    /// Makes blocks of a chunk, or of the rows that are `ready`.
+    fn decode(
+        &self,
+        source: usize,
+        chunk: Option<Chunk>,
+        mut ready: Ready,
+        now: Micros,
+    ) -> Result<DecodedChunk, RunError> {
         let node = &self.shared.graph.sources[source];
         let failed = |error| RunError::Source { table: node.name.clone(), error: Box::new(error) };
-        let decoded = chunk().map_err(failed)?;
+        let mut left_out = LeftOut::default();
+        if let Some(chunk) = chunk {
+            let decoded = chunk().map_err(failed)?;
+            left_out = decoded.left_out;
+            match decoded.rows {
+                Rows::Batches(batches) => ready.batches = batches,
+                Rows::Blocks(blocks) => ready.blocks = blocks,
+            }
+        }
+        let Ready { batches, blocks } = &mut ready;
+        if node.time == SourceTime::Processing {
+            batches.extend(blocks.drain(..).map(|block| block.to_record_batch()));
+        }
         let time_column = match node.time {
             SourceTime::Event { column, .. } => Some(column),
             SourceTime::Processing => pelton_data::TimeColumn::new(
@@ -138,35 +155,36 @@ impl Worker<'_> {
                 failed(crate::source::SourceError::Input { place: node.name.clone(), problem: error.to_string() })
             })
         };
-        let stamped = |batch: RecordBatch| match node.time {
-            SourceTime::Processing => append_processing_time(batch, &node.schema, now),
-            _ => batch,
-        };
-        let blocks = match decoded.rows {
-            Rows::Blocks(kept) if node.time != SourceTime::Processing => kept,
-            rows => {
-                let batches = rows.into_batches().into_iter().map(stamped);
-                batches
-                    .flat_map(|batch| cut(batch, self.shared.options.block_rows))
-                    .map(block)
-                    .collect::<Result<_, _>>()?
+        let block_rows = self.shared.options.block_rows;
+        for mut batch in batches.drain(..) {
+            if node.time == SourceTime::Processing {
+                batch = append_processing_time(batch, &node.schema, now);
             }
-        };
-        let left_out = decoded.left_out;
-        Ok(DecodedChunk { partition: 0, blocks, ingested_ns: 0, ingested_micros: now, left_out })
+            if (1..=block_rows).contains(&batch.num_rows()) {
+                blocks.push(block(batch)?);
+                continue;
+            }
+            for part in cut(batch, block_rows) {
+                blocks.push(block(part)?);
+            }
+        }
+        Ok(DecodedChunk { partition: 0, ready, ingested_ns: 0, ingested_micros: now, left_out })
     }
 
-    fn compute(&mut self, pipeline: usize, blocks: Vec<(u64, Block)>) {
+    fn compute(&mut self, pipeline: usize, mut blocks: Vec<(u64, Block)>) {
         let shared = self.shared;
         let node = &shared.graph.pipelines[pipeline];
         let mut pick = node.kernel.pick(self.index);
         let started_ns = shared.clock.nanos();
         pick.sample(&blocks, self.scratch);
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
-        let results: Vec<_> = match shared.targets[pipeline] {
-            TargetState::Stream { is_output: true } => self.emit_together(pick.kernel.as_ref(), &blocks),
-            target => blocks.iter().map(|(_, block)| self.compute_block(target, pick.kernel.as_ref(), block)).collect(),
-        };
+        let mut results = std::mem::take(&mut self.room.results);
+        match shared.targets[pipeline] {
+            TargetState::Stream { is_output: true } => self.emit_together(pick.kernel.as_ref(), &blocks, &mut results),
+            target => {
+                results.extend(blocks.iter().map(|(_, block)| self.compute_block(target, pick.kernel.as_ref(), block)));
+            }
+        }
         let ended_ns = shared.clock.nanos();
         let busy_ns = ended_ns - started_ns;
         let met = std::mem::take(&mut self.scratch.met);
@@ -187,25 +205,42 @@ impl Worker<'_> {
         if let Some((_, oldest)) = blocks.first().filter(|_| rows > 0) {
             state.load.passed((started_ns + busy_ns).saturating_sub(oldest.stamp.ingested_ns));
         }
-        // Blocks are given up when the lock has been: others wait for it.
-        for ((position, _), result) in blocks.iter().zip(results) {
+        for ((position, _), result) in blocks.drain(..).zip(results.drain(..)) {
             let result = result.map_err(|error| RunError::Kernel { pipeline: node.name.clone(), error });
-            state.block_finished(pipeline, *position, result);
+            state.block_finished(pipeline, position, result);
         }
+        state.emptied.blocks.push(blocks);
+        drop(state);
+        self.room.results = results;
     }
 
-    /// Computes the rows of several blocks, which count as the first one's: it is the one whose rows have waited longest. Where one fails, the
-    /// rows before it leave first, so the error is the last block's.
-    fn emit_together(&mut self, kernel: &dyn Kernel, blocks: &[(u64, Block)]) -> Vec<Result<Finished, KernelError>> {
-        let mut finished: Vec<Finished> = blocks.iter().map(|(_, block)| Finished::new(block)).collect();
+    /// Computes the rows of several blocks. Each batch counts as one of the first blocks', none of whose rows have waited less than its own. Where
+    /// a block fails, the rows before it leave first, so the error is the last block's.
+    fn emit_together(
+        &mut self,
+        kernel: &dyn Kernel,
+        blocks: &[(u64, Block)],
+        results: &mut Vec<Result<Finished, KernelError>>,
+    ) {
         let with_rows = blocks.iter().filter(|(_, block)| block.rows() > 0);
-        let inputs: Vec<KernelInput<'_>> = with_rows.map(|(_, block)| KernelInput::all(block)).collect();
-        let emitted = kernel.emit(&inputs, &mut finished[0].output, self.scratch);
-        let mut results: Vec<_> = finished.into_iter().map(Ok).collect();
-        if let Err(error) = emitted {
-            *results.last_mut().expect("a task has a block") = Err(error);
+        let mut inputs = self.room.inputs();
+        inputs.extend(with_rows.map(|(_, block)| KernelInput::all(block)));
+        let emitted = kernel.emit(&inputs, &mut self.room.batches, self.scratch);
+        self.room.take_back(inputs);
+        let failed = usize::from(emitted.is_err());
+        let (succeeded, last) = blocks.split_at(blocks.len() - failed);
+        let mut batches = self.room.batches.drain(..);
+        for (index, (_, block)) in succeeded.iter().enumerate() {
+            let mut finished = Finished::new(block);
+            // There are seldom more batches than blocks.
+            let count = if index + 1 == succeeded.len() { usize::MAX } else { 1 };
+            batches.by_ref().take(count).for_each(|batch| finished.output.push(batch));
+            results.push(Ok(finished));
         }
-        results
+        drop(batches);
+        if let (Err(error), [_]) = (emitted, last) {
+            results.push(Err(error));
+        }
     }
 
     fn compute_block(
@@ -226,7 +261,7 @@ impl Worker<'_> {
         }
         match target {
             TargetState::Stream { .. } => {
-                kernel.emit(&[KernelInput::all(block)], &mut finished.output, self.scratch)?;
+                self.emit(kernel, KernelInput::all(block), &mut finished.output)?;
             }
             TargetState::Window { window, .. } => {
                 let late = self.aggregate(window, kernel, block, &mut finished)?;
@@ -240,10 +275,10 @@ impl Worker<'_> {
                 let passed = block.time_column().filter(|time| passed_time == Some(time.index));
                 let raw = passed.map(|_| block.unshifted());
                 let input = KernelInput { mask, ..KernelInput::all(raw.as_ref().unwrap_or(block)) };
-                kernel.emit(&[input], &mut finished.output, self.scratch)?;
+                self.emit(kernel, input, &mut finished.output)?;
                 if let Some(time) = passed {
                     finished.time_shift_ticks = block.time_shift_ticks();
-                    let has_all = matches!(finished.output.as_slice(), [all] if all.num_rows() == block.rows());
+                    let has_all = finished.output.only().is_some_and(|all| all.num_rows() == block.rows());
                     let has_all = has_all && block.in_time_order();
                     let ticks = |range: TimeRange| [range.min, range.max].map(|end| end / time.micros_per_tick).into();
                     finished.in_time_order = block.time_range().filter(|_| has_all).map(ticks);
@@ -255,6 +290,13 @@ impl Worker<'_> {
             }
         }
         Ok(finished)
+    }
+
+    /// Computes the rows of one block.
+    fn emit(&mut self, kernel: &dyn Kernel, input: KernelInput<'_>, output: &mut Output) -> Result<(), KernelError> {
+        let emitted = kernel.emit(&[input], &mut self.room.batches, self.scratch);
+        self.room.batches.drain(..).for_each(|batch| output.push(batch));
+        emitted
     }
 
     /// Adds a block's rows to its slices. Returns those that are late, and notes how many slices there are, and when windows are corrected.
@@ -269,7 +311,8 @@ impl Worker<'_> {
         if let Window::RowsByKey { .. } = node.window {
             return self.count(window, kernel, block, finished);
         }
-        let mut assignment = assign(block, &node.window, node.emission.lateness);
+        let slices = std::mem::take(&mut self.room.slices);
+        let mut assignment = assign(block, &node.window, node.emission.lateness, slices);
         if let Some(ranker) = &node.ranker {
             self.choose(window, ranker, kernel, block, &assignment.slices)?;
             finished.slices = assignment.slices.len();
@@ -285,6 +328,7 @@ impl Worker<'_> {
         self.shared.slices[window][self.index].add(slices.len(), add)?;
         self.shared.charge_slices(window, self.index)?;
         finished.slices = assignment.slices.len();
+        self.room.slices = assignment.slices;
         Ok(assignment.late)
     }
 
@@ -468,89 +512,6 @@ impl Worker<'_> {
         };
         self.shared.open_windows(window).report_early(&unsealed, self.shared.options.block_rows, &mut hand_on)?;
         Ok(batches)
-    }
-
-    /// Writes what waits. A sink without room is left until there was another event.
-    fn write(&self, sink: usize) {
-        let shared = self.shared;
-        let mut output = shared.sinks[sink].lock().unwrap_or_else(PoisonError::into_inner);
-        let output = output.as_mut().expect("a sink is there until the run has ended");
-        let result = loop {
-            let seen = shared.waker.seen();
-            let ready = output.is_ready();
-            let mut state = shared.state();
-            if state.stop == Stop::Abort {
-                break Ok(());
-            }
-            let node = &mut state.sinks[sink];
-            if node.queue.is_empty() && !node.must_end() {
-                let must_flush = std::mem::take(&mut node.unflushed);
-                drop(state);
-                break if must_flush { output.flush() } else { Ok(()) };
-            }
-            if !ready {
-                node.blocked_at = Some(seen.outside);
-                break Ok(());
-            }
-            if node.queue.is_empty() {
-                drop(state);
-                let written = output.finish();
-                let node = &mut shared.state().sinks[sink];
-                node.ended = true;
-                break written.map(|rows| node.rows += rows as u64);
-            }
-            let count = node.queue.len().min(BATCHES_AT_ONCE_MAX);
-            let mut batches: VecDeque<_> = node.queue.drain(..count).collect();
-            node.unflushed = true;
-            drop(state);
-            let (written, latencies_ns, result) = self.write_batches(output, &mut batches);
-            let result = result.and_then(|()| self.charge_sorted(sink, output));
-            let node = &mut shared.state().sinks[sink];
-            node.rows += written;
-            latencies_ns.into_iter().for_each(|latency_ns| node.latency_ns.saturating_record(latency_ns));
-            batches.into_iter().rev().for_each(|batch| node.queue.push_front(batch));
-            if output.is_satisfied() {
-                node.close();
-            }
-            if result.is_err() {
-                break result;
-            }
-        };
-        let mut state = shared.state();
-        state.sinks[sink].writing = false;
-        if let Err(error) = result {
-            state.sinks[sink].close();
-            state.sinks[sink].ended = true;
-            state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
-        }
-    }
-
-    /// Charges rows that wait for the end of the input to be put in order.
-    fn charge_sorted(&self, sink: usize, outlet: &Outlet) -> Result<(), SinkError> {
-        let Some(bytes) = outlet.bytes_sorted() else { return Ok(()) };
-        let graph = &self.shared.graph;
-        let operator = graph.windows.len() + graph.overs.len() + sink;
-        let charged = self.shared.account.charge_sorted(operator, &self.shared.clock, || bytes);
-        charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
-    }
-
-    /// Writes batches, which are taken from the front, as long as the outlet is ready and wants rows. Returns the rows that went on
-    /// to its sink, and how long after their reading each batch was written.
-    fn write_batches(
-        &self,
-        outlet: &mut Outlet,
-        batches: &mut VecDeque<(RecordBatch, u64)>,
-    ) -> (u64, Vec<u64>, Result<(), SinkError>) {
-        let (mut rows, mut latencies_ns) = (0, Vec::with_capacity(batches.len()));
-        while outlet.is_ready() && !outlet.is_satisfied() {
-            let Some((batch, ingested_ns)) = batches.pop_front() else { break };
-            match outlet.write(&batch) {
-                Ok(written) => rows += written as u64,
-                Err(error) => return (rows, latencies_ns, Err(error)),
-            }
-            latencies_ns.push(self.shared.clock.nanos().saturating_sub(ingested_ns));
-        }
-        (rows, latencies_ns, Ok(()))
     }
 }
 

@@ -21,15 +21,15 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::policy::Rank;
 
-/// So often a worker looks whether something has happened before it sleeps: about twenty microseconds.
-#[cfg(not(feature = "loom"))]
-const SPINS: u32 = 500;
-#[cfg(feature = "loom")]
-const SPINS: u32 = 0;
+/// So long a worker looks whether something happens before it sleeps, unless that is set.
+pub const SPIN_DEFAULT: Duration = Duration::from_micros(20);
+
+/// So often it does before it looks at the clock: less than a microsecond.
+const SPINS_AT_ONCE: u32 = 16;
 
 /// Where the workers of a pool sleep. Clones are the same place.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ struct EventCount {
     /// The first of these instants; the largest number where there is none.
     first_until_ns: AtomicU64,
     condition: Condvar,
+    /// See [`Rest::spin`].
+    spin_ns: AtomicU64,
 }
 
 /// Those who sleep, in the order in which they went to bed.
@@ -71,6 +73,7 @@ impl Rest {
             beds: Mutex::new(Beds::default()),
             first_until_ns: AtomicU64::new(u64::MAX),
             condition: Condvar::new(),
+            spin_ns: AtomicU64::new(SPIN_DEFAULT.as_nanos() as u64),
         }))
     }
 
@@ -100,15 +103,33 @@ impl Rest {
         }
     }
 
-    /// Waits for a moment without sleeping. Returns whether something happened after `seen`.
+    /// Has workers look for so long whether something happens before they sleep.
+    pub fn set_spin(&self, spin: Duration) {
+        self.0.spin_ns.store(spin.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Waits for a moment without sleeping, at most from now until that instant. Returns whether something happened after `seen`.
     ///
     /// To wake a thread takes the one that wakes it several microseconds, and the other one tens of them; where there is much to do the next
     /// thing happens sooner.
-    pub fn spin(&self, seen: u64) -> bool {
-        (0..SPINS).any(|_| {
+    pub fn spin(&self, seen: u64, now_ns: u64, until_ns: u64) -> bool {
+        let spin_ns = self.0.spin_ns.load(Ordering::Relaxed).min(until_ns.saturating_sub(now_ns));
+        if spin_ns == 0 {
+            return false;
+        }
+        let (began, spin) = (Instant::now(), Duration::from_nanos(spin_ns));
+        let has_happened = |_| {
             spin_loop();
             self.0.events.load(Ordering::Relaxed) != seen
-        })
+        };
+        loop {
+            if (0..SPINS_AT_ONCE).any(has_happened) {
+                return true;
+            }
+            if began.elapsed() >= spin {
+                return false;
+            }
+        }
     }
 
     /// Wakes a worker, if all that could look then sleep for longer than until that instant.
@@ -390,6 +411,21 @@ mod tests {
         let seen = rest.seen();
         Waker::new(rest.clone()).wake();
         rest.sleep(seen, 0, u64::MAX);
+    }
+
+    #[test]
+    fn who_spins_sees_what_happens_and_stops_in_time() {
+        let rest = Rest::new();
+        let seen = rest.seen();
+        rest.set_spin(Duration::from_millis(2));
+        let began = Instant::now();
+        assert!(!rest.spin(seen, 0, u64::MAX) && began.elapsed() >= Duration::from_millis(2));
+        rest.set_spin(Duration::from_hours(1));
+        assert!(!rest.spin(seen, 5, 5 + 1_000), "there is something to do then");
+        rest.wake();
+        assert!(rest.spin(seen, 0, u64::MAX));
+        rest.set_spin(Duration::ZERO);
+        assert!(!rest.spin(seen, 0, u64::MAX), "it sleeps at once, and does not then");
     }
 
     #[test]

@@ -136,8 +136,9 @@ impl State {
         if node.must_close() {
             node.blocks_ahead.push_back(node.watermark());
         }
-        node.results.note_input(has_moved, finished.stamp.ingested_ns);
-        if finished.stamp.is_idle && node.is_at_rest() {
+        node.results.note_input(has_moved, &finished.stamp);
+        // Windows that close pass a marker on behind their rows.
+        if (finished.stamp.is_idle || node.results.marker_ns.is_some()) && node.is_at_rest() {
             self.punctuate_window(window);
         }
     }

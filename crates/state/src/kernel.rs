@@ -1,5 +1,6 @@
 //! The contract between the code of a pipeline and the runtime that calls it.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -158,4 +159,6 @@ pub struct Scratch {
     pub met: Met,
     /// Room for whatever else a kernel needs, such as output columns before they are Arrow buffers.
     pub spare: Vec<Vec<u8>>,
+    /// What only the kernels know that left it here.
+    pub of_kernels: Option<Box<dyn Any + Send>>,
 }

@@ -78,6 +78,13 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Leaves the lists to the next call.
+    pub(super) fn end(mut self, call: &Call<'_>) {
+        self.keys.clear();
+        self.others.clear();
+        call.spare.borrow_mut().arguments = [self.keys, self.others];
+    }
+
     pub(super) fn keys(&self) -> &[ArrayRef] {
         &self.keys
     }
@@ -93,12 +100,14 @@ impl Aggregation {
     /// # Errors
     /// Where an expression fails.
     pub(crate) fn arguments(&self, call: &Call<'_>) -> Result<Arguments, KernelError> {
-        let keys = match &self.grouping {
-            Grouping::Single | Grouping::Integer { .. } => Vec::new(),
-            Grouping::Columns(columns) => columns.iter().map(|&column| call.block.column(column)).collect(),
-            Grouping::Computed(projection) => projection.evaluate(call)?,
-        };
-        Ok(Arguments { keys, others: self.other_arguments(call)? })
+        let [mut keys, mut others] = std::mem::take(&mut call.spare.borrow_mut().arguments);
+        match &self.grouping {
+            Grouping::Single | Grouping::Integer { .. } => {}
+            Grouping::Columns(columns) => keys.extend(columns.iter().map(|&column| call.block.column(column))),
+            Grouping::Computed(projection) => projection.evaluate(call, &mut keys)?,
+        }
+        self.others.iter().try_for_each(|(_, projection)| projection.evaluate(call, &mut others))?;
+        Ok(Arguments { keys, others })
     }
 
     /// Adds the rows of a call at some positions, of which there is at least one.
@@ -278,11 +287,6 @@ impl Aggregation {
             call.run(&self.update, &bound, &mut frame)?;
         }
         Ok(())
-    }
-
-    fn other_arguments(&self, call: &Call<'_>) -> Result<Vec<ArrayRef>, KernelError> {
-        let evaluate = |(_, projection): &(usize, Projection)| Ok(projection.evaluate(call)?.swap_remove(0));
-        self.others.iter().map(evaluate).collect()
     }
 
     pub(super) fn update_others(

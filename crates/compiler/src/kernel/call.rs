@@ -12,10 +12,11 @@ use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
 use pelton_data::aggregate::position;
 use pelton_data::column::{align_bits, validity_ptr, values_ptr};
 use pelton_state::join_index::JoinIndex;
-use pelton_state::kernel::{KernelError, KernelInput};
+use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Positions;
 
 use super::Select;
+use super::spare::Spare;
 use crate::code_memory::Code;
 use crate::error::CompileError;
 use crate::interpret::expression::Expression;
@@ -119,9 +120,12 @@ pub(crate) struct Call<'a> {
     computed: RefCell<Vec<Option<ArrayRef>>>,
     /// What is bound for these rows, by the address of the loop, which stays where it is.
     bound: RefCell<Vec<(*const Loop, Rc<Bound>)>>,
+    /// What it leaves to the next call.
+    pub(super) spare: RefCell<Box<Spare>>,
 }
 
 /// Columns that machine code reads in a call. Holds what it points to.
+#[derive(Default)]
 pub(crate) struct Bound {
     pointers: Vec<ColumnPointer>,
     matches: Vec<*const u32>,
@@ -131,6 +135,13 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// Lets go of all columns.
+    pub(super) fn clear(&mut self) {
+        self.pointers.clear();
+        self.matches.clear();
+        self.held.clear();
+    }
+
     /// The values of a column that the loop reads.
     pub(crate) fn array(&self, id: NodeId) -> &ArrayRef {
         &self.held.iter().find(|(held, _)| *held == id).expect("the loop reads the column").1
@@ -147,22 +158,24 @@ impl<'a> Call<'a> {
         input: KernelInput<'a>,
         mask: Option<&[u64]>,
         mut selection: Vec<u32>,
+        mut spare: Box<Spare>,
     ) -> Call<'a> {
         let KernelInput { block, first, end, .. } = input;
         selection.clear();
-        let selection = mask.map(|mask| {
+        if let Some(mask) = mask {
             append_rows(Level::best(), mask, first, end, &mut selection);
-            selection
-        });
+        }
         // Where all rows pass, they need not be listed.
-        let selection = selection.filter(|rows| rows.len() < end - first);
-        let count = selection.as_ref().map_or(end - first, Vec::len);
-        Call::of(shared, block, (first, count), selection)
+        if mask.is_none() || selection.len() == end - first {
+            spare.rows = selection;
+            return Call::of(shared, block, (first, end - first), None, spare);
+        }
+        Call::of(shared, block, (first, selection.len()), Some(selection), spare)
     }
 
     /// Rows of a block in a given order.
-    pub(crate) fn of_rows(shared: &'a Shared, block: &'a Block, rows: Vec<u32>) -> Call<'a> {
-        Call::of(shared, block, (0, rows.len()), Some(rows))
+    pub(crate) fn of_rows(shared: &'a Shared, block: &'a Block, rows: Vec<u32>, spare: Box<Spare>) -> Call<'a> {
+        Call::of(shared, block, (0, rows.len()), Some(rows), spare)
     }
 
     fn of(
@@ -170,16 +183,40 @@ impl<'a> Call<'a> {
         block: &'a Block,
         (first, count): (usize, usize),
         selection: Option<Vec<u32>>,
+        mut spare: Box<Spare>,
     ) -> Call<'a> {
-        let computed = RefCell::new(vec![None; shared.foreign.len()]);
-        let bound = RefCell::default();
-        Call { shared, block, first, count, selection, matches: Vec::new(), computed, bound }
+        let mut computed = std::mem::take(&mut spare.computed);
+        computed.resize(shared.foreign.len(), None);
+        let (computed, bound) = (RefCell::new(computed), RefCell::new(std::mem::take(&mut spare.bindings)));
+        let matches = std::mem::take(&mut spare.matches);
+        Call { shared, block, first, count, selection, matches, computed, bound, spare: RefCell::new(spare) }
+    }
+
+    /// Leaves what the next call can use.
+    pub(crate) fn end(mut self, scratch: &mut Scratch) {
+        self.unbind();
+        let Call { selection, mut matches, computed, bound, spare, .. } = self;
+        let mut spare = spare.into_inner();
+        scratch.selection = selection.unwrap_or_else(|| std::mem::take(&mut spare.rows));
+        spare.found.append(&mut matches);
+        spare.matches = matches;
+        spare.computed = computed.into_inner();
+        spare.computed.clear();
+        spare.bindings = bound.into_inner();
+        scratch.of_kernels = Some(spare);
+    }
+
+    /// Forgets what is bound for other rows.
+    fn unbind(&mut self) {
+        self.spare.get_mut().take_back(self.bound.get_mut());
     }
 
     /// For each of `row_ends`, which ascend, one past the position of the last of these rows, which do as well, before that row.
     pub(crate) fn ends(&self, row_ends: impl Iterator<Item = usize>) -> Vec<usize> {
         let (mut position, mut row) = (0, self.first);
-        let ends = row_ends.map(|row_end| {
+        let mut all = std::mem::take(&mut self.spare.borrow_mut().ends);
+        all.clear();
+        all.extend(row_ends.map(|row_end| {
             position = match &self.selection {
                 None => row_end.clamp(self.first, self.first + self.count) - self.first,
                 Some(selection) => {
@@ -194,8 +231,8 @@ impl<'a> Call<'a> {
             };
             row = row_end;
             position
-        });
-        ends.collect()
+        }));
+        all
     }
 
     /// The rows as the interpreter sees them.
@@ -225,18 +262,19 @@ impl<'a> Call<'a> {
         if let Some((_, bound)) = self.bound.borrow().iter().find(|(known, _)| std::ptr::eq(*known, code)) {
             return Ok(bound.clone());
         }
-        let bound = Rc::new(self.bind_columns(code)?);
+        let mut bound = self.spare.borrow_mut().binding();
+        self.bind_columns(code, Rc::get_mut(&mut bound).expect("nobody else has a spare one"))?;
         self.bound.borrow_mut().push((std::ptr::from_ref(code), bound.clone()));
         Ok(bound)
     }
 
-    fn bind_columns(&self, code: &Loop) -> Result<Bound, KernelError> {
+    fn bind_columns(&self, code: &Loop, bound: &mut Bound) -> Result<(), KernelError> {
         let shared = self.shared;
         let slots = shared.columns.len() + shared.foreign.len();
         let missing = ColumnPointer { values: std::ptr::null(), validity: std::ptr::null() };
-        let mut pointers = vec![missing; slots];
+        let Bound { pointers, matches, variant, held } = bound;
+        pointers.resize(slots, missing);
         let mut all_valid = true;
-        let mut held = Vec::new();
         let mut rows = None;
         for &id in &code.reads {
             let array = match shared.graph.node(id).operation {
@@ -252,9 +290,9 @@ impl<'a> Call<'a> {
             pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(array.as_ref());
             held.push((id, array));
         }
-        let matches = self.matches.iter().map(|rows| rows.as_ptr()).collect();
-        let variant = Variant { all_valid, selected: self.selection.is_some() };
-        Ok(Bound { pointers, matches, variant, held })
+        matches.extend(self.matches.iter().map(|rows| rows.as_ptr()));
+        *variant = Variant { all_valid, selected: self.selection.is_some() };
+        Ok(())
     }
 
     /// The values of a foreign column for these rows, which are `rows` once somebody has asked for them.
@@ -343,7 +381,12 @@ impl<'a> Call<'a> {
     /// Keeps the rows that a primitive selects.
     pub(crate) fn keep_selected(&mut self, select: &Select) {
         let first = self.first as u32;
-        let mut rows = self.selection.take().unwrap_or_else(|| (first..first + self.count as u32).collect());
+        let mut rows = self.selection.take().unwrap_or_else(|| {
+            let mut rows = std::mem::take(&mut self.spare.get_mut().rows);
+            rows.clear();
+            rows.extend(first..first + self.count as u32);
+            rows
+        });
         select.selector.keep(self.block.column(select.column).as_ref(), &mut rows);
         self.count = rows.len();
         self.selection = Some(rows);
@@ -368,6 +411,8 @@ impl<'a> Call<'a> {
         unsafe { self.run(code, &bound, &mut frame)? };
         // SAFETY: the loop wrote this many, at most `count`.
         unsafe { survivors.set_len(frame.survivor_count as usize) };
+        // Nobody has it then but this call, which keeps its lists.
+        drop(bound);
         let Effect::Keep { by_position, .. } = code.effect else { unreachable!("the loop keeps rows") };
         let computed = self.carry(carried, &survivors);
         let spare = self.replace_rows(survivors, by_position);
@@ -409,7 +454,9 @@ impl<'a> Call<'a> {
         let bound = self.bind(code)?;
         survivors.clear();
         survivors.reserve(self.count);
-        let mut matches: Vec<u32> = Vec::with_capacity(self.count);
+        let mut matches = self.spare.get_mut().found.pop().unwrap_or_default();
+        matches.clear();
+        matches.reserve(self.count);
         let pointers = outputs([(matches.as_mut_ptr().cast(), std::ptr::null_mut())]);
         let mut frame = self.frame(&bound, 0, self.count);
         frame.table = index.as_ptr().cast_mut().cast();
@@ -424,6 +471,7 @@ impl<'a> Call<'a> {
             survivors.set_len(frame.survivor_count as usize);
             matches.set_len(frame.survivor_count as usize);
         }
+        drop(bound);
         let Effect::Probe { by_position, .. } = code.effect else { unreachable!("the loop finds rows") };
         let spare = self.replace_rows(survivors, by_position);
         self.matches.push(matches);
@@ -436,9 +484,9 @@ impl<'a> Call<'a> {
             return self.keep_positions(survivors);
         }
         self.computed.get_mut().fill(None);
-        self.bound.get_mut().clear();
+        self.unbind();
         self.count = survivors.len();
-        self.selection.replace(survivors).unwrap_or_default()
+        self.replace_selection(survivors)
     }
 
     /// Keeps the rows at these positions, each as often as it is listed. Returns a buffer that is no longer needed.
@@ -454,8 +502,12 @@ impl<'a> Call<'a> {
         }
         self.count = positions.len();
         self.computed.get_mut().fill(None);
-        self.bound.get_mut().clear();
-        self.selection.replace(positions).unwrap_or_default()
+        self.unbind();
+        self.replace_selection(positions)
+    }
+
+    fn replace_selection(&mut self, rows: Vec<u32>) -> Vec<u32> {
+        self.selection.replace(rows).unwrap_or_else(|| std::mem::take(&mut self.spare.get_mut().rows))
     }
 }
 

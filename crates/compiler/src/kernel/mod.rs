@@ -4,7 +4,7 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`order`] (predicates in another order), [`aggregate`], [`by_lookup`] and [`count`] (tables).
+//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`by_lookup`] and [`count`] (tables).
 
 pub(crate) mod call;
 
@@ -13,6 +13,8 @@ mod multiply;
 pub(crate) mod project;
 
 mod few;
+
+mod spare;
 
 mod order;
 
@@ -25,7 +27,7 @@ mod count;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use pelton_data::Block;
 use pelton_state::count::RowCounter;
@@ -42,6 +44,7 @@ use aggregate::Aggregation;
 use call::{Call, Loop, Shared};
 use few::FewRows;
 use project::Projection;
+use spare::Spare;
 
 /// The compiled code of one pipeline.
 ///
@@ -148,13 +151,13 @@ impl CompiledKernel {
         input: KernelInput<'a>,
         scratch: &mut Scratch,
     ) -> Result<Call<'a>, KernelError> {
-        let rows = std::mem::take(&mut scratch.selection);
+        let (rows, spare) = (std::mem::take(&mut scratch.selection), Spare::take(scratch));
         let (over_blocks, listed) = self.selects.split_at(self.order.over_blocks);
         let mut call = if over_blocks.is_empty() {
-            Call::new(&self.shared, input, input.mask, rows)
+            Call::new(&self.shared, input, input.mask, rows, spare)
         } else {
             self.select(over_blocks, input, &mut scratch.mask);
-            Call::new(&self.shared, input, Some(&scratch.mask), rows)
+            Call::new(&self.shared, input, Some(&scratch.mask), rows, spare)
         };
         listed.iter().for_each(|select| call.keep_selected(select));
         self.narrowed(call, steps, scratch)
@@ -172,15 +175,16 @@ impl CompiledKernel {
         self.select(&self.selects, KernelInput { block, first, end, mask: None }, &mut scratch.mask);
         let mut rows = std::mem::take(&mut scratch.selection);
         rows.clear();
-        let mask = &mut scratch.slice_mask;
-        let ends = slices.iter().map(|slice| {
+        let mut spare = Spare::take(scratch);
+        let (mask, mut ends) = (&mut scratch.slice_mask, std::mem::take(&mut spare.ends));
+        ends.clear();
+        ends.extend(slices.iter().map(|slice| {
             belonging(slice, block, mask);
             mask.iter_mut().zip(&scratch.mask).for_each(|(bits, selected)| *bits &= selected);
             append_rows(Level::best(), mask, slice.rows.start, slice.rows.end, &mut rows);
             rows.len()
-        });
-        let ends = ends.collect();
-        (Call::of_rows(&self.shared, block, rows), ends)
+        }));
+        (Call::of_rows(&self.shared, block, rows, spare), ends)
     }
 
     /// Adds the rows of slices, of one after the other.
@@ -238,10 +242,12 @@ impl CompiledKernel {
                     spare = call.probe(probe, index, spare)?;
                 }
                 CompiledStep::Lookup { table, keys, keep_unmatched, probe: None } => {
-                    let keys: Vec<ArrayRef> = keys.evaluate(&call)?;
-                    let mut matches = Vec::new();
+                    let mut columns = Vec::new();
+                    keys.evaluate(&call, &mut columns)?;
+                    let mut matches = call.spare.get_mut().found.pop().unwrap_or_default();
+                    matches.clear();
                     spare.clear();
-                    table.probe(&keys, None, call.count, *keep_unmatched, &mut spare, &mut matches);
+                    table.probe(&columns, None, call.count, *keep_unmatched, &mut spare, &mut matches);
                     spare = call.keep_positions(spare);
                     call.matches.push(matches);
                 }
@@ -295,13 +301,17 @@ impl Kernel for CompiledKernel {
         let by_lookup = by_lookup.filter(|by| table.keeps_lookup_entries(&by.keys, input.end - input.first));
         let is_left_out = by_lookup.is_some_and(|by| by.probe_keys.is_some());
         let steps = &self.steps[..self.steps.len() - usize::from(is_left_out)];
-        let mut call = self.surviving(steps, input, scratch)?;
+        let call = self.surviving(steps, input, scratch)?;
         match by_lookup {
             Some(by_lookup) => by_lookup.run(&call, table, scratch)?,
             None if call.count == 0 => {}
-            None => aggregation.run(&call, &aggregation.arguments(&call)?, 0..call.count, table, scratch)?,
+            None => {
+                let arguments = aggregation.arguments(&call)?;
+                aggregation.run(&call, &arguments, 0..call.count, table, scratch)?;
+                arguments.end(&call);
+            }
         }
-        scratch.selection = call.selection.take().unwrap_or_default();
+        call.end(scratch);
         Ok(())
     }
 
@@ -319,7 +329,7 @@ impl Kernel for CompiledKernel {
         let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
         let are_runs = slices.iter().all(|slice| slice.belong == Belong::All) && slices.windows(2).all(follows);
         // Rows are selected and columns bound once for all slices: each has few rows where there are several.
-        let (mut call, ends) = match slices {
+        let (call, ends) = match slices {
             [first, .., last] if is_listed && are_runs => {
                 let input = KernelInput { block, first: first.rows.start, end: last.rows.end, mask: None };
                 let call = self.surviving(&self.steps, input, scratch)?;
@@ -347,8 +357,10 @@ impl Kernel for CompiledKernel {
                     aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;
                 }
             }
+            arguments.end(&call);
         }
-        scratch.selection = call.selection.take().unwrap_or_default();
+        call.spare.borrow_mut().ends = ends;
+        call.end(scratch);
         Ok(())
     }
 
@@ -361,11 +373,13 @@ impl Kernel for CompiledKernel {
         let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
             panic!("this pipeline ends in a stream")
         };
-        let mut call = self.surviving(&self.steps, input, scratch)?;
+        let call = self.surviving(&self.steps, input, scratch)?;
         if call.count > 0 {
-            aggregation.run_counted(&call, &aggregation.arguments(&call)?, counter, scratch)?;
+            let arguments = aggregation.arguments(&call)?;
+            aggregation.run_counted(&call, &arguments, counter, scratch)?;
+            arguments.end(&call);
         }
-        scratch.selection = call.selection.take().unwrap_or_default();
+        call.end(scratch);
         Ok(())
     }
 
@@ -378,22 +392,25 @@ impl Kernel for CompiledKernel {
         let CompiledTarget::Stream { projection, schema } = self.target.as_ref() else {
             panic!("this pipeline ends in a window")
         };
-        let mut few = FewRows::new(&self.shared.origins, projection, schema, inputs.len());
+        let columns = std::mem::take(&mut Spare::of(scratch).few);
+        let mut few = FewRows::new(&self.shared.origins, projection, schema, inputs.len(), columns);
         let mut emit = |input: KernelInput<'_>| {
-            let mut call = self.surviving(&self.steps, input, scratch)?;
+            let call = self.surviving(&self.steps, input, scratch)?;
             if call.count > 0 && !few.take(&call) {
                 few.finish(output)?;
-                let columns = projection.evaluate(&call)?;
+                let mut columns = Vec::with_capacity(projection.columns.len());
+                projection.evaluate(&call, &mut columns)?;
                 let options = RecordBatchOptions::new().with_row_count(Some(call.count));
                 let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
                 output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
             }
-            scratch.selection = call.selection.take().unwrap_or_default();
+            call.end(scratch);
             Ok(())
         };
         let emitted = inputs.iter().try_for_each(|&input| emit(input));
         // Rows before one that fails leave all the same.
         few.finish(output)?;
+        Spare::of(scratch).few = few.into_columns();
         emitted
     }
 

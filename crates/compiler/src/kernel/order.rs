@@ -6,6 +6,7 @@ use pelton_state::kernel::{KernelInput, Scratch};
 use pelton_state::profile::{PREDICATES_MAX, Predicate, PredicateOrder, Profile};
 
 use super::call::{Call, Loop, Shared};
+use super::spare::Spare;
 use super::{CompiledKernel, CompiledStep, CompiledTarget, Select};
 use crate::interpret::expression::Expression;
 use crate::lower::graph::Operation;
@@ -96,14 +97,15 @@ impl CompiledKernel {
     /// The bits of those rows of `left` that a loop keeps, which fails for none.
     fn passing(&self, code: &Loop, input: KernelInput<'_>, left: &[u64], scratch: &mut Scratch) -> Vec<u64> {
         let mut mask = vec![0; words(input.block.rows())];
-        let mut call = Call::new(&self.shared, input, Some(left), std::mem::take(&mut scratch.selection));
+        let rows = std::mem::take(&mut scratch.selection);
+        let mut call = Call::new(&self.shared, input, Some(left), rows, Spare::take(scratch));
         if call.count > 0 {
             let spare = std::mem::take(&mut scratch.lookup_rows);
             scratch.lookup_rows = call.keep(code, &[], spare).expect("the predicate fails for no row");
             let rows = call.selection.as_deref().expect("a loop lists the rows it keeps");
             rows.iter().for_each(|&row| mask[row as usize / 64] |= 1 << (row % 64));
         }
-        scratch.selection = call.selection.take().unwrap_or_default();
+        call.end(scratch);
         mask
     }
 }

@@ -44,7 +44,7 @@ pub(crate) enum RowIndex {
 }
 
 /// What a function is compiled for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Variant {
     /// No column that the function reads holds a NULL, except for rows of a lookup that found nothing.
     pub(crate) all_valid: bool,

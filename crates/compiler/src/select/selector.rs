@@ -325,6 +325,9 @@ fn with_both_zeros(data_type: &DataType, (low, high): (i128, i128)) -> (i128, i1
     (low, if high == NEGATIVE_ZERO { NEGATIVE_ZERO - 1 } else { high })
 }
 
+/// So many ranges need no list of their own.
+const FEW_RANGES: usize = 4;
+
 fn refine_numbers(
     level: Level,
     array: &dyn Array,
@@ -337,9 +340,17 @@ fn refine_numbers(
     macro_rules! refine {
         ($type:ty, $float:literal) => {{
             let range = |&(low, high): &(i128, i128)| Range { low: low as $type, span: (high - low) as $type };
-            let ranges: Vec<Range<$type>> = ranges.iter().map(range).collect();
+            let (mut few, many);
+            let ranges = if ranges.len() <= FEW_RANGES {
+                few = [Range { low: 0, span: 0 }; FEW_RANGES];
+                few.iter_mut().zip(ranges).for_each(|(few, given)| *few = range(given));
+                &few[..ranges.len()]
+            } else {
+                many = ranges.iter().map(range).collect::<Vec<Range<$type>>>();
+                &many
+            };
             // SAFETY: the array has at least as many values as there are rows, of this width as their kind says.
-            unsafe { refine_ranges::<$type, $float>(level, values.cast(), &ranges, negate, rows, mask) }
+            unsafe { refine_ranges::<$type, $float>(level, values.cast(), ranges, negate, rows, mask) }
         }};
     }
     match kind {

@@ -1,0 +1,110 @@
+//! Blocks and batches on their way to those who read a stream.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use pelton_data::{Block, Stamp, TimeColumn};
+
+use crate::events::Item;
+use crate::graph::StreamRef;
+use crate::run::RunError;
+use crate::state::{Consumers, State, TargetState};
+
+impl State {
+    /// Says to those that read results that time has come so far.
+    pub fn deliver_punctuation(&mut self, stream: StreamRef, stamp: Stamp) {
+        let schema = Arc::new(arrow::datatypes::Schema::empty());
+        self.deliver_one(stream, Block::punctuation(schema, stamp));
+    }
+
+    pub fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
+        let consumers = self.consumers(stream).clone();
+        if consumers.pipelines.is_empty() {
+            return self.deliver_to_sinks(&consumers, batch, stamp.ingested_ns);
+        }
+        match Block::new(batch, time) {
+            Ok(mut block) => {
+                block.stamp = stamp;
+                self.deliver_one(stream, block);
+            }
+            Err(error) => self.fail(RunError::Internal(format!("a result does not fit a block: {error}"))),
+        }
+    }
+
+    pub fn deliver_one(&mut self, stream: StreamRef, block: Block) {
+        let mut one = std::mem::take(&mut self.emptied.one);
+        one.push(block);
+        self.deliver(stream, &mut one);
+        self.emptied.one = one;
+    }
+
+    /// Hands blocks to all who read them, which leaves the list empty.
+    pub fn deliver(&mut self, stream: StreamRef, blocks: &mut Vec<Block>) {
+        let consumers = self.consumers(stream).clone();
+        if !consumers.sinks.is_empty() {
+            for block in blocks.iter().filter(|block| block.rows() > 0) {
+                self.deliver_to_sinks(&consumers, block.to_record_batch(), block.stamp.ingested_ns);
+            }
+        }
+        if blocks.iter().any(|block| !block.stamp.is_idle) {
+            consumers.pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
+        }
+        for block in blocks.drain(..) {
+            hand_to_each(&consumers.pipelines, block, |pipeline, block| {
+                let node = &mut self.pipelines[pipeline];
+                let position = node.order.hand_out();
+                match self.passing.get_mut(pipeline) {
+                    Some(passing) => passing.push(Item::Block(position, block)),
+                    None => node.queue.push_back((position, block)),
+                }
+            });
+        }
+    }
+
+    /// Lets what a pipeline feeds wait for it, now that there is a block: it may be behind what others have come to.
+    fn wake(&mut self, pipeline: usize) {
+        let (were_idle, stream) = match self.pipelines[pipeline].target {
+            TargetState::Stream { .. } => return,
+            TargetState::Window { window, input } => {
+                (self.windows[window].inputs.wake(input), StreamRef::Window(window))
+            }
+            TargetState::Over { over, input, .. } => (self.overs[over].inputs.wake(input), StreamRef::Over(over)),
+        };
+        if were_idle {
+            self.consumers(stream).clone().pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
+        }
+    }
+
+    /// Has the sinks of a stream note how long it takes until what was read then has come to them, behind all that waits in front of them.
+    pub fn mark_sinks(&mut self, stream: StreamRef, ingested_ns: u64) {
+        let consumers = self.consumers(stream).clone();
+        self.hand_to_sinks(&consumers, self.no_rows.clone(), ingested_ns);
+    }
+
+    fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
+        if batch.num_rows() > 0 {
+            self.hand_to_sinks(consumers, batch, ingested_ns);
+        }
+    }
+
+    fn hand_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
+        hand_to_each(&consumers.sinks, batch, |sink, batch| {
+            let node = &mut self.sinks[sink];
+            match self.passing.get_mut(self.pipelines.len() + sink) {
+                _ if node.closed => {}
+                Some(passing) => {
+                    node.passing += 1;
+                    passing.push(Item::Batch(batch, ingested_ns));
+                }
+                None => node.queue.push_back((batch, ingested_ns)),
+            }
+        });
+    }
+}
+
+/// Hands a value to each consumer; only where there are several is it cloned.
+fn hand_to_each<T: Clone>(consumers: &[usize], value: T, mut hand: impl FnMut(usize, T)) {
+    let Some((&last, others)) = consumers.split_last() else { return };
+    others.iter().for_each(|&consumer| hand(consumer, value.clone()));
+    hand(last, value);
+}

@@ -1,0 +1,85 @@
+//! Lists that a worker fills anew for each task, so that tasks allocate nothing once these have grown.
+
+use std::collections::VecDeque;
+
+use arrow::array::RecordBatch;
+use pelton_data::Block;
+use pelton_state::kernel::{KernelError, KernelInput};
+use pelton_state::slice::SliceRows;
+
+use crate::state::Finished;
+
+/// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
+pub(crate) const BATCHES_AT_ONCE_MAX: usize = 8;
+
+/// What one worker uses. All lists are empty between two tasks.
+#[derive(Default)]
+pub(crate) struct Room {
+    /// Of no block.
+    inputs: Vec<KernelInput<'static>>,
+    /// What became of the blocks of a task.
+    pub results: Vec<Result<Finished, KernelError>>,
+    /// What a kernel has made.
+    pub batches: Vec<RecordBatch>,
+    /// Slices of a block.
+    pub slices: Vec<SliceRows>,
+    /// What is being written, with when it was read,
+    pub written: VecDeque<(RecordBatch, u64)>,
+    /// and how long after that each was.
+    pub latencies_ns: Vec<u64>,
+}
+
+impl Room {
+    /// The list of inputs, for a task's blocks.
+    pub fn inputs<'a>(&mut self) -> Vec<KernelInput<'a>> {
+        emptied(std::mem::take(&mut self.inputs))
+    }
+
+    /// Takes it back.
+    pub fn take_back(&mut self, inputs: Vec<KernelInput<'_>>) {
+        self.inputs = emptied(inputs);
+    }
+}
+
+/// The same list, for inputs of other blocks: a list that is collected from one of elements of the same size stays where it is.
+fn emptied<'a>(mut inputs: Vec<KernelInput<'_>>) -> Vec<KernelInput<'a>> {
+    inputs.clear();
+    inputs.into_iter().map(|_| unreachable!("the list is empty")).collect()
+}
+
+/// Batches that a block became: seldom more than one, which takes no list.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    first: Option<RecordBatch>,
+    more: Vec<RecordBatch>,
+}
+
+impl Output {
+    pub fn push(&mut self, batch: RecordBatch) {
+        match &self.first {
+            None => self.first = Some(batch),
+            Some(_) => self.more.push(batch),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &RecordBatch> {
+        self.first.iter().chain(&self.more)
+    }
+
+    /// The batch, where there is one only.
+    pub fn only(&self) -> Option<&RecordBatch> {
+        self.first.as_ref().filter(|_| self.more.is_empty())
+    }
+
+    pub fn into_batches(self) -> impl Iterator<Item = RecordBatch> {
+        self.first.into_iter().chain(self.more)
+    }
+}
+
+/// Lists that tasks were given and have emptied, for the next ones. There are never more than tasks that run at once.
+#[derive(Default)]
+pub(crate) struct Emptied {
+    pub blocks: Vec<Vec<(u64, Block)>>,
+    /// A list for one block.
+    pub one: Vec<Block>,
+}

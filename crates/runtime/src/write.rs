@@ -1,0 +1,93 @@
+//! How a worker writes what waits in front of a sink.
+
+use std::sync::PoisonError;
+
+use crate::outlet::Outlet;
+use crate::room::{BATCHES_AT_ONCE_MAX, Room};
+use crate::run::RunError;
+use crate::sink::SinkError;
+use crate::state::Stop;
+use crate::task::Worker;
+
+impl Worker<'_> {
+    /// Writes what waits. A sink without room is left until there was another event.
+    pub fn write(&mut self, sink: usize) {
+        let shared = self.shared;
+        let mut output = shared.sinks[sink].lock().unwrap_or_else(PoisonError::into_inner);
+        let output = output.as_mut().expect("a sink is there until the run has ended");
+        let result = loop {
+            let seen = shared.waker.seen();
+            let ready = output.is_ready();
+            let mut state = shared.state();
+            if state.stop == Stop::Abort {
+                break Ok(());
+            }
+            let node = &mut state.sinks[sink];
+            if node.queue.is_empty() && !node.must_end() {
+                let must_flush = std::mem::take(&mut node.unflushed);
+                drop(state);
+                break if must_flush { output.flush() } else { Ok(()) };
+            }
+            if !ready {
+                node.blocked_at = Some(seen.outside);
+                break Ok(());
+            }
+            if node.queue.is_empty() {
+                drop(state);
+                let written = output.finish();
+                let node = &mut shared.state().sinks[sink];
+                node.ended = true;
+                break written.map(|rows| node.rows += rows as u64);
+            }
+            let count = node.queue.len().min(BATCHES_AT_ONCE_MAX);
+            self.room.written.extend(node.queue.drain(..count));
+            node.unflushed |= self.room.written.iter().any(|(batch, _)| batch.num_rows() > 0);
+            drop(state);
+            let (written, result) = self.write_batches(output);
+            let result = result.and_then(|()| self.charge_sorted(sink, output));
+            let node = &mut shared.state().sinks[sink];
+            node.rows += written;
+            let Room { written: unwritten, latencies_ns, .. } = &mut *self.room;
+            latencies_ns.drain(..).for_each(|latency_ns| node.latency_ns.saturating_record(latency_ns));
+            unwritten.drain(..).rev().for_each(|batch| node.queue.push_front(batch));
+            if output.is_satisfied() {
+                node.close();
+            }
+            if result.is_err() {
+                break result;
+            }
+        };
+        let mut state = shared.state();
+        state.sinks[sink].writing = false;
+        if let Err(error) = result {
+            state.sinks[sink].close();
+            state.sinks[sink].ended = true;
+            state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
+        }
+    }
+
+    /// Charges rows that wait for the end of the input to be put in order.
+    fn charge_sorted(&self, sink: usize, outlet: &Outlet) -> Result<(), SinkError> {
+        let Some(bytes) = outlet.bytes_sorted() else { return Ok(()) };
+        let graph = &self.shared.graph;
+        let operator = graph.windows.len() + graph.overs.len() + sink;
+        let charged = self.shared.account.charge_sorted(operator, &self.shared.clock, || bytes);
+        charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
+    }
+
+    /// Writes the batches that were taken, from the front, as long as the outlet is ready and wants rows, and notes how long after their reading each
+    /// was written. Returns the rows that went on to its sink.
+    fn write_batches(&mut self, outlet: &mut Outlet) -> (u64, Result<(), SinkError>) {
+        let mut rows = 0;
+        while outlet.is_ready() && !outlet.is_satisfied() {
+            let Some((batch, ingested_ns)) = self.room.written.pop_front() else { break };
+            // What has no rows marks latency.
+            match if batch.num_rows() > 0 { outlet.write(batch) } else { Ok(0) } {
+                Ok(written) => rows += written as u64,
+                Err(error) => return (rows, Err(error)),
+            }
+            self.room.latencies_ns.push(self.shared.clock.nanos().saturating_sub(ingested_ns));
+        }
+        (rows, Ok(()))
+    }
+}
