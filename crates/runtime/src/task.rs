@@ -269,6 +269,8 @@ impl Worker<'_> {
             return self.count(window, kernel, block, finished);
         }
         let mut assignment = assign(block, &node.window, node.emission.lateness);
+        let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
+        finished.corrections.extend(correcting.map(|slice| slice.first_end));
         if let Some(ranker) = &node.ranker {
             self.choose(window, ranker, kernel, block, &assignment.slices)?;
             finished.slices = assignment.slices.len();
@@ -277,8 +279,6 @@ impl Worker<'_> {
         if node.combination == Combination::Buckets && node.window != Window::Global {
             assignment = assignment.into_buckets(&node.window);
         }
-        let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
-        finished.corrections.extend(correcting.map(|slice| slice.first_end));
         let (slices, scratch) = (&assignment.slices, &mut *self.scratch);
         let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
         self.shared.slices[window][self.index].add(slices.len(), add)?;
