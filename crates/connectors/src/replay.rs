@@ -254,7 +254,7 @@ impl Source for ReplaySource {
         let left_out = std::mem::take(&mut self.left_out);
         Ok(Read::Chunk(Box::new(move || {
             let blocks = parts.into_iter().map(Part::into_block).collect();
-            Ok(Decoded { rows: Rows::Blocks(blocks), left_out })
+            Ok(Decoded { rows: Rows::Blocks(blocks), left_out, provenance: None })
         })))
     }
 }

@@ -133,9 +133,16 @@ impl Worker<'_> {
             ),
             SourceTime::None => None,
         };
+        let mut rows_before = 0;
         let block = |batch: RecordBatch| {
-            Block::new(batch, time_column).map_err(|error| {
+            let provenance = decoded.provenance.as_ref().map(|provenance| provenance.from_row(rows_before));
+            rows_before += batch.num_rows();
+            let block = Block::new(batch, time_column).map_err(|error| {
                 failed(crate::source::SourceError::Input { place: node.name.clone(), problem: error.to_string() })
+            });
+            block.map(|mut block| {
+                block.provenance = provenance;
+                block
             })
         };
         let stamped = |batch: RecordBatch| match node.time {
