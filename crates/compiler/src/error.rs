@@ -39,13 +39,14 @@ pub enum CompileError {
 }
 
 /// An expression that failed on some of the rows of `batch`, in words a user can act on: what is wrong with the first such row,
-/// the expression, and the values that it has there. `evaluate` does what failed once more, which must not depend on the rows around one.
+/// the expression, and the values that it has there; behind the number of that row. `evaluate` does what failed once more, which must not depend on the
+/// rows around one.
 pub fn row_failure(
     expression: &Arc<dyn PhysicalExpr>,
     batch: &RecordBatch,
     error: DataFusionError,
     evaluate: impl Fn(&RecordBatch) -> Result<(), DataFusionError>,
-) -> String {
+) -> (usize, String) {
     // So many rows, and more, fail; one less does not.
     let (mut least, mut most) = (1, batch.num_rows());
     while least < most {
@@ -63,7 +64,7 @@ pub fn row_failure(
         Ok(()) => (error, String::new()),
     };
     let expression = pelton_plan::explain::expression(expression.as_ref());
-    format!("{} in {expression}{values}", sql_message(&plain_message(&error)))
+    (least - 1, format!("{} in {expression}{values}", sql_message(&plain_message(&error))))
 }
 
 /// The smallest part of an expression that has no value for a row, which is the same however code is divided into functions. Parts of AND, OR and CASE are

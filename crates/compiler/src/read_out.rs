@@ -68,6 +68,9 @@ pub fn read_rows(window: &WindowAggregate, closed: ClosedRows<'_>) -> RecordBatc
             WindowColumn::End => bound(&|closed| shown(window, closed).1),
             WindowColumn::Time => bound(&last_millisecond),
             WindowColumn::Rank => Arc::new(Int64Array::from(ranks.to_vec())),
+            WindowColumn::Kind => {
+                Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(closed.kind.name(), ranks.len())))
+            }
             WindowColumn::Row(column) => rows.column(*column).clone(),
             other => unreachable!("{other:?} is computed from groups"),
         }

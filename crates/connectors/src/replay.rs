@@ -239,7 +239,7 @@ impl Source for ReplaySource {
         Ok(match self.read_ready(partition, &mut ready)? {
             Some(read) => read,
             None => Read::Chunk(Box::new(move || {
-                Ok(Decoded { rows: Rows::Blocks(ready.blocks), left_out: LeftOut::default() })
+                Ok(Decoded { rows: Rows::Blocks(ready.blocks), left_out: LeftOut::default(), provenance: None })
             })),
         })
     }
@@ -269,7 +269,7 @@ impl Source for ReplaySource {
         let (left_out, mut blocks) = (std::mem::take(&mut self.left_out), std::mem::take(&mut ready.blocks));
         Ok(Some(Read::Chunk(Box::new(move || {
             blocks.extend(parts.into_iter().map(Part::into_block));
-            Ok(Decoded { rows: Rows::Blocks(blocks), left_out })
+            Ok(Decoded { rows: Rows::Blocks(blocks), left_out, provenance: None })
         }))))
     }
 }

@@ -1,5 +1,6 @@
 //! The block: the unit in which rows are decoded, queued, scheduled and computed on.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, RecordBatch};
@@ -67,6 +68,29 @@ impl Default for Stamp {
     }
 }
 
+/// Where rows were read from that lie one behind the other in an input, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provenance {
+    /// File or other origin.
+    pub input: Arc<str>,
+    /// Row of the input that the first of them is, counted as its other messages count.
+    pub first_row: u64,
+}
+
+impl Provenance {
+    /// Of the rows from `row` on.
+    pub fn from_row(&self, row: usize) -> Provenance {
+        Provenance { input: self.input.clone(), first_row: self.first_row + row as u64 }
+    }
+}
+
+/// As a part of a message.
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", at {}, row {}", self.input, self.first_row)
+    }
+}
+
 /// Up to a block's worth of rows in columns, and where they stand in event time and in their stream.
 ///
 /// Columns are Arrow arrays whose bit buffers begin at bit 0 and whose layout kernels can read ([`Layout::of`]), or lists, which only
@@ -80,6 +104,8 @@ pub struct Block {
     time_shift_ticks: i64,
     /// Where the block stands in its stream.
     pub stamp: Stamp,
+    /// Where the rows were read from, where that is known.
+    pub provenance: Option<Provenance>,
 }
 
 /// What a block holds, without the shift of its event times.
@@ -125,7 +151,7 @@ impl Block {
         let out_of_order = time_column.zip(time_range).filter(|_| !in_time_order);
         let tick_distances = out_of_order.and_then(|(time, range)| distances(&columns[time.index], time, range));
         let held = Held { schema, columns, rows, row_bytes, time_column, time_range, in_time_order, tick_distances };
-        Ok(Block { held: Arc::new(held), time_shift_ticks: 0, stamp: Stamp::default() })
+        Ok(Block { held: Arc::new(held), time_shift_ticks: 0, stamp: Stamp::default(), provenance: None })
     }
 
     /// A block without rows, which carries only its stamp: time has passed.
@@ -141,7 +167,7 @@ impl Block {
             in_time_order: false,
             tick_distances: None,
         };
-        Block { held: Arc::new(held), time_shift_ticks: 0, stamp }
+        Block { held: Arc::new(held), time_shift_ticks: 0, stamp, provenance: None }
     }
 
     /// The names and types of the columns.

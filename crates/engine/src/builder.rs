@@ -51,7 +51,7 @@ pub fn col(name: &str) -> Expr {
 
 /// A query that is being put together, and the session that it will run in.
 ///
-/// Every call takes the query and returns the longer one, or an error that names what is wrong and what there is instead.
+/// Every call takes the query and returns the longer one, or an error that names the call, what is wrong and what there is instead.
 /// Clones are queries of their own.
 #[derive(Clone)]
 pub struct QueryBuilder {
@@ -66,16 +66,24 @@ pub struct GroupedQueryBuilder {
     keys: Vec<Expr>,
 }
 
+/// An error of a call, which it names.
+fn in_call(call: &str, error: PlanError) -> PlanError {
+    PlanError { message: format!(".{call}(…): {}", error.message), ..error }
+}
+
 impl QueryBuilder {
     pub(crate) fn new(session: Session, relation: RelationBuilder) -> QueryBuilder {
         QueryBuilder { session, relation }
     }
 
+    /// The query with one step more; an error names the call that it is of.
     fn then(
         self,
+        call: &str,
         step: impl FnOnce(RelationBuilder) -> Result<RelationBuilder, PlanError>,
     ) -> Result<QueryBuilder, Error> {
-        Ok(QueryBuilder { relation: step(self.relation)?, session: self.session })
+        let relation = step(self.relation).map_err(|error| in_call(call, error))?;
+        Ok(QueryBuilder { relation, session: self.session })
     }
 
     /// Keeps the rows for which `condition` is true: `WHERE`, and behind [`QueryBuilder::aggregate`] `HAVING`.
@@ -89,11 +97,11 @@ impl QueryBuilder {
     /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
     /// let large = session.table("numbers")?.filter(col("i").gt(lit(1_i64)))?;
     /// let error = session.table("numbers")?.filter(col("j").gt(lit(1_i64))).err().unwrap();
-    /// assert_eq!(error.to_string(), "there is no column j; there are i");
+    /// assert_eq!(error.to_string(), ".filter(…): there is no column j; there are i");
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn filter(self, condition: Expr) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.filter(condition))
+        self.then("filter", |relation| relation.filter(condition))
     }
 
     /// Computes the columns of the rows anew: `SELECT`. What has no name is called `EXPR$` and its position. Functions of the rows before each
@@ -113,7 +121,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn select(self, columns: impl IntoIterator<Item = Expr>) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.select(columns))
+        self.then("select", |relation| relation.select(columns))
     }
 
     /// Keeps each row once: `SELECT DISTINCT`. The rows end, or their columns include those of a window.
@@ -135,7 +143,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn distinct(self) -> Result<QueryBuilder, Error> {
-        self.then(RelationBuilder::distinct)
+        self.then("distinct", RelationBuilder::distinct)
     }
 
     /// Cuts the rows into windows, which adds the columns `window_start` and `window_end`, and `window_time` where they are cut by time
@@ -169,7 +177,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn window(self, window: impl Into<RowWindow>) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.window(&window.into()))
+        self.then("window", |relation| relation.window(&window.into()))
     }
 
     /// Groups the rows by `keys`, for [`GroupedQueryBuilder::aggregate`]. Rows that were cut into windows are grouped by these as well.
@@ -234,7 +242,7 @@ impl QueryBuilder {
         order: impl IntoIterator<Item = SortExpr>,
         keys: impl IntoIterator<Item = Expr>,
     ) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.top(rows_max, order, keys))
+        self.then("top", |relation| relation.top(rows_max, order, keys))
     }
 
     /// Puts rows that match side by side: `JOIN … ON`. One of the sides is a bounded table, which is loaded when the query starts.
@@ -256,7 +264,7 @@ impl QueryBuilder {
     /// ```
     pub fn join(self, other: QueryBuilder, kind: JoinKind, on: Expr) -> Result<QueryBuilder, Error> {
         self.check_session(&other)?;
-        self.then(|relation| relation.join(other.relation, kind, on))
+        self.then("join", |relation| relation.join(other.relation, kind, on))
     }
 
     /// The rows of both: `UNION ALL`. Columns go together by position.
@@ -277,7 +285,7 @@ impl QueryBuilder {
     /// ```
     pub fn union_all(self, other: QueryBuilder) -> Result<QueryBuilder, Error> {
         self.check_session(&other)?;
-        self.then(|relation| relation.union_all(other.relation))
+        self.then("union_all", |relation| relation.union_all(other.relation))
     }
 
     /// Puts the rows in order: `ORDER BY`, with the most significant key first. The rows end, and nothing but [`QueryBuilder::limit`] follows.
@@ -295,7 +303,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn order_by(self, keys: impl IntoIterator<Item = SortExpr>) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.order_by(keys))
+        self.then("order_by", |relation| relation.order_by(keys))
     }
 
     /// Leaves out the first `offset` rows, and ends the query after `rows_max` more: `LIMIT … OFFSET …`. Nothing follows.
@@ -311,7 +319,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn limit(self, offset: usize, rows_max: Option<usize>) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.limit(offset, rows_max))
+        self.then("limit", |relation| relation.limit(offset, rows_max))
     }
 
     /// Names the rows, so that `name.column` tells their columns from those of another side of a join: `AS name`.
@@ -327,7 +335,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn alias(self, name: &str) -> Result<QueryBuilder, Error> {
-        self.then(|relation| relation.alias(name))
+        self.then("alias", |relation| relation.alias(name))
     }
 
     /// Starts the query.
@@ -365,7 +373,16 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn insert_into(&self, table: &str) -> Result<Query, Error> {
-        self.session.start_built(&self.relation, Some(table))
+        self.session.start_built(&self.relation, Some(table)).map_err(|error| match error {
+            Error::Plan(error) if self.is_refused_by(table) => in_call("insert_into", error).into(),
+            other => other,
+        })
+    }
+
+    /// Whether the query can be planned, and not so that its rows go into a table.
+    fn is_refused_by(&self, table: &str) -> bool {
+        let can_be_planned = |into: Option<&str>| self.session.plan_built(&self.relation, into).is_ok();
+        can_be_planned(None) && !can_be_planned(Some(table))
     }
 
     /// What `EXPLAIN` says of the query.
@@ -412,6 +429,7 @@ impl GroupedQueryBuilder {
     /// ```
     pub fn aggregate(self, aggregates: impl IntoIterator<Item = Expr>) -> Result<QueryBuilder, Error> {
         let keys = self.keys;
-        self.query.then(|relation| relation.aggregate(keys, aggregates))
+        let call = if keys.is_empty() { "aggregate" } else { "group_by(…).aggregate" };
+        self.query.then(call, |relation| relation.aggregate(keys, aggregates))
     }
 }

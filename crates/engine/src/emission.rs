@@ -29,34 +29,41 @@ fn asked(settings: &Settings) -> Vec<&'static str> {
 /// # Errors
 /// [`Error::Plan`] where they cannot.
 pub(crate) fn check(program: &Program, settings: &Settings) -> Result<(), Error> {
-    let Some(setting) = asked(settings).first().copied() else { return Ok(()) };
     if settings.early_fire && settings.early_delay.is_zero() {
         let message = format!("{EARLY_FIRE} needs to know how long after their rows windows are reported");
         let hint = format!("SET '{EARLY_DELAY}' = '1 s'");
         return Err(PlanError::invalid(None, message).with_hint(hint).into());
     }
-    let refused = |what: &str, why: &str| {
+    asked(settings).into_iter().try_for_each(|setting| check_setting(program, setting))
+}
+
+/// Whether the windows of a program can be reported as one setting asks.
+fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
+    let refused = |what: &str, why: &str, instead: &str| {
         let construct = format!("{setting} for {what}");
-        let hint = format!("{why}RESET '{setting}' before this query");
+        let hint = format!("{why}RESET '{setting}' before this query{instead}");
         Err(PlanError::unsupported(None, construct, hint).into())
     };
-    if program.windows.iter().any(|window| matches!(window.window, Window::Session { .. })) {
-        return refused("SESSION windows", "");
+    let is_early = setting == EARLY_FIRE;
+    if is_early && program.windows.iter().any(|window| matches!(window.window, Window::Session { .. })) {
+        return refused("SESSION windows", "", "");
     }
     if program.windows.iter().any(|window| window.window.counts_rows()) {
-        return refused("windows that count rows", "");
+        return refused("windows that count rows", "", "");
     }
-    if program.windows.iter().any(|window| window.ranking.is_some()) {
-        return refused("the first rows of windows", "");
+    if is_early && program.windows.iter().any(|window| window.ranking.is_some()) {
+        return refused("the first rows of windows", "", "");
     }
     let reads_windows = |index: usize| {
         let pipeline = &program.pipelines[index];
-        let is_kept = matches!(pipeline.target, Target::Window { .. }) || program.over_of(index).is_some();
+        let is_kept =
+            matches!(pipeline.target, Target::Window { .. } | Target::Rows { .. }) || program.over_of(index).is_some();
         is_kept && matches!(pipeline.input, StreamRef::Window(_))
     };
     if (0..program.pipelines.len()).any(reads_windows) {
         let why = "a result would count beside what it replaces: ";
-        return refused("results of windows that are aggregated once more", why);
+        let instead = if is_early { "" } else { ", and let the WATERMARK of its tables wait longer for late rows" };
+        return refused("results of windows that are aggregated once more", why, instead);
     }
     Ok(())
 }

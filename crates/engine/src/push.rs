@@ -141,7 +141,7 @@ impl Source for PushReader {
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         let mut ready = Ready::default();
         let read = self.read_ready(partition, &mut ready)?;
-        let decoded = Decoded { rows: Rows::Batches(ready.batches), left_out: LeftOut::default() };
+        let decoded = Decoded { rows: Rows::Batches(ready.batches), left_out: LeftOut::default(), provenance: None };
         Ok(read.unwrap_or_else(|| Read::Chunk(Box::new(|| Ok(decoded)))))
     }
 

@@ -194,12 +194,19 @@ fn append_time(
     table: &str,
 ) -> Result<Decoded, SourceError> {
     let failed = |problem: String| SourceError::Input { place: table.to_owned(), problem };
+    let mut rows_before = 0;
     let with_time = |batch: RecordBatch| {
         let time_of = |batch: &RecordBatch| expression.evaluate(batch)?.into_array(batch.num_rows());
         let time: ArrayRef = time_of(&batch).map_err(|error| {
-            let failure = pelton_compiler::row_failure(expression, &batch, error, |batch| time_of(batch).map(drop));
-            failed(format!("the event time has no value: {failure}"))
+            let (row, failure) =
+                pelton_compiler::row_failure(expression, &batch, error, |batch| time_of(batch).map(drop));
+            let place = decoded.provenance.as_ref().map(|provenance| provenance.from_row(rows_before + row));
+            failed(format!(
+                "the event time has no value: {failure}{}",
+                place.map_or(String::new(), |place| place.to_string())
+            ))
         })?;
+        rows_before += batch.num_rows();
         let columns = batch.columns().iter().cloned().chain([time]).collect();
         RecordBatch::try_new(schema.clone(), columns).map_err(|error| failed(error.to_string()))
     };

@@ -183,7 +183,7 @@ fn the_first_rows_of_windows_are_those_of_sql() -> Result<(), Error> {
     let refused = session.table("bid")?.top(1, [col("price").sort(false, false)], []).err().unwrap();
     assert_eq!(
         refused.to_string(),
-        "the rows are in no windows; cut them into windows first, or keep window_start and window_end of those that were aggregated"
+        ".top(…): the rows are in no windows; cut them into windows first, or keep window_start and window_end of those that were aggregated"
     );
     Ok(())
 }
@@ -207,7 +207,7 @@ fn windows_that_count_rows_are_those_of_sql() -> Result<(), Error> {
     );
     assert_eq!(
         refusal(session.table("bid")?.window(CountWindow::tumble(0))),
-        "the size of windows that count rows must be a number of rows from 1 to 1099511627776, not 0; \
+        ".window(…): the size of windows that count rows must be a number of rows from 1 to 1099511627776, not 0; \
          call CountWindow::tumble(100), or CountWindow::hop(10, 100)"
     );
     Ok(())
@@ -244,7 +244,7 @@ fn functions_over_rows_are_those_of_sql() -> Result<(), Error> {
     );
     assert_eq!(
         refusal(bid()?.filter(last_ten.row_number().eq(lit(1_i64)))),
-        "ROW_NUMBER … OVER outside of select is not supported yet; compute it with select"
+        ".filter(…): ROW_NUMBER … OVER outside of select is not supported yet; compute it with select"
     );
     Ok(())
 }
@@ -427,20 +427,23 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
     let bid = || session.table("bid").unwrap();
     let person = || session.table("person").unwrap();
     for (query, expected) in [
-        (endless().select([col("pric")]), "there is no column pric; did you mean price? (names are case sensitive)"),
-        (endless().filter(col("x").gt(lit(1_i64))), "there is no column x; there are id, price"),
+        (
+            endless().select([col("pric")]),
+            ".select(…): there is no column pric; did you mean price? (names are case sensitive)",
+        ),
+        (endless().filter(col("x").gt(lit(1_i64))), ".filter(…): there is no column x; there are id, price"),
         (
             endless().filter(col("price")),
-            "WHERE and HAVING need a condition, and 'endless.price' is a BIGINT; compare it with something",
+            ".filter(…): WHERE and HAVING need a condition, and 'endless.price' is a BIGINT; compare it with something",
         ),
-        (endless().filter(col("price").gt(lit(true))), "there is no BIGINT > BOOLEAN; CAST one of the two"),
+        (endless().filter(col("price").gt(lit(true))), ".filter(…): there is no BIGINT > BOOLEAN; CAST one of the two"),
         (
             endless().select([sum(col("price"))]),
-            "sum(price) is an aggregate; compute it with aggregate, and name the column that it gives here",
+            ".select(…): sum(price) is an aggregate; compute it with aggregate, and name the column that it gives here",
         ),
         (
             endless().aggregate([col("price")]),
-            "price aggregates nothing; group by it, or aggregate it with count, sum, avg, min or max",
+            ".aggregate(…): price aggregates nothing; group by it, or aggregate it with count, sum, avg, min or max",
         ),
         (
             endless().aggregate([sum(col("price"))]),
@@ -448,11 +451,11 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
         ),
         (
             bid().group_by([col("channel")]).aggregate([count_all().alias("n")])?.select([col("price")]),
-            "there is no column price; there are channel, n",
+            ".select(…): there is no column price; there are channel, n",
         ),
         (
             bid().join(person(), JoinKind::Inner, col("bidder").eq(col("id"))).unwrap().select([col("dateTime")]),
-            "several columns are called dateTime; write table.dateTime, with the name or alias of its table",
+            ".select(…): several columns are called dateTime; write table.dateTime, with the name or alias of its table",
         ),
         (
             endless().join(endless().alias("e").unwrap(), JoinKind::Inner, col("endless.id").eq(col("e.id"))),
@@ -460,11 +463,11 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
         ),
         (
             bid().union_all(endless()),
-            "the parts of a UNION ALL have different numbers of columns; select as many columns as the first part does",
+            ".union_all(…): the parts of a UNION ALL have different numbers of columns; select as many columns as the first part does",
         ),
         (
             bid().select([session.call("UPPER", [col("channel"), col("price")])?]),
-            "the arguments of UPPER do not fit: function UPPER expects 1 arguments but received 2",
+            ".select(…): the arguments of UPPER do not fit: function UPPER expects 1 arguments but received 2",
         ),
     ] {
         assert_eq!(refusal(query), expected);
@@ -530,7 +533,7 @@ fn refusals_of_windows_name_what_is_wrong_and_what_would_be_right() -> Result<()
             "the offset of a window must be whole milliseconds and shorter than its size 1 s, not 1 s",
         ),
     ] {
-        assert_eq!(refusal(query), expected);
+        assert_eq!(refusal(query), format!(".window(…): {expected}"));
     }
     Ok(())
 }
@@ -542,10 +545,16 @@ fn rows_go_into_tables_that_take_them() -> Result<(), Error> {
     let count = session.sql("SELECT id FROM person")?.wait()?.sinks[0].rows;
     assert_eq!(person.insert_into("total")?.wait()?.sinks[0].rows, count);
     let refused = |table: &str| person.insert_into(table).err().unwrap().to_string();
-    assert_eq!(refused("totals"), "there is no table or view totals; did you mean total? (names are case sensitive)");
-    assert_eq!(refused("dear"), "dear is a view, and rows can be inserted into tables only");
+    assert_eq!(
+        refused("totals"),
+        ".insert_into(…): there is no table or view totals; did you mean total? (names are case sensitive)"
+    );
+    assert_eq!(refused("dear"), ".insert_into(…): dear is a view, and rows can be inserted into tables only");
     let narrow = session.table("person")?.select([col("id")])?.insert_into("total").err().unwrap();
-    assert_eq!(narrow.to_string(), "the query has 1 columns, and table total takes 2; its columns are kind, price");
+    assert_eq!(
+        narrow.to_string(),
+        ".insert_into(…): the query has 1 columns, and table total takes 2; its columns are kind, price"
+    );
     Ok(())
 }
 

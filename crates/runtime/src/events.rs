@@ -145,6 +145,7 @@ impl Item {
                 let batch = put_together(&block.to_record_batch(), bytes, rows)?;
                 let mut arrived = Block::new(batch, block.time_column())?;
                 arrived.stamp = block.stamp;
+                arrived.provenance = block.provenance.clone();
                 Item::Block(*position, arrived)
             }
             Item::Block(..) => self.clone(),

@@ -569,7 +569,7 @@ impl Shared {
 
 fn open_windows(node: &WindowNode) -> Open {
     match &node.ranker {
-        Some(ranker) => Open::ranked(node.window, ranker.clone()),
+        Some(ranker) => Open::ranked(node.window, ranker.clone(), node.emission),
         None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),
     }
 }

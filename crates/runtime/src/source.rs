@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use pelton_data::Block;
+use pelton_data::{Block, Provenance};
 
 /// One input of a query.
 pub trait Source: Send {
@@ -58,12 +58,14 @@ pub struct Decoded {
     pub rows: Rows,
     /// What of the input is not among them.
     pub left_out: LeftOut,
+    /// Where they are in the input, where they lie one behind the other there.
+    pub provenance: Option<Provenance>,
 }
 
 impl Decoded {
     /// Rows of which none is left out.
     pub fn batch(batch: RecordBatch) -> Decoded {
-        Decoded { rows: Rows::Batches(vec![batch]), left_out: LeftOut::default() }
+        Decoded { rows: Rows::Batches(vec![batch]), left_out: LeftOut::default(), provenance: None }
     }
 }
 

@@ -129,10 +129,10 @@ impl Worker<'_> {
     ) -> Result<DecodedChunk, RunError> {
         let node = &self.shared.graph.sources[source];
         let failed = |error| RunError::Source { table: node.name.clone(), error: Box::new(error) };
-        let mut left_out = LeftOut::default();
+        let (mut left_out, mut provenance) = (LeftOut::default(), None);
         if let Some(chunk) = chunk {
             let decoded = chunk().map_err(failed)?;
-            left_out = decoded.left_out;
+            (left_out, provenance) = (decoded.left_out, decoded.provenance);
             match decoded.rows {
                 Rows::Batches(batches) => ready.batches = batches,
                 Rows::Blocks(blocks) => ready.blocks = blocks,
@@ -150,9 +150,16 @@ impl Worker<'_> {
             ),
             SourceTime::None => None,
         };
-        let block = |batch: RecordBatch| {
-            Block::new(batch, time_column).map_err(|error| {
+        let mut rows_before = 0;
+        let mut block = |batch: RecordBatch| {
+            let provenance = provenance.as_ref().map(|provenance| provenance.from_row(rows_before));
+            rows_before += batch.num_rows();
+            let block = Block::new(batch, time_column).map_err(|error| {
                 failed(crate::source::SourceError::Input { place: node.name.clone(), problem: error.to_string() })
+            });
+            block.map(|mut block| {
+                block.provenance = provenance;
+                block
             })
         };
         let block_rows = self.shared.options.block_rows;
@@ -313,6 +320,8 @@ impl Worker<'_> {
         }
         let slices = std::mem::take(&mut self.room.slices);
         let mut assignment = assign(block, &node.window, node.emission.lateness, slices);
+        let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
+        finished.corrections.extend(correcting.map(|slice| slice.first_end));
         if let Some(ranker) = &node.ranker {
             self.choose(window, ranker, kernel, block, &assignment.slices)?;
             finished.slices = assignment.slices.len();
@@ -321,8 +330,6 @@ impl Worker<'_> {
         if node.combination == Combination::Buckets && node.window != Window::Global {
             assignment = assignment.into_buckets(&node.window);
         }
-        let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
-        finished.corrections.extend(correcting.map(|slice| slice.first_end));
         let (slices, scratch) = (&assignment.slices, &mut *self.scratch);
         let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
         self.shared.slices[window][self.index].add(slices.len(), add)?;

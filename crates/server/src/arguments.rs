@@ -29,7 +29,7 @@ pub enum Command {
 /// Where the statements come from.
 #[derive(Debug, Args)]
 pub struct ScriptArguments {
-    /// A file of SQL statements; standard input where there is none
+    /// A file of SQL statements; standard input where there is none, or -
     #[arg(conflicts_with = "statements")]
     pub script: Option<PathBuf>,
     /// The statements themselves

@@ -35,7 +35,8 @@ impl Script {
         if let Some(statements) = &arguments.statements {
             return Ok(Script { name: "-e".to_string(), text: statements.clone() });
         }
-        let (name, bytes) = match &arguments.script {
+        // A dash stands for standard input, as it does elsewhere.
+        let (name, bytes) = match arguments.script.as_ref().filter(|path| path.as_os_str() != "-") {
             Some(path) => (path.display().to_string(), std::fs::read(path).map_err(|error| unreadable(path, &error))?),
             None => {
                 if io::stdin().is_terminal() {

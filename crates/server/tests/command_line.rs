@@ -68,7 +68,7 @@ fn a_mistake_in_a_script_is_named_with_its_place_in_the_file() {
         "error: there is no column x; there are n, m\n --> {planned}:6:6\n  |\n6 | \tn / x FROM t;\n  | \t    ^\n"
     );
     let computed_error = format!(
-        "error: division by zero in n / m, where n = 3 and m = 0 (in pipeline 0: t → rows)\n --> {computed}:5:3\n  |\n5 |   SELECT n / m AS q\n  |   ^^^^^^\n"
+        "error: division by zero in n / m, where n = 3 and m = 0, at {rows}, row 2 (in pipeline 0: t → rows)\n --> {computed}:5:3\n  |\n5 |   SELECT n / m AS q\n  |   ^^^^^^\n"
     );
     for (arguments, expected) in [
         (["explain", &planned], planned_error.clone()),
@@ -88,12 +88,14 @@ fn a_mistake_in_a_script_is_named_with_its_place_in_the_file() {
         assert!(error.ends_with(&expected), "{error}\nis not\n{expected}");
     }
     std::fs::remove_dir_all(&folder).expect("the folder can be removed");
-    let mut child = pelton(&["run"]).stdin(Stdio::piped()).spawn().expect("the program starts");
-    let mut input = child.stdin.take().expect("piped");
-    std::io::Write::write_all(&mut input, b"SELECT 1 FRM t").expect("the script is taken");
-    drop(input);
-    let output = child.wait_with_output().expect("the program ends");
-    assert!(text(&output.stderr).contains("\n --> <stdin>:1:14\n"), "{}", text(&output.stderr));
+    for arguments in [&["run"][..], &["run", "-"]] {
+        let mut child = pelton(arguments).stdin(Stdio::piped()).spawn().expect("the program starts");
+        let mut input = child.stdin.take().expect("piped");
+        std::io::Write::write_all(&mut input, b"SELECT 1 FRM t").expect("the script is taken");
+        drop(input);
+        let output = child.wait_with_output().expect("the program ends");
+        assert!(text(&output.stderr).contains("\n --> <stdin>:1:14\n"), "{}", text(&output.stderr));
+    }
 }
 
 #[test]

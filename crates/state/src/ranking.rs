@@ -4,8 +4,12 @@
 //! apart what the order does not. So which rows are kept depends neither on the order in which they come nor on who brings them, and a
 //! row that is not among the first of its slice is not among those of any window. Workers choose the first rows of a block by themselves
 //! ([`Ranker`]); these go into the slice that all share ([`RankedWindows`]).
+//!
+//! With an allowed lateness slices stay until their windows are final, and rows that come when a window of theirs has been reported are put
+//! together by the watermark of their partition under which they came, as those of groups are (`crate::correction`). When time has passed
+//! that, the first rows of each key that they change are reported once more, all of them.
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
@@ -62,14 +66,18 @@ pub struct ClosedRows<'a> {
 #[derive(Debug)]
 pub struct RankedWindows {
     window: Window,
+    lateness: Micros,
     ranker: Arc<Ranker>,
+    /// Slices of windows that are not final.
     slices: BTreeMap<SliceId, RankedSlice>,
+    /// Rows that correct windows, in the order in which they do so.
+    corrections: BTreeMap<SliceId, RankedSlice>,
 }
 
 /// The first rows of one slice.
 #[derive(Debug)]
 struct RankedSlice {
-    /// End of the next window that needs them.
+    /// End of the next window that needs them, if that is not behind the last.
     next_end: Micros,
     /// End of the last window that does.
     last_end: Micros,
@@ -77,6 +85,9 @@ struct RankedSlice {
     keys: HashMap<Box<[u8]>, BinaryHeap<Box<[u8]>>>,
     bytes: usize,
 }
+
+/// A row as bytes: those of its key, and its own.
+type KeyedRow<'a> = (&'a [u8], &'a [u8]);
 
 impl Ranker {
     /// Chooses rows by `ranking`.
@@ -137,8 +148,15 @@ impl Ranker {
         usize::try_from(self.ranking.last).unwrap_or(usize::MAX)
     }
 
+    /// Those rows of one key that leave, of all in their order, with their ranks.
+    fn ranked<'r, 'a>(&self, of_key: &'r [KeyedRow<'a>]) -> impl Iterator<Item = (i64, KeyedRow<'a>)> + use<'r, 'a> {
+        let (first, last) = (self.ranking.first, self.ranking.last);
+        let ranked = (1_u64..).zip(of_key.iter().copied()).filter(move |(rank, _)| (first..=last).contains(rank));
+        ranked.map(|(rank, row)| (rank as i64, row))
+    }
+
     /// Rows, each as the bytes of its key and its own, as columns.
-    fn decoded(&self, rows: &[(&[u8], &[u8])]) -> Result<RecordBatch, ArrowError> {
+    fn decoded(&self, rows: &[KeyedRow<'_>]) -> Result<RecordBatch, ArrowError> {
         let (key_parser, parser) = (self.keys.parser(), self.rows.parser());
         let mut values = self.rows.convert_rows(rows.iter().map(|(_, row)| parser.parse(row)))?;
         if !self.ranking.keys.is_empty() {
@@ -187,9 +205,9 @@ fn bring_to_front(places: &mut [u32], order: &Rows, rows_max: usize) -> usize {
 }
 
 impl RankedWindows {
-    /// No rows yet.
-    pub fn new(window: Window, ranker: Arc<Ranker>) -> RankedWindows {
-        RankedWindows { window, ranker, slices: BTreeMap::new() }
+    /// No rows yet. Windows are corrected by rows that come up to `lateness` after them.
+    pub fn new(window: Window, ranker: Arc<Ranker>, lateness: Micros) -> RankedWindows {
+        RankedWindows { window, lateness, ranker, slices: BTreeMap::new(), corrections: BTreeMap::new() }
     }
 
     /// Adds rows of a slice that were chosen by the same ranker.
@@ -197,10 +215,9 @@ impl RankedWindows {
     /// # Panics
     /// Where the slice is in no window.
     pub fn add(&mut self, id: SliceId, candidates: &Candidates) {
-        let slice = self.slices.entry(id).or_insert_with(|| {
-            let covered = self.window.slice(id.start).covered.expect("a slice with rows belongs to a window");
-            RankedSlice { next_end: id.first_end, last_end: covered.last_end, keys: HashMap::new(), bytes: 0 }
-        });
+        let last_end = self.last_end(id.start);
+        let slices = if id.corrects { &mut self.corrections } else { &mut self.slices };
+        let slice = slices.entry(id).or_insert_with(|| RankedSlice::new(id.first_end, last_end));
         let rows_max = self.ranker.rows_max();
         for (row, &place) in candidates.rows.iter().zip(&candidates.places) {
             let key = candidates.keys.as_ref().map_or(&[][..], |keys| keys.row(place as usize).data());
@@ -208,7 +225,12 @@ impl RankedWindows {
         }
     }
 
-    /// Closes windows that have rows and ended, in the order of their ends. Returns up to which end windows have been closed.
+    fn last_end(&self, start: Micros) -> Micros {
+        self.window.slice(start).covered.expect("a slice with rows belongs to a window").last_end
+    }
+
+    /// Closes windows that have rows and ended, in the order of their ends, and reports those once more that rows have corrected whose watermark
+    /// has passed. Returns up to which end windows have been closed.
     ///
     /// # Errors
     /// Where rows cannot be decoded, or what `hand_on` returns.
@@ -217,69 +239,184 @@ impl RankedWindows {
         limits: CloseLimits,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
+        let rows_at_once = limits.groups_at_once.max(1);
         let mut rows = 0;
-        while let Some(end) = self.next_end().filter(|&end| end <= limits.until) {
-            rows += self.read_out(end, limits.groups_at_once.max(1), hand_on)?;
-            self.slices.retain(|_, slice| {
-                if slice.next_end == end {
-                    slice.next_end = self.window.next_end(end);
+        loop {
+            let end = self.next_end().filter(|&end| end <= limits.until);
+            let due = self.corrections.keys().next().map(|id| id.first_end).filter(|&due| due <= limits.until);
+            // Rows that correct a window came when its time had come.
+            let until = match (end, due) {
+                (Some(end), due) if due.is_none_or(|due| end < due) => {
+                    rows += self.read_out(end, rows_at_once, hand_on)?;
+                    end
                 }
-                slice.next_end <= slice.last_end
-            });
+                (_, Some(due)) => {
+                    rows += self.correct(due, rows_at_once, hand_on)?;
+                    due - 1
+                }
+                _ => {
+                    self.forget(limits.until);
+                    return Ok(limits.until);
+                }
+            };
+            self.forget(until);
             if rows >= limits.groups_max {
-                return Ok(end);
+                return Ok(until);
             }
         }
-        Ok(limits.until)
+    }
+
+    /// Forgets slices all of whose windows are final when time has come to `until`.
+    fn forget(&mut self, until: Micros) {
+        let lateness = self.lateness;
+        self.slices.retain(|_, slice| slice.is_open() || slice.last_end.saturating_add(lateness) > until);
     }
 
     /// Hands on the rows of the window that ends at `end`. Returns how many they are.
     fn read_out<E: From<KernelError>>(
-        &self,
+        &mut self,
         end: Micros,
         rows_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let mut all: Vec<(&[u8], &[u8])> = Vec::new();
-        for slice in self.slices.values().filter(|slice| slice.next_end == end) {
-            all.extend(slice.keys.iter().flat_map(|(key, rows)| rows.iter().map(move |row| (&**key, &**row))));
+        let mut all: Vec<KeyedRow<'_>> = Vec::new();
+        for slice in self.slices.values().filter(|slice| slice.is_needed_at(end)) {
+            all.extend(slice.rows());
         }
         all.sort_unstable();
-        let Ranking { first, last, .. } = self.ranker.ranking;
-        let (mut rows, mut ranks) = (Vec::new(), Vec::new());
+        let mut leaving = Vec::new();
         for of_key in all.chunk_by(|a, b| a.0 == b.0) {
-            let ranked = (1..).zip(of_key).filter(|(rank, _)| (first..=last).contains(rank));
-            ranked.for_each(|(rank, row)| {
-                ranks.push(rank as i64);
-                rows.push(*row);
-            });
+            leaving.extend(self.ranker.ranked(of_key));
         }
+        self.hand_on_rows((end, ResultKind::Final), &leaving, rows_at_once, hand_on)?;
+        let count = leaving.len();
+        for slice in self.slices.values_mut().filter(|slice| slice.is_needed_at(end)) {
+            slice.next_end = self.window.next_end(end);
+        }
+        Ok(count)
+    }
+
+    /// Adds the rows that correct windows at `due` to the slices, and hands on the first rows of each window and key that they change. Returns how
+    /// many these are.
+    fn correct<E: From<KernelError>>(
+        &mut self,
+        due: Micros,
+        rows_at_once: usize,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let watermark = due - 1;
+        let mut ends = BTreeSet::new();
+        let mut arriving = Vec::new();
+        while let Some(first) = self.corrections.first_entry().filter(|first| first.key().first_end <= due) {
+            let (SliceId { start, .. }, mut slice) = first.remove_entry();
+            let covered = self.window.slice(start).covered.expect("a slice with rows belongs to a window");
+            // Rows are too late for windows that end before this, and come in time for those that end after the watermark.
+            let first_end = self.window.next_end(watermark.saturating_sub(self.lateness)).max(covered.first_end);
+            let next = |end: &Micros| Some(self.window.next_end(*end));
+            let last_end = covered.last_end.min(watermark);
+            ends.extend(std::iter::successors(Some(first_end), next).take_while(|end| *end <= last_end));
+            slice.next_end = self.window.next_end(watermark).max(covered.first_end);
+            arriving.push((SliceId { first_end, start, corrects: true }, slice));
+        }
+        let mut count = 0;
+        for end in ends {
+            let leaving = self.changed(end, &arriving);
+            self.hand_on_rows((end, ResultKind::Correction), &leaving, rows_at_once, hand_on)?;
+            count += leaving.len();
+        }
+        let rows_max = self.ranker.rows_max();
+        for (id, slice) in arriving {
+            match self.slices.get_mut(&id) {
+                Some(known) => slice.rows().for_each(|(key, row)| known.add(key, row, rows_max)),
+                None => {
+                    self.slices.insert(id, slice);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// The ranked rows of the window that ends at `end`, of the keys whose first rows are others with those that arrive.
+    fn changed<'a>(&'a self, end: Micros, arriving: &'a [(SliceId, RankedSlice)]) -> Vec<(i64, KeyedRow<'a>)> {
+        let bounds = self.window.start(end)..end;
+        let counts = |id: &SliceId| bounds.contains(&id.start) && id.first_end <= end;
+        let arriving = || arriving.iter().filter(|(id, _)| counts(id)).map(|(_, slice)| slice);
+        let keys: BTreeSet<&[u8]> = arriving().flat_map(|slice| slice.keys.keys().map(|key| &**key)).collect();
+        let known: Vec<&RankedSlice> =
+            self.slices.iter().filter(|(id, _)| counts(id)).map(|(_, slice)| slice).collect();
+        let mut changed = Vec::new();
+        for key in keys {
+            let mut rows: Vec<KeyedRow<'_>> = known.iter().flat_map(|slice| slice.rows_of(key)).collect();
+            rows.sort_unstable();
+            let before: Vec<_> = self.ranker.ranked(&rows).collect();
+            rows.extend(arriving().flat_map(|slice| slice.rows_of(key)));
+            rows.sort_unstable();
+            let after: Vec<_> = self.ranker.ranked(&rows).collect();
+            if after != before {
+                changed.extend(after);
+            }
+        }
+        changed
+    }
+
+    /// Hands on ranked rows of the window that ends at `end`.
+    fn hand_on_rows<E: From<KernelError>>(
+        &self,
+        (end, kind): (Micros, ResultKind),
+        ranked: &[(i64, KeyedRow<'_>)],
+        rows_at_once: usize,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let start = self.window.start(end);
-        for (rows, ranks) in rows.chunks(rows_at_once).zip(ranks.chunks(rows_at_once)) {
-            let batch = self.ranker.decoded(rows).map_err(state_error)?;
-            let window = ClosedWindow { start, end, groups: rows.len(), kind: ResultKind::Final };
-            hand_on(Leaving::Now(Contents::Rows(ClosedRows { rows: &batch, ranks, window })))?;
+        for ranked in ranked.chunks(rows_at_once) {
+            let (ranks, rows): (Vec<i64>, Vec<KeyedRow<'_>>) = ranked.iter().copied().unzip();
+            let batch = self.ranker.decoded(&rows).map_err(state_error)?;
+            let window = ClosedWindow { start, end, groups: rows.len(), kind };
+            hand_on(Leaving::Now(Contents::Rows(ClosedRows { rows: &batch, ranks: &ranks, window })))?;
         }
-        Ok(rows.len())
+        Ok(())
     }
 
-    /// The end of the first window that has rows.
+    /// The end of the first window that has rows and has not been reported.
     pub fn next_end(&self) -> Option<Micros> {
-        self.slices.values().map(|slice| slice.next_end).min()
+        self.slices.values().filter(|slice| slice.is_open()).map(|slice| slice.next_end).min()
     }
 
-    /// Slices with rows of windows that are open.
+    /// Slices with rows of windows that have not been reported.
     pub fn slices(&self) -> usize {
-        self.slices.len()
+        self.slices.values().filter(|slice| slice.is_open()).count()
     }
 
     /// Bytes of memory that their rows take.
     pub fn bytes(&self) -> usize {
-        self.slices.values().map(|slice| slice.bytes).sum()
+        self.slices.values().chain(self.corrections.values()).map(|slice| slice.bytes).sum()
     }
 }
 
 impl RankedSlice {
+    fn new(next_end: Micros, last_end: Micros) -> RankedSlice {
+        RankedSlice { next_end, last_end, keys: HashMap::new(), bytes: 0 }
+    }
+
+    /// Whether it counts in a window that has not been reported.
+    fn is_open(&self) -> bool {
+        self.next_end <= self.last_end
+    }
+
+    /// Whether the window that ends at `end` is the next that it counts in.
+    fn is_needed_at(&self, end: Micros) -> bool {
+        self.next_end == end && self.is_open()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = KeyedRow<'_>> {
+        self.keys.iter().flat_map(|(key, rows)| rows.iter().map(move |row| (&**key, &**row)))
+    }
+
+    fn rows_of(&self, key: &[u8]) -> impl Iterator<Item = KeyedRow<'_>> {
+        let known = self.keys.get_key_value(key);
+        known.into_iter().flat_map(|(key, rows)| rows.iter().map(move |row| (&**key, &**row)))
+    }
+
     fn add(&mut self, key: &[u8], row: &[u8], rows_max: usize) {
         if rows_max == 0 {
             return;

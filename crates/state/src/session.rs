@@ -12,6 +12,11 @@
 //!
 //! Sessions are kept by the slice of their last row, a table each. Those of the older tables are in a heap by their end, as far as any can be
 //! over, so that closing looks at no others. Never are there more than two tables between two calls: a session whose last row is older is over.
+//!
+//! With an allowed lateness a session that has been reported stays, beside those that are not over, until time has passed its end by the
+//! lateness: then it is final. A row behind the watermark counts if it joins a session that is not final, or would be one by itself. Where it joins
+//! one that has been reported, or what it begins was over when it came, the session is reported as a correction once it is over: instead of all sessions
+//! of its key that it covers. No two sessions of a key that are not final have their last rows in one slice, for they would touch.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -41,11 +46,15 @@ pub struct OpenSessions {
 #[derive(Debug)]
 struct Sessions {
     gap: Micros,
+    /// How long after its end a session is final.
+    lateness: Micros,
     slots: SessionSlots,
     micros_per_tick: i64,
     layout: Arc<EntryLayout>,
-    /// Ascending.
+    /// Of sessions that have not been reported, ascending.
     buckets: Vec<Bucket>,
+    /// Of sessions that have been reported and are not final, ascending.
+    reported: Vec<Bucket>,
     /// Entries of the first bucket that are over, in the order of their ends.
     over: Vec<u32>,
     late: LateSessions,
@@ -106,6 +115,8 @@ struct Bucket {
     table: Table,
     /// Once sessions of the bucket may be over.
     by_end: Option<ByEnd>,
+    /// Has a group with rows for each session that corrects what has been reported.
+    corrections: Option<Box<Table>>,
 }
 
 /// Entries by the end of their sessions. An entry whose session has become longer, or has gone, is found out when its turn comes.
@@ -135,12 +146,13 @@ impl Extent {
 }
 
 impl OpenSessions {
-    /// No session is open. Tables will have this layout, in which `slots` tell the sessions.
+    /// No session is open. Tables will have this layout, in which `slots` tell the sessions. They are corrected by rows that come up to `lateness`
+    /// after them.
     ///
     /// # Panics
     /// Where the slots are not those of times.
-    pub fn new(gap: Micros, slots: SessionSlots, layout: &Arc<EntryLayout>) -> OpenSessions {
-        let sessions = Sessions::new(gap, slots, layout);
+    pub fn new((gap, lateness): (Micros, Micros), slots: SessionSlots, layout: &Arc<EntryLayout>) -> OpenSessions {
+        let sessions = Sessions::new((gap, lateness), slots, layout);
         OpenSessions { sealed: BTreeMap::new(), sessions, closed_until: Micros::MIN }
     }
 
@@ -159,7 +171,8 @@ impl OpenSessions {
         }
     }
 
-    /// Closes sessions that have ended, up to which all slices must have been sealed, in the order of their ends, and hands them to `hand_on`.
+    /// Closes sessions that have ended, up to which all slices must have been sealed, in the order of their ends, and hands them to `hand_on`;
+    /// those that late rows correct when time comes to their watermark.
     /// Tables that are no longer needed are cleared and added to `spare`. Returns up to which end sessions have been closed.
     ///
     /// # Errors
@@ -230,21 +243,23 @@ impl OpenSessions {
 
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
-        let buckets = self.sessions.buckets.iter().map(|bucket| &bucket.table);
+        let buckets = self.sessions.buckets.iter().chain(&self.sessions.reported).flat_map(Bucket::tables);
         self.sealed.values().chain(buckets).map(Table::bytes).sum()
     }
 }
 
 impl Sessions {
-    fn new(gap: Micros, slots: SessionSlots, layout: &Arc<EntryLayout>) -> Sessions {
+    fn new((gap, lateness): (Micros, Micros), slots: SessionSlots, layout: &Arc<EntryLayout>) -> Sessions {
         let time = layout.accumulators()[slots.first].accumulator.argument_type.as_ref();
         let micros_per_tick = time.and_then(micros_per_tick).expect("the times of a session are timestamps");
         Sessions {
             gap,
+            lateness,
             slots,
             micros_per_tick,
             layout: layout.clone(),
             buckets: Vec::new(),
+            reported: Vec::new(),
             over: Vec::new(),
             late: LateSessions::new(layout),
             spare: Vec::new(),
@@ -264,9 +279,10 @@ impl Sessions {
         self.spare.push(pieces);
     }
 
-    /// Finds the sessions of one table that end at or before `until`; those found before go. Returns whether there are any.
+    /// Finds the sessions of one table that end at or before `until`; those found before go. Returns whether there are any; where there are none, those that
+    /// are final by then are forgotten.
     fn close(&mut self, until: Micros) -> bool {
-        self.forget_over();
+        self.put_over_away();
         while let Some(bucket) =
             self.buckets.first_mut().filter(|bucket| bucket.start.saturating_add(self.gap) <= until)
         {
@@ -274,12 +290,28 @@ impl Sessions {
             if !self.over.is_empty() {
                 return true;
             }
-            if !bucket.by_end.as_ref().is_some_and(|by_end| by_end.heap.is_empty()) {
-                return false;
+            if !bucket.has_ended() {
+                break;
             }
-            self.spare.push(self.buckets.remove(0).table);
+            self.spare.extend(self.buckets.remove(0).into_tables());
         }
+        self.forget_final(until);
         false
+    }
+
+    /// Forgets sessions that no row can join any more which comes when time has passed `until`.
+    fn forget_final(&mut self, until: Micros) {
+        let until = until.saturating_sub(self.lateness);
+        while let Some(bucket) =
+            self.reported.first_mut().filter(|bucket| bucket.start.saturating_add(self.gap) <= until)
+        {
+            let finals = bucket.take_over(until, self.gap, self.slots, self.micros_per_tick);
+            bucket.table.reset_entries(&finals);
+            if !bucket.has_ended() {
+                return;
+            }
+            self.spare.extend(self.reported.remove(0).into_tables());
+        }
     }
 
     /// Hands on the sessions that are over, at most so many at once.
@@ -288,24 +320,38 @@ impl Sessions {
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let table = &self.buckets.first().expect("sessions that are over are in the first table").table;
+        let bucket = self.buckets.first().expect("sessions that are over are in the first table");
+        let table = &bucket.table;
         for entries in self.over.chunks(groups_at_once.max(1)) {
-            let window = |extent: Extent| {
+            let kinds = bucket.kinds(entries, self.slots, self.micros_per_tick);
+            let extents = self.extents(table, entries).into_iter().zip(kinds);
+            let window = |(extent, kind): (Extent, ResultKind)| {
                 let Extent { first, last } = extent;
-                ClosedWindow { start: first, end: last.saturating_add(self.gap), groups: 1, kind: ResultKind::Final }
+                ClosedWindow { start: first, end: last.saturating_add(self.gap), groups: 1, kind }
             };
-            let windows: Vec<ClosedWindow> = self.extents(table, entries).into_iter().map(window).collect();
+            let windows: Vec<ClosedWindow> = extents.map(window).collect();
             let groups = ClosedGroups { table, entries: entries.into(), windows: &windows };
             hand_on(Leaving::Now(Contents::Groups(groups)))?;
         }
         Ok(())
     }
 
-    fn forget_over(&mut self) {
-        if let Some(bucket) = self.buckets.first_mut() {
-            bucket.table.reset_entries(&self.over);
+    /// Takes the sessions that are over from those that have not been reported.
+    fn put_over_away(&mut self) {
+        let over = std::mem::take(&mut self.over);
+        let Some(start) = self.buckets.first().map(|bucket| bucket.start).filter(|_| !over.is_empty()) else { return };
+        if self.lateness > 0 {
+            let extents = self.extents(&self.buckets[0].table, &over);
+            let into = bucket_of(start, &mut self.reported, &mut self.spare, &self.layout);
+            let (bucket, table) = (&mut self.reported[into], &self.buckets[0].table);
+            let mut to = Vec::new();
+            bucket.table.entries_of(table, (&over).into(), &mut to, &mut self.scratch);
+            bucket.table.add_at(table, &over, &to);
+            to.into_iter().zip(extents).for_each(|(entry, extent)| {
+                bucket.note(entry, extent.last.saturating_add(self.gap));
+            });
         }
-        self.over.clear();
+        self.buckets[0].forget(&over);
     }
 
     fn extents(&self, table: &Table, entries: &[u32]) -> Vec<Extent> {
@@ -314,12 +360,7 @@ impl Sessions {
 
     /// The bucket of the slice that begins at `start`, which is made where it is not yet.
     fn bucket(&mut self, start: Micros) -> usize {
-        self.buckets.binary_search_by_key(&start, |bucket| bucket.start).unwrap_or_else(|index| {
-            let mut table = self.spare.pop().unwrap_or_else(|| Table::new(self.layout.clone()));
-            table.clear();
-            self.buckets.insert(index, Bucket { start, table, by_end: None });
-            index
-        })
+        bucket_of(start, &mut self.buckets, &mut self.spare, &self.layout)
     }
 
     /// Merges pieces of rows that came at or ahead of the watermark. Only sessions whose last row is in the slice before, or in the same, can
@@ -342,54 +383,130 @@ impl Sessions {
         self.move_sessions(older, &from, younger, &to);
     }
 
-    /// Merges a piece of rows that came behind the watermark, which was `watermark`. All sessions that were over then have been closed.
+    /// Merges a piece of rows that came behind the watermark, which was `watermark`. All sessions that were over then have been reported, and all that were
+    /// final are forgotten.
     fn merge_behind(&mut self, watermark: Micros, pieces: &Table, piece: u32) {
         let own = self.extents(pieces, &[piece])[0];
-        let mut joined = Vec::new();
-        let mut last = own.last;
-        for bucket in &self.buckets {
-            let entry = bucket.table.find_entries_of(pieces, &[piece])[0];
-            if entry == ABSENT {
-                continue;
-            }
-            let session = self.extents(&bucket.table, &[entry])[0];
-            if session.touches(own, self.gap) {
-                joined.push((bucket.start, entry));
-                last = last.max(session.last);
-            }
-        }
-        if joined.is_empty() && own.last.saturating_add(self.gap) < watermark {
+        let joined = self.touching(&self.buckets, own, (pieces, piece));
+        let reported = self.touching(&self.reported, own, (pieces, piece));
+        let own_end = own.last.saturating_add(self.gap);
+        if joined.is_empty() && reported.is_empty() && own_end.saturating_add(self.lateness) < watermark {
             let rows = pieces.integers(self.slots.rows, &[piece])[0] as u64;
-            let window = ClosedWindow {
-                start: own.first,
-                end: own.last.saturating_add(self.gap),
-                groups: 1,
-                kind: ResultKind::Final,
-            };
+            let window = ClosedWindow { start: own.first, end: own_end, groups: 1, kind: ResultKind::Final };
             return self.late.push(pieces, piece, window, LateArrival { watermark, rows });
         }
+        let last = joined.iter().chain(&reported).map(|(_, _, extent)| extent.last).fold(own.last, Micros::max);
         let start = slice_start(last, self.gap, 0);
         let into = self.bucket(start);
         let mut to = Vec::new();
         let table = &mut self.buckets[into].table;
         table.entries_of(pieces, (&[piece]).into(), &mut to, &mut self.scratch);
         table.add_at(pieces, &[piece], &to);
-        for (joined_start, entry) in joined.into_iter().filter(|(joined_start, _)| *joined_start != start) {
+        for (joined_start, entry, _) in joined.into_iter().filter(|(joined_start, ..)| *joined_start != start) {
             let older = self.buckets.iter().position(|bucket| bucket.start == joined_start);
             self.move_sessions(older.expect("a session is in a bucket"), &[entry], into, &to);
         }
+        if !reported.is_empty() || last.saturating_add(self.gap) < watermark {
+            self.buckets[into].correct((pieces, &[piece]), &self.layout, &mut self.scratch);
+        }
+        for (reported_start, entry, _) in reported {
+            let at = self.reported.iter().position(|bucket| bucket.start == reported_start);
+            let bucket = &mut self.reported[at.expect("a session is in a bucket")];
+            self.buckets[into].table.add_at(&bucket.table, &[entry], &to);
+            bucket.forget(&[entry]);
+        }
         self.buckets[into].note(to[0], last.saturating_add(self.gap));
+    }
+
+    /// The sessions of a piece's key that it touches: the starts of their buckets, and their entries.
+    fn touching(&self, buckets: &[Bucket], own: Extent, (pieces, piece): (&Table, u32)) -> Vec<(Micros, u32, Extent)> {
+        // What ends before the piece by more than the gap does not touch it.
+        let first = own.first.saturating_sub(self.gap.saturating_mul(2));
+        let mut touching = Vec::new();
+        for bucket in &buckets[buckets.partition_point(|bucket| bucket.start < first)..] {
+            let entry = bucket.table.find_entries_of(pieces, &[piece])[0];
+            if entry == ABSENT {
+                continue;
+            }
+            let session = self.extents(&bucket.table, &[entry])[0];
+            if session.touches(own, self.gap) {
+                touching.push((bucket.start, entry, session));
+            }
+        }
+        touching
     }
 
     /// Adds sessions of one bucket to those of another.
     fn move_sessions(&mut self, older: usize, from: &[u32], younger: usize, to: &[u32]) {
         let [older, younger] = self.buckets.get_disjoint_mut([older, younger]).expect("two buckets");
         younger.table.add_at(&older.table, from, to);
-        older.table.reset_entries(from);
+        if let Some(corrections) = &older.corrections {
+            let found = corrections.find_entries_of(&older.table, from).into_iter().filter(|found| *found != ABSENT);
+            let found: Vec<u32> = found.collect();
+            let extents = extents(corrections, &found, self.slots, self.micros_per_tick).into_iter().zip(found);
+            let correcting: Vec<u32> =
+                extents.filter(|(extent, _)| !extent.is_empty()).map(|(_, entry)| entry).collect();
+            younger.correct((corrections, &correcting), &self.layout, &mut self.scratch);
+        }
+        older.forget(from);
     }
 }
 
+/// The bucket of the slice that begins at `start`, which is made where it is not yet.
+fn bucket_of(start: Micros, buckets: &mut Vec<Bucket>, spare: &mut Vec<Table>, layout: &Arc<EntryLayout>) -> usize {
+    buckets.binary_search_by_key(&start, |bucket| bucket.start).unwrap_or_else(|index| {
+        let mut table = spare.pop().unwrap_or_else(|| Table::new(layout.clone()));
+        table.clear();
+        buckets.insert(index, Bucket { start, table, by_end: None, corrections: None });
+        index
+    })
+}
+
 impl Bucket {
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        std::iter::once(&self.table).chain(self.corrections.as_deref())
+    }
+
+    fn into_tables(self) -> impl Iterator<Item = Table> {
+        std::iter::once(self.table).chain(self.corrections.map(|table| *table))
+    }
+
+    /// Whether it is known that no session is left.
+    fn has_ended(&self) -> bool {
+        self.by_end.as_ref().is_some_and(|by_end| by_end.heap.is_empty())
+    }
+
+    /// Forgets the sessions of some entries.
+    fn forget(&mut self, entries: &[u32]) {
+        if let Some(corrections) = &mut self.corrections {
+            let mut found = corrections.find_entries_of(&self.table, entries);
+            found.retain(|found| *found != ABSENT);
+            corrections.reset_entries(&found);
+        }
+        self.table.reset_entries(entries);
+    }
+
+    /// Notes that the sessions of some keys, those of groups with rows, correct what has been reported.
+    fn correct(&mut self, (keys, from): (&Table, &[u32]), layout: &Arc<EntryLayout>, scratch: &mut KeyScratch) {
+        if from.is_empty() {
+            return;
+        }
+        let corrections = self.corrections.get_or_insert_with(|| Box::new(Table::new(layout.clone())));
+        let mut to = Vec::new();
+        corrections.entries_of(keys, from.into(), &mut to, scratch);
+        corrections.add_at(keys, from, &to);
+    }
+
+    /// What the sessions of some entries are when they are reported.
+    fn kinds(&self, entries: &[u32], slots: SessionSlots, micros_per_tick: i64) -> Vec<ResultKind> {
+        let Some(corrections) = &self.corrections else { return vec![ResultKind::Final; entries.len()] };
+        let kind = |entry: u32| {
+            let corrects = entry != ABSENT && !extents(corrections, &[entry], slots, micros_per_tick)[0].is_empty();
+            if corrects { ResultKind::Correction } else { ResultKind::Final }
+        };
+        corrections.find_entries_of(&self.table, entries).into_iter().map(kind).collect()
+    }
+
     /// Notes that an entry has a session which ends there.
     fn note(&mut self, entry: u32, end: Micros) {
         if let Some(by_end) = &mut self.by_end {
@@ -428,7 +545,15 @@ impl Bucket {
         over.sort_unstable();
         // One that became longer may have been noted twice.
         over.dedup();
-        over.into_iter().map(|(_, _, entry)| entry).collect()
+        let entries: Vec<u32> = over.iter().map(|(_, _, entry)| *entry).collect();
+        if self.corrections.is_none() {
+            return entries;
+        }
+        // Of those that end at once, what corrects comes behind what does not.
+        let kinds = self.kinds(&entries, slots, micros_per_tick);
+        let mut over: Vec<_> = over.into_iter().zip(kinds).map(|((end, ..), kind)| (end, kind)).zip(entries).collect();
+        over.sort_by_key(|(place, _)| *place);
+        over.into_iter().map(|(_, entry)| entry).collect()
     }
 }
 

@@ -50,7 +50,7 @@ pub struct Windows {
     pub offset: i64,
     /// What the watermark trails the largest time by, in milliseconds.
     pub delay: i64,
-    /// How long after a window has ended rows correct it, in milliseconds; of sessions, 0.
+    /// How long after a window has ended rows correct it, in milliseconds.
     pub lateness: i64,
 }
 
@@ -75,6 +75,9 @@ struct Session<'r> {
     first: i64,
     last: i64,
     rows: Vec<&'r Row>,
+    is_reported: bool,
+    /// Whether rows of it have been reported as another session.
+    is_corrected: bool,
 }
 
 /// A window and group: end, start, key.
@@ -115,9 +118,7 @@ impl Windows {
     /// more when time moves on after rows that were late for it, but not too late.
     pub fn reported<'r>(&self, rows: &'r [Row], is_keyed: bool) -> (Vec<Reported<'r>>, u64) {
         if let Kind::Session { gap } = self.kind {
-            let (groups, late) = self.sessions(rows, gap, is_keyed);
-            let reported = groups.into_iter().map(|(group, rows)| Reported { group, is_correction: false, rows });
-            return (reported.collect(), late);
+            return self.sessions(rows, gap, is_keyed);
         }
         if let Kind::Rows { slide, size, by_key } = self.kind {
             let groups = counted(rows, (slide, size), by_key, is_keyed).into_iter();
@@ -149,15 +150,16 @@ impl Windows {
         (reported, late)
     }
 
-    /// Sessions: a row joins those that it is near to and that are not over, or begins one. A row behind the watermark joins when the watermark
-    /// moves on, and begins a session only if that would not be over.
-    fn sessions<'r>(&self, rows: &'r [Row], gap: i64, is_keyed: bool) -> (BTreeMap<Group, Vec<&'r Row>>, u64) {
-        let mut sessions: Vec<Session<'_>> = Vec::new();
+    /// Sessions: a row joins those that it is near to and that are not final, or begins one. A row behind the watermark joins when the watermark
+    /// moves on, and begins a session only if that would not be final. Sessions are reported when they are over; once more when they have become others.
+    fn sessions<'r>(&self, rows: &'r [Row], gap: i64, is_keyed: bool) -> (Vec<Reported<'r>>, u64) {
+        let (mut sessions, mut reported): (Vec<Session<'_>>, Vec<Reported<'_>>) = (Vec::new(), Vec::new());
         let (mut late, mut watermark) = (0, i64::MIN);
         let mut behind: Vec<&Row> = Vec::new();
         for row in rows.iter().map(Some).chain([None]) {
+            let final_until = watermark.saturating_sub(self.lateness);
             match row {
-                Some(row) if row.time >= watermark => add(&mut sessions, row, gap, is_keyed, watermark),
+                Some(row) if row.time >= watermark => add(&mut sessions, row, gap, is_keyed, final_until),
                 Some(row) => behind.push(row),
                 None => {}
             }
@@ -167,22 +169,21 @@ impl Windows {
                 for _ in 0..behind.len() {
                     let (joining, others): (Vec<&Row>, Vec<&Row>) = behind.into_iter().partition(|row| {
                         let key = row.key.filter(|_| is_keyed);
-                        row.time + gap >= watermark
-                            || sessions.iter().any(|session| session.takes(row, key, gap, watermark))
+                        row.time + gap >= final_until
+                            || sessions.iter().any(|session| session.takes(row, key, gap, final_until))
                     });
-                    joining.into_iter().for_each(|row| add(&mut sessions, row, gap, is_keyed, watermark));
+                    joining.into_iter().for_each(|row| add(&mut sessions, row, gap, is_keyed, final_until));
                     behind = others;
                 }
                 late += std::mem::take(&mut behind).len() as u64;
+                let over = sessions.iter_mut().filter(|session| !session.is_reported && session.last + gap < now);
+                let mut over: Vec<Reported<'_>> = over.map(|session| session.report(gap, watermark)).collect();
+                over.sort_by_key(|one| (one.group.0, one.is_correction, one.group));
+                reported.append(&mut over);
             }
             watermark = now;
         }
-        let group = |mut session: Session<'r>| {
-            // The rows lie in the order of their arrival.
-            session.rows.sort_by_key(|&row| std::ptr::from_ref(row));
-            ((session.last + gap, session.first, session.key), session.rows)
-        };
-        (sessions.into_iter().map(group).collect(), late)
+        (reported, late)
     }
 
     /// The window function in SQL; `key` is what sessions are partitioned by.
@@ -229,21 +230,33 @@ fn counted(rows: &[Row], (slide, size): (i64, i64), by_key: bool, is_keyed: bool
     groups
 }
 
-impl Session<'_> {
-    /// Whether a row of that key belongs to this session when it comes under `watermark`.
-    fn takes(&self, row: &Row, key: Option<i64>, gap: i64, watermark: i64) -> bool {
+impl<'r> Session<'r> {
+    /// Whether a row of that key belongs to this session, where all that ended before an instant are final.
+    fn takes(&self, row: &Row, key: Option<i64>, gap: i64, final_until: i64) -> bool {
         let is_near = self.first - gap <= row.time && row.time <= self.last + gap;
-        self.key == key && is_near && self.last + gap >= watermark
+        self.key == key && is_near && self.last + gap >= final_until
+    }
+
+    /// What is reported of it when time moves on from `watermark`.
+    fn report(&mut self, gap: i64, watermark: i64) -> Reported<'r> {
+        self.is_reported = true;
+        let end = self.last + gap;
+        let mut rows = self.rows.clone();
+        // In the order of their arrival.
+        rows.sort_by_key(|&row| std::ptr::from_ref(row));
+        Reported { group: (end, self.first, self.key), is_correction: self.is_corrected || end < watermark, rows }
     }
 }
 
 /// Adds a row to the sessions that take it, which become one.
-fn add<'r>(sessions: &mut Vec<Session<'r>>, row: &'r Row, gap: i64, is_keyed: bool, watermark: i64) {
-    let key = row.key.filter(|_| is_keyed);
-    let mut merged = Session { key, first: row.time, last: row.time, rows: Vec::new() };
-    for session in sessions.extract_if(.., |session| session.takes(row, key, gap, watermark)) {
+fn add<'r>(sessions: &mut Vec<Session<'r>>, row: &'r Row, gap: i64, is_keyed: bool, final_until: i64) {
+    let (key, time) = (row.key.filter(|_| is_keyed), row.time);
+    let mut merged =
+        Session { key, first: time, last: time, rows: Vec::new(), is_reported: false, is_corrected: false };
+    for session in sessions.extract_if(.., |session| session.takes(row, key, gap, final_until)) {
         merged.first = merged.first.min(session.first);
         merged.last = merged.last.max(session.last);
+        merged.is_corrected |= session.is_reported || session.is_corrected;
         merged.rows.extend(session.rows);
     }
     merged.rows.push(row);
@@ -519,6 +532,26 @@ mod tests {
         assert_eq!(sessions(10, 0, &[10, 20, 30, 5]), (vec![(5, 40, 4)], 0));
         // 2 joins by 12, which came under the same watermark.
         assert_eq!(sessions(10, 0, &[20, 30, 2, 12]), (vec![(2, 40, 4)], 0));
+    }
+
+    #[test]
+    fn a_session_that_is_not_final_is_corrected() {
+        let row = |time| Row { time, key: None, integer: None, float: None, text: None };
+        let sessions = |lateness, times: &[i64]| {
+            let rows: Vec<Row> = times.iter().map(|&time| row(time)).collect();
+            let windows = Windows { lateness, ..windows(Kind::Session { gap: 10 }, 0, 0) };
+            let (reported, late) = windows.reported(&rows, true);
+            let session = |one: Reported<'_>| (one.group.1, one.group.0, one.rows.len(), one.is_correction);
+            (reported.into_iter().map(session).collect::<Vec<_>>(), late)
+        };
+        // At 21 the session that ended at 20 is over, and 12 makes one of both: it is reported when that is over.
+        let merged = [(0, 20, 2, false), (0, 31, 4, true)];
+        assert_eq!(sessions(5, &[0, 10, 21, 12]), (merged.to_vec(), 0));
+        // At 40 what 12 joins is over, and so is the session that 28 begins.
+        let corrected = [(0, 20, 2, false), (0, 22, 3, true), (28, 38, 1, true), (40, 50, 1, false)];
+        assert_eq!(sessions(25, &[0, 10, 40, 12, 28]), (corrected.to_vec(), 0));
+        let final_by_then = [(0, 20, 2, false), (40, 50, 1, false)];
+        assert_eq!(sessions(17, &[0, 10, 40, 12]), (final_by_then.to_vec(), 1));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 mod streams;
 
+use std::collections::BTreeMap;
+
 use arrow::array::RecordBatch;
 use pelton_runtime::policy::PolicyName;
 use pelton_testkit::ranking::{OrderColumn, first_rows};
@@ -45,7 +47,9 @@ fn cases() -> impl Strategy<Value = Case> {
         (1i64..12, 1i64..60).prop_map(|(slide, size)| Kind::Hop { slide, size }),
         (1i64..12, 1i64..9).prop_map(|(step, steps)| Kind::Cumulate { step, steps }),
     ];
-    let windows = (kinds, 0i64..40).prop_map(|(kind, delay)| Windows { kind, offset: 0, delay, lateness: 0 });
+    let lateness = prop_oneof![Just(0), 1i64..60];
+    let windows = (kinds, 0i64..40, lateness);
+    let windows = windows.prop_map(|(kind, delay, lateness)| Windows { kind, offset: 0, delay, lateness });
     let column = (prop::sample::select(vec!["i", "f", "s"]), any::<bool>(), any::<bool>());
     let column = column.prop_map(|(name, is_descending, nulls_first)| OrderColumn { name, is_descending, nulls_first });
     let order = prop::collection::vec(column, 1..3);
@@ -99,13 +103,20 @@ fn expected(case: &Case) -> (Vec<String>, u64) {
         is_key || case.order.iter().any(|order| order.name == *name)
     };
     let others: Vec<&'static str> = COLUMNS.into_iter().filter(|name| !is_told_apart_by(name)).collect();
-    let mut lines = Vec::new();
-    for Reported { group: (end, start, _), rows, .. } in reported {
+    let (mut lines, mut known) = (Vec::new(), BTreeMap::new());
+    for Reported { group, is_correction, rows } in reported {
+        let (end, start, _) = group;
+        let kind = if is_correction { "correction" } else { "final" };
         let first = first_rows(&rows, &case.order, &others, case.last);
-        for (rank, row) in (1..).zip(first).skip(case.first - 1) {
+        let ranked = (1..).zip(first).skip(case.first - 1).map(|(rank, row)| {
             let text = row.text.clone().unwrap_or_else(|| "NULL".to_string());
             let (key, integer, float) = (written(row.key), written(row.integer), written(row.float));
-            lines.push(format!("{end} | {start} | {rank} | {key} | {integer} | {float} | {text}"));
+            format!("{rank} | {key} | {integer} | {float} | {text}")
+        });
+        let ranked: Vec<String> = ranked.collect();
+        // Rows that are not among the first correct nothing.
+        if known.insert(group, ranked.clone()).is_none_or(|before| before != ranked) {
+            lines.extend(ranked.iter().map(|row| format!("{end} | {start} | {kind} | {row}")));
         }
     }
     lines.sort();
@@ -123,14 +134,16 @@ fn found(case: &Case) -> (Vec<String>, u64) {
     let by_key = if case.is_keyed { ", k" } else { "" };
     let order: Vec<String> = case.order.iter().map(OrderColumn::sql).collect();
     let sql = format!(
-        "SELECT CAST(window_end AS BIGINT), CAST(window_start AS BIGINT), n, k, i, f, s
-         FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end{by_key} ORDER BY {}) AS n FROM {})
+        "SELECT CAST(window_end AS BIGINT), CAST(window_start AS BIGINT), kind, n, k, i, f, s
+         FROM (SELECT *, RESULT_KIND() OVER w AS kind, ROW_NUMBER() OVER w AS n FROM {}
+               WINDOW w AS (PARTITION BY window_start, window_end{by_key} ORDER BY {}))
          WHERE n BETWEEN {} AND {}",
-        order.join(", "),
         case.windows.sql("t", "ts", None),
+        order.join(", "),
         case.first,
         case.last
     );
+    session.set("table.exec.emit.allow-lateness", &format!("{} ms", case.windows.lateness)).unwrap();
     let mut query = session.sql(&sql).unwrap();
     let batches: Vec<RecordBatch> =
         case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();

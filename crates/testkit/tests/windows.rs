@@ -59,7 +59,7 @@ fn cases() -> impl Strategy<Value = Case> {
             Kind::Cumulate { step, steps } => step * steps,
             Kind::Session { .. } | Kind::Rows { .. } => 1,
         };
-        let is_corrected = !matches!(kind, Kind::Session { .. } | Kind::Rows { .. });
+        let is_corrected = !matches!(kind, Kind::Rows { .. });
         Windows { kind, offset: offset % size, delay, lateness: if is_corrected { lateness } else { 0 } }
     });
     // Half of the time only what can be subtracted.

@@ -91,7 +91,7 @@ impl Expression {
     pub(crate) fn evaluate(&self, rows: &mut Rows<'_>) -> Result<ColumnarValue, KernelError> {
         debug_assert!(rows.len() > 0);
         let batch = self.batch(rows);
-        self.expression.evaluate(&batch).map_err(|error| self.failure(&batch, error))
+        self.expression.evaluate(&batch).map_err(|error| self.failure(rows, &batch, error))
     }
 
     /// The columns that it reads.
@@ -102,12 +102,15 @@ impl Expression {
             .expect("columns have the types that the pipeline was planned for")
     }
 
-    fn failure(&self, batch: &RecordBatch, error: DataFusionError) -> KernelError {
+    /// Why it has no value for some of `rows`, whose columns `batch` has.
+    fn failure(&self, rows: &Rows<'_>, batch: &RecordBatch, error: DataFusionError) -> KernelError {
         let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
-        KernelError::Expression(row_failure(&planned, batch, error, |batch| {
+        let (row, message) = row_failure(&planned, batch, error, |batch| {
             let values = self.expression.evaluate(batch)?.into_array(batch.num_rows())?;
             Ok(self.typed(values).map(drop)?)
-        }))
+        });
+        let place = rows.provenance(row).map_or(String::new(), |place| place.to_string());
+        KernelError::Expression(message + &place)
     }
 
     /// Values of its own type as those of the type asked for.
@@ -129,7 +132,10 @@ impl Expression {
             None => self.evaluate(rows)?.into_array(rows.len()),
         };
         let typed = values.and_then(|values| Ok(self.typed(values)?));
-        typed.map_err(|error| self.failure(&self.batch(rows), error))
+        typed.map_err(|error| {
+            let batch = self.batch(rows);
+            self.failure(rows, &batch, error)
+        })
     }
 }
 

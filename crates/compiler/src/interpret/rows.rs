@@ -7,8 +7,8 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::{filter, take};
 use arrow::datatypes::UInt32Type;
 use datafusion_expr::ColumnarValue;
-use pelton_data::Block;
 use pelton_data::aggregate::position;
+use pelton_data::{Block, Provenance};
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::KernelInput;
 use pelton_state::table::Positions;
@@ -82,6 +82,15 @@ impl<'a> Rows<'a> {
             Selected::Range { first, end } => end - first,
             Selected::Rows(rows) => rows.len(),
         }
+    }
+
+    /// Where the row at `index` among these was read from, where that is known.
+    pub(crate) fn provenance(&self, index: usize) -> Option<Provenance> {
+        let row = match &self.selected {
+            Selected::Range { first, .. } => first + index,
+            Selected::Rows(rows) => rows.value(index) as usize,
+        };
+        self.block.provenance.as_ref().map(|provenance| provenance.from_row(row))
     }
 
     /// Where they stand in input `input` of an aggregation.

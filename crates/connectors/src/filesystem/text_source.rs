@@ -246,8 +246,9 @@ impl OpenFile {
             bytes.truncate(end);
         }
         let first_line = self.line;
-        self.line += newlines(&bytes);
-        Ok(Next::There(TextChunk { bytes, first_line }))
+        let lines = newlines(&bytes);
+        self.line += lines;
+        Ok(Next::There(TextChunk { bytes, first_line, lines }))
     }
 
     fn last_row_end(&self, bytes: &[u8]) -> Option<usize> {

@@ -11,8 +11,8 @@ use arrow::util::display::array_value_to_string;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Compression;
 use parquet::file::metadata::PageIndexPolicy;
-use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_data::column::sql_name;
+use pelton_data::{BLOCK_ROWS_DEFAULT, Provenance};
 use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::column::problem;
@@ -185,7 +185,9 @@ impl ParquetDecoder {
             batches.push(self.convert(&batch, first_row, &mut left_out)?);
             first_row += batch.num_rows() as u64;
         }
-        Ok(Decoded { rows: Rows::Batches(batches), left_out })
+        let provenance = Provenance { input: Arc::from(self.place.as_str()), first_row: part.first_row };
+        let provenance = (left_out.rejected_count == 0).then_some(provenance);
+        Ok(Decoded { rows: Rows::Batches(batches), left_out, provenance })
     }
 
     /// The rows of a batch as the table has them; `left_out` gets those that are rejected.

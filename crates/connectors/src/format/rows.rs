@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use arrow::buffer::Buffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
+use pelton_data::Provenance;
 use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::column::{ColumnDecoder, FieldRules, Fields};
@@ -145,6 +146,8 @@ pub(crate) struct TextChunk {
     pub(crate) bytes: Vec<u8>,
     /// Number of the line at the start of `bytes`, from 1.
     pub(crate) first_line: u64,
+    /// How many lines they are.
+    pub(crate) lines: u64,
 }
 
 /// Decodes the rows of one file.
@@ -165,6 +168,7 @@ pub(crate) struct RowDecoder {
 struct Progress {
     bytes: Buffer,
     first_line: u64,
+    lines: u64,
     rows: usize,
     /// For each row whether it stays, once one has been rejected.
     kept: Option<Vec<bool>>,
@@ -180,6 +184,7 @@ impl RowDecoder {
         let mut progress = Progress {
             bytes: Buffer::from_vec(chunk.bytes),
             first_line: chunk.first_line,
+            lines: chunk.lines,
             rows: 0,
             kept: None,
             left_out: LeftOut::default(),
@@ -274,6 +279,10 @@ impl RowDecoder {
     }
 
     fn finish(&self, progress: Progress, decoders: Vec<Option<ColumnDecoder>>) -> Result<Decoded, SourceError> {
+        // With as many rows as lines each row is a line.
+        let is_known = progress.kept.is_none() && progress.rows as u64 == progress.lines;
+        let provenance =
+            is_known.then(|| Provenance { input: Arc::from(self.place.as_str()), first_row: progress.first_line });
         let columns = self.columns.iter().zip(decoders).enumerate().map(|(index, (column, decoder))| match column {
             OutputColumn::Constant(value) => repeat(value, progress.rows),
             OutputColumn::Field(_) => match decoder {
@@ -295,7 +304,7 @@ impl RowDecoder {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = batch.columns().to_vec();
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(input)?;
-        Ok(Decoded { rows: Rows::Batches(vec![batch]), left_out: progress.left_out })
+        Ok(Decoded { rows: Rows::Batches(vec![batch]), left_out: progress.left_out, provenance })
     }
 }
 

@@ -114,6 +114,11 @@ fn note_plan(node: &LogicalPlan, notes: &mut BTreeSet<String>) {
             {
                 notes.insert(format!("Flink has no function {}", call.func.name().to_uppercase()));
             }
+            if let Expr::WindowFunction(call) = part
+                && call.fun.name() == RESULT_KIND
+            {
+                notes.insert(format!("Flink has no function {}", RESULT_KIND.to_uppercase()));
+            }
             Ok(TreeNodeRecursion::Continue)
         });
     }

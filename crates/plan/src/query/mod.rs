@@ -74,6 +74,7 @@ pub mod builder;
 mod tests;
 
 use datafusion_expr::LogicalPlan;
+use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
 use crate::catalog::Catalog;
 use crate::error::{Place, PlanError};
@@ -184,26 +185,35 @@ fn lower_plan(
     result
 }
 
-/// The place of a column of a query's SELECT or VALUES, as near as the text tells.
-fn select_item_place(query: &sqlparser::ast::Query, index: usize) -> Option<Place> {
-    use sqlparser::ast::{SelectItem, SetExpr, Spanned};
-    let mut body = query.body.as_ref();
-    loop {
-        match body {
-            SetExpr::SetOperation { left, .. } => body = left,
-            SetExpr::Query(query) => body = &query.body,
-            SetExpr::Values(values) => {
-                let value = values.rows.first().and_then(|row| row.content.get(index));
-                return value.and_then(|value| Place::of(value.span())).or_else(|| Place::of(query.span()));
-            }
-            SetExpr::Select(select) => {
-                let is_wildcard =
-                    |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-                let before = select.projection.iter().take(index + 1);
-                let item = before.clone().find(is_wildcard).or_else(|| select.projection.get(index));
-                return item.and_then(|item| Place::of(item.span())).or_else(|| Place::of(query.span()));
-            }
-            _ => return Place::of(query.span()),
+/// The parts of a query that `UNION ALL` puts together, in their order.
+fn union_parts(body: &SetExpr) -> Vec<&SetExpr> {
+    match body {
+        SetExpr::SetOperation { left, right, .. } => [union_parts(left), union_parts(right)].concat(),
+        SetExpr::Query(query) => union_parts(&query.body),
+        _ => vec![body],
+    }
+}
+
+/// The place of a column of a SELECT or VALUES, as near as the text tells, and what it is called there.
+fn select_item(part: &SetExpr, index: usize) -> (Option<Place>, Option<String>) {
+    let whole = || Place::of(part.span());
+    match part {
+        SetExpr::Values(values) => {
+            let value = values.rows.first().and_then(|row| row.content.get(index));
+            (value.and_then(|value| Place::of(value.span())).or_else(whole), None)
         }
+        SetExpr::Select(select) => {
+            let is_wildcard =
+                |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+            let before = select.projection.iter().take(index + 1);
+            let item = before.clone().find(is_wildcard).or_else(|| select.projection.get(index));
+            let name = match item {
+                Some(SelectItem::UnnamedExpr(expression)) => Some(expression.to_string()),
+                Some(SelectItem::ExprWithAlias { alias, .. }) => Some(alias.value.clone()),
+                _ => None,
+            };
+            (item.and_then(|item| Place::of(item.span())).or_else(whole), name)
+        }
+        _ => (whole(), None),
     }
 }

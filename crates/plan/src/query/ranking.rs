@@ -1,9 +1,10 @@
 //! Top-N and deduplication of windows: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, … ORDER BY …) AS rn`, and
-//! `WHERE rn <= n` above it. The windows keep their first rows; the condition says how many.
+//! `WHERE rn <= n` above it. The windows keep their first rows; the condition says how many. `RESULT_KIND() OVER` the same says whether rows
+//! are those that a window came to, or correct them.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
@@ -11,6 +12,7 @@ use pelton_data::arrangement::OrderKey;
 use pelton_data::ranking::Ranking;
 
 use super::aggregate::result;
+use super::aggregate_functions::RESULT_KIND;
 use super::context::external;
 use super::draft::{Branch, PipelineDraft, Relation, TargetDraft};
 use super::lower::{Lowering, simplify};
@@ -25,6 +27,8 @@ const FORM: &str = "write SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTIT
 /// No condition has said yet how many rows are kept.
 const UNBOUNDED: u64 = u64::MAX;
 
+const ROW_NUMBER: &str = "row_number";
+
 impl Lowering<'_> {
     /// Whether functions over rows number the rows of windows.
     pub(super) fn numbers_windows(
@@ -33,10 +37,9 @@ impl Lowering<'_> {
         input: &Relation,
         schema: &DFSchema,
     ) -> Result<bool> {
-        let [function] = functions else { return Ok(false) };
-        if function.fun.name() != "row_number" {
-            return Ok(false);
-        }
+        let is_number = |function: &&WindowFunction| function.fun.name() == ROW_NUMBER;
+        let are_known = functions.iter().all(|function| is_number(function) || function.fun.name() == RESULT_KIND);
+        let Some(function) = functions.iter().copied().find(is_number).filter(|_| are_known) else { return Ok(false) };
         for branch in &input.branches {
             let partition = function.params.partition_by.iter().map(|key| branch.substitute(key, schema));
             let partition = partition.collect::<Result<Vec<_>>>()?;
@@ -48,7 +51,7 @@ impl Lowering<'_> {
                 let lacking = WINDOW_COLUMNS[usize::from(has(0))];
                 let message = format!("PARTITION BY of a window lacks {lacking}");
                 let hint = "partition by both window_start and window_end";
-                return Err(external(PlanError::invalid(self.landmarks.over("row_number"), message).with_hint(hint)));
+                return Err(external(PlanError::invalid(self.landmarks.over(ROW_NUMBER), message).with_hint(hint)));
             }
             return Ok(false);
         }
@@ -59,15 +62,16 @@ impl Lowering<'_> {
         self.bound(branch, expression).is_some_and(|(_, bound)| bound == wanted)
     }
 
-    /// The rows of windows, numbered; `plan` is the input's, `function` the ROW_NUMBER, and `field` the number's.
+    /// The rows of windows, numbered; `plan` is the input's, `functions` are the ROW_NUMBER and what else is asked of the rows, and `fields` theirs.
     pub(super) fn number_rows(
         &mut self,
-        function: &WindowFunction,
-        field: &Field,
+        functions: &[&WindowFunction],
+        fields: &[FieldRef],
         input: Relation,
         plan: &LogicalPlan,
     ) -> Result<Relation> {
         let schema = plan.schema();
+        let function = functions[0];
         let partition = &function.params.partition_by;
         let groups = input.branches.iter().map(|branch| {
             let keys = partition.iter().map(|key| simplify(branch.substitute(key, schema)?, &branch.scope));
@@ -104,8 +108,10 @@ impl Lowering<'_> {
             };
             numbered.add(column, Field::new(name, data_type, nullable), field);
         }
-        let name = collector.names.unique(function.fun.name());
-        numbered.add(WindowColumn::Rank, Field::new(name, DataType::Int64, false), field);
+        functions
+            .iter()
+            .zip(fields)
+            .for_each(|(function, field)| numbered.add_function(function, field, &mut collector));
         let ranking = self.ranking(&mut collector, function, schema)?;
         let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
         let index = self.draft.windows.len();
@@ -142,7 +148,7 @@ impl Lowering<'_> {
         let hint = format!(
             "number the rows of TUMBLE, HOP or CUMULATE windows; the first and last of {last} are MIN and MAX, or FIRST_VALUE and LAST_VALUE"
         );
-        Err(external(PlanError::unsupported(self.landmarks.over("row_number"), construct, hint)))
+        Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)))
     }
 
     /// The bound of its window that a column is in all branches.
@@ -222,7 +228,7 @@ impl Lowering<'_> {
             return Ok(());
         }
         let construct = "ROW_NUMBER of a window's rows without a bound";
-        Err(external(PlanError::unsupported(self.landmarks.over("row_number"), construct, FORM)))
+        Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, FORM)))
     }
 }
 
@@ -236,6 +242,16 @@ struct Numbered {
 }
 
 impl Numbered {
+    /// Adds what is asked of the rows beside their columns.
+    fn add_function(&mut self, function: &WindowFunction, planned: &Field, collector: &mut Collector) {
+        let (column, data_type) = match function.fun.name() {
+            RESULT_KIND => (WindowColumn::Kind, DataType::Utf8View),
+            _ => (WindowColumn::Rank, DataType::Int64),
+        };
+        let name = collector.names.unique(function.fun.name());
+        self.add(column, Field::new(name, data_type, false), planned);
+    }
+
     /// Adds a column, which the plan has as `planned`.
     fn add(&mut self, column: WindowColumn, field: Field, planned: &Field) {
         self.results.push(result(field.name(), field.data_type(), planned));

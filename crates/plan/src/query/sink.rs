@@ -8,14 +8,14 @@ use datafusion_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
-use sqlparser::ast::{Ident, Query};
+use sqlparser::ast::{Ident, Query, SetExpr};
 
 use super::arrange::Arranged;
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
-use super::select_item_place;
+use super::{select_item, union_parts};
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
 use crate::parse::{ColumnKind, Named};
@@ -96,10 +96,17 @@ impl Lowering<'_> {
         let table = &destination.table.definition.name;
         let columns = sink_columns(destination, plan.schema().fields().len()).map_err(external)?;
         let names = columns.iter().map(|column| column.field.name().clone()).collect();
+        let branches = &arranged.relation.branches;
+        let parts = destination.query.map(|query| union_parts(&query.body)).unwrap_or_default();
+        if branches.len() > 1 && branches.len() == parts.len() {
+            for (branch, part) in branches.iter().zip(&parts) {
+                columns.iter().try_for_each(|column| check_part(branch, part, column, plan, table))?;
+            }
+        }
         let mut fitted = Vec::new();
-        for branch in &arranged.relation.branches {
+        for branch in branches {
             let fit = columns.iter().map(|column| {
-                let place = column.from.and_then(|from| select_item_place(destination.query?, from));
+                let place = column.from.zip(parts.first()).and_then(|(from, part)| select_item(part, from).0);
                 let query_field = column.from.map(|from| plan.schema().field(from));
                 fit(branch, column, query_field, table, place)
             });
@@ -166,6 +173,42 @@ fn sink_columns(destination: &Destination<'_>, width: usize) -> Result<Vec<SinkC
     }
 }
 
+/// Whether a column of one part of a `UNION ALL` goes into a table's column, as its own type is: all parts are cast to a type that they have in common, which
+/// does not say which of them is wrong.
+fn check_part(branch: &Branch, part: &SetExpr, column: &SinkColumn, plan: &LogicalPlan, table: &str) -> Result<()> {
+    let Some(from) = column.from else { return Ok(()) };
+    let common = plan.schema().field(from);
+    let data_type = match &branch.columns[from] {
+        Expr::Cast(Cast { expr, field }) if field.data_type() == common.data_type() => {
+            expr.get_type(branch.scope.as_ref())?
+        }
+        own => own.get_type(branch.scope.as_ref())?,
+    };
+    if is_implicit_cast(&data_type, column.field.data_type()) {
+        return Ok(());
+    }
+    let (place, name) = select_item(part, from);
+    let name = name.unwrap_or_else(|| common.name().clone());
+    Err(external(wrong_type((&name, &data_type), column, table, place)))
+}
+
+/// The error of a query's column that goes into no column of that type.
+fn wrong_type(
+    (name, data_type): (&str, &DataType),
+    column: &SinkColumn,
+    table: &str,
+    place: Option<Place>,
+) -> PlanError {
+    let wanted = column.field.data_type();
+    let message = format!(
+        "the query's column {name} has type {}, and the column {} of table {table} has type {}",
+        sql_name(data_type),
+        column.field.name(),
+        sql_name(wanted)
+    );
+    PlanError::invalid(place, message).with_hint(format!("write CAST({name} AS {})", sql_name(wanted)))
+}
+
 fn fit(
     branch: &Branch,
     column: &SinkColumn,
@@ -180,15 +223,7 @@ fn fit(
     let expression = branch.columns[from].clone();
     let data_type = expression.get_type(branch.scope.as_ref())?;
     if !is_implicit_cast(&data_type, wanted) {
-        let message = format!(
-            "the query's column {} has type {}, and the column {} of table {table} has type {}",
-            query_field.name(),
-            sql_name(&data_type),
-            column.field.name(),
-            sql_name(wanted)
-        );
-        let hint = format!("write CAST({} AS {})", query_field.name(), sql_name(wanted));
-        return Err(external(PlanError::invalid(place, message).with_hint(hint)));
+        return Err(external(wrong_type((query_field.name(), &data_type), column, table, place)));
     }
     let value = cast_to(expression, wanted, &branch.scope)?;
     let is_tested = |step: &StepDraft| matches!(step, StepDraft::Filter(Expr::IsNotNull(tested)) if **tested == branch.columns[from]);

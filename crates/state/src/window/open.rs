@@ -30,8 +30,8 @@ pub enum Open {
 }
 
 impl Open {
-    /// Nothing is open. Tables will have this layout; those of sessions have `session_slots` in it. Windows other than sessions are corrected by
-    /// rows that come up to `emission.lateness` after them.
+    /// Nothing is open. Tables will have this layout; those of sessions have `session_slots` in it. Windows are corrected by rows that come up
+    /// to `emission.lateness` after them.
     ///
     /// # Panics
     /// Where the windows are sessions, and there are no slots for them.
@@ -45,16 +45,16 @@ impl Open {
         match window {
             Window::Session { gap } => {
                 let slots = session_slots.expect("groups of sessions have the times of their rows");
-                Open::Sessions(Box::new(OpenSessions::new(gap, slots, layout)))
+                Open::Sessions(Box::new(OpenSessions::new((gap, emission.lateness), slots, layout)))
             }
             Window::RowsByKey { .. } => Open::Counts(Box::default()),
             _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout, emission))),
         }
     }
 
-    /// Nothing is open. The rows that `ranker` chooses will be kept.
-    pub fn ranked(window: Window, ranker: Arc<Ranker>) -> Open {
-        Open::Ranked(Box::new(RankedWindows::new(window, ranker)))
+    /// Nothing is open. The rows that `ranker` chooses will be kept. Windows are corrected by rows that come up to `emission.lateness` after them.
+    pub fn ranked(window: Window, ranker: Arc<Ranker>, emission: Emission) -> Open {
+        Open::Ranked(Box::new(RankedWindows::new(window, ranker, emission.lateness)))
     }
 
     /// Whether windows can be put together from pieces of slices, which are combined without a look at their keys.

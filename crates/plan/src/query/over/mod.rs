@@ -48,9 +48,9 @@ impl Lowering<'_> {
         let input = self.relation(&window.input)?;
         let schema = window.input.schema();
         if self.numbers_windows(&functions, &input, schema)? {
-            let field = window.schema.field(schema.fields().len());
             // A condition above says how many rows are kept: those who read the same plan may want different numbers.
-            return self.number_rows(functions[0], field, input, &window.input);
+            let fields = &window.schema.fields()[schema.fields().len()..];
+            return self.number_rows(&functions, fields, input, &window.input);
         }
         let time = self.order_column(&first.order_by, &window.input)?;
         let mut collector = Collector::new(input);
