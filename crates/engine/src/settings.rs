@@ -65,9 +65,10 @@ pub struct Settings {
     pub dense_keys: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
-    /// `pelton.spin`: so long an idle worker looks for work before it sleeps.
+    /// `pelton.spin`: so long an idle worker looks for work before it sleeps. Threads of operators (`pelton.policy`) sleep at once.
     pub spin: Duration,
-    /// `pelton.pin`: each worker stays on one of the cores that the process may use.
+    /// `pelton.pin`: each worker stays on one of the cores that the process may use, and what threads it starts, the first on the first: it is for one
+    /// pool in a process. Threads of operators stay nowhere.
     pub pin: bool,
     /// `pelton.policy`: who goes first of what can run, in all queries of the session.
     pub policy: PolicyName,
@@ -103,6 +104,10 @@ const DENSE_KEYS: &str = "pelton.adapt.dense-keys";
 /// What may become of a specialisation.
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
 
+/// How long idle workers may look for work: longer would be all the time.
+const SPIN_MAX: Duration = Duration::from_secs(1);
+const A_SPIN: &str = "a duration of at most '1 s', such as '50 us', or '0'";
+
 /// Whether workers stay on cores.
 const A_PIN: &str = match cfg!(target_os = "linux") {
     true => "'on' or 'off'",
@@ -126,7 +131,7 @@ pub const KEYS: &[(&str, &str)] = &[
     (ADAPT_TIER, A_PERMISSION),
     (DENSE_KEYS, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
-    ("pelton.spin", A_DURATION),
+    ("pelton.spin", A_SPIN),
     ("pelton.pin", A_PIN),
     (
         "pelton.policy",
@@ -232,7 +237,7 @@ impl Settings {
             ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
             DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
-            "pelton.spin" => parse_duration(value).map(|spin| self.spin = spin),
+            "pelton.spin" => parse_duration(value).filter(|spin| *spin <= SPIN_MAX).map(|spin| self.spin = spin),
             "pelton.pin" => pin(value).map(|pin| self.pin = pin),
             "pelton.policy" => PolicyName::named(value).map(|policy| self.policy = policy),
             "pelton.data-passing" => data_passing(value).map(|passing| self.data_passing = passing),

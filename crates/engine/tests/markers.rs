@@ -43,8 +43,14 @@ impl Engine {
         Engine { hands, workers, source, query: session.sql(sql).unwrap() }
     }
 
-    /// Has a row read at once, and computed with seven milliseconds later.
+    /// As [`Engine::compute`], where nothing comes out.
     fn push(&mut self, second: i64) {
+        self.compute(second);
+        assert!(self.query.try_next_batch().unwrap().is_none());
+    }
+
+    /// Has a row read at once, and computed with seven milliseconds later.
+    fn compute(&mut self, second: i64) {
         let values: ArrayRef = Arc::new(Int64Array::from(vec![second]));
         let times = TimestampMillisecondArray::from(vec![second * 1_000]);
         let times = cast(&times, self.source.schema().field(1).data_type()).unwrap();
@@ -55,7 +61,6 @@ impl Engine {
         }
         self.hands.advance(Duration::from_millis(7));
         while self.workers.step(0) {}
-        assert!(self.query.try_next_batch().unwrap().is_none());
     }
 
     /// How many latencies are known, and the largest, in whole milliseconds.
@@ -79,5 +84,21 @@ fn a_query_without_results_has_a_latency() {
         assert_eq!(engine.latencies(), (marks, 7), "{sql}, {data_passing}: it is 49 ms since the last mark");
         engine.push(3);
         assert_eq!(engine.latencies(), (2 * marks, 7), "{sql}, {data_passing}: it is 56 ms since the last mark");
+    }
+}
+
+#[test]
+fn where_there_are_results_latency_is_theirs() {
+    let windows = "SELECT window_end, SUM(v) AS s FROM TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' SECOND)
+                   GROUP BY window_start, window_end";
+    for (sql, results) in [("SELECT v FROM a", 3), (windows, 2)] {
+        let mut engine = Engine::new(sql, "blocks");
+        for second in 1..=3 {
+            engine.compute(second);
+            engine.hands.advance(Duration::from_millis(60));
+        }
+        assert_eq!(engine.latencies(), (results, 7), "{sql}");
+        let batches = (0..results).filter(|_| engine.query.try_next_batch().unwrap().is_some()).count();
+        assert_eq!(batches as u64, results, "{sql}");
     }
 }

@@ -48,6 +48,8 @@ fn workers_stay_on_cores_of_their_own_as_long_as_that_is_set() {
         let is_one = |cores: &String| cores.parse::<usize>().is_ok();
         cores.len() == 2 && cores.iter().all(is_one) && cores.iter().collect::<BTreeSet<_>>().len() == different
     });
+    let refused = session.set("pelton.pin", "2").unwrap_err().to_string();
+    assert!(refused.contains("setting 'pelton.pin' takes 'on' or 'off', not '2'"), "{refused}");
     session.set("pelton.pin", "off").unwrap();
     wait_for("let go", may_have_all);
     drop(rows);

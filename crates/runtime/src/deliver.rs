@@ -78,27 +78,32 @@ impl State {
     /// Has the sinks of a stream note how long it takes until what was read then has come to them, behind all that waits in front of them.
     pub fn mark_sinks(&mut self, stream: StreamRef, ingested_ns: u64) {
         let consumers = self.consumers(stream).clone();
-        self.hand_to_sinks(&consumers, self.no_rows.clone(), ingested_ns);
+        for &sink in &consumers.sinks {
+            let node = &self.sinks[sink];
+            // Behind another one it would say nothing more, and a sink that is not ready would gather them.
+            let waits = node.passing > 0 || node.queue.back().is_some_and(|(batch, _)| batch.num_rows() == 0);
+            if !waits {
+                self.hand_to_sink(sink, self.no_rows.clone(), ingested_ns);
+            }
+        }
     }
 
     fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
         if batch.num_rows() > 0 {
-            self.hand_to_sinks(consumers, batch, ingested_ns);
+            hand_to_each(&consumers.sinks, batch, |sink, batch| self.hand_to_sink(sink, batch, ingested_ns));
         }
     }
 
-    fn hand_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
-        hand_to_each(&consumers.sinks, batch, |sink, batch| {
-            let node = &mut self.sinks[sink];
-            match self.passing.get_mut(self.pipelines.len() + sink) {
-                _ if node.closed => {}
-                Some(passing) => {
-                    node.passing += 1;
-                    passing.push(Item::Batch(batch, ingested_ns));
-                }
-                None => node.queue.push_back((batch, ingested_ns)),
+    fn hand_to_sink(&mut self, sink: usize, batch: RecordBatch, ingested_ns: u64) {
+        let node = &mut self.sinks[sink];
+        match self.passing.get_mut(self.pipelines.len() + sink) {
+            _ if node.closed => {}
+            Some(passing) => {
+                node.passing += 1;
+                passing.push(Item::Batch(batch, ingested_ns));
             }
-        });
+            None => node.queue.push_back((batch, ingested_ns)),
+        }
     }
 }
 

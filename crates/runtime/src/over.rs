@@ -64,8 +64,8 @@ impl State {
         let arriving = |rows| Arriving { rows, time_shift_ticks, in_time_order };
         node.queue.extend(finished.output.into_batches().map(|rows| (input, arriving(rows))));
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
-        node.results.note_input(has_moved, &finished.stamp);
-        if (finished.stamp.is_idle || node.results.marker_ns.is_some()) && !node.busy && !node.must_run() {
+        node.results.note_input(has_moved, &finished.stamp, node.inputs.watermark());
+        if (finished.stamp.is_idle || node.results.marker.is_some()) && !node.busy && !node.must_run() {
             self.punctuate_over(over);
         }
     }
@@ -79,7 +79,7 @@ impl State {
         node.passed = until;
         self.deliver_results(StreamRef::Over(over), rows);
         let node = &self.overs[over];
-        if has_moved || node.inputs.are_idle() || node.results.marker_ns.is_some() {
+        if has_moved || node.inputs.are_idle() || node.results.marker.is_some() {
             self.punctuate_over(over);
         }
         self.end_over_if_done(over);
@@ -88,8 +88,9 @@ impl State {
     /// Says downstream up to where rows have left, and whether no more leave for now.
     fn punctuate_over(&mut self, over: usize) {
         let node = &self.overs[over];
-        let (watermark, is_idle) = (node.passed, node.inputs.are_idle() && !node.must_run());
-        self.punctuate_results(StreamRef::Over(over), watermark, is_idle);
+        let (watermark, is_at_rest) = (node.passed, !node.busy && !node.must_run());
+        let is_idle = node.inputs.are_idle() && !node.must_run();
+        self.punctuate_results(StreamRef::Over(over), watermark, is_idle, (!is_at_rest).then_some(watermark));
     }
 
     /// Ends the stream where all of it has been passed on.

@@ -42,15 +42,17 @@ impl Progress {
         windows.chain(self.overs.iter().map(|over| over.state_bytes)).sum()
     }
 
-    /// Of all outputs together, see [`SinkProgress::latency_ns`].
+    /// Of all outputs together: [`SinkProgress::latency_ns`], or, where there were no results, [`SinkProgress::marker_latency_ns`].
     pub fn latency_ns(&self) -> Histogram<u64> {
-        let mut sinks = self.sinks.iter().map(|sink| sink.latency_ns.clone());
-        let first = sinks.next().unwrap_or_else(latency_histogram);
-        sinks.fold(first, |mut all, sink| {
-            // They have the same bounds.
-            all.add(sink).expect("a latency fits");
-            all
-        })
+        let of_all = |of_one: fn(&SinkProgress) -> &Histogram<u64>| {
+            self.sinks.iter().map(of_one).fold(latency_histogram(), |mut all, sink| {
+                // They have the same bounds.
+                all.add(sink).expect("a latency fits");
+                all
+            })
+        };
+        let results = of_all(|sink| &sink.latency_ns);
+        if results.is_empty() { of_all(|sink| &sink.marker_latency_ns) } else { results }
     }
 }
 
@@ -188,7 +190,9 @@ pub struct SinkProgress {
     pub name: String,
     /// Rows written.
     pub rows: u64,
-    /// From reading the last input that a result needed to writing the result, in nanoseconds, one value a batch; and where nothing is left of what a
-    /// source reads, from reading it to when the output would have had it, for one block in 50 ms.
+    /// From reading the last input that a result needed to writing the result, in nanoseconds, one value a batch.
     pub latency_ns: Histogram<u64>,
+    /// From reading what has become no result, or is in windows, to when the output would have had it, in nanoseconds, for one block in 50 ms of each
+    /// source.
+    pub marker_latency_ns: Histogram<u64>,
 }

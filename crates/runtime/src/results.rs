@@ -15,10 +15,19 @@ pub(crate) struct Results {
     pub rows: u64,
     /// When the input was read that moved the watermark last.
     pub ingested_ns: u64,
-    /// When the first block was read that marks latency and has not been passed on as such.
-    pub marker_ns: Option<u64>,
+    /// The first block that marks latency and has not been passed on as such.
+    pub marker: Option<Marker>,
     time_column: Option<TimeColumn>,
     next_sequence: u64,
+}
+
+/// What marks latency, on its way through an operator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Marker {
+    /// When it was read.
+    ingested_ns: u64,
+    /// How far time had come with it: it passes on behind the rows that were due then.
+    until: Micros,
 }
 
 impl Results {
@@ -28,19 +37,19 @@ impl Results {
             consumers: Consumers::of(graph, stream),
             rows: 0,
             ingested_ns: 0,
-            marker_ns: None,
+            marker: None,
             time_column,
             next_sequence: 0,
         }
     }
 
-    /// Notes that an input moved the watermark, or did not.
-    pub fn note_input(&mut self, has_moved: bool, stamp: &Stamp) {
+    /// Notes that an input moved the watermark, which is there now, or did not.
+    pub fn note_input(&mut self, has_moved: bool, stamp: &Stamp, until: Micros) {
         if has_moved && stamp.ingested_ns > 0 {
             self.ingested_ns = stamp.ingested_ns;
         }
         if stamp.is_marker {
-            self.marker_ns.get_or_insert(stamp.ingested_ns);
+            self.marker.get_or_insert(Marker { ingested_ns: stamp.ingested_ns, until });
         }
     }
 
@@ -71,10 +80,12 @@ impl State {
         }
     }
 
-    /// Says to those that read results how far time has come with them, and whether no more come for now. What marks latency goes with it.
-    pub fn punctuate_results(&mut self, stream: StreamRef, watermark: Micros, is_idle: bool) {
+    /// Says to those that read results how far time has come with them, and whether no more come for now. What marks latency goes with it, where all that
+    /// was due before it has been passed on: up to there, or everything, where the operator is at rest.
+    pub fn punctuate_results(&mut self, stream: StreamRef, watermark: Micros, is_idle: bool, passed: Option<Micros>) {
         let results = self.results(stream);
-        let marker_ns = results.marker_ns.take();
+        let is_its_turn = |marker: &mut Marker| passed.is_none_or(|passed| marker.until <= passed);
+        let marker_ns = results.marker.take_if(is_its_turn).map(|marker| marker.ingested_ns);
         if !results.consumers.pipelines.is_empty() {
             let ingested_ns = results.ingested_ns.max(marker_ns.unwrap_or(0));
             let stamp = Stamp { watermark, is_idle, is_marker: marker_ns.is_some(), ..results.next_stamp() };

@@ -25,8 +25,10 @@ pub(crate) struct Room {
     pub slices: Vec<SliceRows>,
     /// What is being written, with when it was read,
     pub written: VecDeque<(RecordBatch, u64)>,
-    /// and how long after that each was.
+    /// how long after that what has rows was,
     pub latencies_ns: Vec<u64>,
+    /// and what marks latency.
+    pub marker_latencies_ns: Vec<u64>,
 }
 
 impl Room {

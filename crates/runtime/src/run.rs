@@ -474,6 +474,7 @@ impl Shared {
             name: node.name.clone(),
             rows: node.rows,
             latency_ns: node.latency_ns.clone(),
+            marker_latency_ns: node.marker_latency_ns.clone(),
         });
         Progress {
             elapsed,

@@ -91,7 +91,7 @@ pub(crate) struct SourceState {
     pub tick_ns: u64,
     /// When it was read last.
     pub asked_ns: u64,
-    /// Lists that its blocks were in, for the next ones: as many as are read at once, at most.
+    /// Lists that its blocks were in, for the next ones: so many at most, and those that tasks have taken.
     pub emptied: Vec<Ready>,
 }
 
@@ -195,6 +195,8 @@ pub(crate) struct SinkState {
     pub ended: bool,
     pub rows: u64,
     pub latency_ns: Histogram<u64>,
+    /// The same of what marks latency where no rows come.
+    pub marker_latency_ns: Histogram<u64>,
 }
 
 /// Who reads a stream.
@@ -419,8 +421,9 @@ impl State {
                 self.queue_over(over, input, finished, is_last);
             }
             TargetState::Stream { .. } => {
-                let (stream, has_rows) = (StreamRef::Pipeline(pipeline), finished.output.only().is_some());
+                let (stream, mut has_rows) = (StreamRef::Pipeline(pipeline), false);
                 for batch in finished.output.into_batches() {
+                    has_rows |= batch.num_rows() > 0;
                     self.deliver_batch(stream, batch, None, finished.stamp);
                 }
                 if finished.stamp.is_marker && !has_rows {
@@ -527,6 +530,7 @@ impl SinkState {
             ended: false,
             rows: 0,
             latency_ns: latency_histogram(),
+            marker_latency_ns: latency_histogram(),
         }
     }
 }

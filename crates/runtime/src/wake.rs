@@ -105,7 +105,11 @@ impl Rest {
 
     /// Has workers look for so long whether something happens before they sleep.
     pub fn set_spin(&self, spin: Duration) {
-        self.0.spin_ns.store(spin.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
+        if self.0.spin_ns.swap(spin_ns, Ordering::Relaxed) != spin_ns {
+            // Who spins does so as long as it was told when it began.
+            self.wake_all();
+        }
     }
 
     /// Waits for a moment without sleeping, at most from now until that instant. Returns whether something happened after `seen`.

@@ -136,9 +136,19 @@ impl State {
         if node.must_close() {
             node.blocks_ahead.push_back(node.watermark());
         }
-        node.results.note_input(has_moved, &finished.stamp);
+        node.results.note_input(has_moved, &finished.stamp, node.watermark());
         // Windows that close pass a marker on behind their rows.
-        if (finished.stamp.is_idle || node.results.marker_ns.is_some()) && node.is_at_rest() {
+        if finished.stamp.is_idle && node.is_at_rest() {
+            self.punctuate_window(window);
+        } else {
+            self.pass_marker_on(window);
+        }
+    }
+
+    /// Passes on what marks latency, where no more windows close for now.
+    fn pass_marker_on(&mut self, window: usize) {
+        let node = &self.windows[window];
+        if node.results.marker.is_some() && node.is_at_rest() {
             self.punctuate_window(window);
         }
     }
@@ -147,6 +157,7 @@ impl State {
     pub fn windows_reported(&mut self, window: usize, rows: Vec<RecordBatch>) {
         self.windows[window].closing = false;
         self.deliver_results(StreamRef::Window(window), rows);
+        self.pass_marker_on(window);
         self.end_window_if_done(window);
     }
 
@@ -195,14 +206,16 @@ impl State {
         if has_moved {
             self.punctuate_window(window);
         }
+        self.pass_marker_on(window);
     }
 
     /// Says downstream up to where windows have been closed, and whether no more close for now.
     fn punctuate_window(&mut self, window: usize) {
         let node = &self.windows[window];
         let watermark = node.window.results_watermark(node.passed_until);
-        let is_idle = node.inputs.are_idle() && node.is_at_rest();
-        self.punctuate_results(StreamRef::Window(window), watermark, is_idle);
+        let (is_at_rest, passed) = (node.is_at_rest(), node.passed_until);
+        let is_idle = node.inputs.are_idle() && is_at_rest;
+        self.punctuate_results(StreamRef::Window(window), watermark, is_idle, (!is_at_rest).then_some(passed));
     }
 
     pub fn end_window_if_done(&mut self, window: usize) {

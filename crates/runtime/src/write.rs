@@ -47,8 +47,9 @@ impl Worker<'_> {
             let result = result.and_then(|()| self.charge_sorted(sink, output));
             let node = &mut shared.state().sinks[sink];
             node.rows += written;
-            let Room { written: unwritten, latencies_ns, .. } = &mut *self.room;
+            let Room { written: unwritten, latencies_ns, marker_latencies_ns, .. } = &mut *self.room;
             latencies_ns.drain(..).for_each(|latency_ns| node.latency_ns.saturating_record(latency_ns));
+            marker_latencies_ns.drain(..).for_each(|latency_ns| node.marker_latency_ns.saturating_record(latency_ns));
             unwritten.drain(..).rev().for_each(|batch| node.queue.push_front(batch));
             if output.is_satisfied() {
                 node.close();
@@ -81,12 +82,16 @@ impl Worker<'_> {
         let mut rows = 0;
         while outlet.is_ready() && !outlet.is_satisfied() {
             let Some((batch, ingested_ns)) = self.room.written.pop_front() else { break };
-            // What has no rows marks latency.
-            match if batch.num_rows() > 0 { outlet.write(batch) } else { Ok(0) } {
+            let latency_ns = || self.shared.clock.nanos().saturating_sub(ingested_ns);
+            if batch.num_rows() == 0 {
+                self.room.marker_latencies_ns.push(latency_ns());
+                continue;
+            }
+            match outlet.write(batch) {
                 Ok(written) => rows += written as u64,
                 Err(error) => return (rows, Err(error)),
             }
-            self.room.latencies_ns.push(self.shared.clock.nanos().saturating_sub(ingested_ns));
+            self.room.latencies_ns.push(latency_ns());
         }
         (rows, Ok(()))
     }

@@ -291,6 +291,11 @@ impl IntegerGroups {
         }
         match self.mode {
             Mode::Dense { base, length, .. } => {
+                // What is outside of it is in no list of groups.
+                debug_assert!(
+                    keys.iter().all(|key| self.extent.is_some_and(|(first, last)| first <= *key && *key <= last)),
+                    "a dense table must be prepared for its keys"
+                );
                 let (start, present) = (self.base(), self.present());
                 let is_cached = self.entries.bytes() <= CACHED_BYTES;
                 let stride = layout.dense_stride();
