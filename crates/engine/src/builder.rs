@@ -263,7 +263,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn join(self, other: QueryBuilder, kind: JoinKind, on: Expr) -> Result<QueryBuilder, Error> {
-        self.check_session(&other)?;
+        self.check_session("join", &other)?;
         self.then("join", |relation| relation.join(other.relation, kind, on))
     }
 
@@ -284,7 +284,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn union_all(self, other: QueryBuilder) -> Result<QueryBuilder, Error> {
-        self.check_session(&other)?;
+        self.check_session("union_all", &other)?;
         self.then("union_all", |relation| relation.union_all(other.relation))
     }
 
@@ -401,13 +401,13 @@ impl QueryBuilder {
         explain(&planned, &settings)
     }
 
-    fn check_session(&self, other: &QueryBuilder) -> Result<(), Error> {
+    fn check_session(&self, call: &str, other: &QueryBuilder) -> Result<(), Error> {
         if self.session.is_same(&other.session) {
             return Ok(());
         }
-        Err(Error::Usage(
-            "the two queries belong to different sessions: begin both with the table method of one".to_owned(),
-        ))
+        Err(Error::Usage(format!(
+            ".{call}(…): the two queries belong to different sessions: begin both with the table method of one"
+        )))
     }
 }
 

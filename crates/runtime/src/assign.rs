@@ -22,7 +22,7 @@ pub(crate) use rows::rows_until;
 pub(crate) struct Assignment {
     /// Rows by slice. A slice may occur more than once.
     pub slices: Vec<SliceRows>,
-    /// Rows all of whose windows had closed before they came.
+    /// Rows all of whose windows were final before they came.
     pub late: LateList,
 }
 

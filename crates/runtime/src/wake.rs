@@ -420,16 +420,18 @@ mod tests {
     #[test]
     fn who_spins_sees_what_happens_and_stops_in_time() {
         let rest = Rest::new();
-        let seen = rest.seen();
         rest.set_spin(Duration::from_millis(2));
         let began = Instant::now();
-        assert!(!rest.spin(seen, 0, u64::MAX) && began.elapsed() >= Duration::from_millis(2));
+        assert!(!rest.spin(rest.seen(), 0, u64::MAX) && began.elapsed() >= Duration::from_millis(2));
         rest.set_spin(Duration::from_hours(1));
+        let seen = rest.seen();
         assert!(!rest.spin(seen, 5, 5 + 1_000), "there is something to do then");
         rest.wake();
         assert!(rest.spin(seen, 0, u64::MAX));
+        let seen = rest.seen();
         rest.set_spin(Duration::ZERO);
-        assert!(!rest.spin(seen, 0, u64::MAX), "it sleeps at once, and does not then");
+        assert!(rest.seen() != seen, "who spins is told that it is to spin for another time");
+        assert!(!rest.spin(rest.seen(), 0, u64::MAX), "it sleeps at once, and does not then");
     }
 
     #[test]

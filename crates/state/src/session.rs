@@ -11,7 +11,8 @@
 //! together, those of later slices first.
 //!
 //! Sessions are kept by the slice of their last row, a table each. Those of the older tables are in a heap by their end, as far as any can be
-//! over, so that closing looks at no others. Never are there more than two tables between two calls: a session whose last row is older is over.
+//! over, so that closing looks at no others. Without a lateness there are never more than two tables once all that is due has been closed: a session
+//! whose last row is older is over.
 //!
 //! With an allowed lateness a session that has been reported stays, beside those that are not over, until time has passed its end by the
 //! lateness: then it is final. A row behind the watermark counts if it joins a session that is not final, or would be one by itself. Where it joins
@@ -63,7 +64,7 @@ struct Sessions {
     scratch: KeyScratch,
 }
 
-/// Pieces, since they were taken last, that came when all sessions that they could be in were over.
+/// Pieces, since they were taken last, that came when all sessions that they could be in were final.
 #[derive(Debug)]
 pub struct LateSessions {
     /// How many rows, over all pieces.

@@ -254,10 +254,12 @@ impl Numbered {
 
     /// Adds a column, which the plan has as `planned`.
     fn add(&mut self, column: WindowColumn, field: Field, planned: &Field) {
-        self.results.push(result(field.name(), field.data_type(), planned));
-        if !self.columns.contains(&column) {
+        let known = self.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
             self.columns.push(column);
             self.fields.push(field);
-        }
+            self.fields.len() - 1
+        });
+        let field = &self.fields[known];
+        self.results.push(result(field.name(), field.data_type(), planned));
     }
 }

@@ -98,17 +98,17 @@ impl Lowering<'_> {
         let names = columns.iter().map(|column| column.field.name().clone()).collect();
         let branches = &arranged.relation.branches;
         let parts = destination.query.map(|query| union_parts(&query.body)).unwrap_or_default();
-        if branches.len() > 1 && branches.len() == parts.len() {
-            for (branch, part) in branches.iter().zip(&parts) {
-                columns.iter().try_for_each(|column| check_part(branch, part, column, plan, table))?;
-            }
-        }
+        // A part whose own type does not fit is told where what all have in common does not.
+        let blamed = |column: &SinkColumn| {
+            let pairs = branches.iter().zip(&parts).filter(|_| branches.len() > 1 && branches.len() == parts.len());
+            pairs.into_iter().find_map(|(branch, part)| check_part(branch, part, column, plan, table).err())
+        };
         let mut fitted = Vec::new();
         for branch in branches {
             let fit = columns.iter().map(|column| {
                 let place = column.from.zip(parts.first()).and_then(|(from, part)| select_item(part, from).0);
                 let query_field = column.from.map(|from| plan.schema().field(from));
-                fit(branch, column, query_field, table, place)
+                fit(branch, column, query_field, table, place).map_err(|error| blamed(column).unwrap_or(error))
             });
             fitted.push(fit.collect::<Result<Vec<_>>>()?);
         }

@@ -305,7 +305,9 @@ impl Table {
     /// Where the layout's keys are not integer, or a dense table was not prepared for a key.
     pub fn find_or_insert_integers(&mut self, keys: &[i64], entries: &mut Vec<u32>, scratch_hashes: &mut Vec<u64>) {
         let layout = &self.layout;
-        integer_groups(&mut self.groups).find_or_insert(layout, keys, entries, scratch_hashes);
+        let groups = integer_groups(&mut self.groups);
+        debug_assert!(groups.is_prepared(keys), "a dense table must be prepared for its keys");
+        groups.find_or_insert(layout, keys, entries, scratch_hashes);
     }
 
     /// The entry of the NULL key, in either mode; it becomes a group. Other entries stay where they are.

@@ -278,6 +278,12 @@ impl IntegerGroups {
 
     // Entries --------------------------------------------------------------------------------------------------------
 
+    /// Whether a dense table has been prepared for these keys: others would be in no list of groups.
+    pub(super) fn is_prepared(&self, keys: &[i64]) -> bool {
+        let is_known = |key: &i64| self.extent.is_some_and(|(first, last)| first <= *key && *key <= last);
+        !matches!(self.mode, Mode::Dense { .. }) || keys.iter().all(is_known)
+    }
+
     /// The entries of `keys`, for which the table must have been prepared if it is dense.
     pub(super) fn find_or_insert(
         &mut self,
@@ -291,11 +297,6 @@ impl IntegerGroups {
         }
         match self.mode {
             Mode::Dense { base, length, .. } => {
-                // What is outside of it is in no list of groups.
-                debug_assert!(
-                    keys.iter().all(|key| self.extent.is_some_and(|(first, last)| first <= *key && *key <= last)),
-                    "a dense table must be prepared for its keys"
-                );
                 let (start, present) = (self.base(), self.present());
                 let is_cached = self.entries.bytes() <= CACHED_BYTES;
                 let stride = layout.dense_stride();
