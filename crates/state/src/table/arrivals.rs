@@ -163,6 +163,20 @@ impl Table {
         }
     }
 
+    /// Adds the values of entries to others of the same table, one after the other: values that lie in their entries.
+    pub(super) fn add_arrivals_within(&mut self, index: usize, from: &[u32], to: &[u32]) {
+        let layout = self.layout.clone();
+        let slot = &layout.accumulators()[index];
+        for (&from, &to) in from.iter().zip(to) {
+            let Some(position) = self.arrival_position(index, from) else { continue };
+            if let Some(state) = self.replace_arrival(slot, to, position) {
+                let source = self.accumulator_address(slot, from);
+                // SAFETY: both are states of `width` bytes in entries of this table, which may be one.
+                unsafe { state.copy_from(source, slot.width) };
+            }
+        }
+    }
+
     /// The position of the value that an entry holds, if it has seen one.
     pub(super) fn arrival_position(&self, slot: usize, entry: u32) -> Option<u64> {
         let state = self.accumulator_address(&self.layout.accumulators()[slot], entry);

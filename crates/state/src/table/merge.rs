@@ -112,8 +112,11 @@ impl Table {
     pub(crate) fn add_within(&mut self, from: &[u32], to: &[u32]) {
         assert!(!self.layout.has_references(), "what is added lies in its entries");
         assert_eq!(from.len(), to.len(), "entries are combined in pairs");
-        for slot in self.layout.accumulators() {
-            self.combine_values(self, (slot, slot), from.into(), to.into(), Change::Add);
+        let layout = Arc::clone(&self.layout);
+        for (index, slot) in layout.accumulators().iter().enumerate() {
+            if !self.combine_values(self, (slot, slot), from.into(), to.into(), Change::Add) {
+                self.add_arrivals_within(index, from, to);
+            }
         }
     }
 
