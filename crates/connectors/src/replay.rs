@@ -236,12 +236,8 @@ impl Source for ReplaySource {
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         let mut ready = Ready::default();
-        Ok(match self.read_ready(partition, &mut ready)? {
-            Some(read) => read,
-            None => Read::Chunk(Box::new(move || {
-                Ok(Decoded { rows: Rows::Blocks(ready.blocks), left_out: LeftOut::default(), provenance: None })
-            })),
-        })
+        let read = self.read_ready(partition, &mut ready)?;
+        Ok(read.unwrap_or_else(|| Read::Chunk(ready.into_chunk())))
     }
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {

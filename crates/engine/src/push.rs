@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
+use pelton_runtime::source::{Read, Ready, Source, SourceError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -141,8 +141,7 @@ impl Source for PushReader {
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         let mut ready = Ready::default();
         let read = self.read_ready(partition, &mut ready)?;
-        let decoded = Decoded { rows: Rows::Batches(ready.batches), left_out: LeftOut::default(), provenance: None };
-        Ok(read.unwrap_or_else(|| Read::Chunk(Box::new(|| Ok(decoded)))))
+        Ok(read.unwrap_or_else(|| Read::Chunk(ready.into_chunk())))
     }
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {

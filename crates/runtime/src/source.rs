@@ -38,6 +38,14 @@ pub struct Ready {
     pub blocks: Vec<Block>,
 }
 
+impl Ready {
+    /// The same rows as a chunk, for who has asked for one.
+    pub fn into_chunk(self) -> Chunk {
+        let rows = if self.batches.is_empty() { Rows::Blocks(self.blocks) } else { Rows::Batches(self.batches) };
+        Box::new(|| Ok(Decoded { rows, left_out: LeftOut::default(), provenance: None }))
+    }
+}
+
 /// What [`Source::read`] found.
 pub enum Read {
     /// Rows to decode, at most a few blocks' worth.

@@ -140,9 +140,8 @@ impl State {
         // Windows that close pass a marker on behind their rows.
         if finished.stamp.is_idle && node.is_at_rest() {
             self.punctuate_window(window);
-        } else {
-            self.pass_marker_on(window);
         }
+        self.pass_marker_on(window);
     }
 
     /// Passes on what marks latency, where no more windows close for now.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion_common::{Result, ScalarValue, exec_err};
+use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err};
 use datafusion_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -101,7 +101,7 @@ impl Lowering<'_> {
         // A part whose own type does not fit is told where what all have in common does not.
         let blamed = |column: &SinkColumn| {
             let pairs = branches.iter().zip(&parts).filter(|_| branches.len() > 1 && branches.len() == parts.len());
-            pairs.into_iter().find_map(|(branch, part)| check_part(branch, part, column, plan, table).err())
+            pairs.into_iter().find_map(|(branch, part)| misfit_of_part(branch, part, column, plan, table))
         };
         let mut fitted = Vec::new();
         for branch in branches {
@@ -173,23 +173,27 @@ fn sink_columns(destination: &Destination<'_>, width: usize) -> Result<Vec<SinkC
     }
 }
 
-/// Whether a column of one part of a `UNION ALL` goes into a table's column, as its own type is: all parts are cast to a type that they have in common, which
-/// does not say which of them is wrong.
-fn check_part(branch: &Branch, part: &SetExpr, column: &SinkColumn, plan: &LogicalPlan, table: &str) -> Result<()> {
-    let Some(from) = column.from else { return Ok(()) };
+/// The error of one part of a `UNION ALL`, where its column does not go into a table's as its own type is: all parts are cast to a type that they have in
+/// common, which does not say which of them is wrong.
+fn misfit_of_part(
+    branch: &Branch,
+    part: &SetExpr,
+    column: &SinkColumn,
+    plan: &LogicalPlan,
+    table: &str,
+) -> Option<DataFusionError> {
+    let from = column.from?;
     let common = plan.schema().field(from);
     let data_type = match &branch.columns[from] {
         Expr::Cast(Cast { expr, field }) if field.data_type() == common.data_type() => {
-            expr.get_type(branch.scope.as_ref())?
+            expr.get_type(branch.scope.as_ref())
         }
-        own => own.get_type(branch.scope.as_ref())?,
+        own => own.get_type(branch.scope.as_ref()),
     };
-    if is_implicit_cast(&data_type, column.field.data_type()) {
-        return Ok(());
-    }
+    let data_type = data_type.ok().filter(|data_type| !is_implicit_cast(data_type, column.field.data_type()))?;
     let (place, name) = select_item(part, from);
     let name = name.unwrap_or_else(|| common.name().clone());
-    Err(external(wrong_type((&name, &data_type), column, table, place)))
+    Some(external(wrong_type((&name, &data_type), column, table, place)))
 }
 
 /// The error of a query's column that goes into no column of that type.
