@@ -47,10 +47,28 @@ pub struct Stamp {
     pub watermark: Micros,
     /// When the block's bytes were read, in nanoseconds of the engine's clock. Latency is measured from here.
     pub ingested_ns: u64,
+    /// The newest event time of the rows that it came from, by which event-time latency is measured; the least where these have none.
+    pub event_time: Micros,
     /// Nothing comes for now, from no partition: until there is another block, the stream does not hold the time of others back.
     pub is_idle: bool,
     /// It marks latency: when it was read is told to the outputs when all that became of the block's rows has come there, even if that is nothing.
     pub is_marker: bool,
+}
+
+/// What latency is measured from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// See [`Stamp::ingested_ns`].
+    pub ingested_ns: u64,
+    /// See [`Stamp::event_time`].
+    pub event_time: Micros,
+}
+
+impl Stamp {
+    /// What latency of what becomes of the block is measured from.
+    pub fn origin(&self) -> Origin {
+        Origin { ingested_ns: self.ingested_ns, event_time: self.event_time }
+    }
 }
 
 impl Default for Stamp {
@@ -62,6 +80,7 @@ impl Default for Stamp {
             watermark_delay: 0,
             watermark: WATERMARK_MIN,
             ingested_ns: 0,
+            event_time: WATERMARK_MIN,
             is_idle: false,
             is_marker: false,
         }

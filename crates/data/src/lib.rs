@@ -40,7 +40,7 @@ pub mod spelling;
 
 pub mod abi;
 
-pub use block::{Block, Provenance, Stamp, TimeColumn};
+pub use block::{Block, Origin, Provenance, Stamp, TimeColumn};
 pub use time::{Micros, TimeRange};
 
 /// Rows in a block unless the session says otherwise: 16 Ki rows of two eight-byte columns fill an eighth of a 2 MiB L2 cache.

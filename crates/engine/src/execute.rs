@@ -125,14 +125,15 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
             _ => return Err(Error::Usage(format!("table '{}' is gone", used.table))),
         },
     };
+    let timestamps = |column: usize| {
+        let data_type = used.schema.field(column).data_type();
+        TimeColumn::new(column, data_type).expect("planning lets only timestamps be event times")
+    };
     let time = match used.time {
         TimeSource::None => SourceTime::None,
         TimeSource::Processing { .. } => SourceTime::Processing,
-        TimeSource::Event { column, delay } => {
-            let data_type = used.schema.field(column).data_type();
-            let column = TimeColumn::new(column, data_type).expect("planning lets only timestamps be event times");
-            SourceTime::Event { column, delay }
-        }
+        TimeSource::Noted { column } => SourceTime::Noted { column: timestamps(column) },
+        TimeSource::Event { column, delay } => SourceTime::Event { column: timestamps(column), delay },
     };
     let declared = match (&used.rows, surroundings.catalog.get(&used.table)) {
         (None, Some(Relation::Table(found))) => table::idle_timeout(&found.definition)?,

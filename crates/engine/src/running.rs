@@ -1,11 +1,11 @@
 //! What `SHOW QUERIES` shows: how running queries fare, and what slows them down.
 
-use pelton_runtime::progress::Progress;
+use pelton_runtime::progress::{Progress, time_with_unit};
 
 use crate::waiting::query_name;
 
 /// Names of the columns.
-pub(crate) const COLUMNS: [&str; 13] = [
+pub(crate) const COLUMNS: [&str; 16] = [
     "query",
     "rows/s in",
     "rows/s out",
@@ -16,17 +16,22 @@ pub(crate) const COLUMNS: [&str; 13] = [
     "p50 ms",
     "p99 ms",
     "p99.9 ms",
+    "event time p50",
+    "event time p99",
+    "event time p99.9",
     "ns a decision",
     "deciding %",
     "held back by",
 ];
 
 /// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, since the
-/// query began, and those of blocks of which no row is left, one in 50 ms. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers are busy
+/// query began, and those of blocks of which no row is left, one in 50 ms; by event time they are from the newest event time of the rows, or the end of
+/// the window. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers are busy
 /// with it.
 pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let load = &progress.load;
-    let latency_ns = progress.latency_ns();
+    let latency = progress.latency();
+    let latency_ns = &latency.processing_ns;
     let mut row = vec![
         query_name(number, progress.sinks.iter().map(|sink| sink.name.as_str())),
         format!("{:.0}", load.rows_in_per_s),
@@ -39,6 +44,11 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     row.extend([0.5, 0.99, 0.999].map(|quantile| match latency_ns.is_empty() {
         true => String::new(),
         false => format!("{:.3}", latency_ns.value_at_quantile(quantile) as f64 / 1e6),
+    }));
+    let event_time_us = &latency.event_time_us;
+    row.extend([0.5, 0.99, 0.999].map(|quantile| match event_time_us.is_empty() {
+        true => String::new(),
+        false => time_with_unit(event_time_us.value_at_quantile(quantile)),
     }));
     let [deciding_ns, busy_ns] = [load.deciding, load.busy].map(|time| time.as_nanos() as f64);
     row.push(format!("{:.0}", deciding_ns / load.decisions.max(1) as f64));

@@ -121,7 +121,7 @@ fn write_source(text: &mut String, number: usize, source: &SourceUse, indent: &s
     writeln!(text, "{indent}source {number}: table {}", source.table)?;
     writeln!(text, "{indent}  columns {}", fields(&source.schema))?;
     match source.time {
-        TimeSource::None => Ok(()),
+        TimeSource::None | TimeSource::Noted { .. } => Ok(()),
         TimeSource::Event { column, delay } => {
             let name = source.schema.field(column).name();
             match &source.computed_time {

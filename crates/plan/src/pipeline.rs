@@ -89,6 +89,11 @@ pub struct SourceUse {
 pub enum TimeSource {
     /// No time attribute: no windows over this source.
     None,
+    /// As without one, but this column of the schema is what windows would be cut by: rows say by it when they were made.
+    Noted {
+        /// The column.
+        column: usize,
+    },
     /// `WATERMARK FOR column AS column - delay`.
     Event {
         /// Index of the column in [`SourceUse::schema`].

@@ -318,7 +318,7 @@ impl Search<'_> {
                 let rows = node.queue.iter().map(|(rows, _)| rows.num_rows() as u64).sum();
                 // What is to be flushed or ended has waited since it was written.
                 let since_ns = match node.queue.front() {
-                    Some((_, ingested_ns)) => *ingested_ns,
+                    Some((_, origin)) => origin.ingested_ns,
                     None => self.operator(Part::Sink(index)).last_run_ns,
                 };
                 self.consider(Choice::Write(index), Some(rows), since_ns);

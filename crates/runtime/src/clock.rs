@@ -62,9 +62,14 @@ impl Clock {
 
     /// Calendar time in microseconds. Never goes back.
     pub fn micros(&self) -> Micros {
+        self.micros_at(self.nanos())
+    }
+
+    /// Calendar time in microseconds at an instant that [`Clock::nanos`] has told.
+    pub fn micros_at(&self, nanos: u64) -> Micros {
         match self {
-            Clock::System { start, start_micros } => start_micros + start.elapsed().as_micros() as Micros,
-            Clock::Manual(hands) => (hands.nanos.load(Ordering::SeqCst) / 1_000) as Micros,
+            Clock::System { start_micros, .. } => start_micros + (nanos / 1_000) as Micros,
+            Clock::Manual(_) => (nanos / 1_000) as Micros,
         }
     }
 }

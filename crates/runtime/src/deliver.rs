@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use pelton_data::{Block, Stamp, TimeColumn};
+use pelton_data::{Block, Origin, Stamp, TimeColumn};
 
 use crate::events::Item;
 use crate::graph::StreamRef;
@@ -20,7 +20,7 @@ impl State {
     pub fn deliver_batch(&mut self, stream: StreamRef, batch: RecordBatch, time: Option<TimeColumn>, stamp: Stamp) {
         let consumers = self.consumers(stream).clone();
         if consumers.pipelines.is_empty() {
-            return self.deliver_to_sinks(&consumers, batch, stamp.ingested_ns);
+            return self.deliver_to_sinks(&consumers, batch, stamp.origin());
         }
         match Block::new(batch, time) {
             Ok(mut block) => {
@@ -43,7 +43,7 @@ impl State {
         let consumers = self.consumers(stream).clone();
         if !consumers.sinks.is_empty() {
             for block in blocks.iter().filter(|block| block.rows() > 0) {
-                self.deliver_to_sinks(&consumers, block.to_record_batch(), block.stamp.ingested_ns);
+                self.deliver_to_sinks(&consumers, block.to_record_batch(), block.stamp.origin());
             }
         }
         if blocks.iter().any(|block| !block.stamp.is_idle) {
@@ -75,34 +75,34 @@ impl State {
         }
     }
 
-    /// Has the sinks of a stream note how long it takes until what was read then has come to them, behind all that waits in front of them.
-    pub fn mark_sinks(&mut self, stream: StreamRef, ingested_ns: u64) {
+    /// Has the sinks of a stream note how long it takes until what comes from there has come to them, behind all that waits in front of them.
+    pub fn mark_sinks(&mut self, stream: StreamRef, origin: Origin) {
         let consumers = self.consumers(stream).clone();
         for &sink in &consumers.sinks {
             let node = &self.sinks[sink];
             // Behind another one it would say nothing more, and a sink that is not ready would gather them.
             let waits = node.passing > 0 || node.queue.back().is_some_and(|(batch, _)| batch.num_rows() == 0);
             if !waits {
-                self.hand_to_sink(sink, self.no_rows.clone(), ingested_ns);
+                self.hand_to_sink(sink, self.no_rows.clone(), origin);
             }
         }
     }
 
-    fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, ingested_ns: u64) {
+    fn deliver_to_sinks(&mut self, consumers: &Consumers, batch: RecordBatch, origin: Origin) {
         if batch.num_rows() > 0 {
-            hand_to_each(&consumers.sinks, batch, |sink, batch| self.hand_to_sink(sink, batch, ingested_ns));
+            hand_to_each(&consumers.sinks, batch, |sink, batch| self.hand_to_sink(sink, batch, origin));
         }
     }
 
-    fn hand_to_sink(&mut self, sink: usize, batch: RecordBatch, ingested_ns: u64) {
+    fn hand_to_sink(&mut self, sink: usize, batch: RecordBatch, origin: Origin) {
         let node = &mut self.sinks[sink];
         match self.passing.get_mut(self.pipelines.len() + sink) {
             _ if node.closed => {}
             Some(passing) => {
                 node.passing += 1;
-                passing.push(Item::Batch(batch, ingested_ns));
+                passing.push(Item::Batch(batch, origin));
             }
-            None => node.queue.push_back((batch, ingested_ns)),
+            None => node.queue.push_back((batch, origin)),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
-use pelton_data::Block;
+use pelton_data::{Block, Origin};
 
 use crate::graph::{Graph, StreamRef};
 use crate::operator::Part;
@@ -53,7 +53,7 @@ pub(crate) enum Item {
     /// A block at its position among those of a pipeline.
     Block(u64, Block),
     /// Rows for a sink, and when the first of them was read.
-    Batch(RecordBatch, u64),
+    Batch(RecordBatch, Origin),
 }
 
 /// The queue in front of a pipeline or a sink.
@@ -127,7 +127,7 @@ impl Item {
     fn ingested_ns(&self) -> u64 {
         match self {
             Item::Block(_, block) => block.stamp.ingested_ns,
-            Item::Batch(_, ingested_ns) => *ingested_ns,
+            Item::Batch(_, origin) => origin.ingested_ns,
         }
     }
 
@@ -149,7 +149,7 @@ impl Item {
                 Item::Block(*position, arrived)
             }
             Item::Block(..) => self.clone(),
-            Item::Batch(batch, ingested_ns) => Item::Batch(put_together(batch, bytes, rows)?, *ingested_ns),
+            Item::Batch(batch, origin) => Item::Batch(put_together(batch, bytes, rows)?, *origin),
         })
     }
 }
@@ -328,11 +328,11 @@ impl State {
     fn arrived(&mut self, link: usize, item: Item) {
         match item {
             Item::Block(position, block) => self.pipelines[link].queue.push_back((position, block)),
-            Item::Batch(rows, ingested_ns) => {
+            Item::Batch(rows, origin) => {
                 let node = &mut self.sinks[link - self.pipelines.len()];
                 node.passing -= 1;
                 if !node.closed {
-                    node.queue.push_back((rows, ingested_ns));
+                    node.queue.push_back((rows, origin));
                 }
             }
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_data::arrangement::Arrangement;
+use pelton_data::block::ticks;
 use pelton_data::over::OverSpec;
+use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::kernel::KernelError;
@@ -64,6 +66,11 @@ pub struct SourceNode {
 pub enum SourceTime {
     /// Not at all.
     None,
+    /// Not at all, but a column says when they were made: latency is measured by it.
+    Noted {
+        /// The column.
+        column: TimeColumn,
+    },
     /// By a column, with the watermark trailing the partition's largest time by `delay` microseconds.
     Event {
         /// The column.
@@ -133,12 +140,33 @@ pub struct WindowNode {
     pub time_column: Option<TimeColumn>,
 }
 
+impl WindowNode {
+    /// What windows hold as rows, where there are any, with when the last of the windows was over; where these do not end by event time, with the
+    /// largest time.
+    pub(crate) fn rows(&self, contents: Contents<'_>) -> Result<Option<(RecordBatch, Micros)>, KernelError> {
+        let end = if self.window.counts_rows() { WATERMARK_MAX } else { contents.end() };
+        Ok((self.read_out)(contents)?.map(|batch| (batch, end)))
+    }
+}
+
 /// Functions of the rows before each row, fed by the pipelines that target it.
 pub struct OverNode {
     /// For people.
     pub name: String,
     /// What is computed.
     pub spec: OverSpec,
+}
+
+impl OverNode {
+    /// The newest time of rows that leave, all of which are before `until`; the largest where they are in no order of time.
+    pub(crate) fn newest(&self, rows: &RecordBatch, until: Micros) -> Micros {
+        if self.spec.time.is_none() {
+            return WATERMARK_MAX;
+        }
+        let times = self.spec.output_time().map(|time| (ticks(rows.column(time.index)), time.micros_per_tick));
+        let newest = times.and_then(|(ticks, tick)| ticks.values().last().map(|last| last.saturating_mul(tick)));
+        newest.unwrap_or(until)
+    }
 }
 
 /// Turns what closed windows hold into rows, where there are any.

@@ -70,8 +70,8 @@ impl State {
         }
     }
 
-    /// Passes rows on, all those before `until`.
-    pub fn rows_ordered(&mut self, over: usize, until: Micros, rows: Vec<RecordBatch>, late_rows: u64) {
+    /// Passes rows on, all those before `until`, each batch with its newest time.
+    pub fn rows_ordered(&mut self, over: usize, until: Micros, rows: Vec<(RecordBatch, Micros)>, late_rows: u64) {
         let node = &mut self.overs[over];
         node.busy = false;
         node.late_rows += late_rows;

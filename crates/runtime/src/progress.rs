@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use pelton_data::Micros;
+use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::Window;
+use pelton_data::{Micros, Origin};
 use pelton_state::kernel::Tier;
 
 use crate::adapt::story::Story;
+use crate::clock::Clock;
 use crate::source::LeftOut;
 
 /// A look at a run, while it runs or after it.
@@ -42,17 +44,16 @@ impl Progress {
         windows.chain(self.overs.iter().map(|over| over.state_bytes)).sum()
     }
 
-    /// Of all outputs together: [`SinkProgress::latency_ns`], or, where there were no results, [`SinkProgress::marker_latency_ns`].
-    pub fn latency_ns(&self) -> Histogram<u64> {
-        let of_all = |of_one: fn(&SinkProgress) -> &Histogram<u64>| {
-            self.sinks.iter().map(of_one).fold(latency_histogram(), |mut all, sink| {
-                // They have the same bounds.
-                all.add(sink).expect("a latency fits");
+    /// Of all outputs together: [`SinkProgress::latency`], or, where there were no results, [`SinkProgress::marker_latency`].
+    pub fn latency(&self) -> Latency {
+        let of_all = |of_one: fn(&SinkProgress) -> &Latency| {
+            self.sinks.iter().map(of_one).fold(Latency::default(), |mut all, sink| {
+                all.add(sink);
                 all
             })
         };
-        let results = of_all(|sink| &sink.latency_ns);
-        if results.is_empty() { of_all(|sink| &sink.marker_latency_ns) } else { results }
+        let results = of_all(|sink| &sink.latency);
+        if results.processing_ns.is_empty() { of_all(|sink| &sink.marker_latency) } else { results }
     }
 }
 
@@ -79,9 +80,52 @@ pub struct LoadProgress {
     pub held_back_by: Option<String>,
 }
 
-/// Latencies are kept to three digits, up to a minute and a half.
-pub(crate) fn latency_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are those of a histogram")
+/// How long after something what came of it was written: to three digits, one value a batch.
+#[derive(Debug, Clone)]
+pub struct Latency {
+    /// From reading the last input that a result needed to writing the result, in nanoseconds, up to a minute and a half.
+    pub processing_ns: Histogram<u64>,
+    /// From the newest event time of the rows, of windows' rows from the end of the window, to writing the result, by the machine's clock, in
+    /// microseconds. Of rows from years ago, replayed, that is years; rows that are ahead of the clock count as 0, those without an event time not at all.
+    pub event_time_us: Histogram<u64>,
+}
+
+impl Default for Latency {
+    /// Of nothing so far.
+    fn default() -> Latency {
+        let bounds = "the bounds are those of a histogram";
+        Latency {
+            processing_ns: Histogram::new_with_bounds(1, 100_000_000_000, 3).expect(bounds),
+            // It grows: nobody knows how old rows are.
+            event_time_us: Histogram::new(3).expect(bounds),
+        }
+    }
+}
+
+impl Latency {
+    /// Notes that what comes from there was written at that instant of the clock.
+    pub(crate) fn record(&mut self, origin: Origin, at_ns: u64, clock: &Clock) {
+        self.processing_ns.saturating_record(at_ns.saturating_sub(origin.ingested_ns));
+        if origin.event_time > WATERMARK_MIN {
+            let behind_us = clock.micros_at(at_ns).saturating_sub(origin.event_time);
+            self.event_time_us.record(behind_us.max(0) as u64).expect("the histogram grows");
+        }
+    }
+
+    fn add(&mut self, other: &Latency) {
+        // They have the same bounds, or none.
+        self.processing_ns.add(&other.processing_ns).expect("a latency fits");
+        self.event_time_us.add(&other.event_time_us).expect("the histogram grows");
+    }
+}
+
+/// A time for people, in the unit that suits it.
+pub fn time_with_unit(micros: u64) -> String {
+    let units = [("d", 86_400e6, 2.0), ("h", 3_600e6, 2.0), ("min", 60e6, 2.0), ("s", 1e6, 1.0), ("ms", 1e3, 1.0)];
+    match units.into_iter().find(|(_, unit, least)| micros as f64 >= unit * least) {
+        Some((name, unit, _)) => format!("{:.2} {name}", micros as f64 / unit),
+        None => format!("{micros} µs"),
+    }
 }
 
 /// What a source has delivered.
@@ -190,9 +234,51 @@ pub struct SinkProgress {
     pub name: String,
     /// Rows written.
     pub rows: u64,
-    /// From reading the last input that a result needed to writing the result, in nanoseconds, one value a batch.
-    pub latency_ns: Histogram<u64>,
-    /// From reading what has become no result, or is in windows, to when the output would have had it, in nanoseconds, for one block in 50 ms of each
-    /// source.
-    pub marker_latency_ns: Histogram<u64>,
+    /// Of results.
+    pub latency: Latency,
+    /// Of what has become no result, or is in windows, until the output would have had it, for one block in 50 ms of each source.
+    pub marker_latency: Latency,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_the_unit_that_suits_it() {
+        let (s, min, h, d) = (1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000);
+        for (micros, text) in [
+            (0, "0 µs"),
+            (999, "999 µs"),
+            (1_000, "1.00 ms"),
+            (7_126, "7.13 ms"),
+            (s, "1.00 s"),
+            (119 * s, "119.00 s"),
+            (2 * min, "2.00 min"),
+            (119 * min, "119.00 min"),
+            (2 * h, "2.00 h"),
+            (47 * h, "47.00 h"),
+            (2 * d, "2.00 d"),
+            (20_000 * d, "20000.00 d"),
+        ] {
+            assert_eq!(time_with_unit(micros), text);
+        }
+    }
+
+    #[test]
+    fn latency_by_event_time_is_that_of_rows_which_have_one() {
+        let clock = Clock::Manual(Default::default());
+        let mut latency = Latency::default();
+        // Milliseconds after 1970 at which a row's time is, if it has one, and it was read and written.
+        for (event_ms, read_ms, written_ms) in [(Some(300), 500, 507), (None, 600, 609), (Some(2_000), 700, 711)] {
+            let event_time = event_ms.map_or(WATERMARK_MIN, |ms| ms * 1_000);
+            latency.record(Origin { ingested_ns: read_ms * 1_000_000, event_time }, written_ms * 1_000_000, &clock);
+        }
+        let ends = |histogram: &Histogram<u64>, unit: u64| {
+            [histogram.len(), (histogram.min() + unit / 2) / unit, (histogram.max() + unit / 2) / unit]
+        };
+        assert_eq!(ends(&latency.processing_ns, 1_000_000), [3, 7, 11]);
+        // What is ahead of the clock is not behind it.
+        assert_eq!(ends(&latency.event_time_us, 1_000), [2, 0, 207]);
+    }
 }

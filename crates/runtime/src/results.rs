@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use pelton_data::{Micros, Stamp, TimeColumn};
+use pelton_data::time::WATERMARK_MIN;
+use pelton_data::{Micros, Origin, Stamp, TimeColumn};
 
 use crate::graph::{Graph, StreamRef};
 use crate::state::{Consumers, State};
@@ -15,6 +16,8 @@ pub(crate) struct Results {
     pub rows: u64,
     /// When the input was read that moved the watermark last.
     pub ingested_ns: u64,
+    /// The newest event time that has come.
+    event_time: Micros,
     /// The first block that marks latency and has not been passed on as such.
     pub marker: Option<Marker>,
     time_column: Option<TimeColumn>,
@@ -24,8 +27,7 @@ pub(crate) struct Results {
 /// What marks latency, on its way through an operator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marker {
-    /// When it was read.
-    ingested_ns: u64,
+    origin: Origin,
     /// How far time had come with it: it passes on behind the rows that were due then.
     until: Micros,
 }
@@ -37,6 +39,7 @@ impl Results {
             consumers: Consumers::of(graph, stream),
             rows: 0,
             ingested_ns: 0,
+            event_time: WATERMARK_MIN,
             marker: None,
             time_column,
             next_sequence: 0,
@@ -48,8 +51,9 @@ impl Results {
         if has_moved && stamp.ingested_ns > 0 {
             self.ingested_ns = stamp.ingested_ns;
         }
+        self.event_time = self.event_time.max(stamp.event_time);
         if stamp.is_marker {
-            self.marker.get_or_insert(Marker { ingested_ns: stamp.ingested_ns, until });
+            self.marker.get_or_insert(Marker { origin: stamp.origin(), until });
         }
     }
 
@@ -70,10 +74,13 @@ impl State {
     }
 
     /// Passes results on: they come in the order of their times, so that none of their rows is ever late downstream.
-    pub fn deliver_results(&mut self, stream: StreamRef, batches: Vec<RecordBatch>) {
-        for batch in batches {
+    ///
+    /// Each has a time that its rows' are not behind; where that is not known, or is ahead of all that has come, they are as old as what has come last.
+    pub fn deliver_results(&mut self, stream: StreamRef, batches: Vec<(RecordBatch, Micros)>) {
+        for (batch, newest) in batches {
             let results = self.results(stream);
-            let stamp = Stamp { watermark_delay: Micros::MAX, ..results.next_stamp() };
+            let event_time = results.event_time.min(newest);
+            let stamp = Stamp { watermark_delay: Micros::MAX, event_time, ..results.next_stamp() };
             results.rows += batch.num_rows() as u64;
             let time_column = results.time_column;
             self.deliver_batch(stream, batch, time_column, stamp);
@@ -85,14 +92,15 @@ impl State {
     pub fn punctuate_results(&mut self, stream: StreamRef, watermark: Micros, is_idle: bool, passed: Option<Micros>) {
         let results = self.results(stream);
         let is_its_turn = |marker: &mut Marker| passed.is_none_or(|passed| marker.until <= passed);
-        let marker_ns = results.marker.take_if(is_its_turn).map(|marker| marker.ingested_ns);
+        let marker = results.marker.take_if(is_its_turn).map(|marker| marker.origin);
         if !results.consumers.pipelines.is_empty() {
-            let ingested_ns = results.ingested_ns.max(marker_ns.unwrap_or(0));
-            let stamp = Stamp { watermark, is_idle, is_marker: marker_ns.is_some(), ..results.next_stamp() };
-            self.deliver_punctuation(stream, Stamp { ingested_ns, ..stamp });
+            let ingested_ns = results.ingested_ns.max(marker.map_or(0, |origin| origin.ingested_ns));
+            let event_time = marker.map_or(WATERMARK_MIN, |origin| origin.event_time);
+            let stamp = Stamp { watermark, is_idle, is_marker: marker.is_some(), ..results.next_stamp() };
+            self.deliver_punctuation(stream, Stamp { ingested_ns, event_time, ..stamp });
         }
-        if let Some(marker_ns) = marker_ns {
-            self.mark_sinks(stream, marker_ns);
+        if let Some(origin) = marker {
+            self.mark_sinks(stream, origin);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use arrow::array::RecordBatch;
-use pelton_data::Block;
+use pelton_data::{Block, Origin};
 use pelton_state::kernel::{KernelError, KernelInput};
 use pelton_state::slice::SliceRows;
 
@@ -23,12 +23,12 @@ pub(crate) struct Room {
     pub batches: Vec<RecordBatch>,
     /// Slices of a block.
     pub slices: Vec<SliceRows>,
-    /// What is being written, with when it was read,
-    pub written: VecDeque<(RecordBatch, u64)>,
-    /// how long after that what has rows was,
-    pub latencies_ns: Vec<u64>,
+    /// What is being written, with what its latency is measured from,
+    pub written: VecDeque<(RecordBatch, Origin)>,
+    /// when what has rows was,
+    pub written_at_ns: Vec<(Origin, u64)>,
     /// and what marks latency.
-    pub marker_latencies_ns: Vec<u64>,
+    pub marked_at_ns: Vec<(Origin, u64)>,
 }
 
 impl Room {

@@ -473,8 +473,8 @@ impl Shared {
         let sinks = state.sinks.iter().map(|node| SinkProgress {
             name: node.name.clone(),
             rows: node.rows,
-            latency_ns: node.latency_ns.clone(),
-            marker_latency_ns: node.marker_latency_ns.clone(),
+            latency: node.latency.clone(),
+            marker_latency: node.marker_latency.clone(),
         });
         Progress {
             elapsed,

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
+use pelton_data::block::ticks;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
-use pelton_data::{Micros, Stamp};
+use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
 use crate::graph::SourceTime;
 use crate::inputs::{Arrival, time_of};
@@ -172,13 +173,18 @@ impl<Error> Sequencer<Error> {
         }
         for block in &mut chunk.ready.blocks {
             let before = self.partitions[chunk.partition].watermark;
-            let (reached, delay) = match self.time {
-                SourceTime::None => (WATERMARK_MIN, 0),
+            let (event_time, reached, delay) = match self.time {
+                SourceTime::None => (WATERMARK_MIN, WATERMARK_MIN, 0),
+                SourceTime::Noted { column } => {
+                    let known = block.time_range().map(|range| range.max);
+                    (known.or_else(|| last_time(block, column)).unwrap_or(WATERMARK_MIN), WATERMARK_MIN, 0)
+                }
                 SourceTime::Event { delay, .. } => {
-                    (block.time_range().map_or(WATERMARK_MIN, |range| range.max.saturating_sub(delay)), delay)
+                    let newest = block.time_range().map_or(WATERMARK_MIN, |range| range.max);
+                    (newest, newest.saturating_sub(delay), delay)
                 }
                 // Rows have whole milliseconds.
-                SourceTime::Processing => (slice_start(chunk.ingested_micros, 1_000, 0), 0),
+                SourceTime::Processing => (WATERMARK_MIN, slice_start(chunk.ingested_micros, 1_000, 0), 0),
             };
             let partition = &mut self.partitions[chunk.partition];
             partition.watermark = before.max(reached);
@@ -190,6 +196,7 @@ impl<Error> Sequencer<Error> {
                 watermark_delay: delay,
                 watermark: self.watermark,
                 ingested_ns: chunk.ingested_ns,
+                event_time,
                 is_idle: false,
                 is_marker: false,
             };
@@ -217,10 +224,18 @@ impl<Error> Sequencer<Error> {
             watermark_delay: 0,
             watermark,
             ingested_ns: now_ns,
+            event_time: WATERMARK_MIN,
             is_idle,
             is_marker: false,
         }
     }
+}
+
+/// The time of a block's last row, where it has one: nobody has looked at those of the others.
+fn last_time(block: &Block, time: TimeColumn) -> Option<Micros> {
+    let column = &block.raw_columns()[time.index];
+    let last = column.len().checked_sub(1).filter(|&last| column.is_valid(last))?;
+    ticks(column).value(last).checked_mul(time.micros_per_tick)
 }
 
 /// Cuts a decoded batch into blocks of at most `block_rows` rows. Columns are shared, not copied.
@@ -234,7 +249,6 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, TimestampMicrosecondArray};
-    use pelton_data::{Block, TimeColumn};
 
     use super::*;
 

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use hdrhistogram::Histogram;
 use pelton_data::time::WATERMARK_MAX;
-use pelton_data::{Block, Micros, Stamp};
+use pelton_data::{Block, Micros, Origin, Stamp};
 
 use crate::budget::Waiting;
 use crate::choose::Next;
@@ -17,7 +16,7 @@ use crate::load::{Load, Mark, Rates};
 use crate::operator::{Operators, Part};
 use crate::order::Reorder;
 use crate::over::OverState;
-use crate::progress::latency_histogram;
+use crate::progress::Latency;
 use crate::room::{Emptied, Output};
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
@@ -180,7 +179,7 @@ impl Finished {
 
 pub(crate) struct SinkState {
     pub name: String,
-    pub queue: VecDeque<(RecordBatch, u64)>,
+    pub queue: VecDeque<(RecordBatch, Origin)>,
     /// Batches that pass event by event, and have not arrived as a whole.
     pub passing: usize,
     /// A worker is inside the sink.
@@ -194,9 +193,9 @@ pub(crate) struct SinkState {
     pub unflushed: bool,
     pub ended: bool,
     pub rows: u64,
-    pub latency_ns: Histogram<u64>,
+    pub latency: Latency,
     /// The same of what marks latency where no rows come.
-    pub marker_latency_ns: Histogram<u64>,
+    pub marker_latency: Latency,
 }
 
 /// Who reads a stream.
@@ -427,7 +426,7 @@ impl State {
                     self.deliver_batch(stream, batch, None, finished.stamp);
                 }
                 if finished.stamp.is_marker && !has_rows {
-                    self.mark_sinks(stream, finished.stamp.ingested_ns);
+                    self.mark_sinks(stream, finished.stamp.origin());
                     if !self.pipelines[pipeline].consumers.pipelines.is_empty() {
                         self.deliver_punctuation(stream, finished.stamp);
                     }
@@ -529,8 +528,8 @@ impl SinkState {
             unflushed: false,
             ended: false,
             rows: 0,
-            latency_ns: latency_histogram(),
-            marker_latency_ns: latency_histogram(),
+            latency: Latency::default(),
+            marker_latency: Latency::default(),
         }
     }
 }

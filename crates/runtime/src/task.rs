@@ -46,8 +46,8 @@ struct Left {
 
 /// Groups of windows that have closed.
 enum LeftGroups {
-    /// As rows, where they have any.
-    Rows(Option<RecordBatch>),
+    /// As rows, where they have any, with when the last of the windows was over.
+    Rows(Option<(RecordBatch, Micros)>),
     /// To be read out.
     Copied(Box<CopiedGroups>),
 }
@@ -84,7 +84,8 @@ impl Worker<'_> {
         let mut node = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner);
         let read = node.as_mut().expect("a source is there until the run has ended").read_ready(partition, &mut ready);
         drop(node);
-        let (ingested_ns, ingested_micros) = (shared.clock.nanos(), shared.clock.micros());
+        let ingested_ns = shared.clock.nanos();
+        let ingested_micros = shared.clock.micros_at(ingested_ns);
         let mut state = shared.state();
         let node = &mut state.sources[source];
         node.reading = false;
@@ -148,7 +149,7 @@ impl Worker<'_> {
                 node.schema.fields().len() - 1,
                 node.schema.field(node.schema.fields().len() - 1).data_type(),
             ),
-            SourceTime::None => None,
+            SourceTime::None | SourceTime::Noted { .. } => None,
         };
         let mut rows_before = 0;
         let mut block = |batch: RecordBatch| {
@@ -392,14 +393,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes rows, and returns the next before the watermark with what is computed for them, up to which time these are all, and how many
+    /// Takes rows, and returns the next before the watermark with what is computed for them and their newest time, up to which time these are all, and how many
     /// were late.
     fn order_rows(
         &self,
         over: usize,
         rows: Vec<(usize, Arriving)>,
         watermark: Micros,
-    ) -> Result<(Vec<RecordBatch>, Micros, u64), KernelError> {
+    ) -> Result<(Vec<(RecordBatch, Micros)>, Micros, u64), KernelError> {
         let mut ordered = self.shared.over(over);
         let mut late_rows = 0;
         for (input, arriving) in rows {
@@ -407,6 +408,12 @@ impl Worker<'_> {
         }
         let (rows, until) = ordered.advance(watermark, self.shared.options.block_rows)?;
         self.shared.charge_rows(over, &ordered)?;
+        let node = &self.shared.graph.overs[over];
+        let with_newest = |rows: RecordBatch| {
+            let newest = node.newest(&rows, until);
+            (rows, newest)
+        };
+        let rows = rows.into_iter().map(with_newest).collect();
         Ok((rows, until, late_rows))
     }
 
@@ -458,7 +465,7 @@ impl Worker<'_> {
                 Leaving::Later(copied) if has_others => {
                     LeftGroups::Copied(Box::new(copied.take(self.shared.copied(window).pop())))
                 }
-                leaving => LeftGroups::Rows((node.read_out)(leaving.contents())?),
+                leaving => LeftGroups::Rows(node.rows(leaving.contents())?),
             });
             Ok::<(), KernelError>(())
         };
@@ -480,7 +487,7 @@ impl Worker<'_> {
             match groups {
                 LeftGroups::Rows(batch) => rows.extend(batch),
                 LeftGroups::Copied(mut copied) => {
-                    rows.extend((node.read_out)(copied.contents())?);
+                    rows.extend(node.rows(copied.contents())?);
                     copied.clear();
                     cleared.push(*copied);
                 }
@@ -508,13 +515,13 @@ impl Worker<'_> {
         }
     }
 
-    fn report_windows(&self, window: usize) -> Result<Vec<RecordBatch>, KernelError> {
+    fn report_windows(&self, window: usize) -> Result<Vec<(RecordBatch, Micros)>, KernelError> {
         let node = &self.shared.graph.windows[window];
         // Nothing closes meanwhile: no slice is taken from its worker.
         let unsealed: Vec<_> = self.shared.slices[window].iter().flat_map(WorkerSlices::copies).collect();
         let mut batches = Vec::new();
         let mut hand_on = |leaving: Leaving<'_>| {
-            batches.extend((node.read_out)(leaving.contents())?);
+            batches.extend(node.rows(leaving.contents())?);
             Ok::<(), KernelError>(())
         };
         self.shared.open_windows(window).report_early(&unsealed, self.shared.options.block_rows, &mut hand_on)?;

@@ -19,8 +19,8 @@ use crate::state::{Finished, PipelineState, State, TargetState};
 pub(crate) struct Closed {
     /// All that end at or before this.
     pub until: Micros,
-    /// In the order of their ends.
-    pub rows: Vec<RecordBatch>,
+    /// In the order of their ends, each with the end of the last of its windows.
+    pub rows: Vec<(RecordBatch, Micros)>,
     /// Rows that turned out to be late only now.
     pub late_rows: u64,
     /// The last of them.
@@ -153,7 +153,7 @@ impl State {
     }
 
     /// Passes on what windows come to so far.
-    pub fn windows_reported(&mut self, window: usize, rows: Vec<RecordBatch>) {
+    pub fn windows_reported(&mut self, window: usize, rows: Vec<(RecordBatch, Micros)>) {
         self.windows[window].closing = false;
         self.deliver_results(StreamRef::Window(window), rows);
         self.pass_marker_on(window);

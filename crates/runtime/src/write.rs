@@ -47,9 +47,9 @@ impl Worker<'_> {
             let result = result.and_then(|()| self.charge_sorted(sink, output));
             let node = &mut shared.state().sinks[sink];
             node.rows += written;
-            let Room { written: unwritten, latencies_ns, marker_latencies_ns, .. } = &mut *self.room;
-            latencies_ns.drain(..).for_each(|latency_ns| node.latency_ns.saturating_record(latency_ns));
-            marker_latencies_ns.drain(..).for_each(|latency_ns| node.marker_latency_ns.saturating_record(latency_ns));
+            let Room { written: unwritten, written_at_ns, marked_at_ns, .. } = &mut *self.room;
+            written_at_ns.drain(..).for_each(|(origin, at_ns)| node.latency.record(origin, at_ns, &shared.clock));
+            marked_at_ns.drain(..).for_each(|(origin, at_ns)| node.marker_latency.record(origin, at_ns, &shared.clock));
             unwritten.drain(..).rev().for_each(|batch| node.queue.push_front(batch));
             if output.is_satisfied() {
                 node.close();
@@ -76,22 +76,21 @@ impl Worker<'_> {
         charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
     }
 
-    /// Writes the batches that were taken, from the front, as long as the outlet is ready and wants rows, and notes how long after their reading each
-    /// was written. Returns the rows that went on to its sink.
+    /// Writes the batches that were taken, from the front, as long as the outlet is ready and wants rows, and notes when each was
+    /// written. Returns the rows that went on to its sink.
     fn write_batches(&mut self, outlet: &mut Outlet) -> (u64, Result<(), SinkError>) {
         let mut rows = 0;
         while outlet.is_ready() && !outlet.is_satisfied() {
-            let Some((batch, ingested_ns)) = self.room.written.pop_front() else { break };
-            let latency_ns = || self.shared.clock.nanos().saturating_sub(ingested_ns);
+            let Some((batch, origin)) = self.room.written.pop_front() else { break };
             if batch.num_rows() == 0 {
-                self.room.marker_latencies_ns.push(latency_ns());
+                self.room.marked_at_ns.push((origin, self.shared.clock.nanos()));
                 continue;
             }
             match outlet.write(batch) {
                 Ok(written) => rows += written as u64,
                 Err(error) => return (rows, Err(error)),
             }
-            self.room.latencies_ns.push(latency_ns());
+            self.room.written_at_ns.push((origin, self.shared.clock.nanos()));
         }
         (rows, Ok(()))
     }

@@ -37,6 +37,16 @@ pub enum Contents<'a> {
     Rows(ClosedRows<'a>),
 }
 
+impl Contents<'_> {
+    /// When the last of the windows was over; where there is none, the largest time.
+    pub fn end(&self) -> Micros {
+        match self {
+            Contents::Groups(groups) => groups.windows.last().map_or(Micros::MAX, |window| window.end),
+            Contents::Rows(rows) => rows.window.end,
+        }
+    }
+}
+
 /// The open windows of one aggregation, over the slices that the watermark has passed.
 #[derive(Debug)]
 pub struct OpenWindows {

@@ -151,7 +151,7 @@ impl Planner {
         let time_column = match pipeline.input {
             StreamRef::Source(source) => match program.sources.get(source).map(|source| source.time) {
                 Some(TimeSource::Event { column, .. } | TimeSource::Processing { column }) => Some(column),
-                Some(TimeSource::None) | None => None,
+                Some(TimeSource::None | TimeSource::Noted { .. }) | None => None,
             },
             StreamRef::Pipeline(_) | StreamRef::Window(_) | StreamRef::Over(_) => None,
         };

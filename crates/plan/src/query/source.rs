@@ -171,6 +171,10 @@ impl SourceDraft {
             time = TimeSource::Processing { column: fields.len() };
             fields.push(self.field(name));
         }
+        let noted = watermark.filter(|_| time == TimeSource::None);
+        if let Some(column) = noted.and_then(|noted| fields.iter().position(|field| *field.name() == noted.column)) {
+            time = TimeSource::Noted { column };
+        }
         let schema = Arc::new(Schema::new(fields));
         Ok(SourceUse { table: definition.name.clone(), columns, computed_time, schema, time, rows: None })
     }

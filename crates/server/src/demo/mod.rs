@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pelton::arrow::array::{AsArray, RecordBatch};
 use pelton::arrow::datatypes::Int64Type;
 use pelton::arrow::datatypes::TimestampMillisecondType;
-use pelton::progress::Progress;
+use pelton::progress::{Progress, time_with_unit};
 use pelton::query::QueryControl;
 use pelton::{Query, Session};
 
@@ -175,13 +175,21 @@ fn print_lines(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// End-to-end latency of the results so far: from reading the event that completed them to handing them out.
+/// End-to-end latency of the results so far: from reading the event that completed them to handing them out; and
+/// from the ends of the windows, by the clock.
 pub(crate) fn latency(progress: &Progress) -> String {
-    let Some(sink) = progress.sinks.first().filter(|sink| !sink.latency_ns.is_empty()) else {
+    let Some(sink) = progress.sinks.first().filter(|sink| !sink.latency.processing_ns.is_empty()) else {
         return "not known yet".to_owned();
     };
-    let micros = |quantile| sink.latency_ns.value_at_quantile(quantile) as f64 / 1e3;
-    format!("p50 {:.0} µs, p99 {:.0} µs", micros(0.5), micros(0.99))
+    let micros = |quantile| sink.latency.processing_ns.value_at_quantile(quantile) as f64 / 1e3;
+    let behind = |quantile| time_with_unit(sink.latency.event_time_us.value_at_quantile(quantile));
+    format!(
+        "p50 {:.0} µs, p99 {:.0} µs, behind the window's end p50 {}, p99 {}",
+        micros(0.5),
+        micros(0.99),
+        behind(0.5),
+        behind(0.99)
+    )
 }
 
 fn print_summary(summary: &Progress) -> io::Result<()> {

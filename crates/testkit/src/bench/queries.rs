@@ -75,7 +75,7 @@ pub(super) fn run(
         decisions += summary.load.decisions as f64;
         deciding_ns += summary.load.deciding.as_nanos() as f64;
         busy_ns += summary.load.busy.as_nanos() as f64;
-        let own = summary.latency_ns();
+        let own = summary.latency().processing_ns;
         match &mut latency_ns {
             None => latency_ns = Some(own),
             Some(all) => all.add(own).map_err(|error| BenchError::Input(error.to_string()))?,
