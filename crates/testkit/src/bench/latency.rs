@@ -1,8 +1,8 @@
 //! How long after its due time an event's result is handed out, at rates that a program feeds, which may change in steps (Enjima, figures 6 and 9).
 //!
 //! A program feeds the table `event (due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL)`: every
-//! tenth of a millisecond as many rows as the rate wants, all of that instant. `kind` is any of three, `ad` any of ten thousand. The first
-//! column of the query's result says when the event was due that completed the row. An event that could not be fed in time was due all the same.
+//! tenth of a millisecond as many rows as the rate wants, all of that instant. `kind` is 0, 1 or 2, `ad` any of ten thousand. A third of the rows are of the
+//! kind 0, or two thirds: a case's `thirds=1,2` says so for each of its rates, so that more rows pass than before. The first column of the query's result says when the event was due that completed the row. An event that could not be fed in time was due all the same.
 
 use std::sync::Arc;
 use std::thread;
@@ -31,11 +31,14 @@ type Sample = (Duration, Duration);
 /// Runs the case several times, each of its rates for the same time: of each the median and the 99th percentile, of those after the first also
 /// the median of what follows the step.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
-    let rates = rates(case)?;
+    let rates = numbers(case, "rates")?;
+    let mut thirds = if case.parameters.contains_key("thirds") { numbers(case, "thirds")? } else { vec![1] };
+    thirds.resize(rates.len(), 1);
+    let has_shares = thirds.iter().any(|&thirds| thirds != 1);
     let each = Duration::from_secs_f64(arguments.seconds);
     let mut found: Vec<[Samples; 3]> = vec![Default::default(); rates.len()];
     for _ in 0..arguments.repeat.max(1) {
-        let samples = samples(benchmark, case, arguments, &rates, each)?;
+        let samples = samples(benchmark, case, arguments, (&rates, &thirds), each)?;
         for (part, found) in found.iter_mut().enumerate() {
             let from = each * part as u32;
             let settled = if part == 0 { from } else { from + SETTLED_AFTER };
@@ -56,7 +59,10 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     };
     let mut figures = Vec::new();
     for ((part, rate), [median, highest, stepped]) in rates.iter().enumerate().zip(found) {
-        let at = format!("{} M/s", *rate as f64 / 1e6);
+        let mut at = format!("{} M/s", *rate as f64 / 1e6);
+        if has_shares {
+            at += &format!(", {} of 3 pass ({})", thirds[part], part + 1);
+        }
         figures.push(figure(format!("median at {at}"), median));
         figures.push(figure(format!("p99 at {at}"), highest));
         if part > 0 {
@@ -66,12 +72,12 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     Ok(figures)
 }
 
-/// Rows a second, one after the other: `rates=1000,2000`.
-fn rates(case: &Case) -> Result<Vec<usize>, BenchError> {
-    let text = case.parameters.get("rates").map_or("", String::as_str);
-    let rates: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
-    rates.map_err(|_| {
-        BenchError::Input(format!("case {}: rates are numbers with commas between, not '{text}'", case.name))
+/// Values of the case's rates, one after the other: `rates=1000,2000` are rows a second.
+fn numbers(case: &Case, name: &str) -> Result<Vec<usize>, BenchError> {
+    let text = case.parameters.get(name).map_or("", String::as_str);
+    let numbers: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
+    numbers.map_err(|_| {
+        BenchError::Input(format!("case {}: {name} are numbers with commas between, not '{text}'", case.name))
     })
 }
 
@@ -81,12 +87,12 @@ fn quantile(mut latencies: Vec<Duration>, share: f64) -> Option<Duration> {
     Some(latencies[(share * last as f64).round() as usize])
 }
 
-/// Feeds the query at each rate, and says how long each result took, in the order in which they came.
+/// Feeds the query at each rate, with so many thirds of the rows of the kind 0, and says how long each result took, in the order in which they came.
 fn samples(
     benchmark: &Benchmark,
     case: &Case,
     arguments: &Arguments,
-    rates: &[usize],
+    steps: (&[usize], &[usize]),
     each: Duration,
 ) -> Result<Vec<Sample>, BenchError> {
     let statements = benchmark.statements(case, arguments.seconds, "");
@@ -98,7 +104,7 @@ fn samples(
     let query = start_in(&session, &statements.setup, &statements.query, arguments.workers)?;
     let start = Instant::now();
     let reader = thread::spawn(move || read(query, start));
-    feed(events, rates, each, start)?;
+    feed(events, steps, each, start)?;
     reader.join().expect("reading results does not panic")
 }
 
@@ -117,21 +123,28 @@ fn read(mut query: Query, start: Instant) -> Result<Vec<Sample>, BenchError> {
 }
 
 /// Another number for each, of which the next one says nothing.
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let once = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let twice = (once ^ (once >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     twice ^ (twice >> 31)
 }
 
 /// Feeds rows when they are due, or as soon after as there is room.
-fn feed(events: PushSource, rates: &[usize], each: Duration, start: Instant) -> Result<(), BenchError> {
+fn feed(
+    events: PushSource,
+    (rates, thirds): (&[usize], &[usize]),
+    each: Duration,
+    start: Instant,
+) -> Result<(), BenchError> {
     let column = |seed: u64, below: u64| (0..ROWS as u64).map(|row| (mixed(seed + row) % below) as i64).collect();
     let (kinds, ads): (Int64Array, Int64Array) = (column(1, 3), column(1 << 32, 10_000));
+    let of_thirds = |&thirds: &usize| kinds.unary::<_, Int64Type>(|kind| (kind + 1 - thirds as i64).max(0));
+    let kinds: Vec<Int64Array> = thirds.iter().map(of_thirds).collect();
     let (mut due, mut row, mut owed) = (FED_EVERY, 0, 0.0);
     let until = each * rates.len() as u32;
     while due < until {
-        let rate = rates[(due.as_nanos() / each.as_nanos()) as usize];
-        owed += rate as f64 * FED_EVERY.as_secs_f64();
+        let part = (due.as_nanos() / each.as_nanos()) as usize;
+        owed += rates[part] as f64 * FED_EVERY.as_secs_f64();
         // Sleeping takes longer than asked for by more than what is measured.
         while start.elapsed() < due {
             std::hint::spin_loop();
@@ -141,7 +154,7 @@ fn feed(events: PushSource, rates: &[usize], each: Duration, start: Instant) -> 
             let columns: [ArrayRef; 4] = [
                 Arc::new(Int64Array::from_value(due.as_nanos() as i64, rows)),
                 Arc::new(TimestampMicrosecondArray::from_value(due.as_micros() as i64, rows)),
-                Arc::new(kinds.slice(row, rows)),
+                Arc::new(kinds[part].slice(row, rows)),
                 Arc::new(ads.slice(row, rows)),
             ];
             let batch = RecordBatch::try_new(events.schema().clone(), columns.to_vec());
