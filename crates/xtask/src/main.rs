@@ -26,6 +26,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                       --bless rewrites the expected results of SQL scripts instead of comparing them
   rules [--record]    the house rules only; --record writes down what has become shorter
   judge [NAME…]       compares the results of examples/*.sql with DuckDB's on real data
+  soak [MINUTES]      ten queries at changing rates for ten minutes, or so many: no row may be lost, and memory may not grow
   bench-table         writes the figures of bench/results/*.json into README.md
   cachegrind [BINARY] instructions, branches and simulated cache misses of a record, by valgrind, of generic and of specialised code";
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ["judge", names @ ..] => judge::run(&root, names).map(|said| println!("{said}")),
         ["cachegrind"] => cachegrind::run(&root, None).map(|table| println!("{table}")),
         ["cachegrind", binary] => cachegrind::run(&root, Some(binary)).map(|table| println!("{table}")),
+        ["soak", minutes @ ..] => steps::soak(&root, minutes),
         ["bench-table"] => bench_table::write(&root),
         _ => Err(USAGE.to_string()),
     };

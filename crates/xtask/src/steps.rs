@@ -31,6 +31,11 @@ pub fn test(root: &Path, bless: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs ten queries for ten minutes, or as many as are said.
+pub fn soak(root: &Path, minutes: &[&str]) -> Result<(), String> {
+    run(cargo(root).args(["run", "--release", "--quiet", "--example", "soak", "--"]).args(minutes))
+}
+
 /// Runs one check: what it returns is said beside its time.
 fn step(name: &str, check: impl FnOnce() -> Result<String, String>) -> Result<(), String> {
     println!("── {name} ──");

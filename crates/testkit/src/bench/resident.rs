@@ -49,7 +49,7 @@ fn looks(mut child: Child) -> Result<Vec<(f64, f64)>, BenchError> {
 }
 
 /// What Linux says; `None` where the process has ended.
-fn resident_bytes(process: u32) -> Option<f64> {
+pub(crate) fn resident_bytes(process: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: f64 = line.split_whitespace().next()?.parse().ok()?;
