@@ -5,7 +5,7 @@ use pelton_runtime::progress::{Progress, time_with_unit};
 use crate::waiting::query_name;
 
 /// Names of the columns.
-pub(crate) const COLUMNS: [&str; 16] = [
+pub(crate) const COLUMNS: [&str; 18] = [
     "query",
     "rows/s in",
     "rows/s out",
@@ -21,13 +21,16 @@ pub(crate) const COLUMNS: [&str; 16] = [
     "event time p99.9",
     "ns a decision",
     "deciding %",
+    "ns waiting for it",
+    "ns waking others",
     "held back by",
 ];
 
 /// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, since the
 /// query began, and those of blocks of which no row is left, one in 50 ms; by event time they are from the newest event time of the rows, or the end of
 /// the window. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers are busy
-/// with it.
+/// with it; how long workers waited for each other before each, and took to wake
+/// each other behind it, is told apart.
 pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let load = &progress.load;
     let latency = progress.latency();
@@ -53,6 +56,8 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let [deciding_ns, busy_ns] = [load.deciding, load.busy].map(|time| time.as_nanos() as f64);
     row.push(format!("{:.0}", deciding_ns / load.decisions.max(1) as f64));
     row.push(format!("{:.3}", deciding_ns / busy_ns.max(1.0) * 100.0));
+    let waiting_ns = load.waiting_and_waking.map(|time| time.as_nanos() as f64);
+    row.extend(waiting_ns.map(|ns| format!("{:.0}", ns / load.decisions.max(1) as f64)));
     row.push(load.held_back_by.clone().unwrap_or_default());
     row
 }

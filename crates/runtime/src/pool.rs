@@ -1,5 +1,6 @@
 //! The workers of an engine: they serve all of its runs, and end when neither the engine nor a run has them any more.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -261,6 +262,10 @@ pub(crate) struct PoolWorker {
     changes: u64,
     scratch: Scratch,
     room: Room,
+    /// How long others have had what it wanted to look at, since it was done with a task.
+    pub waited_ns: Cell<u64>,
+    /// How long it has taken to wake others since then.
+    waking_ns: Cell<u64>,
 }
 
 /// Where a worker's thread runs.
@@ -301,7 +306,16 @@ enum Found {
 
 impl PoolWorker {
     pub fn new(crew: Arc<Crew>, index: usize) -> PoolWorker {
-        PoolWorker { crew, index, runs: Vec::new(), changes: 0, scratch: Scratch::default(), room: Room::default() }
+        PoolWorker {
+            crew,
+            index,
+            runs: Vec::new(),
+            changes: 0,
+            scratch: Scratch::default(),
+            room: Room::default(),
+            waited_ns: Cell::new(0),
+            waking_ns: Cell::new(0),
+        }
     }
 
     fn work(mut self) {
@@ -315,11 +329,20 @@ impl PoolWorker {
             place.pin(self.index, self.crew.is_pinned.load(Ordering::SeqCst));
             self.know_runs();
             now_ns = match self.look(now_ns) {
-                Found::Task(run, taken) => self.run(&run, taken, now_ns),
+                Found::Task(run, taken) => {
+                    let mut next = Some(taken);
+                    while let Some(taken) = next {
+                        (now_ns, next) = self.run(&run, taken, now_ns);
+                        place.pin(self.index, self.crew.is_pinned.load(Ordering::SeqCst));
+                    }
+                    now_ns
+                }
                 Found::Nothing(until_ns) => {
                     if !self.crew.rest.spin(seen, now_ns, until_ns) {
                         self.crew.rest.sleep(seen, now_ns, until_ns);
                     }
+                    // It begins anew: so does what it waits for.
+                    self.waited_ns.set(0);
                     self.crew.clock.nanos()
                 }
             }
@@ -341,7 +364,7 @@ impl PoolWorker {
             let (mut until_ns, mut best, mut runs) = (u64::MAX, None, 0);
             for (waker, run) in &self.runs {
                 let (rank, known_until_ns) =
-                    waker.known(now_ns).unwrap_or_else(|| self.look_at(run, run.unchanged_state(), now_ns));
+                    waker.known(now_ns).unwrap_or_else(|| self.look_at(run, self.state_of(run), now_ns));
                 let served_ns = waker.served_ns();
                 if has_threads {
                     // They have been told, and know the time.
@@ -358,25 +381,60 @@ impl PoolWorker {
             }
             let Some((_, _, run)) = best else { return Found::Nothing(until_ns) };
             let look = self.look_of(run, now_ns);
-            let taken = take(&mut run.unchanged_state(), &look, self.crew.next_turn());
+            let taken = take(&mut self.state_of(run), &look, self.crew.next_turn());
             // What is left is to be looked for anew; so it is where another worker was faster.
             run.waker.returned();
             if let Some(taken) = taken {
-                if runs > 1 || taken.has_others {
-                    self.crew.rest.wake();
-                } else {
-                    self.crew.rest.wake_by(until_ns.min(taken.until_ns));
-                }
+                self.wake_others(&taken, runs > 1, until_ns);
                 return Found::Task(run.clone(), taken);
             }
         }
     }
 
+    /// Wakes another worker, if there is more to do than it takes, or something before anyone awake would look.
+    fn wake_others(&self, taken: &Taken, has_others: bool, until_ns: u64) {
+        let began_ns = self.crew.rest.has_sleepers().then(|| self.crew.clock.nanos());
+        if has_others || taken.has_others {
+            self.crew.rest.wake();
+        } else {
+            self.crew.rest.wake_by(until_ns.min(taken.until_ns));
+        }
+        if let Some(began_ns) = began_ns {
+            self.waking_ns.set(self.waking_ns.get() + self.crew.clock.nanos().saturating_sub(began_ns));
+        }
+    }
+
+    /// Whether it serves no run but this one: then what is to be done next is chosen in it alone.
+    fn serves_only(&self, run: &Shared) -> bool {
+        let is_known = self.crew.changes.load(Ordering::SeqCst) == self.changes;
+        is_known && matches!(self.runs.as_slice(), [(_, only)] if std::ptr::eq(only.as_ref(), run))
+    }
+
+    /// For looking. Notes for how long somebody else had it meanwhile: where nobody has, no clock is looked at.
+    pub fn state_of<'a>(&self, run: &'a Shared) -> MutexGuard<'a, State> {
+        if let Ok(state) = run.state.try_lock() {
+            return state;
+        }
+        let began_ns = self.crew.clock.nanos();
+        let state = run.unchanged_state();
+        self.waited_ns.set(self.waited_ns.get() + (self.crew.clock.nanos() - began_ns));
+        state
+    }
+
     /// Looks at what there is to do in a run, and tells all workers, and the threads of the operators that can run.
     pub fn look_at(&self, run: &Shared, mut state: MutexGuard<'_, State>, now_ns: u64) -> (Rank, u64) {
         let look = self.look_of(run, now_ns);
+        let offer = self.offer_of(run, &mut state, &look);
+        self.tell(run, state, &look, offer)
+    }
+
+    fn offer_of(&self, run: &Shared, state: &mut State, look: &Look<'_>) -> Offer {
         state.load.served_ns = run.waker.served_ns();
-        let offer = offer(&mut state, &look);
+        offer(state, look)
+    }
+
+    /// Tells what was found.
+    fn tell(&self, run: &Shared, mut state: MutexGuard<'_, State>, look: &Look<'_>, offer: Offer) -> (Rank, u64) {
         let (rank, until_ns) = match offer {
             Offer::Rank(rank, until_ns) => (rank, until_ns),
             Offer::Finished => (Rank::NONE, u64::MAX),
@@ -406,8 +464,9 @@ impl PoolWorker {
         }
     }
 
-    /// Does what was found by looking from that instant on. Returns when it was done.
-    pub fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> u64 {
+    /// Does what was found by looking from that instant on. Returns when it was done, and what it has taken next, where no other run could have had
+    /// something more urgent: then what was found is taken before anyone else looks.
+    pub fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> (u64, Option<Taken>) {
         let started_ns = self.crew.clock.nanos();
         // A run that had nothing to do for a while does not make up for it at the others' cost.
         let served_ns = run.waker.served_ns();
@@ -419,10 +478,14 @@ impl PoolWorker {
         let busy_ns = ended_ns.saturating_sub(started_ns);
         // By a clock that stands still tasks are counted.
         run.waker.served(least_ns, busy_ns + 1);
-        let mut state = run.state();
+        let (waited_ns, waking_ns) = (self.waited_ns.take(), self.waking_ns.take());
+        let mut state = self.state_of(run);
+        state.next = None;
         state.tasks_running -= 1;
         state.decisions += 1;
-        state.deciding_ns += started_ns.saturating_sub(looked_ns);
+        state.deciding_ns += started_ns.saturating_sub(looked_ns).saturating_sub(waited_ns + waking_ns);
+        state.waited_ns += waited_ns;
+        state.waking_ns += waking_ns;
         let operator = state.operators.of_part(taken.part);
         operator.done.busy_ns += busy_ns;
         operator.last_run_ns = ended_ns;
@@ -433,8 +496,18 @@ impl PoolWorker {
         }
         // It looks for what this has made possible itself, and wakes others if there is more than one thing.
         run.waker.returned();
-        self.look_at(run, state, ended_ns);
-        ended_ns
+        let look = self.look_of(run, ended_ns);
+        let offer = self.offer_of(run, &mut state, &look);
+        let is_task = matches!(offer, Offer::Rank(rank, _) if rank != Rank::NONE);
+        if !is_task || self.crew.is_manual || look.has_threads || !self.serves_only(run) {
+            self.tell(run, state, &look, offer);
+            return (ended_ns, None);
+        }
+        let next = take(&mut state, &look, self.crew.next_turn());
+        drop(state);
+        run.waker.returned();
+        next.iter().for_each(|next| self.wake_others(next, false, u64::MAX));
+        (ended_ns, next)
     }
 }
 

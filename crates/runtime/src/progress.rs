@@ -74,6 +74,8 @@ pub struct LoadProgress {
     pub decisions: u64,
     /// how long workers took to choose that,
     pub deciding: Duration,
+    /// how long they waited for each other before they could, and took to wake each other then,
+    pub waiting_and_waking: [Duration; 2],
     /// and how long they were busy with it.
     pub busy: Duration,
     /// What is furthest downstream of what its inputs wait for, where they are not read for want of room; or the setting that leaves none.

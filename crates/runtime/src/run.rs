@@ -142,7 +142,7 @@ pub(crate) struct Shared {
     overs: Vec<Mutex<OverRows>>,
     /// Of the windows, and behind them the functions OVER rows.
     pub account: Account,
-    state: Mutex<State>,
+    pub state: Mutex<State>,
     pub waker: Waker,
     pub clock: Clock,
     pub options: RunOptions,
@@ -497,6 +497,7 @@ impl Shared {
             bytes_waiting: state.bytes_waiting() as u64,
             decisions: state.decisions,
             deciding: Duration::from_nanos(state.deciding_ns),
+            waiting_and_waking: [state.waited_ns, state.waking_ns].map(Duration::from_nanos),
             busy: Duration::from_nanos(state.mark(0).busy_ns),
             held_back_by: held_back_by(state, self.options.workers).map(|by| match by {
                 HeldBackBy::Part(part) => self.name(part).to_owned(),

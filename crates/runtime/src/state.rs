@@ -69,8 +69,12 @@ pub(crate) struct State {
     pub can_run: Vec<usize>,
     /// How often a worker was given something to do,
     pub decisions: u64,
-    /// and how long it took to choose it, among all runs.
+    /// how long it took to choose it, among all runs,
     pub deciding_ns: u64,
+    /// how long other workers kept runs from being looked at meanwhile,
+    pub waited_ns: u64,
+    /// and how long it took to wake others.
+    pub waking_ns: u64,
 }
 
 pub(crate) struct SourceState {
@@ -275,6 +279,8 @@ impl State {
             can_run: Vec::new(),
             decisions: 0,
             deciding_ns: 0,
+            waited_ns: 0,
+            waking_ns: 0,
         }
     }
 

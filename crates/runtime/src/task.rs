@@ -44,6 +44,9 @@ struct Left {
     late: Option<LateSessions>,
 }
 
+/// Rows, and their newest time.
+type Timed = (RecordBatch, Micros);
+
 /// Groups of windows that have closed.
 enum LeftGroups {
     /// As rows, where they have any, with when the last of the windows was over.
@@ -400,7 +403,7 @@ impl Worker<'_> {
         over: usize,
         rows: Vec<(usize, Arriving)>,
         watermark: Micros,
-    ) -> Result<(Vec<(RecordBatch, Micros)>, Micros, u64), KernelError> {
+    ) -> Result<(Vec<Timed>, Micros, u64), KernelError> {
         let mut ordered = self.shared.over(over);
         let mut late_rows = 0;
         for (input, arriving) in rows {

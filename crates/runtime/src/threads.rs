@@ -83,13 +83,15 @@ impl OperatorThread {
         if !look.has_threads {
             return Err(u64::MAX);
         }
-        let mut state = run.unchanged_state();
+        // Since it was done with its last task it has slept, or begun anew.
+        worker.waited_ns.set(0);
+        let mut state = worker.state_of(run);
         let turn = worker.crew.next_turn();
         match take_of(&mut state, &look, *part, turn) {
             Ok(taken) => {
                 drop(state);
                 run.waker.returned();
-                worker.run(run, taken, now_ns);
+                drop(worker.run(run, taken, now_ns));
                 Ok(())
             }
             Err(until_ns) => {

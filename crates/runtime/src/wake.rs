@@ -87,6 +87,11 @@ impl Rest {
         self.ring(1, Condvar::notify_one);
     }
 
+    /// Whether anyone sleeps who may have to be woken, which takes time.
+    pub fn has_sleepers(&self) -> bool {
+        self.0.sleepers.load(Ordering::Relaxed) > 0
+    }
+
     /// Wakes all workers.
     pub fn wake_all(&self) {
         self.ring(usize::MAX, Condvar::notify_all);
