@@ -83,12 +83,17 @@ struct Engine {
 
 impl Engine {
     fn new() -> Engine {
+        // Machine code from the first block on.
+        Engine::with("pelton.tier", "compile")
+    }
+
+    fn with(setting: &str, value: &str) -> Engine {
         let hands = Arc::new(Hands::default());
         let (pool, workers) = Pool::manual(1, Clock::Manual(hands.clone()));
         let session = Session::with_pool(pool);
         session.set("pelton.block-rows", &BLOCK_ROWS.to_string()).unwrap();
-        // Machine code from the first block on.
         session.set("pelton.tier", "compile").unwrap();
+        session.set(setting, value).unwrap();
         Engine { session, hands, workers }
     }
 
@@ -109,8 +114,7 @@ const OF_BATCH: f64 = 1.0;
 const GROWING: f64 = 0.05;
 
 /// Calls while an insert runs whose input is replayed so many times.
-fn calls_of_insert(columns: &str, select: &str, passes: i64) -> u64 {
-    let mut engine = Engine::new();
+fn calls_of_insert(mut engine: Engine, columns: &str, select: &str, passes: i64) -> u64 {
     let script = format!(
         "CREATE TABLE n (i BIGINT NOT NULL, k BIGINT NOT NULL, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at) WITH (
              'connector' = 'datagen', 'number-of-rows' = '{PASS_MS}', 'pace' = 'flat-out',
@@ -134,9 +138,13 @@ fn calls_of_insert(columns: &str, select: &str, passes: i64) -> u64 {
 
 /// Calls for each block of an insert's input.
 fn calls_per_block(columns: &str, select: &str) -> f64 {
-    const PASSES: i64 = 20;
-    let [few, many] = [PASSES, 2 * PASSES].map(|passes| calls_of_insert(columns, select, passes) as f64);
-    (many - few) / (PASSES * PASS_BLOCKS) as f64
+    calls_per_block_with(("pelton.tier", "compile"), columns, select, 20)
+}
+
+/// The same, with this setting and its value, from runs of so many passes and of twice as many.
+fn calls_per_block_with((setting, value): (&str, &str), columns: &str, select: &str, passes: i64) -> f64 {
+    let calls = |passes| calls_of_insert(Engine::with(setting, value), columns, select, passes) as f64;
+    (calls(2 * passes) - calls(passes)) / (passes * PASS_BLOCKS) as f64
 }
 
 fn assert_calls(columns: &str, select: &str, expected: f64) {
@@ -211,4 +219,85 @@ fn calls_of_pushes(pushes: u64) -> u64 {
             assert_eq!(query.try_next_batch().unwrap().unwrap().num_rows(), 500);
         }
     })
+}
+
+/// What interpreted code and queues of events take was counted, and may not grow: lists of columns and what DataFusion computes, records as columns,
+/// but nothing for a row.
+#[test]
+fn interpreted_code_and_queues_cost_so_much_a_block() {
+    let day = "FROM TUMBLE(TABLE n, DESCRIPTOR(at), INTERVAL '1' DAY) GROUP BY window_start, window_end";
+    // The last one's records are wider than an event.
+    for (columns, select, interpreted, queued) in [
+        ("i BIGINT, k BIGINT", "SELECT i, k FROM n".to_owned(), 2.0, 38.0),
+        ("i BIGINT, k BIGINT", "SELECT i, k FROM n WHERE k < 0".to_owned(), 9.0, 19.0),
+        ("i BIGINT, k BIGINT", "SELECT i, k FROM n WHERE k < 50".to_owned(), 17.0, 44.0),
+        ("i BIGINT, k BIGINT", "SELECT i, k + 1 AS k FROM n WHERE k < 50".to_owned(), 24.0, 44.0),
+        ("s BIGINT", format!("SELECT SUM(i) AS s {day}"), 2.0, 27.0),
+        ("k BIGINT, s BIGINT", format!("SELECT k, SUM(i) AS s {day}, k"), 4.0, 34.0),
+        ("k BIGINT, s BIGINT", format!("SELECT k, SUM(i * k) AS s {day}, k"), 8.0, 34.0),
+        (
+            "i BIGINT, a BIGINT, b BIGINT, c BIGINT, d BIGINT, e BIGINT, f BIGINT",
+            "SELECT i, i + 1 AS a, i + 2 AS b, i + 3 AS c, i + 4 AS d, i + 5 AS e, i + 6 AS f FROM n".to_owned(),
+            45.0,
+            86.0,
+        ),
+    ] {
+        for (setting, most) in
+            [(("pelton.tier", "interpret"), interpreted), (("pelton.data-passing", "queues"), queued)]
+        {
+            let calls = calls_per_block_with(setting, columns, &select, 2);
+            assert!(calls < most + GROWING, "{calls} calls a block, more than {most}: {setting:?}, {select}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_decoded_cost_columns_and_nothing_for_a_row() {
+    // A block's worth of lines becomes a block, and of each of its columns an array. What a chunk of the file takes is shared by its blocks.
+    const OF_BLOCK: f64 = 1.0;
+    const OF_CHUNK: f64 = 2.0;
+    // The bytes of longer strings, and the list that has them.
+    const OF_TEXT: f64 = 2.0;
+    for format in ["csv", "json"] {
+        for (columns, select) in [
+            ("i BIGINT, k BIGINT", "SELECT i, k FROM n WHERE k < 0"),
+            ("i BIGINT, k BIGINT, s STRING", "SELECT i, k, s FROM n WHERE k < 0"),
+            ("i BIGINT, s STRING", "SELECT i, s FROM n WHERE i < 0"),
+        ] {
+            const BLOCKS: i64 = 20;
+            let calls = |blocks| calls_of_lines(format, columns, select, blocks) as f64;
+            let calls = (calls(2 * BLOCKS) - calls(BLOCKS)) / BLOCKS as f64;
+            let text = if columns.contains("STRING") { OF_TEXT } else { 0.0 };
+            let most = OF_BLOCK + OF_BATCH + columns.split(", ").count() as f64 * OF_COLUMN + text + OF_CHUNK;
+            assert!(calls < most, "{calls} calls a block's worth of lines, more than {most}: {format}, {select}");
+        }
+    }
+}
+
+/// Calls while so many blocks of rows are decoded from a file.
+fn calls_of_lines(format: &str, columns: &str, select: &str, blocks: i64) -> u64 {
+    let path = std::env::temp_dir().join(format!("pelton-allocations-{}.{format}", std::process::id()));
+    let line = |row: i64| match format {
+        "csv" => format!("{row},{},text number {row}\n", row % 100),
+        _ => format!("{{\"i\": {row}, \"k\": {}, \"s\": \"text number {row}\"}}\n", row % 100),
+    };
+    std::fs::write(&path, (0..blocks * BLOCK_ROWS).map(line).collect::<String>()).unwrap();
+    let mut engine = Engine::new();
+    let script = format!(
+        "CREATE TABLE n (i BIGINT NOT NULL, k BIGINT NOT NULL, s STRING NOT NULL) WITH (
+             'connector' = 'filesystem', 'path' = '{}', 'format' = '{format}');
+         CREATE TABLE nowhere ({columns}) WITH ('connector' = 'blackhole');
+         INSERT INTO nowhere {select}",
+        path.display()
+    );
+    let query: Query = engine.session.sql(&script).unwrap();
+    let control = query.control();
+    let calls = calls(|| {
+        while !control.has_ended() {
+            engine.step();
+        }
+    });
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(query.wait().unwrap().pipelines[0].rows, (blocks * BLOCK_ROWS) as u64);
+    calls
 }

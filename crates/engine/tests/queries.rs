@@ -184,3 +184,25 @@ fn a_policy_counts_for_queries_that_run() {
         assert_eq!((next(&mut first), next(&mut second)), (4, 3), "{policy}");
     }
 }
+
+#[test]
+fn rows_that_are_wider_than_an_event_pass_in_parts() {
+    let session = session("2");
+    session.set("pelton.data-passing", "queues").unwrap();
+    // More events than a queue holds, of three to a row.
+    const ROWS: i64 = 20_000;
+    numbers(&session, "n", ROWS);
+    let columns: Vec<String> = (0..15).map(|column| format!("i * 100 + {column} AS c{column}")).collect();
+    let rows = session.sql(&format!("SELECT {} FROM n", columns.join(", "))).unwrap().collect().unwrap();
+    let mut next = 1;
+    for batch in &rows {
+        for row in 0..batch.num_rows() {
+            for column in 0..15 {
+                let values = batch.column(column).as_primitive::<Int64Type>();
+                assert_eq!(values.value(row), next * 100 + column as i64);
+            }
+            next += 1;
+        }
+    }
+    assert_eq!(next, ROWS + 1);
+}

@@ -36,13 +36,14 @@ const EVENTS_MAX: i64 = 4 * 1024;
 /// So many events at a time are said to have come or gone.
 const EVENTS_NOTED: i64 = 512;
 
-/// Bytes of a record that an event holds itself: an event has 56 bytes.
-const SHORT_BYTES: usize = 54;
+/// Bytes of a record that an event holds: it has 56 bytes, and of wider records each is a part.
+const EVENT_BYTES: usize = 54;
 
 enum Event {
-    /// A record of so many bytes.
-    Short([u8; SHORT_BYTES], u8),
-    Long(Box<[u8]>),
+    /// A record, or the last part of it, of so many bytes.
+    Last([u8; EVENT_BYTES], u8),
+    /// A part of a record, which the next event goes on with.
+    Part([u8; EVENT_BYTES]),
     /// A block or a batch is complete.
     End,
 }
@@ -67,8 +68,10 @@ pub(crate) struct Link {
 
 struct Sending {
     events: SyncSender<Event>,
-    /// What is being handed on, and the next of its rows.
+    /// What is being handed on, and the next of its events.
     unfinished: Option<(Records, usize)>,
+    /// The record that events are parts of.
+    wide: Vec<u8>,
 }
 
 struct Receiving {
@@ -203,7 +206,7 @@ impl Link {
     pub fn new(passing: &Passing) -> Link {
         let (sender, receiver) = sync_channel(EVENTS_MAX as usize);
         Link {
-            sending: Mutex::new(Sending { events: sender, unfinished: None }),
+            sending: Mutex::new(Sending { events: sender, unfinished: None, wide: Vec::new() }),
             receiving: Mutex::new(Receiving { events: receiver, bytes: Vec::new(), rows: 0 }),
             count: passing.count.clone(),
             to: passing.to,
@@ -216,11 +219,17 @@ impl Sending {
     /// Hands on what there is room for. Returns how many events that were since `noted` was told last.
     fn send(&mut self, records: Records, first: usize, mut noted: impl FnMut(i64)) -> i64 {
         let mut count = 0;
-        for row in first..=records.rows() {
-            let event = if row == records.rows() { Event::End } else { event(&records, row) };
+        let parts = records.width().div_ceil(EVENT_BYTES).max(1);
+        let end = records.rows() * parts;
+        for number in first..=end {
+            let event = match parts {
+                _ if number == end => Event::End,
+                1 => event(&records, number),
+                _ => self.part(&records, number / parts, number % parts),
+            };
             // The other end is there as long as this one.
             if self.events.try_send(event).is_err() {
-                self.unfinished = Some((records, row));
+                self.unfinished = Some((records, number));
                 break;
             }
             count += 1;
@@ -229,6 +238,21 @@ impl Sending {
             }
         }
         count
+    }
+
+    /// A part of a record that is too wide for one event: the parts are asked for in their order.
+    fn part(&mut self, records: &Records, row: usize, part: usize) -> Event {
+        if part == 0 {
+            self.wide.resize(records.width(), 0);
+            records.write(row, &mut self.wide);
+        }
+        let rest = &self.wide[part * EVENT_BYTES..];
+        let mut bytes = [0; EVENT_BYTES];
+        match rest.first_chunk() {
+            Some(first) if rest.len() > EVENT_BYTES => return Event::Part(*first),
+            _ => bytes[..rest.len()].copy_from_slice(rest),
+        }
+        Event::Last(bytes, rest.len() as u8)
     }
 }
 
@@ -239,11 +263,13 @@ impl Receiving {
         while let Ok(event) = self.events.try_recv() {
             count += 1;
             match &event {
-                Event::Short(bytes, length) => self.bytes.extend_from_slice(&bytes[..usize::from(*length)]),
-                Event::Long(bytes) => self.bytes.extend_from_slice(bytes),
+                Event::Last(bytes, length) => {
+                    self.bytes.extend_from_slice(&bytes[..usize::from(*length)]);
+                    self.rows += 1;
+                }
+                Event::Part(bytes) => self.bytes.extend_from_slice(bytes),
                 Event::End => return (count, true),
             }
-            self.rows += 1;
             if count == EVENTS_NOTED {
                 noted(std::mem::take(&mut count));
             }
@@ -254,14 +280,9 @@ impl Receiving {
 
 fn event(records: &Records, row: usize) -> Event {
     let width = records.width();
-    if width <= SHORT_BYTES {
-        let mut bytes = [0; SHORT_BYTES];
-        records.write(row, &mut bytes[..width]);
-        return Event::Short(bytes, width as u8);
-    }
-    let mut bytes = vec![0; width].into_boxed_slice();
-    records.write(row, &mut bytes);
-    Event::Long(bytes)
+    let mut bytes = [0; EVENT_BYTES];
+    records.write(row, &mut bytes[..width]);
+    Event::Last(bytes, width as u8)
 }
 
 impl Worker<'_> {
