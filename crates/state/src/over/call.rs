@@ -94,13 +94,13 @@ impl<T: Value> Default for Scratch<T> {
 }
 
 impl CallState {
-    /// `argument` is the form of the argument, where there is one.
-    pub fn new(call: &OverCall, argument: Option<Form>) -> CallState {
+    /// `argument` is the form of the argument, where there is one. All rows are `of_one_key`, or these are of one of several.
+    pub fn new(call: &OverCall, argument: Option<Form>, of_one_key: bool) -> CallState {
         match argument {
             None => CallState::Positions,
-            Some(Form::Integer) => CallState::Integer(FrameState::new(call)),
-            Some(Form::Float) => CallState::Float(FrameState::new(call)),
-            Some(Form::Decimal) => CallState::Decimal(FrameState::new(call)),
+            Some(Form::Integer) => CallState::Integer(FrameState::new(call, of_one_key)),
+            Some(Form::Float) => CallState::Float(FrameState::new(call, of_one_key)),
+            Some(Form::Decimal) => CallState::Decimal(FrameState::new(call, of_one_key)),
             Some(Form::Bytes) => CallState::Bytes(TextState::new(call)),
         }
     }
@@ -135,11 +135,13 @@ pub(super) fn count_rows(function: OverFunction, bounds: &Bounds, results: &mut 
 }
 
 impl<T: Value> FrameState<T> {
-    fn new(call: &OverCall) -> FrameState<T> {
+    fn new(call: &OverCall, of_one_key: bool) -> FrameState<T> {
         let is_bounded = call.frame.is_bounded();
         let state = match call.function {
-            OverFunction::Sum | OverFunction::Mean => State::Sum(T::Sum::new(call.frame)),
-            OverFunction::Minimum | OverFunction::Maximum => State::Extreme(Totals::new(call.frame, Candidates::new)),
+            OverFunction::Sum | OverFunction::Mean => State::Sum(T::Sum::new(call.frame, of_one_key)),
+            OverFunction::Minimum | OverFunction::Maximum => {
+                State::Extreme(Totals::new(call.frame, of_one_key, Candidates::new))
+            }
             OverFunction::First if !is_bounded => State::First(None),
             _ => State::None,
         };

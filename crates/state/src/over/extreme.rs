@@ -156,7 +156,7 @@ mod tests {
     /// The smallest of the last `rows` values, or of all, given in runs; and how many candidates there were at most.
     fn sliding(values: &[i64], rows: Option<u64>, run_rows: usize) -> (Vec<i64>, usize) {
         let preceding = rows.map(|rows| rows - 1);
-        let mut totals = Totals::new(Frame::Rows { preceding }, Candidates::new);
+        let mut totals = Totals::new(Frame::Rows { preceding }, false, Candidates::new);
         let (mut found, mut position, mut bytes) = (Vec::new(), 0, 0);
         for values in values.chunks(run_rows) {
             let bounds = Bounds::Rows { position, rows: values.len(), preceding };

@@ -149,7 +149,7 @@ impl OverRows {
             let argument = call.argument.map(|column| {
                 let is_it = |known: &Argument| known.column == column;
                 let index = position_or_push(&mut arguments, is_it, || Argument::new(&spec, column));
-                arguments[index].keep_for(call, frame);
+                arguments[index].keep_for(call, frame, spec.keys.is_empty());
                 index
             });
             let nullable = argument.is_some_and(|argument| arguments[argument].nullable);
@@ -318,7 +318,7 @@ impl OverRows {
 
     fn add_partitions(&mut self, count: usize) {
         while self.partitions.len() < count {
-            let partition = Partition::new(&self.calls, &self.arguments, self.frames.len());
+            let partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
             self.partitions.push(partition);
         }
     }
@@ -350,7 +350,7 @@ impl OverRows {
         if let Some(looks_back) = self.looks_back {
             // The key may have been dropped, or not yet: what is rounded must not depend on it.
             if partition.rows > 0 && ticks[rows.start].saturating_sub(partition.last_tick) > looks_back {
-                *partition = Partition::new(&self.calls, &self.arguments, self.frames.len());
+                *partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
             }
             partition.last_tick = ticks[rows.end - 1];
         }
@@ -455,7 +455,7 @@ impl Argument {
     }
 
     /// Keeps what a call over a frame looks back at.
-    fn keep_for(&mut self, call: &OverCall, frame: usize) {
+    fn keep_for(&mut self, call: &OverCall, frame: usize, of_one_key: bool) {
         let argument = match self.form {
             Form::Integer => DataType::Int64,
             Form::Float => DataType::Float64,
@@ -465,7 +465,7 @@ impl Argument {
         let kept = call.kept(Some(&argument));
         // Short frames of doubles keep their values themselves; which are NULL is looked up.
         let is_sum = matches!(call.function, OverFunction::Sum | OverFunction::Mean);
-        if is_sum && self.form == Form::Float && !self.nullable && is_short(call.frame) {
+        if is_sum && self.form == Form::Float && !self.nullable && is_short(call.frame, of_one_key) {
             return;
         }
         match (call.function, kept) {
@@ -492,9 +492,9 @@ impl Argument {
 }
 
 impl Partition {
-    fn new(calls: &[PlannedCall], arguments: &[Argument], frames: usize) -> Partition {
+    fn new(calls: &[PlannedCall], arguments: &[Argument], frames: usize, of_one_key: bool) -> Partition {
         let state = |planned: &PlannedCall| {
-            CallState::new(&planned.call, planned.argument.map(|argument| arguments[argument].form))
+            CallState::new(&planned.call, planned.argument.map(|argument| arguments[argument].form), of_one_key)
         };
         Partition {
             rows: 0,

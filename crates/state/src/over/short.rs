@@ -5,12 +5,24 @@ use pelton_data::over::Frame;
 use super::two_stacks::Operation;
 use crate::vector::vectorised;
 
-/// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short.
+/// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short,
 const SHORT_ROWS_MAX: u64 = 32;
 
-/// Whether frames are short.
-pub(super) fn is_short(frame: Frame) -> bool {
-    matches!(frame, Frame::Rows { preceding: Some(preceding) } if preceding < SHORT_ROWS_MAX)
+/// and of so many where all rows are of one key, and runs are mostly long.
+const SHORT_ROWS_OF_ONE_KEY_MAX: u64 = 256;
+
+/// Rows whose frames are put together at a time: what is made on the way stays in the first-level cache.
+const CHUNK_ROWS: usize = 1024;
+
+/// What is read and what is written lies so far apart, beside whole pages: a load that has the last bits of its address in common with a store just before waits
+/// for it, as if it were of the same value.
+const PAGE_VALUES: usize = 512;
+const PAGE_VALUES_APART: usize = 192;
+
+/// Whether frames of rows, all of which are `of_one_key` or of several, are short.
+pub(super) fn is_short(frame: Frame, of_one_key: bool) -> bool {
+    let rows_max = if of_one_key { SHORT_ROWS_OF_ONE_KEY_MAX } else { SHORT_ROWS_MAX };
+    matches!(frame, Frame::Rows { preceding: Some(preceding) } if preceding < rows_max)
 }
 
 /// The values before the next row that its frame has.
@@ -31,14 +43,16 @@ impl<V: Copy> ShortFrames<V> {
     /// those half as long, for all rows in one loop.
     pub fn slide<O: Operation<Value = V>>(&mut self, entering: &[V], buffer: &mut Vec<V>, totals: &mut Vec<V>) {
         let preceding = self.recent.len();
-        buffer.clear();
-        buffer.extend_from_slice(&self.recent);
-        buffer.extend_from_slice(entering);
-        self.recent.copy_from_slice(&buffer[entering.len()..]);
-        vectorised(
-            #[inline(always)]
-            || append_totals::<O>(preceding + 1, entering.len(), buffer, totals),
-        );
+        for entering in entering.chunks(CHUNK_ROWS) {
+            buffer.clear();
+            buffer.extend_from_slice(&self.recent);
+            buffer.extend_from_slice(entering);
+            self.recent.copy_from_slice(&buffer[entering.len()..]);
+            vectorised(
+                #[inline(always)]
+                || append_totals::<O>(preceding + 1, entering.len(), buffer, totals),
+            );
+        }
     }
 
     /// Bytes of memory held elsewhere.
@@ -52,8 +66,10 @@ impl<V: Copy> ShortFrames<V> {
 fn append_totals<O: Operation>(frame_rows: usize, rows: usize, buffer: &mut Vec<O::Value>, totals: &mut Vec<O::Value>) {
     let first = totals.len();
     let values = buffer.len();
-    buffer.resize(values * 2, O::NEUTRAL);
-    let (mut pieces, mut longer) = buffer.split_at_mut(values);
+    let apart = values.next_multiple_of(PAGE_VALUES) + PAGE_VALUES_APART;
+    buffer.resize(apart + values, O::NEUTRAL);
+    let (pieces, mut longer) = buffer.split_at_mut(apart);
+    let mut pieces = &mut pieces[..values];
     let mut done = 0;
     for piece_rows in (0..=frame_rows.ilog2()).map(|bit| 1 << bit) {
         if frame_rows & piece_rows != 0 {
@@ -82,11 +98,11 @@ mod tests {
 
     #[test]
     fn totals_are_those_of_the_frames_however_rows_are_cut() {
-        let values: Vec<f64> = (0..200).map(|row| f64::from(row * 31 % 17)).collect();
-        for rows in 1..=SHORT_ROWS_MAX as usize {
+        let values: Vec<f64> = (0..2_500).map(|row| f64::from(row * 31 % 17)).collect();
+        for rows in (1..=SHORT_ROWS_MAX as usize).chain([33, 64, 255, SHORT_ROWS_OF_ONE_KEY_MAX as usize]) {
             let fresh = |row: usize| values[(row + 1).saturating_sub(rows)..=row].iter().sum::<f64>();
             let expected: Vec<f64> = (0..values.len()).map(fresh).collect();
-            for run_rows in [1, 7, 200] {
+            for run_rows in [1, 7, 1_500] {
                 let mut frames = ShortFrames::new::<Addition>(rows - 1);
                 let (mut buffer, mut totals) = (Vec::new(), Vec::new());
                 values.chunks(run_rows).for_each(|run| frames.slide::<Addition>(run, &mut buffer, &mut totals));

@@ -17,8 +17,8 @@ pub(super) trait FrameSum<T: ArrowNativeType> {
     /// What the sum is.
     type Total: Copy + std::fmt::Debug;
 
-    /// No rows yet.
-    fn new(frame: Frame) -> Self;
+    /// No rows yet. All are `of_one_key`, or these are of one of several.
+    fn new(frame: Frame, of_one_key: bool) -> Self;
 
     /// Appends the sums of the frames of a run to `totals`. `entering` has the run's values, zero for NULL, `kept` those from the start
     /// of the frame before the first on, where rows leave; `buffer` is overwritten.
@@ -113,7 +113,7 @@ pub(super) struct ExactSum<S> {
 impl<S: Exact, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<S> {
     type Total = i128;
 
-    fn new(_frame: Frame) -> ExactSum<S> {
+    fn new(_frame: Frame, _of_one_key: bool) -> ExactSum<S> {
         ExactSum::default()
     }
 
@@ -308,8 +308,8 @@ impl Middle for Runs {
 impl FrameSum<f64> for FloatSum {
     type Total = f64;
 
-    fn new(frame: Frame) -> FloatSum {
-        Totals::new(frame, |is_bounded| match is_bounded {
+    fn new(frame: Frame, of_one_key: bool) -> FloatSum {
+        Totals::new(frame, of_one_key, |is_bounded| match is_bounded {
             true => Runs::Leaving(RunStacks::default()),
             false => Runs::Growing(WideFloat::default()),
         })
@@ -345,10 +345,15 @@ mod tests {
     }
 
     /// The same by a sum that moves, which is given the values in runs.
-    fn sliding<S: FrameSum<T>, T: ArrowNativeType>(values: &[T], rows: u64, run_rows: usize) -> Vec<S::Total> {
+    fn sliding<S: FrameSum<T>, T: ArrowNativeType>(
+        values: &[T],
+        rows: u64,
+        run_rows: usize,
+        of_one_key: bool,
+    ) -> Vec<S::Total> {
         let mut kept = ColumnStore::new(false, Some(rows));
         let frame = Frame::Rows { preceding: Some(rows - 1) };
-        let (mut sum, mut buffer) = (S::new(frame), Vec::new());
+        let (mut sum, mut buffer) = (S::new(frame, of_one_key), Vec::new());
         let (mut sums, mut position) = (Vec::new(), 0);
         for values in values.chunks(run_rows) {
             let column = ScalarBuffer::from(values.to_vec());
@@ -368,9 +373,12 @@ mod tests {
         for rows in [1, 2, 3, 10, 500, 1023, 1024, 1025, 2500, 20_000] {
             let fresh = fresh(&values, rows as usize);
             for run_rows in [1, 100, 3000] {
-                assert_eq!(sliding::<FloatSum, _>(&values, rows, run_rows), fresh, "{rows} rows in runs of {run_rows}");
+                for of_one_key in [false, true] {
+                    let sums = sliding::<FloatSum, _>(&values, rows, run_rows, of_one_key);
+                    assert_eq!(sums, fresh, "{rows} rows in runs of {run_rows}");
+                }
                 let whole: Vec<i128> = fresh.iter().map(|&sum| sum as i128).collect();
-                assert_eq!(sliding::<IntegerSum, _>(&integers, rows, run_rows), whole);
+                assert_eq!(sliding::<IntegerSum, _>(&integers, rows, run_rows, true), whole);
             }
         }
     }
@@ -378,10 +386,11 @@ mod tests {
     #[test]
     fn what_is_rounded_does_not_depend_on_runs() {
         let values: Vec<f64> = (0..10_000).map(|row| f64::from(row * 7_919 % 1_009) / 7.0).collect();
-        for rows in [2, 30, 1000, 5000] {
-            let whole = sliding::<FloatSum, _>(&values, rows, 10_000);
-            for run_rows in [1, 7, 1000] {
-                assert_eq!(sliding::<FloatSum, _>(&values, rows, run_rows), whole, "{rows} rows in runs of {run_rows}");
+        for rows in [2, 30, 300, 1000, 5000] {
+            for (of_one_key, run_rows) in [(false, 1), (false, 7), (false, 1000), (true, 1), (true, 7), (true, 1000)] {
+                let whole = sliding::<FloatSum, _>(&values, rows, 10_000, of_one_key);
+                let sums = sliding::<FloatSum, _>(&values, rows, run_rows, of_one_key);
+                assert_eq!(sums, whole, "{rows} rows in runs of {run_rows}");
             }
         }
     }
@@ -393,7 +402,7 @@ mod tests {
             values[row] = spike;
         }
         for rows in [5, 700, 1_500] {
-            let (sums, fresh) = (sliding::<FloatSum, _>(&values, rows, 4096), fresh(&values, rows as usize));
+            let (sums, fresh) = (sliding::<FloatSum, _>(&values, rows, 4096, false), fresh(&values, rows as usize));
             for (row, (sum, fresh)) in sums.iter().zip(&fresh).enumerate() {
                 let is_calm = fresh.abs() < 1e6;
                 assert!(!is_calm || sum == fresh, "row {row} of {rows}: {sum} is not {fresh}");
@@ -404,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_growing_sum_does_not_drift() {
-        let mut sum = <FloatSum as FrameSum<f64>>::new(Frame::Rows { preceding: None });
+        let mut sum = <FloatSum as FrameSum<f64>>::new(Frame::Rows { preceding: None }, true);
         let (values, mut sums, mut naive) = (vec![0.1; 10_000], Vec::new(), 0.0);
         for position in (0..10_000_000).step_by(values.len()) {
             sums.clear();

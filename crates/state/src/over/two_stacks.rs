@@ -86,10 +86,10 @@ pub(super) enum Totals<M: Middle> {
 }
 
 impl<M: Middle> Totals<M> {
-    /// No rows yet.
-    pub fn new(frame: Frame, middle: impl FnOnce(bool) -> M) -> Totals<M> {
+    /// No rows yet. All are `of_one_key`, or these are of one of several.
+    pub fn new(frame: Frame, of_one_key: bool, middle: impl FnOnce(bool) -> M) -> Totals<M> {
         match frame {
-            Frame::Rows { preceding: Some(preceding) } if is_short(frame) => {
+            Frame::Rows { preceding: Some(preceding) } if is_short(frame, of_one_key) => {
                 Totals::Short(ShortFrames::new::<M>(preceding as usize))
             }
             _ => Totals::Long(TwoStacks::new(middle(frame.is_bounded()))),
