@@ -235,6 +235,14 @@ impl Gag {
         }
     }
 
+    /// Tells the keys of the groups of [`Gag::window`], where these are all that there are: they are the same as long as this is. `None` where that is not known.
+    pub(crate) fn keys_version(&mut self) -> Option<u64> {
+        match self {
+            Gag::Combined(nodes) if nodes.are_all_present => Some(nodes.window.key_changes()),
+            _ => None,
+        }
+    }
+
     /// Forgets the slices whose last window ends at or before `end`, or some of them: whether all have been forgotten. A table that is no longer
     /// needed is added to `unneeded`.
     pub(crate) fn evict(&mut self, end: Micros, unneeded: &mut Vec<Table>, work: &mut Work) -> bool {
@@ -466,6 +474,7 @@ impl Combined {
             Nodes::TwoStacks(stacks) => stacks.renumber(present, &renumbered),
             Nodes::Prefix(_) => {}
         }
+        window.follow(&mut self.window);
         self.window = window;
     }
 }

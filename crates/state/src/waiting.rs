@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::layout::EntryLayout;
-use crate::table::{Chosen, Table};
+use crate::table::{Chosen, LentKeys, Table};
 use crate::window::{ClosedGroups, ClosedWindow, Contents};
 
 /// Windows of no more groups than this part of those read out at a time leave together, as many as have so many: their copies stay in the cache. One
@@ -28,7 +28,23 @@ pub struct CopiedGroups {
 
 /// What waits to leave with others.
 #[derive(Debug)]
-pub(crate) struct Waiting(CopiedGroups);
+pub(crate) struct Waiting {
+    copied: CopiedGroups,
+    /// What tells the keys of each of its windows, where that is known.
+    versions: Vec<Option<u64>>,
+    /// What tells the keys of the window that left last.
+    last: Option<u64>,
+    /// Keys that have left: windows mostly have the same groups as those before.
+    left: Option<LeftKeys>,
+}
+
+/// Keys of windows that have left.
+#[derive(Debug)]
+struct LeftKeys {
+    keys: LentKeys,
+    /// What tells the keys of each of the windows.
+    versions: Vec<Option<u64>>,
+}
 
 /// Whether a window is read out by itself. A copy costs less than a batch of its own, unless the batch is large.
 pub(crate) fn is_large(entries: Chosen<'_>, groups_at_once: usize) -> bool {
@@ -77,16 +93,16 @@ impl CopiedGroups {
 impl Waiting {
     /// None yet. Groups will be copied from tables of this layout.
     pub fn new(layout: &Arc<EntryLayout>) -> Waiting {
-        Waiting(CopiedGroups::new(layout))
+        Waiting { copied: CopiedGroups::new(layout), versions: Vec::new(), last: None, left: None }
     }
 
     /// A window without groups, which is reported all the same.
     pub fn take_empty(&mut self, window: ClosedWindow) {
-        self.0.windows.push(window);
+        self.copied.windows.push(window);
     }
 
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.copied.bytes() + self.left.as_ref().map_or(0, |left| left.keys.bytes())
     }
 
     /// Takes a window's groups, or hands all of them on where they are many.
@@ -98,7 +114,7 @@ impl Waiting {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if !is_large(entries, groups_at_once) {
-            return self.take(window, (table, entries), groups_at_once, hand_on);
+            return self.take(window, (table, entries, None), groups_at_once, hand_on);
         }
         self.leave(hand_on)?;
         entries.chunks(groups_at_once).try_for_each(|entries| {
@@ -107,30 +123,59 @@ impl Waiting {
         })
     }
 
-    /// Takes the groups of a small window.
+    /// Takes the groups of a small window, and what tells their keys where that is known.
     pub fn take<E>(
         &mut self,
         window: ClosedWindow,
-        (table, entries): (&Table, Chosen<'_>),
+        (table, entries, version): (&Table, Chosen<'_>, Option<u64>),
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.0.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
+        if self.copied.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
             self.leave(hand_on)?;
         }
-        self.0.groups.append(table, entries);
-        self.0.windows.push(ClosedWindow { groups: entries.len(), ..window });
+        let at = self.versions.len();
+        let groups = &mut self.copied.groups;
+        match &self.left {
+            Some(left) if version.is_some() && left.versions.get(at) == Some(&version) => {
+                if at == 0 {
+                    groups.borrow_keys(&left.keys);
+                }
+            }
+            _ => {
+                groups.own_keys();
+                self.left = None;
+            }
+        }
+        match groups.borrows_keys() {
+            true => groups.append_values(table, entries),
+            false => groups.append(table, entries),
+        }
+        self.versions.push(version);
+        self.copied.windows.push(ClosedWindow { groups: entries.len(), ..window });
         Ok(())
     }
 
     /// Hands on what waits.
     pub fn leave<E>(&mut self, hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>) -> Result<(), E> {
-        if self.0.windows.is_empty() {
+        if self.copied.windows.is_empty() {
             return Ok(());
         }
-        self.0.groups.share();
-        let result = hand_on(Leaving::Later(&mut self.0));
-        self.0.clear();
+        self.copied.groups.share();
+        self.lend_keys();
+        let result = hand_on(Leaving::Later(&mut self.copied));
+        self.copied.clear();
         result
+    }
+
+    /// Keeps the keys of what leaves for what comes, where these are likely to be the same: they have not changed since what left before.
+    fn lend_keys(&mut self) {
+        let before = std::mem::replace(&mut self.last, self.versions.last().copied().flatten());
+        let have_stayed = before.is_some() && self.versions.iter().all(|version| *version == before);
+        if have_stayed && !self.copied.groups.borrows_keys() {
+            let keys = self.copied.groups.lend_keys();
+            self.left = keys.map(|keys| LeftKeys { keys, versions: std::mem::take(&mut self.versions) });
+        }
+        self.versions.clear();
     }
 }

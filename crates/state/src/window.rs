@@ -364,7 +364,7 @@ impl OpenWindows {
     ) -> Result<(), E> {
         let end = self.closed_until;
         let window = ClosedWindow { start: self.window.start(end), end, groups: 0, kind: ResultKind::Final };
-        let mut next = first;
+        let (mut next, version) = (first, self.gag.keys_version());
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
             Some((table, entries)) if first > 0 || is_large(entries, groups_at_once) => {
                 self.waiting.leave(hand_on)?;
@@ -383,7 +383,7 @@ impl OpenWindows {
             }
             Some((table, entries)) => {
                 work.spend(entries.len());
-                self.waiting.take(window, (table, entries), groups_at_once, hand_on)?;
+                self.waiting.take(window, (table, entries, version), groups_at_once, hand_on)?;
             }
             None if self.window == Window::Global => self.waiting.take_empty(window),
             None => {}

@@ -34,28 +34,59 @@ pub(super) struct ListedGroups {
     is_shared: bool,
     /// Columns that arrays have shared, and may share still.
     lent: Vec<Arc<Region>>,
+    /// Keys that lie in the columns of another list.
+    borrowed: Option<LentKeys>,
+    /// Of an entry of the layout so many bytes are its key's.
+    key_bytes: usize,
+    /// How often groups have come or gone.
+    changes: u64,
     /// Entries whose integer key is NULL, ascending.
     nulls: Vec<u32>,
     /// Bytes of long strings that keys point to.
     arena: Arena,
 }
 
+/// Keys of groups side by side, which lists that have the same may share: none of them changes any more.
+#[derive(Debug, Clone)]
+pub(crate) struct LentKeys {
+    columns: Arc<Region>,
+    capacity: usize,
+    groups: usize,
+}
+
+impl LentKeys {
+    /// Bytes of memory held, with what lies beside the keys.
+    pub(crate) fn bytes(&self) -> usize {
+        self.columns.bytes()
+    }
+
+    /// The column of the keys that entries of the layout have at `offset`.
+    fn column(&self, offset: usize) -> *mut u8 {
+        self.columns.as_ptr().wrapping_add(offset * self.capacity)
+    }
+}
+
 impl ListedGroups {
-    pub(super) fn new() -> ListedGroups {
+    pub(super) fn new(layout: &EntryLayout) -> ListedGroups {
         ListedGroups {
             columns: Arc::new(Region::empty()),
             capacity: 0,
             groups: 0,
             is_shared: false,
             lent: Vec::new(),
+            borrowed: None,
+            key_bytes: layout.stride() - layout.initial().len(),
+            changes: 0,
             nulls: Vec::new(),
             arena: Arena::default(),
         }
     }
 
-    /// The columns, where arrays may share them.
-    pub(super) fn shared(&self) -> Option<&Arc<Region>> {
-        self.is_shared.then_some(&self.columns)
+    /// Where the values lie that entries of the layout have at an offset, where arrays may share them: keys, and accumulators.
+    pub(super) fn shared(&self) -> impl Iterator<Item = &Arc<Region>> {
+        let borrowed = self.borrowed.as_ref().map(|keys| &keys.columns);
+        let columns = self.is_shared.then_some(&self.columns);
+        columns.into_iter().chain(borrowed)
     }
 
     pub(super) fn groups(&self) -> usize {
@@ -67,13 +98,12 @@ impl ListedGroups {
         self.columns.bytes() + unread.map(|columns| columns.bytes()).sum::<usize>() + self.arena.bytes()
     }
 
-    pub(super) fn base(&self) -> *mut u8 {
-        self.columns.as_ptr()
-    }
-
     /// The column of the values that entries of the layout have at `offset`.
     #[inline(always)]
     pub(super) fn column(&self, offset: usize) -> *mut u8 {
+        if let Some(keys) = self.borrowed.as_ref().filter(|_| offset < self.key_bytes) {
+            return keys.column(offset);
+        }
         self.columns.as_ptr().wrapping_add(offset * self.capacity)
     }
 
@@ -83,6 +113,8 @@ impl ListedGroups {
 
     pub(super) fn clear(&mut self) {
         self.groups = 0;
+        self.changes += 1;
+        self.borrowed = None;
         self.nulls.clear();
         self.arena.clear();
         if std::mem::take(&mut self.is_shared) {
@@ -107,13 +139,16 @@ impl ListedGroups {
             return None;
         }
         // SAFETY: keys are the first column, of eight bytes each, and there is one for each group.
-        Some(unsafe { self.columns.as_ptr().cast::<i64>().add(entry as usize).read() })
+        Some(unsafe { self.column(0).cast::<i64>().add(entry as usize).read() })
     }
 
     /// Appends `count` groups, whose values the caller must write. Returns the number of the first.
     fn extend(&mut self, layout: &EntryLayout, count: usize) -> usize {
         assert!(!self.is_shared, "nothing changes that arrays share");
         let first = self.groups;
+        let has_keys = self.borrowed.as_ref().is_none_or(|keys| first + count <= keys.groups);
+        assert!(has_keys, "each group has a key");
+        self.changes += u64::from(count > 0);
         if first + count > self.capacity {
             self.grow(layout, (first + count).max(self.capacity + self.capacity / GROWTH_PART));
         }
@@ -139,7 +174,8 @@ impl ListedGroups {
         };
         capacity = longer.bytes() / width / LENGTH_STEP * LENGTH_STEP;
         assert!(longer.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB");
-        for Field { offset, width } in layout.fields() {
+        let first_own = if self.borrowed.is_some() { self.key_bytes } else { 0 };
+        for Field { offset, width } in layout.fields().filter(|field| field.offset >= first_own) {
             // SAFETY: both columns have room for `groups` values of `width` bytes, in different allocations.
             unsafe {
                 let to = longer.as_ptr().add(offset * capacity);
@@ -216,7 +252,8 @@ unsafe fn move_values<const W: usize>(column: Place, moves: &[(u32, u32)]) {
 impl Table {
     /// Groups in a list of this layout: see [`Table::append`]. Nothing can be found in it by key.
     pub fn list(layout: Arc<EntryLayout>) -> Table {
-        Table::of(layout, Groups::Listed(Box::new(ListedGroups::new())))
+        let groups = ListedGroups::new(&layout);
+        Table::of(layout, Groups::Listed(Box::new(groups)))
     }
 
     fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
@@ -241,6 +278,69 @@ impl Table {
     /// Where this is no list.
     pub(crate) fn share(&mut self) {
         self.listed().1.is_shared = true;
+    }
+
+    /// How often groups of a list have come or gone: its keys are the same as long as this is.
+    ///
+    /// # Panics
+    /// Where this is no list.
+    pub(crate) fn key_changes(&mut self) -> u64 {
+        self.listed().1.changes
+    }
+
+    /// Takes the place of another list: its keys have changed.
+    ///
+    /// # Panics
+    /// Where either is no list.
+    pub(crate) fn follow(&mut self, before: &mut Table) {
+        self.listed().1.changes += before.key_changes() + 1;
+    }
+
+    /// The keys of a list that arrays share, for others that have the same. There are none where more than their columns is needed to read them.
+    ///
+    /// # Panics
+    /// Where this is no list, or arrays do not share it.
+    pub(crate) fn lend_keys(&mut self) -> Option<LentKeys> {
+        let (layout, list) = self.listed();
+        assert!(list.is_shared, "nothing changes that is lent");
+        let has_strings = match layout.keys() {
+            KeyLayout::None => return None,
+            KeyLayout::Integer { .. } => false,
+            KeyLayout::Packed { columns, .. } => columns.iter().any(|column| is_string(&column.data_type)),
+        };
+        let is_own = list.borrowed.is_none() && list.nulls.is_empty() && !has_strings;
+        is_own.then(|| LentKeys { columns: list.columns.clone(), capacity: list.capacity, groups: list.groups })
+    }
+
+    /// Gives the groups that come into an empty list these keys, in their order, until it gets [`Table::own_keys`].
+    ///
+    /// # Panics
+    /// Where this is no list, or has groups.
+    pub(crate) fn borrow_keys(&mut self, keys: &LentKeys) {
+        let list = self.listed().1;
+        assert!(list.groups == 0 && !list.is_shared, "no group has another key");
+        list.borrowed = Some(keys.clone());
+    }
+
+    /// Whether a list has its keys from another.
+    ///
+    /// # Panics
+    /// Where this is no list.
+    pub(crate) fn borrows_keys(&mut self) -> bool {
+        self.listed().1.borrowed.is_some()
+    }
+
+    /// Copies the keys of a list that it has from another.
+    ///
+    /// # Panics
+    /// Where this is no list.
+    pub(crate) fn own_keys(&mut self) {
+        let (layout, list) = self.listed();
+        let Some(keys) = list.borrowed.take() else { return };
+        for &Field { offset, width } in layout.key_fields() {
+            // SAFETY: as many keys have been written there, and have room here, in different allocations.
+            unsafe { list.column(offset).copy_from_nonoverlapping(keys.column(offset), list.groups * width) };
+        }
     }
 
     /// Appends copies of some groups of another table to a list. Where this one has one accumulator more, it counts the tables that had
@@ -326,11 +426,12 @@ impl Table {
         let has_same_keys = Arc::ptr_eq(&self.layout, &other.layout) || self.layout.keys() == other.layout.keys();
         assert!(has_same_keys, "tables that are combined have the same keys");
         let (layout, list) = self.listed();
+        assert!(list.borrowed.is_none(), "keys that others have do not change");
         let first = list.extend(layout, entries.len());
         match layout.keys() {
             KeyLayout::None => {}
             KeyLayout::Integer { .. } => {
-                let keys = list.base().cast::<i64>();
+                let keys = list.column(0).cast::<i64>();
                 if matches!(&other.groups, Groups::Listed(list) if list.nulls.is_empty()) {
                     // SAFETY: as many groups were just appended; keys are the first column, of eight bytes each, and tables are apart.
                     unsafe { copy_values::<8>(other.place(0, 8), entries, keys.add(first).cast()) };
@@ -410,6 +511,8 @@ impl Table {
     /// Where this is no list, or a place lies behind the last group by then.
     pub fn swap_remove(&mut self, places: &[u32]) {
         let (layout, list) = self.listed();
+        assert!(list.borrowed.is_none(), "keys that others have do not change");
+        list.changes += u64::from(!places.is_empty());
         let groups = list.groups as u32;
         let moves: Vec<(u32, u32)> = (1..).zip(places).map(|(gone, &place)| (groups - gone, place)).collect();
         assert!(moves.iter().all(|(last, place)| place <= last), "a group takes the place of one before it");

@@ -71,6 +71,7 @@ use arrow::datatypes::DataType;
 pub use self::arrivals::Positions;
 pub(crate) use self::counting::{CompleteSlices, CountedKeys, Remainder};
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
+pub(crate) use self::list::LentKeys;
 pub use self::lookup_entries::{LookupKeys, Numbering};
 pub(crate) use self::merge::{KeyScratch, Merged, Merging};
 pub use self::numbering::GroupNumbers;
@@ -434,7 +435,7 @@ impl Table {
             Groups::Single { entry, .. } => entry.as_ptr(),
             Groups::Integer(groups) => groups.base(),
             Groups::Packed(groups) => groups.base(),
-            Groups::Listed(groups) => groups.base(),
+            Groups::Listed(groups) => groups.column(0),
             Groups::Placed(groups) => groups.base(),
         }
     }

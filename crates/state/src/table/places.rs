@@ -147,13 +147,15 @@ impl Place {
         }
     }
 
-    /// The values of neighbours as they lie, where they lie side by side in `columns`, which must be those of the table.
+    /// The values of neighbours as they lie, where they lie side by side in `columns`, of which the table must say that they are shared.
     pub(super) fn share(self, entries: Chosen<'_>, columns: &Arc<Region>) -> Option<Buffer> {
         let Chosen::Neighbours { first, count } = entries else { return None };
         // Parts of values have others between them.
         let values = NonNull::new(if self.step == self.width { self.neighbours(first, count) } else { return None })?;
         let start = (values.as_ptr() as usize).checked_sub(columns.as_ptr() as usize)?;
-        assert!(start + count * self.width <= columns.bytes(), "the columns are the table's");
+        if start + count * self.width > columns.bytes() {
+            return None;
+        }
         // SAFETY: so many bytes lie within the columns from there on, as just checked, which live as long as the buffer. They were all written, and
         // nobody changes them: a list says that columns are shared until it has given them up, and then takes them back when nobody else has them.
         Some(unsafe { Buffer::from_custom_allocation(values, count * self.width, columns.clone()) })

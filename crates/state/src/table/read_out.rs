@@ -191,8 +191,11 @@ impl Table {
             let values = BooleanBuffer::collect_bool(entries.len(), |at| values[at] != 0);
             return Arc::new(BooleanArray::new(values, nulls));
         }
-        let shared = if let Groups::Listed(list) = &self.groups { list.shared() } else { None };
-        let values = match (place.width(), shared.and_then(|columns| place.share(entries, columns))) {
+        let shared = match &self.groups {
+            Groups::Listed(list) => list.shared().find_map(|columns| place.share(entries, columns)),
+            _ => None,
+        };
+        let values = match (place.width(), shared) {
             (_, Some(values)) => values,
             (1, _) => Buffer::from_vec(place.gather::<u8>(entries)),
             (2, _) => Buffer::from_vec(place.gather::<u16>(entries)),

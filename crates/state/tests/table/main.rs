@@ -2,6 +2,8 @@
 
 mod model;
 
+mod staying;
+
 mod windows;
 
 use std::sync::Arc;

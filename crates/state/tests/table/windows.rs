@@ -126,7 +126,7 @@ fn model_window(window: &Window, end: i64, slices: &[SliceModel]) -> Model {
 }
 
 /// Adds a value, and a row where rows are counted, to an entry for each row.
-fn add_sums(table: &mut Table, entries: &[u32], values: &[i64]) {
+pub fn add_sums(table: &mut Table, entries: &[u32], values: &[i64]) {
     let (layout, base) = (table.layout().clone(), table.base());
     for (&entry, &value) in entries.iter().zip(values) {
         for (slot, added) in layout.accumulators().iter().zip([value, 1]) {
