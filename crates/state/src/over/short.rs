@@ -14,10 +14,9 @@ const SHORT_ROWS_OF_ONE_KEY_MAX: u64 = 256;
 /// Rows whose frames are put together at a time: what is made on the way stays in the first-level cache.
 const CHUNK_ROWS: usize = 1024;
 
-/// What is read and what is written lies so far apart, beside whole pages: a load that has the last bits of its address in common with a store just before waits
-/// for it, as if it were of the same value.
-const PAGE_VALUES: usize = 512;
-const PAGE_VALUES_APART: usize = 192;
+/// Values that come are copied to a multiple of so many: processors that copy by one instruction take 25 times as long where they go to just behind the place in a
+/// page that they come from.
+const ALIGNED_VALUES: usize = 8;
 
 /// Whether frames of rows, all of which are `of_one_key` or of several, are short.
 pub(super) fn is_short(frame: Frame, of_one_key: bool) -> bool {
@@ -43,14 +42,16 @@ impl<V: Copy> ShortFrames<V> {
     /// those half as long, for all rows in one loop.
     pub fn slide<O: Operation<Value = V>>(&mut self, entering: &[V], buffer: &mut Vec<V>, totals: &mut Vec<V>) {
         let preceding = self.recent.len();
+        let unused = preceding.next_multiple_of(ALIGNED_VALUES) - preceding;
         for entering in entering.chunks(CHUNK_ROWS) {
             buffer.clear();
+            buffer.resize(unused, O::NEUTRAL);
             buffer.extend_from_slice(&self.recent);
             buffer.extend_from_slice(entering);
-            self.recent.copy_from_slice(&buffer[entering.len()..]);
+            self.recent.copy_from_slice(&buffer[unused + entering.len()..]);
             vectorised(
                 #[inline(always)]
-                || append_totals::<O>(preceding + 1, entering.len(), buffer, totals),
+                || append_totals::<O>(preceding + 1, entering.len(), (buffer, unused), totals),
             );
         }
     }
@@ -61,15 +62,19 @@ impl<V: Copy> ShortFrames<V> {
     }
 }
 
-/// Appends the totals of the last `rows` frames of `frame_rows` values to `totals`. The values are in `buffer`, and are overwritten.
+/// Appends the totals of the last `rows` frames of `frame_rows` values to `totals`. The values are in the buffer from `start` on, and are overwritten.
 #[inline(always)]
-fn append_totals<O: Operation>(frame_rows: usize, rows: usize, buffer: &mut Vec<O::Value>, totals: &mut Vec<O::Value>) {
+fn append_totals<O: Operation>(
+    frame_rows: usize,
+    rows: usize,
+    (buffer, start): (&mut Vec<O::Value>, usize),
+    totals: &mut Vec<O::Value>,
+) {
     let first = totals.len();
-    let values = buffer.len();
-    let apart = values.next_multiple_of(PAGE_VALUES) + PAGE_VALUES_APART;
-    buffer.resize(apart + values, O::NEUTRAL);
-    let (pieces, mut longer) = buffer.split_at_mut(apart);
-    let mut pieces = &mut pieces[..values];
+    let end = buffer.len();
+    buffer.resize(end * 2 - start, O::NEUTRAL);
+    let (pieces, mut longer) = buffer.split_at_mut(end);
+    let mut pieces = &mut pieces[start..];
     let mut done = 0;
     for piece_rows in (0..=frame_rows.ilog2()).map(|bit| 1 << bit) {
         if frame_rows & piece_rows != 0 {
