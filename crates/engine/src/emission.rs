@@ -45,14 +45,8 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
         Err(PlanError::unsupported(None, construct, hint).into())
     };
     let is_early = setting == EARLY_FIRE;
-    if is_early && program.windows.iter().any(|window| matches!(window.window, Window::Session { .. })) {
-        return refused("SESSION windows", "", "");
-    }
     if program.windows.iter().any(|window| window.window.counts_rows()) {
         return refused("windows that count rows", "", "");
-    }
-    if is_early && program.windows.iter().any(|window| window.ranking.is_some()) {
-        return refused("the first rows of windows", "", "");
     }
     let reads_windows = |index: usize| {
         let pipeline = &program.pipelines[index];

@@ -235,3 +235,33 @@ fn windows_are_reported_before_their_time_when_rows_have_come_for_them() {
         assert_eq!(rest, expected(&[(-10, 9, "correction"), (0, 15, "final"), (10, 6, "final")]));
     }
 }
+
+#[test]
+fn a_window_whose_time_has_passed_without_rows_is_corrected_and_not_early() {
+    let hands = Arc::new(Hands::default());
+    let session = session(&hands);
+    session.set("pelton.workers", "1").unwrap();
+    session.set("table.exec.emit.early-fire.enabled", "true").unwrap();
+    session.set("table.exec.emit.early-fire.delay", "1 s").unwrap();
+    session.set("table.exec.emit.allow-lateness", "20 s").unwrap();
+    let source = push_table(&session, "t");
+    let mut query = session
+        .sql(
+            "SELECT window_start, SUM(v) AS total, RESULT_KIND() AS kind
+             FROM TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '10' SECOND) GROUP BY window_start, window_end",
+        )
+        .unwrap();
+    let row = |start: i64, total: i64, kind: &str| vec![(start, total, kind.to_owned())];
+    push(&source, &[(1, 1), (25, 2)]);
+    assert_eq!(reported(&query.next_batch().unwrap().unwrap()), row(0, 1, "final"));
+    assert_eq!(reported(&turn(&hands, || query.try_next_batch().unwrap())), row(20, 2, "early"));
+    // The window from 10 to 20 has ended, and no row has closed it.
+    push(&source, &[(15, 4)]);
+    assert_eq!(reported(&turn(&hands, || query.try_next_batch().unwrap())), row(20, 2, "early"));
+    push(&source, &[(26, 8)]);
+    assert_eq!(reported(&query.next_batch().unwrap().unwrap()), row(10, 4, "correction"));
+    assert_eq!(reported(&turn(&hands, || query.try_next_batch().unwrap())), row(20, 10, "early"));
+    drop(source);
+    let rest: Vec<_> = query.collect().unwrap().iter().flat_map(reported).collect();
+    assert_eq!(rest, row(20, 10, "final"));
+}

@@ -470,8 +470,9 @@ impl Worker<'_> {
                 }
                 leaving => LeftGroups::Rows(node.rows(leaving.contents())?),
             });
-            Ok::<(), KernelError>(())
+            Ok(())
         };
+        let mut hand_on: HandOn<'_> = &mut hand_on;
         let until = open.close(limits, &mut spare, &mut hand_on)?;
         let late = open.take_late();
         self.shared.charge_windows(window, &open)?;
@@ -525,12 +526,16 @@ impl Worker<'_> {
         let mut batches = Vec::new();
         let mut hand_on = |leaving: Leaving<'_>| {
             batches.extend(node.rows(leaving.contents())?);
-            Ok::<(), KernelError>(())
+            Ok(())
         };
-        self.shared.open_windows(window).report_early(&unsealed, self.shared.options.block_rows, &mut hand_on)?;
+        let mut hand_on: HandOn<'_> = &mut hand_on;
+        self.shared.open_windows(window).report_early(unsealed, self.shared.options.block_rows, &mut hand_on)?;
         Ok(batches)
     }
 }
+
+/// Takes what windows hold: of one type, so that what hands it on is compiled once.
+type HandOn<'a> = &'a mut dyn FnMut(Leaving<'_>) -> Result<(), KernelError>;
 
 fn append_processing_time(batch: RecordBatch, schema: &arrow::datatypes::SchemaRef, now: Micros) -> RecordBatch {
     let times = TimestampMillisecondArray::from_value(now / 1_000, batch.num_rows()).with_timezone("+00:00");

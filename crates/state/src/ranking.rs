@@ -72,6 +72,8 @@ pub struct RankedWindows {
     slices: BTreeMap<SliceId, RankedSlice>,
     /// Rows that correct windows, in the order in which they do so.
     corrections: BTreeMap<SliceId, RankedSlice>,
+    /// All windows that end at or before this have been reported.
+    closed_until: Micros,
 }
 
 /// The first rows of one slice.
@@ -207,7 +209,8 @@ fn bring_to_front(places: &mut [u32], order: &Rows, rows_max: usize) -> usize {
 impl RankedWindows {
     /// No rows yet. Windows are corrected by rows that come up to `lateness` after them.
     pub fn new(window: Window, ranker: Arc<Ranker>, lateness: Micros) -> RankedWindows {
-        RankedWindows { window, lateness, ranker, slices: BTreeMap::new(), corrections: BTreeMap::new() }
+        let (slices, corrections) = (BTreeMap::new(), BTreeMap::new());
+        RankedWindows { window, lateness, ranker, slices, corrections, closed_until: Micros::MIN }
     }
 
     /// Adds rows of a slice that were chosen by the same ranker.
@@ -254,13 +257,11 @@ impl RankedWindows {
                     rows += self.correct(due, rows_at_once, hand_on)?;
                     due - 1
                 }
-                _ => {
-                    self.forget(limits.until);
-                    return Ok(limits.until);
-                }
+                _ => limits.until,
             };
             self.forget(until);
-            if rows >= limits.groups_max {
+            self.closed_until = until;
+            if until == limits.until || rows >= limits.groups_max {
                 return Ok(until);
             }
         }
@@ -279,21 +280,50 @@ impl RankedWindows {
         rows_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let mut all: Vec<KeyedRow<'_>> = Vec::new();
-        for slice in self.slices.values().filter(|slice| slice.is_needed_at(end)) {
-            all.extend(slice.rows());
-        }
-        all.sort_unstable();
-        let mut leaving = Vec::new();
-        for of_key in all.chunk_by(|a, b| a.0 == b.0) {
-            leaving.extend(self.ranker.ranked(of_key));
-        }
+        let leaving = self.first_rows(self.slices.values().filter(|slice| slice.is_needed_at(end)));
         self.hand_on_rows((end, ResultKind::Final), &leaving, rows_at_once, hand_on)?;
         let count = leaving.len();
         for slice in self.slices.values_mut().filter(|slice| slice.is_needed_at(end)) {
             slice.next_end = self.window.next_end(end);
         }
         Ok(count)
+    }
+
+    /// The ranked rows of the window that has the rows of these slices.
+    fn first_rows<'a>(&self, slices: impl Iterator<Item = &'a RankedSlice>) -> Vec<(i64, KeyedRow<'a>)> {
+        let mut all: Vec<KeyedRow<'a>> = slices.flat_map(RankedSlice::rows).collect();
+        all.sort_unstable();
+        all.chunk_by(|a, b| a.0 == b.0).flat_map(|of_key| self.ranker.ranked(of_key)).collect()
+    }
+
+    /// Reports what the windows that have not ended come to so far, in the order of their ends.
+    ///
+    /// # Errors
+    /// Where rows cannot be decoded, or what `hand_on` returns.
+    pub fn report_early<E: From<KernelError>>(
+        &self,
+        rows_at_once: usize,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let first_open = self.window.next_end(self.closed_until);
+        let slices = self.slices.iter().map(|(id, slice)| (slice.next_end, id.start, slice));
+        // Rows that correct windows count in all that have not been reported.
+        let correcting = self.corrections.iter().map(|(id, slice)| (first_open, id.start, slice));
+        let slices: Vec<(Micros, Micros, &RankedSlice)> = slices.chain(correcting).collect();
+        let mut ends = BTreeSet::new();
+        for &(next_end, start, slice) in &slices {
+            let covered = self.window.slice(start).covered.expect("a slice with rows belongs to a window");
+            let first_end = next_end.max(covered.first_end);
+            let next = |end: &Micros| Some(self.window.next_end(*end));
+            ends.extend(std::iter::successors(Some(first_end), next).take_while(|end| *end <= slice.last_end));
+        }
+        for end in ends {
+            let bounds = self.window.start(end)..end;
+            let counting = slices.iter().filter(|(next_end, start, _)| *next_end <= end && bounds.contains(start));
+            let leaving = self.first_rows(counting.map(|(.., slice)| *slice));
+            self.hand_on_rows((end, ResultKind::Early), &leaving, rows_at_once.max(1), hand_on)?;
+        }
+        Ok(())
     }
 
     /// Adds the rows that correct windows at `due` to the slices, and hands on the first rows of each window and key that they change. Returns how

@@ -19,6 +19,8 @@
 //! one that has been reported, or what it begins was over when it came, the session is reported as a correction once it is over: instead of all sessions
 //! of its key that it covers. No two sessions of a key that are not final have their last rows in one slice, for they would touch.
 
+mod early;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;

@@ -450,14 +450,14 @@ impl OpenWindows {
     /// What `hand_on` returns.
     pub fn report_early<E>(
         &mut self,
-        unsealed: &[(SliceId, Table)],
+        unsealed: Vec<(SliceId, Table)>,
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let others: Vec<(SliceId, &Table)> =
-            self.sealed.iter().chain(&self.unmerged).chain(unsealed).map(|(id, table)| (*id, table)).collect();
+            self.sealed.iter().chain(&self.unmerged).chain(&unsealed).map(|(id, table)| (*id, table)).collect();
         let corrections = self.corrections.as_mut().expect("windows that are reported early have their slices kept");
-        for (bounds, table) in corrections.early(self.closed_until, &others) {
+        for (bounds, table) in corrections.early(self.reported_until, &others) {
             let entries = table.entry_offsets();
             let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
             self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, hand_on)?;

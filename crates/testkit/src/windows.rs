@@ -1,5 +1,7 @@
 //! What windows mean, by their definitions: each window is looked for among all rows, and each aggregate computed from the values of
-//! its rows. Nothing here knows slices, watermarks of several partitions, blocks or tables.
+//! its rows. Nothing here knows slices, blocks or tables.
+
+mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,17 +71,6 @@ pub struct Row {
     pub text: Option<String>,
 }
 
-/// Rows near each other.
-struct Session<'r> {
-    key: Option<i64>,
-    first: i64,
-    last: i64,
-    rows: Vec<&'r Row>,
-    is_reported: bool,
-    /// Whether rows of it have been reported as another session.
-    is_corrected: bool,
-}
-
 /// A window and group: end, start, key.
 pub type Group = (i64, i64, Option<i64>);
 
@@ -117,17 +108,22 @@ impl Windows {
     /// What is reported, in order, and how many rows came too late for all of their windows: each group of a window when its time has come, and once
     /// more when time moves on after rows that were late for it, but not too late.
     pub fn reported<'r>(&self, rows: &'r [Row], is_keyed: bool) -> (Vec<Reported<'r>>, u64) {
-        if let Kind::Session { gap } = self.kind {
-            return self.sessions(rows, gap, is_keyed);
-        }
         if let Kind::Rows { slide, size, by_key } = self.kind {
             let groups = counted(rows, (slide, size), by_key, is_keyed).into_iter();
             return (groups.map(|(group, rows)| Reported { group, is_correction: false, rows }).collect(), 0);
         }
+        self.reported_by(rows.iter().map(Some).chain([None]), is_keyed)
+    }
+
+    /// What is reported when rows come, and all that is left when none comes any more.
+    fn reported_by<'r>(&self, rows: impl Iterator<Item = Option<&'r Row>>, is_keyed: bool) -> (Vec<Reported<'r>>, u64) {
+        if let Kind::Session { gap } = self.kind {
+            return self.sessions(rows, gap, is_keyed);
+        }
         let mut groups: BTreeMap<Group, Vec<&Row>> = BTreeMap::new();
         let (mut corrected, mut reported) = (BTreeSet::new(), Vec::new());
         let (mut late, mut watermark) = (0, i64::MIN);
-        for row in rows.iter().map(Some).chain([None]) {
+        for row in rows {
             let windows = row.map(|row| self.holding(row.time)).unwrap_or_default();
             let counting = windows.iter().filter(|(_, end)| end + self.lateness > watermark);
             late += u64::from(!windows.is_empty() && counting.clone().count() == 0);
@@ -150,40 +146,23 @@ impl Windows {
         (reported, late)
     }
 
-    /// Sessions: a row joins those that it is near to and that are not final, or begins one. A row behind the watermark joins when the watermark
-    /// moves on, and begins a session only if that would not be final. Sessions are reported when they are over; once more when they have become others.
-    fn sessions<'r>(&self, rows: &'r [Row], gap: i64, is_keyed: bool) -> (Vec<Reported<'r>>, u64) {
-        let (mut sessions, mut reported): (Vec<Session<'_>>, Vec<Reported<'_>>) = (Vec::new(), Vec::new());
-        let (mut late, mut watermark) = (0, i64::MIN);
-        let mut behind: Vec<&Row> = Vec::new();
-        for row in rows.iter().map(Some).chain([None]) {
-            let final_until = watermark.saturating_sub(self.lateness);
-            match row {
-                Some(row) if row.time >= watermark => add(&mut sessions, row, gap, is_keyed, final_until),
-                Some(row) => behind.push(row),
-                None => {}
-            }
-            let now = row.map_or(i64::MAX, |row| watermark.max(row.time - self.delay));
-            if now > watermark {
-                // What one row extends another may join.
-                for _ in 0..behind.len() {
-                    let (joining, others): (Vec<&Row>, Vec<&Row>) = behind.into_iter().partition(|row| {
-                        let key = row.key.filter(|_| is_keyed);
-                        row.time + gap >= final_until
-                            || sessions.iter().any(|session| session.takes(row, key, gap, final_until))
-                    });
-                    joining.into_iter().for_each(|row| add(&mut sessions, row, gap, is_keyed, final_until));
-                    behind = others;
-                }
-                late += std::mem::take(&mut behind).len() as u64;
-                let over = sessions.iter_mut().filter(|session| !session.is_reported && session.last + gap < now);
-                let mut over: Vec<Reported<'_>> = over.map(|session| session.report(gap, watermark)).collect();
-                over.sort_by_key(|one| (one.group.0, one.is_correction, one.group));
-                reported.append(&mut over);
-            }
-            watermark = now;
-        }
-        (reported, late)
+    /// What has been reported when these rows have come, and others may come.
+    ///
+    /// # Panics
+    /// Where windows count rows.
+    pub fn reported_so_far<'r>(&self, rows: &'r [Row], is_keyed: bool) -> Vec<Reported<'r>> {
+        self.reported_by(rows.iter().map(Some), is_keyed).0
+    }
+
+    /// What windows that have not ended come to when these rows have come: what would be reported, and corrects nothing, if no more came. A session that
+    /// rows have corrected has not ended until it is reported.
+    ///
+    /// # Panics
+    /// Where windows count rows.
+    pub fn early<'r>(&self, rows: &'r [Row], is_keyed: bool) -> Vec<Reported<'r>> {
+        let ended = self.reported_so_far(rows, is_keyed).len();
+        let early = self.reported(rows, is_keyed).0.into_iter().skip(ended);
+        early.filter(|one| matches!(self.kind, Kind::Session { .. }) || !one.is_correction).collect()
     }
 
     /// The window function in SQL; `key` is what sessions are partitioned by.
@@ -228,39 +207,6 @@ fn counted(rows: &[Row], (slide, size): (i64, i64), by_key: bool, is_keyed: bool
         starts.for_each(|start| groups.entry((start + size, start, key)).or_default().push(row));
     }
     groups
-}
-
-impl<'r> Session<'r> {
-    /// Whether a row of that key belongs to this session, where all that ended before an instant are final.
-    fn takes(&self, row: &Row, key: Option<i64>, gap: i64, final_until: i64) -> bool {
-        let is_near = self.first - gap <= row.time && row.time <= self.last + gap;
-        self.key == key && is_near && self.last + gap >= final_until
-    }
-
-    /// What is reported of it when time moves on from `watermark`.
-    fn report(&mut self, gap: i64, watermark: i64) -> Reported<'r> {
-        self.is_reported = true;
-        let end = self.last + gap;
-        let mut rows = self.rows.clone();
-        // In the order of their arrival.
-        rows.sort_by_key(|&row| std::ptr::from_ref(row));
-        Reported { group: (end, self.first, self.key), is_correction: self.is_corrected || end < watermark, rows }
-    }
-}
-
-/// Adds a row to the sessions that take it, which become one.
-fn add<'r>(sessions: &mut Vec<Session<'r>>, row: &'r Row, gap: i64, is_keyed: bool, final_until: i64) {
-    let (key, time) = (row.key.filter(|_| is_keyed), row.time);
-    let mut merged =
-        Session { key, first: time, last: time, rows: Vec::new(), is_reported: false, is_corrected: false };
-    for session in sessions.extract_if(.., |session| session.takes(row, key, gap, final_until)) {
-        merged.first = merged.first.min(session.first);
-        merged.last = merged.last.max(session.last);
-        merged.is_corrected |= session.is_reported || session.is_corrected;
-        merged.rows.extend(session.rows);
-    }
-    merged.rows.push(row);
-    sessions.push(merged);
 }
 
 /// An aggregate function of a row's column.

@@ -131,24 +131,24 @@ impl Open {
         }
     }
 
-    /// See [`OpenWindows::report_early`].
+    /// See [`OpenWindows::report_early`], [`OpenSessions::report_early`] and [`RankedWindows::report_early`].
     ///
     /// # Panics
-    /// Where the windows are sessions or a key's, or rows are kept.
+    /// Where the windows are a key's.
     ///
     /// # Errors
-    /// What `hand_on` returns.
-    pub fn report_early<E>(
+    /// What `hand_on` returns, or where rows cannot be decoded.
+    pub fn report_early<E: From<KernelError>>(
         &mut self,
-        unsealed: &[(SliceId, Table)],
+        unsealed: Vec<(SliceId, Table)>,
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
             Open::Windows(windows) => windows.report_early(unsealed, groups_at_once, hand_on),
-            Open::Sessions(_) | Open::Counts(_) | Open::Ranked(_) => {
-                panic!("only groups of windows are reported early")
-            }
+            Open::Sessions(sessions) => sessions.report_early(unsealed, groups_at_once, hand_on),
+            Open::Ranked(ranked) => ranked.report_early(groups_at_once, hand_on),
+            Open::Counts(_) => panic!("windows that count rows are reported once they are complete"),
         }
     }
 

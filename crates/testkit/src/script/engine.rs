@@ -1,5 +1,6 @@
 //! The engine as scripts see it: a session in one configuration.
 
+use pelton::clock::Clock;
 use pelton::{Error, Outcome, Query, Session, Summary};
 
 use crate::own;
@@ -11,7 +12,15 @@ use super::run::{Configuration, Executed, Rows};
 /// # Panics
 /// Where the engine refuses the settings of a configuration.
 pub fn session(configuration: Configuration) -> Session {
-    let session = Session::new();
+    session_with_clock(configuration, Clock::system())
+}
+
+/// The same with a clock.
+///
+/// # Panics
+/// Where the engine refuses the settings of a configuration.
+pub fn session_with_clock(configuration: Configuration, clock: Clock) -> Session {
+    let session = Session::with_clock(clock);
     let set = |key: &str, value: &str| session.set(key, value).expect("the settings of a configuration make sense");
     set("pelton.tier", configuration.tier);
     set("pelton.workers", &configuration.workers.to_string());
