@@ -237,6 +237,60 @@ fn windows_are_reported_before_their_time_when_rows_have_come_for_them() {
 }
 
 #[test]
+fn rows_of_an_input_that_was_idle_correct_what_others_have_closed() {
+    let by = |windows: &str| {
+        format!(
+            "SELECT window_start, SUM(v) AS total, RESULT_KIND() AS kind FROM {windows} GROUP BY window_start, window_end"
+        )
+    };
+    let tumbling = "TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '10' SECOND)";
+    let first = format!(
+        "SELECT window_start, v AS total, kind
+         FROM (SELECT *, ROW_NUMBER() OVER w AS n, RESULT_KIND() OVER w AS kind FROM {tumbling}
+               WINDOW w AS (PARTITION BY window_start, window_end ORDER BY v DESC)) WHERE n <= 1"
+    );
+    // At 25 the window to 10 is final, and that from 10 to 20 is not; of sessions, that of 5 and 6 is final, and that of 18 by itself would not be.
+    let cases = [
+        (by(tumbling), [(0, 3), (10, 16), (20, 4), (30, 32), (40, 64)]),
+        (by("SESSION(TABLE t, DESCRIPTOR(at), INTERVAL '4' SECOND)"), [(5, 3), (18, 16), (25, 4), (31, 32), (40, 64)]),
+        (first, [(0, 2), (10, 16), (20, 4), (30, 32), (40, 64)]),
+    ];
+    for ((sql, expected), workers) in cases.iter().flat_map(|case| [(case, "1"), (case, "2")]) {
+        let kinds = ["final", "correction", "final", "final", "final"];
+        let expected: Vec<_> = expected.iter().zip(kinds).map(|(row, kind)| (row.0, row.1, kind.to_owned())).collect();
+        let hands = Arc::new(Hands::default());
+        let session = session(&hands);
+        session.set("pelton.workers", workers).unwrap();
+        session.set("table.exec.emit.allow-lateness", "10 s").unwrap();
+        let (quiet, busy) = (push_table(&session, "quiet"), push_table(&session, "busy"));
+        let mut query =
+            session.sql(&format!("CREATE VIEW t AS SELECT * FROM quiet UNION ALL SELECT * FROM busy; {sql}")).unwrap();
+        let have_come = |query: &Query, rows: u64| {
+            wait_until(|| query.progress().pipelines.iter().map(|pipeline| pipeline.rows).sum::<u64>() == rows);
+        };
+        push(&quiet, &[(5, 1)]);
+        push(&busy, &[(6, 2), (25, 4)]);
+        have_come(&query, 3);
+        assert_eq!(reported(&turn(&hands, || query.try_next_batch().unwrap())), expected[..1]);
+        turn(&hands, || (query.progress().windows[0].idle.len() == 2).then_some(()));
+        // 7 comes at 25, as far as time has come without it; so does 18.
+        push(&quiet, &[(7, 8), (18, 16)]);
+        have_come(&query, 5);
+        push(&busy, &[(31, 32)]);
+        have_come(&query, 6);
+        assert!(query.try_next_batch().unwrap().is_none(), "the quiet one holds time back, and with it the correction");
+        push(&quiet, &[(40, 64)]);
+        drop((quiet, busy));
+        let mut rest = Vec::new();
+        while let Some(batch) = query.next_batch().unwrap() {
+            rest.extend(reported(&batch));
+        }
+        assert_eq!(rest, expected[1..]);
+        assert_eq!(query.wait().unwrap().late_rows(), 1);
+    }
+}
+
+#[test]
 fn a_window_whose_time_has_passed_without_rows_is_corrected_and_not_early() {
     let hands = Arc::new(Hands::default());
     let session = session(&hands);

@@ -1,6 +1,7 @@
 //! What windows mean, by their definitions: each window is looked for among all rows, and each aggregate computed from the values of
 //! its rows. Nothing here knows slices, blocks or tables.
 
+mod partitions;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,7 +14,8 @@ use pelton::{PushSource, Query, Session};
 use pelton_runtime::policy::PolicyName;
 use pelton_testkit::ranking::{OrderColumn, first_rows};
 use pelton_testkit::rows::row_lines;
-use pelton_testkit::script::engine::session_with_clock;
+use pelton_testkit::script::TemporaryDirectory;
+use pelton_testkit::script::engine::{session, session_with_clock};
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::{AGGREGATES, Aggregate, Group, Kind, Reported, Row, Windows};
 use proptest::prelude::*;
@@ -69,6 +70,11 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
             rows
         },
     )
+}
+
+/// Aggregates that are the same in whatever order rows come.
+fn is_in_any_order(aggregate: &Aggregate) -> bool {
+    !["FIRST", "LAST", "ARRAY", "LISTAGG", "OWN_TRAIL"].iter().any(|name| aggregate.sql.starts_with(name))
 }
 
 fn cases(partitions: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Case> {
@@ -249,6 +255,86 @@ proptest! {
         drop(source);
         let (reported, late) = case.windows.reported(all, case.is_keyed);
         prop_assert_eq!(read_all(&mut query), case.lines(&reported[reported_before..], false, &mut known));
+        prop_assert_eq!(late_rows(query), late);
+    }
+
+    #[test]
+    fn the_model_of_several_partitions_is_that_of_one(case in cases(1..=1)) {
+        let rows = &case.partitions[0];
+        let (several, late) = case.windows.reported_of(&[rows], case.is_keyed);
+        let (one, late_of_one) = case.windows.reported(rows, case.is_keyed);
+        let lines = |reported: &[Reported<'_>]| case.lines(reported, false, &mut BTreeMap::new());
+        prop_assert_eq!((lines(&several), late), (lines(&one), late_of_one));
+        let order = |reported: &[Reported<'_>]| reported.iter().map(|one| (one.group.0, one.is_correction)).collect::<Vec<_>>();
+        prop_assert_eq!(order(&several), order(&one));
+    }
+
+    #[test]
+    fn tables_that_are_read_together_have_watermarks_of_their_own(case in cases(2..=3)) {
+        let session = session(case.configuration);
+        let sources: Vec<PushSource> =
+            (0..case.partitions.len()).map(|number| case.push_table(&session, &format!("t{number}"))).collect();
+        case.set(&session);
+        let tables: Vec<String> = (0..sources.len()).map(|number| format!("SELECT * FROM t{number}")).collect();
+        let sql = format!("CREATE VIEW t AS {}; {}", tables.join(" UNION ALL "), case.sql());
+        let mut query = session.sql(&sql).unwrap();
+        let with_batches = |(source, rows): (PushSource, &Vec<Row>)| {
+            let batches = rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).rev();
+            (batches.collect::<Vec<_>>(), source)
+        };
+        let mut left: Vec<_> = sources.into_iter().zip(&case.partitions).map(with_batches).collect();
+        let turns = case.turns.clone();
+        let found = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for turn in turns.into_iter().cycle() {
+                    // Those that have ended hold nobody back.
+                    left.retain(|(batches, _)| !batches.is_empty());
+                    let count = left.len();
+                    let Some((batches, source)) = left.get_mut(turn % count.max(1)) else { break };
+                    source.push_blocking(batches.pop().unwrap()).unwrap();
+                }
+            });
+            read_all(&mut query)
+        });
+        let partitions: Vec<&[Row]> = case.partitions.iter().map(Vec::as_slice).collect();
+        let (reported, late) = case.windows.reported_of(&partitions, case.is_keyed);
+        prop_assert_eq!(found, case.lines(&reported, false, &mut BTreeMap::new()));
+        prop_assert_eq!(late_rows(query), late);
+    }
+
+    #[test]
+    fn partitions_of_a_table_have_watermarks_of_their_own(mut case in cases(1..=4)) {
+        case.asked = match case.asked {
+            Asked::Groups(_) => Asked::Groups(AGGREGATES.iter().copied().filter(is_in_any_order).collect()),
+            first => first,
+        };
+        for row in case.partitions.iter_mut().flatten() {
+            // Fields without text are empty strings there.
+            row.text.get_or_insert_with(|| "-".to_string());
+        }
+        let directory = TemporaryDirectory::new().unwrap();
+        let session = session(case.configuration);
+        let source = case.push_table(&session, "like");
+        for (number, rows) in case.partitions.iter().enumerate() {
+            let lines = row_lines(&streams::batch(&source, rows)).unwrap();
+            let fields = |line: &String| {
+                line.split(" | ").map(|field| if field == "NULL" { "" } else { field }).collect::<Vec<_>>().join(",") + "\n"
+            };
+            std::fs::write(directory.path().join(format!("{number}.csv")), lines.iter().map(fields).collect::<String>()).unwrap();
+        }
+        case.set(&session);
+        let table = format!(
+            "CREATE TABLE t (ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
+                 WATERMARK FOR ts AS ts - INTERVAL '0.{:03}' SECOND)
+             WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv')",
+            case.windows.delay,
+            directory.path().display()
+        );
+        let mut query = session.sql(&format!("{table}; {}", case.sql())).unwrap();
+        let found = read_all(&mut query);
+        let partitions: Vec<&[Row]> = case.partitions.iter().map(Vec::as_slice).collect();
+        let (reported, late) = case.windows.reported_of(&partitions, case.is_keyed);
+        prop_assert_eq!(found, case.lines(&reported, false, &mut BTreeMap::new()));
         prop_assert_eq!(late_rows(query), late);
     }
 }
