@@ -82,6 +82,21 @@ pub struct Emission {
     pub lateness: Micros,
     /// So long after rows have come for them, on the clock and in microseconds, windows are reported whose time has not come.
     pub early_after: Option<Micros>,
+    /// Windows are reported so long after their time has come, in microseconds, and rows that come until then count as if they were in time.
+    pub held_back: Micros,
+}
+
+impl Emission {
+    /// Whether every window is reported once.
+    pub fn is_once(&self) -> bool {
+        self.lateness == 0 && self.early_after.is_none()
+    }
+
+    /// How far time has come for windows that are held back, by a watermark.
+    pub fn held_back(&self, watermark: Micros) -> Micros {
+        // Nothing more comes then.
+        if watermark == WATERMARK_MAX { watermark } else { watermark.saturating_sub(self.held_back) }
+    }
 }
 
 /// What a row of results is.

@@ -9,14 +9,39 @@ use crate::error::Error;
 use crate::settings::{ALLOW_LATENESS, EARLY_DELAY, EARLY_FIRE, Settings};
 
 /// What the settings ask for.
-pub(crate) fn emission(settings: &Settings) -> Emission {
+fn wanted(settings: &Settings) -> Emission {
     let early_after = settings.early_fire.then_some(settings.early_delay.as_micros() as i64);
-    Emission { lateness: settings.allowed_lateness.as_micros() as i64, early_after }
+    Emission { lateness: settings.allowed_lateness.as_micros() as i64, early_after, held_back: 0 }
+}
+
+/// When a window of a program is reported. A result that is aggregated once more would count beside what it replaces: such results are held back until they
+/// are final, and come once.
+pub(crate) fn emission(program: &Program, window: usize, settings: &Settings) -> Emission {
+    match wanted(settings) {
+        _ if program.windows[window].window == Window::Global => Emission::default(),
+        wanted if is_read_again(program, window) => Emission { held_back: wanted.lateness, ..Emission::default() },
+        wanted => wanted,
+    }
+}
+
+/// The windows that are shorter than their input.
+fn cut(program: &Program) -> impl Iterator<Item = usize> {
+    let windows = program.windows.iter().enumerate();
+    windows.filter(|(_, window)| window.window != Window::Global).map(|(index, _)| index)
+}
+
+/// Whether the results of a window are aggregated, or put in order for functions OVER rows.
+fn is_read_again(program: &Program, window: usize) -> bool {
+    let mut reading =
+        program.pipelines.iter().enumerate().filter(|(_, pipeline)| pipeline.input == StreamRef::Window(window));
+    reading.any(|(index, pipeline)| {
+        matches!(pipeline.target, Target::Window { .. } | Target::Rows { .. }) || program.over_of(index).is_some()
+    })
 }
 
 /// The settings that ask for more than the results of windows whose time has come.
 fn asked(settings: &Settings) -> Vec<&'static str> {
-    let Emission { lateness, early_after } = emission(settings);
+    let Emission { lateness, early_after, .. } = wanted(settings);
     [(ALLOW_LATENESS, lateness > 0), (EARLY_FIRE, early_after.is_some())]
         .into_iter()
         .filter(|asked| asked.1)
@@ -48,35 +73,35 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
     if program.windows.iter().any(|window| window.window.counts_rows()) {
         return refused("windows that count rows", "", "");
     }
-    let reads_windows = |index: usize| {
-        let pipeline = &program.pipelines[index];
-        let is_kept =
-            matches!(pipeline.target, Target::Window { .. } | Target::Rows { .. }) || program.over_of(index).is_some();
-        is_kept && matches!(pipeline.input, StreamRef::Window(_))
-    };
-    if (0..program.pipelines.len()).any(reads_windows) {
+    let mut cut = cut(program).peekable();
+    if is_early && cut.peek().is_some() && cut.all(|window| is_read_again(program, window)) {
         let why = "a result would count beside what it replaces: ";
-        let instead = if is_early { "" } else { ", and let the WATERMARK of its tables wait longer for late rows" };
-        return refused("results of windows that are aggregated once more", why, instead);
+        return refused("results of windows that are aggregated once more", why, "");
     }
     Ok(())
 }
 
 /// What `EXPLAIN` says of it: how windows are reported, and what is not portable to Flink.
 pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(String, String)> {
-    let Emission { lateness, early_after } = emission(settings);
+    let Emission { lateness, early_after, .. } = wanted(settings);
     let asked = asked(settings);
-    let is_cut = program.windows.iter().any(|window| window.window != Window::Global);
-    (is_cut && !asked.is_empty()).then(|| {
-        let early = early_after.map(|after| format!("windows that have not ended are reported {} after rows have come for them", Length(after)));
-        let late = Some(lateness).filter(|lateness| *lateness > 0).map(|lateness| {
-            format!("windows are final {} after they have ended; until then late rows correct them", Length(lateness))
+    let (again, last): (Vec<usize>, Vec<usize>) = cut(program).partition(|&window| is_read_again(program, window));
+    (!(again.is_empty() && last.is_empty()) && !asked.is_empty()).then(|| {
+        let early = early_after.map(|after| {
+            format!("windows that have not ended are reported {} after rows have come for them", Length(after))
+        });
+        let of = |windows: &[usize]| Some(Length(lateness)).filter(|_| lateness > 0 && !windows.is_empty());
+        let late = of(&last).map(|lateness| {
+            format!("windows are final {lateness} after they have ended; until then late rows correct them")
+        });
+        let held_back = of(&again).map(|lateness| {
+            format!("windows whose results are aggregated once more are reported when they are final, {lateness} after they have ended")
         });
         let note = format!(
             "{} {} experimental in Flink, not for its window table functions; there results are taken back before others replace them",
             asked.join(" and "),
             if asked.len() == 1 { "is" } else { "are" },
         );
-        (early.into_iter().chain(late).collect::<Vec<_>>().join("\n"), note)
+        (early.into_iter().chain(late).chain(held_back).collect::<Vec<_>>().join("\n"), note)
     })
 }

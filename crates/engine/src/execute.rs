@@ -8,11 +8,10 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use pelton_data::TimeColumn;
-use pelton_data::window::{Combination, Emission, Window};
+use pelton_data::window::{Combination, Window};
 use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::pipeline::{
-    LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource,
-    WindowAggregate, WindowColumn,
+    LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::budget::{Budget, Held};
@@ -75,7 +74,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let sinks = program.outputs.iter().map(|output| sink_node(output, surroundings, &mut result_sink));
     let graph = Graph {
         pipelines: pipelines.collect(),
-        windows: program.windows.iter().enumerate().map(|window| window_node(window, settings)).collect(),
+        windows: (0..program.windows.len()).map(|window| window_node(&program, window, settings)).collect(),
         overs: program.overs.iter().enumerate().map(over_node).collect(),
         sinks: sinks.collect::<Result<_, Error>>()?,
         sources: program
@@ -145,9 +144,9 @@ fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker)
     Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout })
 }
 
-fn window_node((index, window): (usize, &WindowAggregate), settings: &Settings) -> WindowNode {
-    let is_cut = window.window != Window::Global;
-    let emission = if is_cut { emission::emission(settings) } else { Emission::default() };
+fn window_node(program: &Program, index: usize, settings: &Settings) -> WindowNode {
+    let window = &program.windows[index];
+    let emission = emission::emission(program, index, settings);
     let read_out = {
         let window = window.clone();
         move |contents: Contents<'_>| match contents {
@@ -161,7 +160,7 @@ fn window_node((index, window): (usize, &WindowAggregate), settings: &Settings) 
         emission,
         combination: match (settings.windows, window.combination()) {
             // Sessions are merged, and windows are reported more than once, from slices in any case.
-            (_, combination) if emission != Emission::default() => combination,
+            (_, combination) if !emission.is_once() => combination,
             (WindowChoice::Slices, combination) | (WindowChoice::Buckets, combination @ Combination::Merge) => {
                 combination
             }

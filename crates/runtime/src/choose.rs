@@ -436,9 +436,10 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         _ => None,
     };
     // Where windows are longer than blocks, those that a block closes do not wait for the blocks behind it.
-    let closing = state.pipelines[pipeline].queue.iter().position(|(_, block)| {
-        due.is_some_and(|node| node.must_close_at(node.window.over_until(block.stamp.watermark)))
-    });
+    let closing = state.pipelines[pipeline]
+        .queue
+        .iter()
+        .position(|(_, block)| due.is_some_and(|node| node.must_close_at(node.over_until(block.stamp.watermark))));
     let until_close = closing.map_or(usize::MAX, |position| position + 1);
     let operator = state.operators.of_part(Part::Pipeline(pipeline));
     let rows_max = look.policy.rows_max(operator, look.now_ns);

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use pelton_data::time::WATERMARK_MAX;
-use pelton_data::window::{Combination, Window};
+use pelton_data::window::{Combination, Emission, Window};
 use pelton_data::{Block, Micros, TimeRange};
 use pelton_state::count::RowCounter;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
@@ -323,7 +323,9 @@ impl Worker<'_> {
             return self.count(window, kernel, block, finished);
         }
         let slices = std::mem::take(&mut self.room.slices);
-        let mut assignment = assign(block, &node.window, node.emission.lateness, slices);
+        let held_back = (node.emission.held_back > 0).then(|| held_back(block, node.emission));
+        let assigned = held_back.as_ref().unwrap_or(block);
+        let mut assignment = assign(assigned, &node.window, node.emission.lateness, slices);
         let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
         finished.corrections.extend(correcting.map(|slice| slice.first_end));
         if let Some(ranker) = &node.ranker {
@@ -536,6 +538,15 @@ impl Worker<'_> {
 
 /// Takes what windows hold: of one type, so that what hands it on is compiled once.
 type HandOn<'a> = &'a mut dyn FnMut(Leaving<'_>) -> Result<(), KernelError>;
+
+/// The same rows behind a watermark that is as far back as windows are held back.
+fn held_back(block: &Block, emission: Emission) -> Block {
+    let mut block = block.clone();
+    let stamp = &mut block.stamp;
+    stamp.watermark_before = emission.held_back(stamp.watermark_before);
+    stamp.watermark_delay = stamp.watermark_delay.saturating_add(emission.held_back);
+    block
+}
 
 fn append_processing_time(batch: RecordBatch, schema: &arrow::datatypes::SchemaRef, now: Micros) -> RecordBatch {
     let times = TimestampMillisecondArray::from_value(now / 1_000, batch.num_rows()).with_timezone("+00:00");

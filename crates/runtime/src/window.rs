@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use arrow::array::RecordBatch;
 use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
-use pelton_data::window::Window;
+use pelton_data::window::{Emission, Window};
 
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
@@ -46,8 +46,8 @@ pub(crate) struct WindowState {
     pub gives_way: bool,
     /// Up to where windows are over by each of the blocks that have been added ahead of closing them.
     blocks_ahead: VecDeque<Micros>,
-    /// When windows are reported whose time has not come: so many nanoseconds after rows have come.
-    early_after_ns: Option<u64>,
+    /// When windows are reported besides when their time has come.
+    emission: Emission,
     /// When the first row was read that has come since.
     pub rows_since_ns: Option<u64>,
     pub ended: bool,
@@ -75,7 +75,7 @@ impl WindowState {
             closing: false,
             gives_way: false,
             blocks_ahead: VecDeque::new(),
-            early_after_ns: node.emission.early_after.map(|micros| micros as u64 * 1_000),
+            emission: node.emission,
             rows_since_ns: None,
             ended: false,
             results: Results::new(graph, StreamRef::Window(index), node.time_column),
@@ -88,7 +88,12 @@ impl WindowState {
 
     /// Up to where its windows are over by the watermark of its inputs.
     pub fn watermark(&self) -> Micros {
-        self.window.over_until(self.inputs.watermark())
+        self.over_until(self.inputs.watermark())
+    }
+
+    /// Up to where its windows are over when their input has come to a watermark.
+    pub fn over_until(&self, watermark: Micros) -> Micros {
+        self.window.over_until(self.emission.held_back(watermark))
     }
 
     /// Whether the rows of all windows that have been closed have been passed on, and none is being closed.
@@ -104,7 +109,7 @@ impl WindowState {
     /// When windows are to be reported next whose time has not come.
     pub fn report_ns(&self) -> Option<u64> {
         let rows_since_ns = self.rows_since_ns.filter(|_| !self.ended)?;
-        self.early_after_ns.map(|after_ns| rows_since_ns.saturating_add(after_ns))
+        self.emission.early_after.map(|micros| rows_since_ns.saturating_add(micros as u64 * 1_000))
     }
 
     /// Whether the watermark has passed the end of a window that may be open, or rows that correct one.

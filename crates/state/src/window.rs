@@ -161,7 +161,7 @@ impl OpenWindows {
     /// # Panics
     /// Where windows that have tables of their own are to be reported more than once.
     pub fn new(window: Window, combination: Combination, layout: &Arc<EntryLayout>, emission: Emission) -> OpenWindows {
-        let is_once = emission == Emission::default();
+        let is_once = emission.is_once();
         assert!(is_once || combination != Combination::Buckets, "windows are reported once more from their slices");
         let corrections = (!is_once).then(|| Box::new(Corrections::new(window, emission.lateness, layout)));
         let gag = Gag::new(combination, layout);

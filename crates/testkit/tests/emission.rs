@@ -337,4 +337,38 @@ proptest! {
         prop_assert_eq!(found, case.lines(&reported, false, &mut BTreeMap::new()));
         prop_assert_eq!(late_rows(query), late);
     }
+    #[test]
+    fn windows_over_windows_take_what_these_are_when_they_are_final(case in cases(1..=1)) {
+        let session = session(case.configuration);
+        let source = case.push_table(&session, "t");
+        case.set(&session);
+        let by_key = if case.is_keyed { ", k" } else { "" };
+        let sql = format!(
+            "SELECT CAST(window_end AS BIGINT), CAST(window_start AS BIGINT), RESULT_KIND(), COUNT(*), SUM(n), SUM(total)
+             FROM TUMBLE((SELECT window_time AS at, COUNT(*) AS n, SUM(i) AS total FROM {}
+                          GROUP BY window_start, window_end, window_time{by_key}), DESCRIPTOR(at), INTERVAL '0.05' SECOND)
+             GROUP BY window_start, window_end",
+            case.windows.sql("t", "ts", case.is_keyed.then_some("k"))
+        );
+        let mut query = session.sql(&sql).unwrap();
+        let rows = &case.partitions[0];
+        let batches: Vec<_> = rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
+        let found = std::thread::scope(|scope| {
+            scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
+            read_all(&mut query)
+        });
+        // Final is what windows come to whose time is so much later.
+        let waiting = Windows { delay: case.windows.delay + case.windows.lateness, lateness: 0, ..case.windows };
+        let (inner, late) = waiting.reported(rows, case.is_keyed);
+        let mut outer: BTreeMap<i64, Vec<&Reported<'_>>> = BTreeMap::new();
+        inner.iter().for_each(|one| outer.entry((one.group.0 - 1).div_euclid(50) * 50).or_default().push(one));
+        let mut expected: Vec<String> = outer.into_iter().map(|(start, inner)| {
+            let rows = inner.iter().flat_map(|one| &one.rows);
+            let total = rows.clone().filter_map(|row| row.integer).reduce(|sum, integer| sum + integer);
+            format!("{} | {start} | final | {} | {} | {}", start + 50, inner.len(), rows.count(), written(total))
+        }).collect();
+        expected.sort();
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(late_rows(query), late);
+    }
 }

@@ -65,7 +65,7 @@ impl Open {
             }
             Combination::Single | Combination::Buckets | Combination::Merge => false,
         };
-        has_numbers && emission == Emission::default() && PieceWriter::takes(layout)
+        has_numbers && emission.is_once() && PieceWriter::takes(layout)
     }
 
     /// See [`OpenWindows::seal_pieces`].
