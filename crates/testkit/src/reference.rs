@@ -2,8 +2,8 @@
 //!
 //! Each knows its query, its types and the range of its keys, which the engine has to find out; each is checked against a
 //! straightforward computation. In reading order: [`select`] (rows that pass, by SIMD), [`ysb`], [`count`] (the same by windows that count events), [`nexmark`], [`sums`] (by key, any
-//! number of them), [`places`] (by keys that are places, by several threads together), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`over`] (functions of the rows before each row), [`sliding`] (what the
-//! literature does there), [`scan`] (what the machine's memory can deliver at all).
+//! number of them), [`places`] (by keys that are places, by several threads together), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`session`] (sessions by key), [`over`] (functions of the rows before each row), [`sliding`] and [`sliding_many`] (what the
+//! literature does there, for one window and for several), [`scan`] (what the machine's memory can deliver at all).
 
 pub mod select;
 
@@ -23,9 +23,13 @@ pub mod hop;
 
 pub mod hop_groups;
 
+pub mod session;
+
 pub mod over;
 
 pub mod sliding;
+
+pub mod sliding_many;
 
 pub mod scan;
 

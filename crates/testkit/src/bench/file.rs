@@ -21,7 +21,8 @@
 //! `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`), and `with auto` as sessions do unless told otherwise,
 //! measured against the interpreter. A case `against=CASE` is measured against
 //! another case of the same benchmark and not against the loops; a case `tier=…` runs with this `pelton.tier` alone, others compiled and
-//! interpreted. A section lasts to the next, or to the end. `kind` says what is
+//! interpreted. A case `windows=N each=FUNCTION` has that function OVER each row and those before it in place of `${frames}`, N times, of random lengths, and
+//! as many columns in place of `${columns}`. A section lasts to the next, or to the end. `kind` says what is
 //! measured where it is not the rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query`
 //! writes the files that the query reads, in the folder `${folder}`.
 
@@ -73,6 +74,9 @@ impl Kind {
         found.map(|(_, kind)| *kind).ok_or_else(|| format!("a benchmark's kind is one of {}, not '{name}'", names()))
     }
 }
+
+/// Rows of the longest window of a case with windows of random lengths.
+const FRAME_ROWS_MAX: usize = 128 * 1024;
 
 /// Values of `pelton.tier`.
 const TIERS: [&str; 3] = ["auto", "interpret", "compile"];
@@ -250,9 +254,30 @@ impl Case {
         self.parameters.get(name)?.parse().ok()
     }
 
+    /// Of a case with so many `windows` of random lengths, how many rows each has: the same in every run.
+    pub fn frames(&self) -> Vec<usize> {
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize % FRAME_ROWS_MAX + 1
+        };
+        (0..self.number("windows").unwrap_or(0)).map(|_| next()).collect()
+    }
+
     fn fill(&self, text: &str, seconds: f64) -> String {
         let millis = format!("{:.0} ms", seconds * 1000.0);
-        let filled = text.replace("${duration}", &millis);
+        let mut filled = text.replace("${duration}", &millis);
+        if let Some(function) = self.parameters.get("each") {
+            let frames: Vec<String> = self
+                .frames()
+                .iter()
+                .map(|rows| {
+                    format!("{function} OVER (ORDER BY ts ROWS BETWEEN {} PRECEDING AND CURRENT ROW)", rows - 1)
+                })
+                .collect();
+            let columns: Vec<String> = (0..frames.len()).map(|number| format!("result_{number} DOUBLE")).collect();
+            filled = filled.replace("${frames}", &frames.join(", ")).replace("${columns}", &columns.join(", "));
+        }
         self.parameters.iter().fold(filled, |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
     }
 }

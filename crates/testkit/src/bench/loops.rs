@@ -13,9 +13,10 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 use super::BenchError;
 use super::file::Case;
 use crate::reference::sliding::{
-    self, FlatFat, Minimum, SlickDeque, SlideSide, SlideSideSum, SubtractOnEvict, Sum, TwoStacks,
+    self, FlatFat, Minimum, SlickDeque, SlideSide, SlideSideSum, Sliding, SubtractOnEvict, Sum, TwoStacks,
 };
-use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, places, sums, ysb};
+use crate::reference::sliding_many::{Each, RunningSums, SlickDequeMany, SlidingMany};
+use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, places, session, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
@@ -156,6 +157,12 @@ pub fn named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Loop
     if let Some(sharing) = name.strip_prefix("places-") {
         return by_places(sharing, case, input);
     }
+    if name == "session-sums" {
+        return Ok(Loop::Each(sessions(case, input)?));
+    }
+    if name.starts_with("many-") {
+        return Ok(Loop::Each(over_rows_many(name, input.column("v"), case.frames())?));
+    }
     Ok(Loop::Each(each_named(name, case, setup, input)?))
 }
 
@@ -262,6 +269,20 @@ fn counting(columns: ysb::SumColumns, campaigns: Range<i64>, size: u64) -> EachL
     })
 }
 
+/// The loop over sessions.
+fn sessions(case: &Case, input: &Input) -> Result<EachLoop, BenchError> {
+    let parameter = |name: &str| {
+        case.number(name).ok_or_else(|| BenchError::Input(format!("case {} has no number '{name}'", case.name)))
+    };
+    let (columns, keys) = ((input.column("k"), input.column("v")), parameter("keys")?);
+    let gap = parameter("gap_ms")? as Micros * 1_000;
+    Ok(Box::new(move |blocks| {
+        session::sums(blocks, columns, keys, gap, |over| {
+            black_box(over);
+        });
+    }))
+}
+
 /// The loop of this name over hopping windows.
 fn hopping(name: &str, case: &Case, input: &Input) -> Result<EachLoop, BenchError> {
     let parameter = |name: &str| {
@@ -343,6 +364,22 @@ fn over_rows(name: &str, value: usize, rows: usize) -> Result<EachLoop, BenchErr
         "min-flat-fat" => slide::<FlatFat<Minimum>>(value, rows),
         other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
     })
+}
+
+/// The loop of this name over each row and those before it, for several windows.
+fn over_rows_many(name: &str, value: usize, rows: Vec<usize>) -> Result<EachLoop, BenchError> {
+    let start: fn(&[usize]) -> Box<dyn SlidingMany> = match name {
+        "many-sum-subtract-on-evict" => |rows| Box::new(Each::new(rows, |rows| Box::new(SubtractOnEvict::new(rows)))),
+        "many-sum-slide-side" => |rows| Box::new(RunningSums::new(rows)),
+        "many-min-two-stacks" => |rows| Box::new(Each::new(rows, |rows| Box::new(TwoStacks::<Minimum>::new(rows)))),
+        "many-min-slick-deque" => |rows| Box::new(SlickDequeMany::new(rows)),
+        other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
+    };
+    Ok(Box::new(move |blocks| {
+        over::slide_many(blocks, value, (&mut *start(&rows), rows.len()), |results| {
+            black_box(results);
+        });
+    }))
 }
 
 /// The range of the advertisements, and each one's campaign.

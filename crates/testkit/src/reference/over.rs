@@ -5,6 +5,7 @@ use arrow::datatypes::Float64Type;
 use pelton_data::Block;
 
 use super::sliding::{Sliding, SubtractOnEvict};
+use super::sliding_many::SlidingMany;
 
 /// The results of an algorithm over the floating-point `value` of each row and those before it, `rows` in all. `take` is given those of
 /// each block.
@@ -20,6 +21,26 @@ pub fn slide<S: Sliding>(blocks: &[Block], value: usize, rows: usize, mut take: 
         results.resize(block.rows(), 0.0);
         sliding.slide(column.as_primitive::<Float64Type>().values(), &mut results);
         take(&mut results);
+    }
+}
+
+/// As [`slide`], for several windows. `take` is given a list for each.
+///
+/// # Panics
+/// As [`slide`].
+pub fn slide_many(
+    blocks: &[Block],
+    value: usize,
+    (sliding, windows): (&mut dyn SlidingMany, usize),
+    mut take: impl FnMut(&[Vec<f64>]),
+) {
+    let mut results = vec![Vec::new(); windows];
+    for block in blocks {
+        let column = &block.raw_columns()[value];
+        assert_eq!(column.null_count(), 0, "the reference loops know no NULLs");
+        results.iter_mut().for_each(|results| results.resize(block.rows(), 0.0));
+        sliding.slide(column.as_primitive::<Float64Type>().values(), &mut results);
+        take(&results);
     }
 }
 
