@@ -86,7 +86,7 @@ pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(Strin
     let Emission { lateness, early_after, .. } = wanted(settings);
     let asked = asked(settings);
     let (again, last): (Vec<usize>, Vec<usize>) = cut(program).partition(|&window| is_read_again(program, window));
-    (!(again.is_empty() && last.is_empty()) && !asked.is_empty()).then(|| {
+    (cut(program).next().is_some() && !asked.is_empty()).then(|| {
         let early = early_after.map(|after| {
             format!("windows that have not ended are reported {} after rows have come for them", Length(after))
         });
