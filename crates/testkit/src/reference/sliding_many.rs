@@ -36,7 +36,7 @@ impl SlidingMany for Each {
 #[derive(Debug)]
 pub struct RunningSums {
     rows: Vec<usize>,
-    /// Those of so many rows as the longest window has, and behind them those of the values that are being taken.
+    /// Of at least so many rows as the longest window has.
     sums: Vec<f64>,
     longest: usize,
 }
@@ -54,19 +54,23 @@ impl RunningSums {
 
 impl SlidingMany for RunningSums {
     fn slide(&mut self, values: &[f64], results: &mut [Vec<f64>]) {
-        let mut sum = self.sums[self.longest - 1];
+        // To forget what no window needs moves the rest: seldom.
+        if self.sums.len() > (self.longest + values.len()) * 8 {
+            self.sums.drain(..self.sums.len() - self.longest);
+        }
+        let first = self.sums.len();
+        let mut sum = self.sums[first - 1];
         self.sums.extend(values.iter().map(|value| {
             sum += value;
             sum
         }));
-        let (sums, first) = (self.sums.as_slice(), self.longest);
+        let sums = self.sums.as_slice();
         for (&rows, results) in self.rows.iter().zip(results) {
             let (now, before) = (&sums[first..], &sums[first - rows..]);
             for ((result, now), before) in results.iter_mut().zip(now).zip(before) {
                 *result = now - before;
             }
         }
-        self.sums.drain(..values.len());
     }
 
     fn partials(&self) -> usize {
