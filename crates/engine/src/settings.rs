@@ -46,6 +46,8 @@ pub enum AdaptChoice {
     On,
     /// Never.
     Off,
+    /// Never; rows are profiled all the time, to measure what that costs.
+    Profile,
     /// At random moments that depend on the seed, for tests.
     Random,
 }
@@ -126,7 +128,7 @@ pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 /// Keys, and what their values are.
 pub const KEYS: &[(&str, &str)] = &[
     ("pelton.tier", "'auto', 'interpret' or 'compile'"),
-    ("pelton.adapt", "'on', 'off' or 'random'"),
+    ("pelton.adapt", "'on', 'off', 'profile' or 'random'"),
     (PREDICATE_ORDER, A_PERMISSION),
     (ADAPT_TIER, A_PERMISSION),
     (DENSE_KEYS, A_PERMISSION),
@@ -209,6 +211,7 @@ impl Settings {
         let adapt = match self.adapt {
             AdaptChoice::On => Adapt::On,
             AdaptChoice::Off => Adapt::Off,
+            AdaptChoice::Profile => Adapt::Profile,
             AdaptChoice::Random => Adapt::Random { seed: self.seed },
         };
         AdaptOptions { adapt, predicate_order: self.predicate_order, tier: self.adapt_tier }
@@ -287,6 +290,7 @@ fn adapt(value: &str) -> Option<AdaptChoice> {
     match value {
         "on" => Some(AdaptChoice::On),
         "off" => Some(AdaptChoice::Off),
+        "profile" => Some(AdaptChoice::Profile),
         "random" => Some(AdaptChoice::Random),
         _ => None,
     }

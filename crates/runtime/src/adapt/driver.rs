@@ -14,7 +14,7 @@ use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Sample, Spe
 const PROFILE_ROWS: u64 = 4096;
 
 /// One row in so many is profiled while nothing is known of the data, or it has changed.
-const ROWS_PER_SAMPLED_DENSE: u64 = 64;
+const ROWS_PER_SAMPLED_DENSE: u64 = 128;
 
 /// One row in so many is profiled else.
 const ROWS_PER_SAMPLED_SPARSE: u64 = 1024;
@@ -107,7 +107,7 @@ impl Driver {
     pub fn new(kernel: Arc<dyn Kernel>, preparation: Duration, options: AdaptOptions, stories: Stories) -> Driver {
         let random = match options.adapt {
             Adapt::Random { seed } => seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            Adapt::On | Adapt::Off => 1,
+            Adapt::On | Adapt::Off | Adapt::Profile => 1,
         };
         let sampling = Sampling { profile: Some(Profile::default()), rows: 0, is_dense: true, profiles: 0, samples: 0 };
         let mut driver = Driver {
@@ -189,7 +189,7 @@ impl Driver {
     /// Whether anything could be learnt.
     fn learns(&self) -> bool {
         let is_allowed = |specialisation: &Specialisation| self.may(*specialisation) != Permission::Forbid;
-        self.options.adapt == Adapt::On
+        matches!(self.options.adapt, Adapt::On | Adapt::Profile)
             && Specialisation::ALL.iter().filter(|one| is_allowed(one)).any(|&one| match one {
                 Specialisation::PredicateOrder => self.variants[0].kernel.predicates().len() > 1,
                 Specialisation::Tier => self.other_tier().is_some(),
@@ -292,6 +292,9 @@ impl Driver {
         self.sampling.profiles += 1;
         let profile = self.sampling.profile.take().unwrap_or_default();
         self.sampling.profile = Some(Profile::default());
+        if self.options.adapt == Adapt::Profile {
+            return self.restart_sampling(true);
+        }
         self.restart_sampling(false);
         if self.has_regressed() || self.trial.is_some() {
             return;

@@ -248,6 +248,21 @@ fn settings_pin_and_forbid() {
 }
 
 #[test]
+fn profiling_alone_goes_on_and_changes_nothing() {
+    let run = MadeUp::new(AdaptOptions { adapt: Adapt::Profile, ..AdaptOptions::default() });
+    run.data.store(1, Ordering::SeqCst);
+    // One row in 128 is due, 512 of each task of 65,536, long after the first profile as well.
+    for _ in 0..1_000 {
+        let mut pick = run.slot.pick(0);
+        assert!(pick.sample.is_some());
+        pick.sample(&run.blocks, &mut Scratch::default());
+        run.slot.ran(pick, &Ran { rows: ROWS, blocks: 1, busy_ns: ROWS, at_ns: 0, met: Met::default() });
+    }
+    let story = run.slot.story();
+    assert_eq!((story.stage, story.events.len(), story.variants.len()), (Stage::Instrumented, 1, 1));
+}
+
+#[test]
 fn the_faster_tier_runs_and_another_when_that_has_changed() {
     let mut run = MadeUp::of_two_tiers(AdaptOptions::default());
     assert_eq!(run.slot.tier().0, Tier::Compiled);
