@@ -166,6 +166,23 @@ fn millions_of_keys_that_lie_close_become_dense_and_one_far_away_makes_them_hash
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "millions of keys take too long")]
+fn a_range_that_is_a_quarter_full_is_dense_however_long_it_is() {
+    let mut table = Table::new(count_layout(DataType::Int64));
+    let (mut entries, mut hashes) = (Vec::new(), Vec::new());
+    // Beyond 2^24 integers.
+    let spread: Vec<i64> = (0..4_400_000).map(|key| key * 4 - 9).collect();
+    let last = spread[spread.len() - 1];
+    assert_eq!(table.prepare_integers(-9, last, spread.len() / 2), IntegerMode::Hash);
+    table.find_or_insert_integers(&spread[..spread.len() / 2], &mut entries, &mut hashes);
+    assert_eq!(table.prepare_integers(-9, last, spread.len() / 2), IntegerMode::Hash);
+    table.find_or_insert_integers(&spread[spread.len() / 2..], &mut entries, &mut hashes);
+    assert!(matches!(table.prepare_integers(-9, last, 1), IntegerMode::Dense { .. }));
+    let held = table.key_array(0, &table.entry_offsets());
+    assert_eq!(held.as_primitive::<Int64Type>().values().to_vec(), spread);
+}
+
+#[test]
 fn integers_close_together_are_known_by_their_combination_until_one_is_far_away() {
     let key = |data_type| KeyColumn { data_type, nullable: false };
     let layout = EntryLayout::new(&[key(DataType::Int64), key(DataType::Int64)], &[Accumulator::counting_rows()]);

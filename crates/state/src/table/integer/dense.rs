@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ALL_PRESENT, CROWDED_LENGTH_MAX, DENSE_LENGTH_MAX, IntegerGroups, Mode, distance};
+use super::{ALL_PRESENT, DENSE_LENGTH_MAX, IntegerGroups, Mode, crowded_length_max, distance};
 use crate::layout::{EntryLayout, UseWord};
 use crate::table::region::Region;
 
@@ -179,7 +179,7 @@ impl IntegerGroups {
             if extent.0 < base { extent.0.saturating_sub(room / 2) } else { base },
             if extent.1 > last { extent.1.saturating_add(room) } else { last },
         );
-        let fits = distance(generous.0, generous.1) < CROWDED_LENGTH_MAX as u64;
+        let fits = distance(generous.0, generous.1) < crowded_length_max(layout);
         self.move_dense(layout, if fits { generous } else { extent });
     }
 

@@ -14,8 +14,8 @@ use crate::layout::{DenseKeys, EntryLayout};
 /// Keys that lie within this many integers of each other may have entries side by side.
 pub const DENSE_LENGTH_MAX: usize = 1 << 20;
 
-/// Within so many, where as many of them are keys as one in [`CROWDED_INTEGERS_PER_KEY`].
-const CROWDED_LENGTH_MAX: usize = 1 << 24;
+/// Within so many, where as many of them are keys as one in [`CROWDED_INTEGERS_PER_KEY`]: they take no more memory then than by hash, however many they are.
+const CROWDED_LENGTH_MAX: u64 = 1 << 28;
 
 /// See [`CROWDED_LENGTH_MAX`].
 const CROWDED_INTEGERS_PER_KEY: u64 = 4;
@@ -98,18 +98,25 @@ fn union(left: Option<(i64, i64)>, right: (i64, i64)) -> (i64, i64) {
     left.map_or(right, |left| (left.0.min(right.0), left.1.max(right.1)))
 }
 
+/// How many crowded keys a table may have room for: entries have numbers of 32 bits, in units of eight bytes.
+fn crowded_length_max(layout: &EntryLayout) -> u64 {
+    // The NULL key's entry is one more, and the greatest number stands for none.
+    let numbered = u64::from(ABSENT) / (layout.dense_stride() as u64 / 8).max(1) - 1;
+    CROWDED_LENGTH_MAX.min(numbered)
+}
+
 /// Whether entries side by side take no more memory than entries found by hash would, for as many keys.
 fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize) -> bool {
     let distance = distance(minimum, maximum);
-    let is_close = distance < CROWDED_LENGTH_MAX as u64 && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
+    let is_close = distance < crowded_length_max(layout) && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
     is_close && layout.dense_keys() != DenseKeys::Never
 }
 
 /// A range of keys that a crowded table should have, for one that it has: of keys at random the least and the greatest come late, and not to all workers.
-fn with_room((minimum, maximum): (i64, i64)) -> (i64, i64) {
+fn with_room(layout: &EntryLayout, (minimum, maximum): (i64, i64)) -> (i64, i64) {
     let room = (distance(minimum, maximum) / ROOM_PART) as i64;
     let roomy = (minimum.saturating_sub(room), maximum.saturating_add(room));
-    if distance(roomy.0, roomy.1) < CROWDED_LENGTH_MAX as u64 { roomy } else { (minimum, maximum) }
+    if distance(roomy.0, roomy.1) < crowded_length_max(layout) { roomy } else { (minimum, maximum) }
 }
 
 /// Whether entries side by side suit this many rows.
@@ -219,7 +226,7 @@ impl IntegerGroups {
         let expected = union(self.expected.extent, extent);
         let rows = self.rows.max(self.expected.groups);
         if is_crowded(layout, expected, self.expected.groups) {
-            self.make_dense(layout, with_room(expected));
+            self.make_dense(layout, with_room(layout, expected));
         } else if dense_suits(layout, expected, rows) {
             self.make_dense(layout, expected);
         } else if dense_suits(layout, extent, rows) {
@@ -244,7 +251,7 @@ impl IntegerGroups {
         let old = self.take_groups(layout);
         let all = old.keys.iter().fold(extent, |extent, &key| union(Some(extent), (key, key)));
         if is_crowded(layout, all, old.keys.len()) {
-            self.make_dense(layout, with_room(all));
+            self.make_dense(layout, with_room(layout, all));
         } else {
             self.make_hash(layout, capacity_for(old.keys.len(), self.rows));
         }
