@@ -1,24 +1,31 @@
 //! How fast a stream passes, part by part: the cases of a benchmark over the same rows, as the lines of one picture.
 //!
-//! Cases with `fixed=yes` run code that stays; the others may change theirs, and are compared with the best of these at each part of the
-//! stream. Behind rows at which the data changes (`changes=ROW,ROW…` of a case) a case has [`SETTLED_S`] to find the code that suits it.
+//! Cases with `fixed=yes` run code that stays; others may change theirs, and are compared with the best of these from one change of the data to
+//! the next, turn by turn ([`turns`]). Behind a change, and at first, a case has [`SETTLED_S`] to find the code that suits it. A case `again=CASE` is
+//! another run of one that stays: where that one is the best, it says what chance does to the same figures. All run once: their turns are repetition enough.
+
+mod turns;
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
 
 use super::file::{Benchmark, Case};
+use super::loops::Input;
 use super::plot::Picture;
 use super::report::{Figure, Samples};
-use super::{Arguments, BenchError, Prepared, measure};
+use super::{Arguments, BenchError};
+use turns::Turns;
 
-/// How often a query is asked how far it is.
-const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Parts of the stream, of as many rows each.
+/// Parts of the stream in a picture, at most.
 const PARTS: usize = 80;
 
 /// Seconds that a change of the data may take to be noticed and answered.
 const SETTLED_S: f64 = 0.2;
+
+/// Turns are compared one by one, and told of in parts of so many seconds at least, each by the turn in the middle.
+const PART_S: f64 = 0.4;
+
+/// How long the spans are of which none may be slow.
+const SPAN_S: f64 = 1.0;
 
 /// Records a second of one case, part by part.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,154 +38,139 @@ pub struct Course {
     pub workers: usize,
     /// Rows of all parts.
     pub rows: f64,
-    /// Of each part, in the middle of several runs.
+    /// Of each part, which have about as many rows each.
     pub rates: Vec<f64>,
     /// Compared with the cases that stay; none of these themselves.
     pub compared: Option<Compared>,
 }
 
-/// A case compared with the best of those that stay.
+/// A case compared with those that stay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Compared {
     /// Its time for all rows in that of the one that is best over all rows, inverted: above 1 it is faster.
     pub whole: f64,
-    /// Its speed in that of the best at the same part, where the data has not just changed: the part in the middle,
+    /// Its speed in that of the best from change to change, where the data has not just changed: the turn in the middle,
     pub settled_median: f64,
-    /// the part where it is least,
+    /// the part where it is least, and
     pub settled_least: f64,
-    /// and the same of all such parts together from one change to the next: a part is over in a few milliseconds, in which a machine that others use
-    /// is slow by chance, so that of eighty parts of one code, measured twice, one is slower than another by a third.
+    /// of what is between two changes the one where it is least.
     pub stretch_least: f64,
-    /// The least of all parts.
-    pub least: f64,
+    /// Its speed in that of the first case that stays, in the second in which it is least.
+    pub second_least: f64,
+    /// From a change to the first new code milliseconds, at most.
+    pub answered_ms: f64,
+    /// So many changes were answered by new code.
+    pub answered: f64,
+    /// Of so many, the beginning among them.
+    pub changes: f64,
 }
 
-/// How far a run was when: seconds, rows.
-type Looks = Vec<(f64, f64)>;
-
-/// Runs all cases in turns.
+/// Runs all cases side by side.
 pub(super) fn measure(benchmark: &Benchmark, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
-    let cases = benchmark.cases.iter().map(|case| Ok((case, Prepared::new(benchmark, case, arguments.seconds)?)));
-    let cases: Vec<(&Case, Prepared)> = cases.collect::<Result<_, BenchError>>()?;
-    let mut runs: Vec<Vec<Vec<f64>>> = vec![Vec::new(); cases.len()];
-    let mut rows = f64::INFINITY;
-    for turn in 0..arguments.repeat.max(1) {
-        for index in 0..cases.len() {
-            let index = if turn % 2 == 1 { cases.len() - 1 - index } else { index };
-            let looks = looks(&cases[index].1, arguments.workers)?;
-            rows = rows.min(looks.last().map_or(0.0, |look| look.1));
-            runs[index].push(seconds_of_parts(&looks));
-        }
-    }
-    let of_runs = |runs: &Vec<Vec<f64>>| -> Vec<f64> {
-        (0..PARTS).map(|part| Samples(runs.iter().map(|run| run[part]).collect()).median()).collect()
-    };
-    let seconds: Vec<Vec<f64>> = runs.iter().map(of_runs).collect();
-    let is_fixed = |case: &Case| case.parameters.contains_key("fixed");
-    let fixed: Vec<&Vec<f64>> =
-        cases.iter().zip(&seconds).filter(|((case, _), _)| is_fixed(case)).map(|(_, s)| s).collect();
-    let courses = cases.iter().zip(&seconds).map(|((case, _), own)| Course {
+    let first = benchmark.statements(&benchmark.cases[0], arguments.seconds, "");
+    let input = Input::load(&first.setup, &benchmark.table)?;
+    let turns = turns::run(benchmark, &input, arguments.workers)?;
+    let place = |name: &String| benchmark.cases.iter().position(|case| case.name == *name);
+    let is_fixed = |index: &usize| benchmark.cases[*index].parameters.contains_key("fixed");
+    let fixed: Vec<usize> = (0..benchmark.cases.len()).filter(is_fixed).collect();
+    let course = |(index, case): (usize, &Case)| Course {
         bench: benchmark.name.clone(),
         case: case.name.clone(),
         workers: arguments.workers,
-        rows,
-        rates: own.iter().map(|seconds| rows / PARTS as f64 / seconds).collect(),
-        compared: (!is_fixed(case) && !fixed.is_empty()).then(|| compared(own, &fixed, &changes(case), rows)),
-    });
-    let courses: Vec<Course> = courses.collect();
+        rows: turns.ends.last().copied().unwrap_or(0.0),
+        rates: rates(&turns, index),
+        compared: match fixed.contains(&index) {
+            true => None,
+            false => compared(&turns, index, &fixed, case.parameters.get("again").and_then(place)),
+        },
+    };
+    let courses: Vec<Course> = benchmark.cases.iter().enumerate().map(course).collect();
     if let Some(folder) = &arguments.plots {
         picture(&benchmark.what, &courses).write(folder, &benchmark.name)?;
     }
     Ok(courses.into_iter().map(Figure::Course).collect())
 }
 
-/// Rows at which the data changes.
-fn changes(case: &Case) -> Vec<f64> {
-    let text = case.parameters.get("changes").map_or("", String::as_str);
-    text.split(',').filter_map(|row| row.parse().ok()).collect()
-}
-
-/// Runs a case, and looks how far it is until it has ended.
-fn looks(prepared: &Prepared, workers: usize) -> Result<Looks, BenchError> {
-    let settings = [("pelton.tier", prepared.tier)];
-    let query = measure::start(&prepared.statements.setup, &prepared.statements.query, &settings, workers)?;
-    let control = query.control();
-    let mut looks: Looks = Vec::new();
-    let mut started = Instant::now();
-    while !control.has_ended() {
-        let rows = control.progress().pipelines.first().map_or(0, |pipeline| pipeline.rows) as f64;
-        if looks.is_empty() {
-            // Input is loaded before the first row.
-            started = Instant::now();
-        }
-        if rows > 0.0 {
-            looks.push((started.elapsed().as_secs_f64(), rows));
-        }
-        std::thread::sleep(LOOK_INTERVAL);
-    }
-    let summary = query.wait()?;
-    let rows = summary.pipelines.first().map_or(0, |pipeline| pipeline.rows) as f64;
-    looks.push((started.elapsed().as_secs_f64(), rows));
-    Ok(looks)
-}
-
-/// How long each part took, as if rows passed evenly from look to look.
-fn seconds_of_parts(looks: &Looks) -> Vec<f64> {
-    let all = looks.last().map_or(0.0, |look| look.1);
-    let at = |rows: f64| {
-        let after = looks.partition_point(|look| look.1 < rows).min(looks.len() - 1);
-        let (to, from) = (looks[after], if after == 0 { (0.0, 0.0) } else { looks[after - 1] });
-        let share = if to.1 > from.1 { (rows - from.1) / (to.1 - from.1) } else { 1.0 };
-        from.0 + share * (to.0 - from.0)
+/// Of a case, part by part.
+fn rates(turns: &Turns, case: usize) -> Vec<f64> {
+    let count = turns.ends.len();
+    let parts = PARTS.min(count);
+    let rate = |part: usize| {
+        let (from, to) = (part * count / parts, (part + 1) * count / parts);
+        (turns.ends[to - 1] - turns.start(from)) / turns.seconds[case][from..to].iter().sum::<f64>()
     };
-    let edges: Vec<f64> = (0..=PARTS).map(|part| at(all * part as f64 / PARTS as f64)).collect();
-    edges.windows(2).map(|edges| (edges[1] - edges[0]).max(1e-9)).collect()
+    (0..parts).map(rate).collect()
 }
 
-fn compared(own: &[f64], fixed: &[&Vec<f64>], changes: &[f64], rows: f64) -> Compared {
-    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
-    let best = |part: usize| least(&mut fixed.iter().map(|seconds| seconds[part]));
-    let ratios: Vec<f64> = (0..PARTS).map(|part| best(part) / own[part]).collect();
-    let (mut settled, mut since_change) = (Vec::new(), f64::INFINITY);
-    // Of the parts since the last change: seconds of its own, and of each that stays.
-    let mut stretches: Vec<(f64, Vec<f64>)> = Vec::new();
-    for (part, ratio) in ratios.iter().enumerate() {
-        let (from, to) = (rows * part as f64 / PARTS as f64, rows * (part + 1) as f64 / PARTS as f64);
-        // The first rows are as new as those behind a change.
-        if part == 0 || changes.iter().any(|change| (from..to).contains(change)) {
-            since_change = 0.0;
-            stretches.push((0.0, vec![0.0; fixed.len()]));
+/// A case compared with those that stay; where it is one of these `again`, from changes on behind which that one is the best.
+fn compared(turns: &Turns, case: usize, fixed: &[usize], again: Option<usize>) -> Option<Compared> {
+    let own = &turns.seconds[case];
+    let sum = |case: usize, from: usize, to: usize| turns.seconds[case][from..to].iter().sum::<f64>();
+    let best = |from: usize, to: usize| {
+        fixed.iter().copied().min_by(|left, right| sum(*left, from, to).total_cmp(&sum(*right, from, to)))
+    };
+    let starts = || std::iter::once(0).chain(turns.changes.iter().copied());
+    let ends = turns.changes.iter().copied().chain([own.len()]);
+    let (mut settled, mut parts, mut stretches) = (Vec::new(), Vec::new(), Vec::new());
+    for (start, end) in starts().zip(ends) {
+        let first = (start..end).find(|&turn| sum(case, start, turn) >= SETTLED_S).unwrap_or(end);
+        let best = best(first, end)?;
+        if first == end || again.is_some_and(|again| again != best) {
+            continue;
         }
-        if since_change >= SETTLED_S {
-            settled.push(*ratio);
-            let (of_own, of_fixed) = stretches.last_mut().expect("the first part begins one");
-            *of_own += own[part];
-            of_fixed.iter_mut().zip(fixed).for_each(|(sum, seconds)| *sum += seconds[part]);
-        }
-        since_change += own[part];
+        let ratios: Vec<f64> = (first..end).map(|turn| turns.seconds[best][turn] / own[turn]).collect();
+        let count = ((sum(case, first, end) / PART_S) as usize).clamp(1, ratios.len());
+        let part =
+            |part| Samples(ratios[part * ratios.len() / count..(part + 1) * ratios.len() / count].to_vec()).median();
+        parts.extend((0..count).map(part));
+        stretches.push(Samples(ratios.clone()).median());
+        settled.extend(ratios);
     }
-    let whole = least(&mut fixed.iter().map(|seconds| seconds.iter().sum())) / own.iter().sum::<f64>();
-    // A stretch may be too short for anything to be settled.
-    let stretches = stretches.into_iter().filter(|(own, _)| *own > 0.0);
-    Compared {
-        whole,
-        stretch_least: least(&mut stretches.map(|(own, fixed)| least(&mut fixed.into_iter()) / own)),
-        settled_least: least(&mut settled.iter().copied()),
+    let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let reference = again.or_else(|| best(0, own.len()))?;
+    let spans = (0..own.len()).filter_map(|from| {
+        let to =
+            (from + 1..=own.len()).find(|&to| sum(case, from, to) >= SPAN_S).or((from == 0).then_some(own.len()))?;
+        Some(sum(fixed[0], from, to) / sum(case, from, to))
+    });
+    let answers: Vec<f64> = starts().filter_map(|start| answered_ms(turns, case, start)).collect();
+    (!settled.is_empty()).then(|| Compared {
+        whole: sum(reference, 0, own.len()) / sum(case, 0, own.len()),
+        settled_least: least(&parts),
+        stretch_least: least(&stretches),
+        second_least: least(&spans.collect::<Vec<_>>()),
         settled_median: Samples(settled).median(),
-        least: least(&mut ratios.into_iter()),
-    }
+        answered_ms: answers.iter().copied().fold(0.0, f64::max),
+        answered: answers.len() as f64,
+        changes: starts().count() as f64,
+    })
+}
+
+/// How long it was from a change, which a turn begins with, to the first new code, if there was any before the next change: as if rows passed evenly
+/// within a turn.
+fn answered_ms(turns: &Turns, case: usize, change: usize) -> Option<f64> {
+    let end = turns.changes.iter().copied().find(|next| *next > change).unwrap_or(turns.ends.len());
+    let is_between = |row: &&f64| **row > turns.start(change) && **row <= turns.ends[end - 1];
+    let row = turns.new_code[case].iter().find(is_between)?;
+    let turn = turns.ends.partition_point(|end| end < row);
+    let share = (row - turns.start(turn)) / (turns.ends[turn] - turns.start(turn));
+    let before: f64 = turns.seconds[case][change..turn].iter().sum();
+    Some((before + share * turns.seconds[case][turn]) * 1e3)
 }
 
 impl Course {
     pub(super) fn json(&self) -> String {
         let rates: Vec<String> = self.rates.iter().map(|rate| format!("{rate:.0}")).collect();
-        let compared =
-            self.compared.map_or(String::new(), |Compared { whole, settled_median, settled_least, stretch_least, least }| {
-                format!(
-                    ",\"of_best_fixed\":{whole:.3},\"of_best_fixed_settled\":{settled_median:.3},\
-                 \"of_best_fixed_settled_stretch_min\":{stretch_least:.3},\"of_best_fixed_settled_min\":{settled_least:.3},\"of_best_fixed_min\":{least:.3}"
-                )
-            });
+        let compared = self.compared.map_or(String::new(), |compared| {
+            let Compared { whole, settled_median, settled_least, stretch_least, second_least, .. } = compared;
+            let Compared { answered_ms, answered, changes, .. } = compared;
+            format!(
+                ",\"of_best_fixed\":{whole:.3},\"of_best_fixed_settled\":{settled_median:.3},\
+                 \"of_best_fixed_settled_stretch_min\":{stretch_least:.3},\"of_best_fixed_settled_min\":{settled_least:.3},\
+                 \"of_first_fixed_second_min\":{second_least:.3},\"answered_ms_max\":{answered_ms:.1},\"answered\":{answered},\
+                 \"changes\":{changes}"
+            )
+        });
         format!(
             "{{\"bench\":\"{}\",\"case\":\"{}\",\"workers\":{},\"course_records_per_s\":{:.0},\"rates\":[{}]{compared}}}",
             self.bench,
@@ -200,13 +192,21 @@ impl Course {
             self.whole() / 1e6,
             slowest / 1e6
         );
-        if let Some(Compared { whole, settled_median, settled_least, stretch_least, least }) = self.compared {
+        if let Some(compared) = self.compared {
+            let Compared { whole, settled_median, settled_least, stretch_least, second_least, .. } = compared;
             // Writing to a string cannot fail.
             let _ = write!(
                 text,
-                "   {whole:.2} of the best that stays; once settled at least {stretch_least:.2} from change to change, part by part \
-                 {settled_median:.2}, at least {settled_least:.2}, {least:.2} where it is not"
+                "   {whole:.3} of the best that stays; once settled {settled_median:.3}, at least {stretch_least:.2} from change to change and \
+                 {settled_least:.2} part by part; at least {second_least:.2} of the first that stays in any second"
             );
+            if compared.answered > 0.0 {
+                let Compared { answered_ms, answered, changes, .. } = compared;
+                let _ = write!(
+                    text,
+                    "; new code {answered_ms:.0} ms behind a change at most, behind {answered} of {changes}"
+                );
+            }
         }
         text
     }
@@ -232,36 +232,53 @@ fn picture<'a>(what: &'a str, courses: &'a [Course]) -> Picture<'a> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn parts_are_compared_with_the_best_at_that_part() {
-        // Two that stay, each good in one half; the third is good in both, but for a part after the change.
+    /// Turns of a hundred rows: two cases that stay, each good in one half, the first of these again, and what `own` takes.
+    fn turns(own: &[f64]) -> Turns {
+        let turns = own.len();
         let half = |first: f64, second: f64| -> Vec<f64> {
-            (0..PARTS).map(|part| if part < PARTS / 2 { first } else { second }).collect()
+            (0..turns).map(|turn| if turn < turns / 2 { first } else { second }).collect()
         };
-        let (a, b) = (half(0.1, 0.3), half(0.2, 0.1));
-        let mut own = half(0.1, 0.1);
-        own[PARTS / 2] = 0.4;
-        let found = compared(&own, &[&a, &b], &[4_000.0], 8_000.0);
-        assert_eq!((found.settled_median, found.settled_least, found.least), (1.0, 1.0, 0.25));
-        assert!((found.stretch_least - 1.0).abs() < 1e-9, "{found:?}");
-        let expected = (0.1 + 0.2) * 40.0 / (0.1 * 79.0 + 0.4);
-        assert!((found.whole - expected).abs() < 1e-9, "{found:?}");
-        // Slow for longer than a change excuses.
-        own[PARTS / 2 + 1] = 0.2;
-        let found = compared(&own, &[&a, &b], &[4_000.0], 8_000.0);
-        assert_eq!(found.settled_least, 0.5);
-        // 39 parts behind the change, of which one takes twice as long.
-        assert!((found.stretch_least - 39.0 / 40.0).abs() < 1e-9, "{found:?}");
+        Turns {
+            ends: (1..=turns).map(|turn| 100.0 * turn as f64).collect(),
+            changes: vec![turns / 2],
+            seconds: vec![half(0.1, 0.3), half(0.2, 0.1), half(0.11, 0.3), own.to_vec()],
+            new_code: vec![Vec::new(), Vec::new(), Vec::new(), vec![50.0, 100.0 * (turns / 2) as f64 + 150.0]],
+        }
     }
 
     #[test]
-    fn rows_pass_evenly_between_looks() {
-        let rows = PARTS as f64;
-        let seconds = seconds_of_parts(&vec![(1.0, rows / 2.0), (5.0, rows / 2.0), (6.0, rows)]);
-        let sum: f64 = seconds.iter().sum();
-        assert!((sum - 6.0).abs() < 1e-9);
-        assert!((seconds[0] - 2.0 / rows).abs() < 1e-9, "{seconds:?}");
-        assert!((seconds[PARTS - 1] - 2.0 / rows).abs() < 1e-9, "{seconds:?}");
+    fn turns_are_compared_with_the_best_from_change_to_change() {
+        // As good as the best all the time, but for the turn behind the change.
+        let mut own = vec![0.1; 80];
+        own[40] = 0.45;
+        let found = compared(&turns(&own), 3, &[0, 1], None).expect("something is settled");
+        assert_eq!((found.settled_median, found.settled_least, found.stretch_least), (1.0, 1.0, 1.0));
+        // The second one takes less over all rows.
+        let expected = (0.2 + 0.1) * 40.0 / (0.1 * 79.0 + 0.45);
+        assert!((found.whole - expected).abs() < 1e-9, "{found:?}");
+        // A second that ends with the change: six turns of 0.1 and that of 0.45, for which the first that stays takes 0.6 and 0.3.
+        assert!((found.second_least - 0.9 / 1.05).abs() < 1e-9, "{found:?}");
+        // Half of a turn of 0.1 behind the beginning; a turn of 0.45 and half of the next behind the change.
+        assert!((found.answered_ms - 500.0).abs() < 1e-6 && (found.answered, found.changes) == (2.0, 2.0), "{found:?}");
+        // Slow in a part for longer than a change excuses, and not for most of the time.
+        own[50..62].fill(0.2);
+        let found = compared(&turns(&own), 3, &[0, 1], None).expect("something is settled");
+        assert_eq!((found.settled_median, found.settled_least, found.stretch_least), (1.0, 0.5, 1.0));
+    }
+
+    #[test]
+    fn a_case_again_is_compared_where_it_is_the_best() {
+        let found = compared(&turns(&[0.1; 80]), 2, &[0, 1], Some(0)).expect("the first half is its own");
+        assert!((found.settled_median - 0.1 / 0.11).abs() < 1e-9, "{found:?}");
+        assert!((found.whole - 16.0 / 16.4).abs() < 1e-9, "{found:?}");
+        assert_eq!(found.answered, 0.0);
+    }
+
+    #[test]
+    fn parts_have_the_rows_of_their_turns() {
+        let rates = rates(&turns(&[0.1; 160]), 3);
+        assert_eq!(rates.len(), PARTS);
+        assert!(rates.iter().all(|rate| (rate - 1_000.0).abs() < 1e-6), "{rates:?}");
     }
 
     #[test]
@@ -274,18 +291,26 @@ mod tests {
             rates: vec![1e8, 2e8],
             compared,
         };
-        let compared =
-            Compared { whole: 1.5, settled_median: 1.0, settled_least: 0.9, stretch_least: 0.96, least: 0.4 };
+        let compared = Compared {
+            whole: 1.5,
+            settled_median: 1.0,
+            settled_least: 0.9,
+            stretch_least: 0.96,
+            second_least: 0.6,
+            answered_ms: 12.4,
+            answered: 2.0,
+            changes: 3.0,
+        };
         let courses = [course("one", None), course("two", Some(compared))];
         let svg = picture("What it is, a < b.", &courses).svg();
         assert!(svg.contains(">What it is, a &lt; b.<"), "{svg}");
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.ends_with("</svg>\n"));
         assert!(courses[0].json().ends_with("\"course_records_per_s\":133333333,\"rates\":[100000000,200000000]}"));
-        assert!(
-            courses[1].text().ends_with(
-                "at least 0.96 from change to change, part by part 1.00, at least 0.90, 0.40 where it is not"
-            )
-        );
+        assert!(courses[1].json().ends_with("\"answered_ms_max\":12.4,\"answered\":2,\"changes\":3}"));
+        assert!(courses[1].text().ends_with(
+            "once settled 1.000, at least 0.96 from change to change and 0.90 part by part; at least 0.60 of the first that stays in any second; \
+             new code 12 ms behind a change at most, behind 2 of 3"
+        ));
     }
 }

@@ -25,6 +25,10 @@
 //! as many columns in place of `${columns}`. A section lasts to the next, or to the end. `kind` says what is
 //! measured where it is not the rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query`
 //! writes the files that the query reads, in the folder `${folder}`.
+//!
+//! A course has a line `rows` with the number of rows that pass, the table's over and over, and lines `steps COLUMN SHARE…`: in as many steps, which
+//! have as many rows each, that share of the column's values, in ten-thousandths, is 0 or more. They must be drawn from 0 to 9999, and less is
+//! taken away from each of them.
 
 use std::collections::BTreeMap;
 
@@ -81,6 +85,44 @@ const FRAME_ROWS_MAX: usize = 128 * 1024;
 /// Values of `pelton.tier`.
 const TIERS: [&str; 3] = ["auto", "interpret", "compile"];
 
+/// The values of a column that has steps are from 0 to one less.
+pub const STEP_VALUES: i64 = 10_000;
+
+/// The rows of a course.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CourseShape {
+    /// So many pass.
+    pub rows: usize,
+    /// Columns whose values change on the way: of each step how many of [`STEP_VALUES`] are 0 or more.
+    pub steps: Vec<(String, Vec<i64>)>,
+}
+
+impl CourseShape {
+    /// How many steps there are.
+    pub fn count(&self) -> usize {
+        self.steps.first().map_or(1, |(_, steps)| steps.len())
+    }
+
+    /// Whether some column's values change with a step.
+    pub fn changes_at(&self, step: usize) -> bool {
+        step > 0 && self.steps.iter().any(|(_, steps)| steps.get(step) != steps.get(step - 1))
+    }
+
+    fn add_steps(&mut self, mut words: impl Iterator<Item = String>) -> Result<(), String> {
+        let column = words.next().ok_or("steps need a column")?;
+        let share = |word: String| match word.parse() {
+            Ok(share) if (0..=STEP_VALUES).contains(&share) => Ok(share),
+            _ => Err(format!("a step's share is a number from 0 to {STEP_VALUES}, not '{word}'")),
+        };
+        let steps: Vec<i64> = words.map(share).collect::<Result<_, _>>()?;
+        if steps.is_empty() || !self.steps.is_empty() && steps.len() != self.count() {
+            return Err(format!("column '{column}' needs as many steps as the others, and at least one"));
+        }
+        self.steps.push((column, steps));
+        Ok(())
+    }
+}
+
 /// One benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
@@ -100,6 +142,8 @@ pub struct Benchmark {
     pub with_buckets: bool,
     /// Whether it is run as sessions run queries too, which is compared with interpreted code.
     pub with_auto: bool,
+    /// Of a course.
+    pub course: CourseShape,
     /// Sizes and parameters, at least one.
     pub cases: Vec<Case>,
     setup: String,
@@ -148,6 +192,7 @@ impl Benchmark {
             references: Vec::new(),
             with_buckets: false,
             with_auto: false,
+            course: CourseShape::default(),
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(query)].join("\n"),
             prepare: prepare.map_or(String::new(), |prepare| lines[prepare + 1..query].join("\n")),
@@ -179,6 +224,8 @@ impl Benchmark {
             "name" => self.name = rest.to_string(),
             "what" => self.what = rest.to_string(),
             "kind" => self.kind = Kind::named(rest)?,
+            "rows" => self.course.rows = rest.parse().map_err(|_| format!("'{rest}' is no number of rows"))?,
+            "steps" => self.course.add_steps(words)?,
             "reference" => self.references = words.collect(),
             "with" if rest == "buckets" => self.with_buckets = true,
             "with" if rest == "auto" => self.with_auto = true,
@@ -199,7 +246,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, reference, with buckets, with auto, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, rows, steps, reference, with buckets, with auto, case, setup, query"
                 ));
             }
         }
@@ -326,6 +373,21 @@ SELECT ${keys} FROM t
         assert_eq!(benchmark.kind, Kind::Files);
         let statements = benchmark.statements(&benchmark.cases[0], 1.0, "here");
         assert_eq!((statements.prepare.as_str(), statements.query.trim()), ("INSERT 'here'", "SELECT 3 FROM t"));
+    }
+
+    #[test]
+    fn the_rows_of_a_course() {
+        let text = TEXT.replace("reads t", "kind course\nrows 1000\nsteps a 0 10 10\nsteps b 1 1 1\nreads t");
+        let course = Benchmark::parse(&text).unwrap().course;
+        assert_eq!((course.rows, course.count()), (1000, 3));
+        assert_eq!([0, 1, 2].map(|step| course.changes_at(step)), [false, true, false]);
+        let problem = |to: &str| Benchmark::parse(&TEXT.replace("reads t", to)).unwrap_err().to_string();
+        assert_eq!(problem("rows many"), "line 4: 'many' is no number of rows");
+        assert_eq!(problem("steps a 5 10001"), "line 4: a step's share is a number from 0 to 10000, not '10001'");
+        assert_eq!(
+            problem("steps a 5 6\nsteps b 1"),
+            "line 5: column 'b' needs as many steps as the others, and at least one"
+        );
     }
 
     #[test]

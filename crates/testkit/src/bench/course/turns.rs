@@ -1,0 +1,275 @@
+//! The cases of a course side by side: each is given the same rows, some milliseconds' worth at a time, so that a moment at which others use the
+//! machine meets all alike.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use pelton::{Outcome, PushSource, Query, Session};
+use pelton_data::Block;
+use pelton_data::block::shifted;
+use pelton_runtime::adapt::story::What;
+
+use crate::bench::file::{Benchmark, Case, STEP_VALUES};
+use crate::bench::loops::Input;
+use crate::bench::{BenchError, tier_of};
+
+/// Rows of a turn, about.
+const TURN_ROWS: usize = 4 << 20;
+
+/// How often a case is asked whether it is done, or has room for more.
+const LOOK_INTERVAL: Duration = Duration::from_micros(100);
+
+/// Between two turns workers come to rest: windows that the last rows have closed leave.
+const REST: Duration = Duration::from_micros(500);
+
+/// Of the event time, for which a turn's rows are due at a million a second.
+const ROWS_PER_TICK: usize = 1_000;
+
+/// What all cases took, turn by turn.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct Turns {
+    /// Rows at the end of each turn.
+    pub ends: Vec<f64>,
+    /// Turns with which the data changes.
+    pub changes: Vec<usize>,
+    /// Of each case the seconds of each turn.
+    pub seconds: Vec<Vec<f64>>,
+    /// Of each case the rows behind which other code ran.
+    pub new_code: Vec<Vec<f64>>,
+}
+
+impl Turns {
+    /// Rows before a turn.
+    pub fn start(&self, turn: usize) -> f64 {
+        if turn == 0 { 0.0 } else { self.ends[turn - 1] }
+    }
+}
+
+/// Gives all rows of a course to all cases.
+pub(super) fn run(benchmark: &Benchmark, input: &Input, workers: usize) -> Result<Turns, BenchError> {
+    let start = |case| Lane::start(benchmark, case, workers);
+    let mut lanes = benchmark.cases.iter().map(start).collect::<Result<Vec<Lane>, _>>()?;
+    let mut turns = Turns { seconds: vec![Vec::new(); lanes.len()], ..Turns::default() };
+    let mut rows = CourseRows::new(benchmark, input);
+    while let Some(batches) = rows.next_turn()? {
+        let (turn, count) = (turns.ends.len(), lanes.len());
+        turns.changes.extend(rows.has_changed.then_some(turn));
+        for place in 0..count {
+            // Nobody always comes first, nor behind the same one.
+            let index = (place + turn) % count;
+            let index = if turn % 2 == 1 { count - 1 - index } else { index };
+            turns.seconds[index].push(lanes[index].pass(&batches)?);
+        }
+        turns.ends.push(rows.done as f64);
+    }
+    turns.new_code = lanes.iter().map(|lane| lane.new_code.clone()).collect();
+    lanes.into_iter().try_for_each(Lane::end)?;
+    Ok(turns)
+}
+
+/// The rows of a course, turn by turn.
+struct CourseRows<'a> {
+    benchmark: &'a Benchmark,
+    input: &'a Input,
+    /// The input with the columns of the step.
+    batches: Vec<RecordBatch>,
+    step: Option<usize>,
+    /// Whether the data has changed with this turn.
+    has_changed: bool,
+    /// The batch to be given next.
+    next: usize,
+    done: usize,
+}
+
+impl CourseRows<'_> {
+    fn new<'a>(benchmark: &'a Benchmark, input: &'a Input) -> CourseRows<'a> {
+        CourseRows { benchmark, input, batches: Vec::new(), step: None, has_changed: false, next: 0, done: 0 }
+    }
+
+    /// Nothing when all have been given. All batches of a turn have the same times, so that these are made once.
+    fn next_turn(&mut self) -> Result<Option<Vec<RecordBatch>>, BenchError> {
+        let course = &self.benchmark.course;
+        if self.done >= course.rows || self.input.blocks.is_empty() {
+            return Ok(None);
+        }
+        let step = self.done / (course.rows / course.count().max(1)).max(1);
+        self.has_changed = self.step.replace(step) != Some(step) && course.changes_at(step);
+        if self.batches.is_empty() || self.has_changed {
+            let of_step = |block: &Block| self.of_step(block, step);
+            self.batches = self.input.blocks.iter().map(of_step).collect::<Result<_, _>>()?;
+        }
+        let first = &self.input.blocks[0];
+        let time = first.time_column().map(|time| time.index);
+        let times = time.map(|time| shifted(&first.column(time), (self.done / ROWS_PER_TICK) as i64));
+        let (mut turn, mut rows) = (Vec::new(), 0);
+        while rows < TURN_ROWS {
+            let batch = &self.batches[self.next];
+            turn.push(match (time, &times) {
+                (Some(time), Some(times)) => with_column(batch, time, times.slice(0, batch.num_rows()))?,
+                _ => batch.clone(),
+            });
+            rows += batch.num_rows();
+            self.next = (self.next + 1) % self.batches.len();
+        }
+        self.done += rows;
+        Ok(Some(turn))
+    }
+
+    fn of_step(&self, block: &Block, step: usize) -> Result<RecordBatch, BenchError> {
+        let mut batch = block.to_record_batch();
+        for (name, passing) in &self.benchmark.course.steps {
+            let column = self.input.column(name);
+            let Some(values) = batch.column(column).as_primitive_opt::<Int64Type>() else {
+                return Err(BenchError::Input(format!("column '{name}' of a course's steps must be a BIGINT")));
+            };
+            let less = STEP_VALUES - passing[step.min(passing.len() - 1)];
+            let moved = values.unary::<_, Int64Type>(|value| value - less);
+            batch = with_column(&batch, column, Arc::new(moved))?;
+        }
+        Ok(batch)
+    }
+}
+
+fn with_column(batch: &RecordBatch, index: usize, column: ArrayRef) -> Result<RecordBatch, BenchError> {
+    let mut columns = batch.columns().to_vec();
+    columns[index] = column;
+    RecordBatch::try_new(batch.schema(), columns).map_err(|error| BenchError::Input(error.to_string()))
+}
+
+/// One case that runs.
+struct Lane {
+    /// The query lasts as long.
+    _session: Session,
+    source: PushSource,
+    query: Query,
+    pushed: u64,
+    new_code: Vec<f64>,
+    /// Events of its code that were seen.
+    events: u64,
+}
+
+impl Lane {
+    fn start(benchmark: &Benchmark, case: &Case, workers: usize) -> Result<Lane, BenchError> {
+        let session = Session::new();
+        session.set("pelton.workers", &workers.to_string())?;
+        session.set("pelton.tier", tier_of(case).unwrap_or("compile"))?;
+        let statements = benchmark.statements(case, 0.0, "");
+        let mut source = None;
+        for statement in session.prepare(&statements.setup)? {
+            match columns(statement.text(), &benchmark.table) {
+                Some(columns) => source = Some(session.push_table(&benchmark.table, columns)?),
+                None => drop(session.execute(&statement)?),
+            }
+        }
+        let missing = || BenchError::Input(format!("the benchmark defines no table '{}'", benchmark.table));
+        let source = source.ok_or_else(missing)?;
+        let Outcome::Running(query) = session.execute(&session.prepare(&statements.query)?[0])? else {
+            return Err(BenchError::Input("the benchmark's query is none".to_string()));
+        };
+        Ok(Lane { _session: session, source, query, pushed: 0, new_code: Vec::new(), events: 0 })
+    }
+
+    /// Computes some rows, and says how many seconds that took.
+    fn pass(&mut self, batches: &[RecordBatch]) -> Result<f64, BenchError> {
+        std::thread::sleep(REST);
+        let start = Instant::now();
+        for batch in batches {
+            while !self.source.try_push(batch.clone())? {
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+            self.pushed += batch.num_rows() as u64;
+        }
+        while self.query.progress().pipelines.first().map_or(0, |pipeline| pipeline.rows) < self.pushed {
+            if self.query.control().has_ended() {
+                return Err(BenchError::Input("the query has ended before its input".to_string()));
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        self.look_at_code();
+        Ok(seconds)
+    }
+
+    /// Notes behind which rows other code ran.
+    fn look_at_code(&mut self) {
+        let progress = self.query.progress();
+        for event in progress.pipelines.first().iter().flat_map(|pipeline| &pipeline.story.events) {
+            let is_new_code = matches!(event.what, What::Kept { .. } | What::Pinned { .. } | What::Assumed { .. });
+            if event.number >= self.events && is_new_code {
+                self.new_code.push(event.rows as f64);
+            }
+            self.events = self.events.max(event.number + 1);
+        }
+    }
+
+    fn end(self) -> Result<(), BenchError> {
+        drop(self.source);
+        self.query.wait()?;
+        Ok(())
+    }
+}
+
+/// The columns of a statement that makes the table.
+fn columns<'a>(statement: &'a str, table: &str) -> Option<&'a str> {
+    let definition = statement.trim().strip_prefix("CREATE TABLE ")?.strip_prefix(table)?.trim_start();
+    let (columns, _) = definition.strip_prefix('(')?.rsplit_once("WITH (")?;
+    columns.trim_end().strip_suffix(')')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BENCH: &str = "\
+name n
+reads t x
+kind course
+rows 20000000
+steps x 2500 10000
+case off tier=compile adapt=off
+case on tier=compile adapt=on
+
+setup
+SET 'pelton.adapt' = '${adapt}';
+CREATE TABLE t (x BIGINT NOT NULL, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts) WITH (
+    'connector' = 'datagen', 'number-of-rows' = '3000000', 'rows-per-second' = '1000000', 'pace' = 'flat-out',
+    'base-time' = '2020-01-01 00:00:00', 'fields.x.min' = '0', 'fields.x.max' = '9999'
+);
+CREATE TABLE nowhere (rows_count BIGINT) WITH ('connector' = 'blackhole');
+
+query
+INSERT INTO nowhere SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) WHERE x >= 0
+GROUP BY window_start, window_end
+";
+
+    #[test]
+    fn all_cases_are_given_all_rows_and_steps() {
+        let benchmark = Benchmark::parse(BENCH).expect("it is a benchmark");
+        let setup = benchmark.statements(&benchmark.cases[0], 0.0, "").setup;
+        let input = Input::load(&setup, "t").expect("rows are made");
+        let mut rows = CourseRows::new(&benchmark, &input);
+        let mut shares = Vec::new();
+        while let Some(batches) = rows.next_turn().expect("columns fit") {
+            let of = |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+            let values: Vec<i64> = batches.iter().flat_map(of).collect();
+            shares.push(values.iter().filter(|value| **value >= 0).count() as f64 / values.len() as f64);
+        }
+        assert_eq!(shares.len(), 5);
+        assert!(shares[..3].iter().all(|share| (share - 0.25).abs() < 0.01), "{shares:?}");
+        assert!(shares[3..].iter().all(|share| *share == 1.0), "{shares:?}");
+        let turns = run(&benchmark, &input, 1).expect("both cases run");
+        assert_eq!(turns.ends.last().copied(), Some(rows.done as f64));
+        assert_eq!(turns.seconds.iter().map(Vec::len).collect::<Vec<_>>(), [5, 5]);
+        assert_eq!(turns.changes, [3]);
+    }
+
+    #[test]
+    fn columns_stand_between_parentheses() {
+        let text = "CREATE TABLE t (\n a INT, b DECIMAL(3, 1)\n) WITH ('connector' = 'x')";
+        assert_eq!(columns(text, "t"), Some("\n a INT, b DECIMAL(3, 1)\n"));
+        assert_eq!(columns(text, "other"), None);
+        assert_eq!(columns("SET 'a' = 'b'", "t"), None);
+    }
+}
