@@ -19,7 +19,7 @@ pub(super) struct Picture<'a> {
 /// Width, height and margins of the picture's field.
 const FIELD: (f64, f64, f64) = (840.0, 320.0, 60.0);
 
-/// Colours that are told apart by people who see red and green alike, too.
+/// Colours that are told apart by people who see red and green alike, too. Lines of which there are more have them again, dashed.
 const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#000000", "#009e73", "#cc79a7", "#56b4e9"];
 
 /// Lines across the field, beside that of its foot.
@@ -73,8 +73,12 @@ impl Picture<'_> {
             let points: Vec<String> =
                 points.iter().map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1))).collect();
             let points = points.join(" ");
-            add(format!("<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{points}\"/>"));
-            let (at, below) = (margin + 150.0 * index as f64, height + margin + 40.0);
+            let dashes = if index < COLOURS.len() { "" } else { " stroke-dasharray=\"4 3\"" };
+            add(format!(
+                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"{dashes} points=\"{points}\"/>"
+            ));
+            let (row, column) = (index / COLOURS.len(), index % COLOURS.len());
+            let (at, below) = (margin + 150.0 * column as f64, height + margin + 36.0 + 16.0 * row as f64);
             add(format!("<text x=\"{at:.1}\" y=\"{below:.1}\" fill=\"{colour}\">{name}</text>"));
         }
         svg + "</svg>\n"
