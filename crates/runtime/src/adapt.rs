@@ -79,7 +79,7 @@ pub enum Adapt {
     On,
     /// Only from interpreted to compiled.
     Off,
-    /// Only from interpreted to compiled; rows are profiled all the time as when nothing is known of the data, to measure what that costs.
+    /// Only from interpreted to compiled; rows are profiled all the time as when the data has changed, to measure what that costs.
     Profile,
     /// At random moments, to random variants: for tests.
     Random {

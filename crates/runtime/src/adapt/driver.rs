@@ -13,7 +13,10 @@ use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Sample, Spe
 /// A profile is of so many rows.
 const PROFILE_ROWS: u64 = 4096;
 
-/// One row in so many is profiled while nothing is known of the data, or it has changed.
+/// One row in so many is profiled while nothing is known of the data,
+const ROWS_PER_SAMPLED_FIRST: u64 = 64;
+
+/// and when it has changed.
 const ROWS_PER_SAMPLED_DENSE: u64 = 128;
 
 /// One row in so many is profiled else.
@@ -477,7 +480,11 @@ impl Driver {
 impl Sampling {
     /// One row in so many is profiled.
     fn every(&self) -> u64 {
-        if self.is_dense { ROWS_PER_SAMPLED_DENSE } else { ROWS_PER_SAMPLED_SPARSE }
+        match (self.is_dense, self.profiles) {
+            (true, 0) => ROWS_PER_SAMPLED_FIRST,
+            (true, _) => ROWS_PER_SAMPLED_DENSE,
+            (false, _) => ROWS_PER_SAMPLED_SPARSE,
+        }
     }
 }
 

@@ -251,7 +251,7 @@ fn settings_pin_and_forbid() {
 fn profiling_alone_goes_on_and_changes_nothing() {
     let run = MadeUp::new(AdaptOptions { adapt: Adapt::Profile, ..AdaptOptions::default() });
     run.data.store(1, Ordering::SeqCst);
-    // One row in 128 is due, 512 of each task of 65,536, long after the first profile as well.
+    // One row in 64, then in 128 is due, 512 of each task of 65,536 at least, long after the first profile as well.
     for _ in 0..1_000 {
         let mut pick = run.slot.pick(0);
         assert!(pick.sample.is_some());
