@@ -114,7 +114,7 @@ impl Table {
         }
     }
 
-    fn update_string(&mut self, place: &AccumulatorSlot, entry: u32, position: u64, value: &[u8]) {
+    pub(super) fn update_string(&mut self, place: &AccumulatorSlot, entry: u32, position: u64, value: &[u8]) {
         if let Some(state) = self.replace_arrival(place, entry, position) {
             // SAFETY: behind the position is the state of a string whose bytes are in this table's arena; `value` is not of this table.
             unsafe { hold(state.add(POSITION_WIDTH), value, &mut self.strings) };

@@ -202,11 +202,13 @@ macro_rules! with_width {
     };
 }
 
+pub(super) use with_width;
+
 /// Copies one value of some entries of another table to neighbours from `to` on.
 ///
 /// # Safety
 /// The values must have `W` bytes, and `to` must point to room for as many, apart from the other table.
-unsafe fn copy_values<const W: usize>(from: Place, entries: Chosen<'_>, to: *mut u8) {
+pub(super) unsafe fn copy_values<const W: usize>(from: Place, entries: Chosen<'_>, to: *mut u8) {
     match entries {
         // SAFETY: neighbours lie side by side within their table; the caller promises the room.
         Chosen::Neighbours { first, count } => unsafe {

@@ -2,7 +2,10 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array};
 use arrow::compute::{concat, take};
+use arrow::datatypes::DataType;
 use pelton_data::own::{Change, Merging, OwnFunction, States};
+
+use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// What a function keeps of the groups of a table.
 #[derive(Debug)]
@@ -114,6 +117,56 @@ impl OwnStore {
             }
             _ => unreachable!("stores of one function keep the same"),
         }
+    }
+
+    /// Writes what is kept of some groups, those of them that have a number.
+    pub(super) fn write_to(&self, numbers: &[Option<u32>], out: &mut Writer) -> Result<(), SnapshotError> {
+        out.column(&numbers.iter().map(|number| u8::from(number.is_some())).collect::<Vec<_>>());
+        out.optional_text(self.error.as_deref());
+        match &self.kept {
+            Kept::States(_) => {
+                let name = self.function.0.name().to_uppercase();
+                Err(SnapshotError::NoForm(format!("{name} keeps what has no snapshot")))
+            }
+            Kept::Rows { groups, pieces } => {
+                let mut to = vec![None; *groups];
+                let known = numbers.iter().flatten().zip(0..);
+                known.for_each(|(&number, place)| to[number as usize] = Some(place));
+                let pieces: Vec<Piece> = pieces.iter().filter_map(|piece| piece.renumbered(&to)).collect();
+                out.count(pieces.len());
+                pieces.iter().try_for_each(|piece| {
+                    out.list(&piece.numbers);
+                    out.array(&piece.positions)?;
+                    out.array(&piece.rows)
+                })
+            }
+        }
+    }
+
+    /// Reads what was kept of groups that have these numbers now, with rows of this type.
+    pub(super) fn read_from(
+        &mut self,
+        numbers: &[u32],
+        rows: &DataType,
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
+        let error = input.optional_text("an error")?;
+        self.error = self.error.take().or(error.map(str::to_string));
+        match &mut self.kept {
+            Kept::States(_) => return Err(SnapshotError::NoForm("states have no snapshot".to_string())),
+            Kept::Rows { pieces, .. } => {
+                for _ in 0..input.count(1, "pieces of rows")? {
+                    let places = input.list::<u32>("groups of rows")?;
+                    let are_known = places.iter().all(|&place| (place as usize) < numbers.len());
+                    input.check(are_known, "groups that are known")?;
+                    let positions = input.array(&DataType::UInt64, places.len(), "positions of rows")?;
+                    let rows = input.array(rows, places.len(), "rows of groups")?;
+                    let numbers = places.iter().map(|&place| numbers[place as usize]).collect();
+                    pieces.push(Piece { numbers, positions, rows });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The function's values for groups; of one without rows where there is no number.

@@ -231,7 +231,7 @@ pub(super) fn fixed_array(data_type: &DataType, length: usize, values: Buffer, n
 }
 
 /// An array of the strings, whose bytes are of the type.
-pub(super) fn string_array<'a>(
+pub(crate) fn string_array<'a>(
     data_type: &DataType,
     strings: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
 ) -> ArrayRef {

@@ -10,6 +10,7 @@ use arrow::datatypes::{ArrowNativeType, BinaryViewType, ByteViewType, DataType, 
 
 use super::hash::{hash_bytes, hash_pair};
 use crate::layout::value_width;
+use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Bits of a hash that name a register.
 const REGISTER_BITS: u32 = 14;
@@ -111,6 +112,33 @@ impl Sketch {
         sum += registers * at_rank_zero(share(0));
         let scale = 0.5 / std::f64::consts::LN_2;
         (scale * registers * registers / sum).round() as u64
+    }
+
+    /// Writes one group's registers, if it has any.
+    pub(super) fn write_to(sketch: Option<&Sketch>, out: &mut Writer) {
+        match sketch {
+            None => out.list::<u32>(&[]),
+            Some(Sketch::Listed(listed)) => out.list(listed),
+            Some(Sketch::All(ranks)) => {
+                out.count(REGISTERS);
+                out.column(ranks.as_slice());
+            }
+        }
+    }
+
+    /// Reads one group's registers, if it has any.
+    pub(super) fn read_from(input: &mut Reader<'_>) -> Result<Option<Sketch>, SnapshotError> {
+        let count = input.count(1, "registers")?;
+        if count == REGISTERS {
+            let ranks = input.raw(REGISTERS, "ranks")?;
+            input.check(ranks.iter().all(|&rank| usize::from(rank) <= RANK_MAX), "ranks of registers")?;
+            return Ok(Some(Sketch::All(Box::new(ranks.try_into().expect("as many were read")))));
+        }
+        let listed = input.column::<u32>(count, "registers")?;
+        let is_right = |&entry: &u32| (entry >> 8) < REGISTERS as u32 && (1..=RANK_MAX).contains(&(entry as u8).into());
+        let are_ascending = listed.windows(2).all(|pair| pair[0] >> 8 < pair[1] >> 8);
+        input.check(count <= LISTED_MAX && are_ascending && listed.iter().all(is_right), "registers, ascending")?;
+        Ok((count > 0).then(|| Sketch::Listed(listed.to_vec())))
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -3,6 +3,8 @@
 //! An accumulator is a number, from 1 on, of the group in a store beside the entries; zero before the group's first value. NULLs change
 //! nothing.
 
+mod snapshot;
+
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};

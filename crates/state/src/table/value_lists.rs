@@ -56,6 +56,11 @@ impl Lists {
         }
     }
 
+    /// The type of the values.
+    pub(super) fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
     /// How many lists there are.
     pub(super) fn len(&self) -> usize {
         self.lists.len()

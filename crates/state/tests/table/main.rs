@@ -2,6 +2,8 @@
 
 mod model;
 
+mod snapshots;
+
 mod staying;
 
 mod windows;
@@ -20,6 +22,11 @@ use proptest::prelude::*;
 use model::{
     Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, key_types, keys_of_rows, read,
 };
+
+/// A table that is made of a snapshot of another. Spoiled snapshots are refused.
+fn again(table: &Table, random: &mut Random) -> Table {
+    snapshots::again(table, || Table::new(table.layout().clone()), random)
+}
 
 /// One number says everything: keys, values, batches, merges, reuse.
 fn check(seed: u64, batches: usize, rows_max: u64) {
@@ -74,6 +81,7 @@ fn check_drawn(
                     add_to_model(&mut models[0], key, &group);
                 }
             }
+            2 => tables[which] = again(&tables[which], random),
             _ => {}
         }
     }
