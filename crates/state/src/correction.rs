@@ -16,7 +16,9 @@ use pelton_data::window::{Covered, Window};
 
 use crate::layout::EntryLayout;
 use crate::slice::SliceId;
+use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{ABSENT, KeyScratch, Table};
+use crate::window::covered;
 
 /// What of the slices of one aggregation is kept so that windows can be corrected, and what corrects them.
 #[derive(Debug)]
@@ -138,6 +140,45 @@ impl Corrections {
         {
             spare.push(first.remove().1);
         }
+    }
+
+    /// Writes what is kept, and what corrects it.
+    pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.count(self.kept.len());
+        for (start, (_, table)) in &self.kept {
+            out.instant(*start);
+            table.write_to(out)?;
+        }
+        out.count(self.pieces.len());
+        for ((due, start), table) in &self.pieces {
+            out.instant(*due);
+            out.instant(*start);
+            table.write_to(out)?;
+        }
+        Ok(())
+    }
+
+    /// Becomes what was written.
+    pub fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        for _ in 0..input.count(1, "slices that are kept")? {
+            let start = input.instant("the start of a slice")?;
+            let last_end = covered(&self.window, start, input)?.last_end;
+            self.kept.insert(start, (last_end, self.read_table(input)?));
+        }
+        for _ in 0..input.count(1, "slices that correct windows")? {
+            let due = input.instant("when windows are corrected")?;
+            let start = input.instant("the start of a slice")?;
+            covered(&self.window, start, input)?;
+            input.check(due > Micros::MIN, "a time when windows are corrected")?;
+            self.pieces.insert((due, start), self.read_table(input)?);
+        }
+        Ok(())
+    }
+
+    fn read_table(&self, input: &mut Reader<'_>) -> Result<Table, SnapshotError> {
+        let mut table = Table::new(self.layout.clone());
+        table.read_from(input)?;
+        Ok(table)
     }
 
     /// Bytes of memory held by tables.

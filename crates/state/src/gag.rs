@@ -11,6 +11,8 @@
 
 mod running;
 
+mod snapshot;
+
 mod source;
 
 mod two_stacks;

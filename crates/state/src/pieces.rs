@@ -234,6 +234,11 @@ impl PieceWriter {
         self.complete.push(complete);
     }
 
+    /// Whether there are any that were not taken.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.complete.is_empty() || !self.filling.slices.is_empty()
+    }
+
     /// Takes all pieces, those of one source in their order.
     pub fn take(&mut self) -> Vec<Arc<Pieces>> {
         self.finish();

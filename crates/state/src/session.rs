@@ -21,6 +21,8 @@
 
 mod early;
 
+mod snapshot;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;

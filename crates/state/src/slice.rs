@@ -250,6 +250,16 @@ impl SliceStore {
         self.slices.iter().map(|(id, table)| (*id, table.copy()))
     }
 
+    /// The slices that are open.
+    pub(crate) fn open_slices(&self) -> &[(SliceId, Table)] {
+        &self.slices
+    }
+
+    /// Whether there is something of small slices that was not taken.
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.pieces.as_ref().is_some_and(|pieces| pieces.has_any())
+    }
+
     /// When the first slice is needed that is open.
     pub fn first_end(&self) -> Option<Micros> {
         self.slices.first().map(|(id, _)| id.first_end)

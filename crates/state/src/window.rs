@@ -2,6 +2,8 @@
 
 mod open;
 
+mod snapshot;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use crate::table::{Chosen, Merged, Merging, Table};
 use crate::waiting::{Leaving, Waiting, is_large};
 
 pub use self::open::Open;
+pub use self::snapshot::WindowState;
+pub(crate) use self::snapshot::covered;
 
 /// To close a window takes as long as to do something with so many groups, beside what is done with its groups.
 const GROUPS_PER_WINDOW: usize = 16;
@@ -51,6 +55,8 @@ impl Contents<'_> {
 #[derive(Debug)]
 pub struct OpenWindows {
     window: Window,
+    /// Of the tables of slices.
+    sliced: Arc<EntryLayout>,
     /// Slices, over all workers, that no window needed so far, ascending.
     sealed: VecDeque<(SliceId, Table)>,
     /// What other workers have of these slices, and how far the first of them has been merged.
@@ -168,6 +174,7 @@ impl OpenWindows {
         let waiting = Waiting::new(gag.layout());
         OpenWindows {
             window,
+            sliced: layout.clone(),
             sealed: VecDeque::new(),
             unmerged: VecDeque::new(),
             merging: None,

@@ -1,10 +1,14 @@
 //! Windows from which the slices that leave are subtracted.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pelton_data::Micros;
 
+use super::snapshot::{read_slices, write_slices};
 use super::{Slice, Spare};
+use crate::layout::EntryLayout;
+use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, Table};
 use crate::window::Work;
 
@@ -105,6 +109,34 @@ impl Running {
         self.slices.iter_mut().for_each(|slice| slice.renumber(&self.places));
         self.added = numbers.len();
         (self.places, self.numbers) = (numbers.clone(), numbers);
+    }
+
+    /// Writes the slices.
+    pub(super) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        write_slices(&self.slices, out)
+    }
+
+    /// Becomes what was written, of so many numbered groups: the groups of the window have the given numbers.
+    pub(super) fn read_from(
+        &mut self,
+        numbers: Vec<u32>,
+        groups: usize,
+        values: &Arc<EntryLayout>,
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
+        self.places = vec![ABSENT; groups];
+        for (place, &number) in (0..).zip(&numbers) {
+            let known = std::mem::replace(&mut self.places[number as usize], place);
+            input.check(known == ABSENT, "groups that are once in a window")?;
+        }
+        self.slices = read_slices(values, groups, input)?.into();
+        let mut held = self.slices.iter().flat_map(|slice| slice.numbers().iter());
+        input.check(held.all(|number| self.places[number as usize] != ABSENT), "slices of groups of the window")?;
+        input
+            .check(self.slices.iter().is_sorted_by_key(|slice| slice.last_end), "slices in the order of their ends")?;
+        self.added = numbers.len();
+        self.numbers = numbers;
+        Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -35,6 +35,16 @@ impl Source {
         Source { id: pieces.source().clone(), keys, to, numbering, unknown, order, ordered }
     }
 
+    /// Whether these pieces come from here.
+    pub(super) fn is_of(&self, pieces: &Pieces) -> bool {
+        Arc::ptr_eq(&self.id, pieces.source())
+    }
+
+    /// The keys of its groups, by its numbers.
+    pub(super) fn keys(&self) -> &Table {
+        &self.keys
+    }
+
     /// Takes the keys that these pieces are the first to have.
     fn learn(&mut self, pieces: &Pieces) {
         let new = pieces.keys().groups();

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 
+use super::snapshot::{read_list, read_slices, write_slices};
 use super::{Slice, Spare};
 use crate::layout::EntryLayout;
+use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Chosen, Table};
 use crate::window::Work;
 
@@ -115,6 +117,35 @@ impl TwoStacks {
             list.append_values(values, &known);
             *values = list;
         }
+    }
+
+    /// Writes both stacks, no suffixes being made.
+    pub(super) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.count(self.suffixes.len());
+        for suffix in &self.suffixes {
+            out.instant(suffix.last_end);
+            suffix.values.write_to(out)?;
+        }
+        write_slices(&self.slices, out)?;
+        self.prefix.write_to(out)
+    }
+
+    /// Becomes what was written, of so many numbered groups.
+    pub(super) fn read_from(
+        &mut self,
+        values: &Arc<EntryLayout>,
+        groups: usize,
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
+        for _ in 0..input.count(1, "suffixes")? {
+            let last_end = input.instant("the end of the last window of a slice")?;
+            let is_older = self.suffixes.last().is_none_or(|younger| last_end <= younger.last_end);
+            input.check(is_older, "suffixes in the order of their ends")?;
+            self.suffixes.push(Suffix { last_end, values: read_list(values, groups, input)? });
+        }
+        self.slices = read_slices(values, groups, input)?;
+        self.prefix = read_list(values, groups, input)?;
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -13,6 +13,7 @@ use crate::pieces::{PieceWriter, Pieces};
 use crate::ranking::{Candidates, RankedWindows, Ranker};
 use crate::session::{LateSessions, OpenSessions};
 use crate::slice::SliceId;
+use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::Table;
 use crate::waiting::Leaving;
 
@@ -160,6 +161,21 @@ impl Open {
         }
     }
 
+    /// Reads the id of a slice that can be sealed.
+    pub(super) fn read_id(&self, input: &mut Reader<'_>) -> Result<SliceId, SnapshotError> {
+        match self {
+            Open::Windows(windows) => {
+                let id = SliceId::read_from(windows.window(), input)?;
+                input.check(windows.takes(id), "a slice of windows that have not closed")?;
+                Ok(id)
+            }
+            Open::Sessions(sessions) => sessions.read_id(input),
+            Open::Counts(_) | Open::Ranked(_) => {
+                Err(SnapshotError::NoForm("rows are in no tables of slices".to_string()))
+            }
+        }
+    }
+
     /// The end of the first window that is open and has rows in sealed slices; of sessions, the earliest that one can have. Those of each key's
     /// rows have no end in common.
     pub fn next_end(&self) -> Option<Micros> {
@@ -188,6 +204,32 @@ impl Open {
             Open::Sessions(sessions) => sessions.bytes(),
             Open::Counts(counts) => counts.bytes(),
             Open::Ranked(ranked) => ranked.bytes(),
+        }
+    }
+}
+
+impl Snapshot for Open {
+    fn description(&self) -> String {
+        match self {
+            Open::Windows(windows) => windows.description(),
+            Open::Sessions(sessions) => sessions.description(),
+            Open::Counts(_) | Open::Ranked(_) => String::new(),
+        }
+    }
+
+    fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        match self {
+            Open::Windows(windows) => windows.write_to(out),
+            Open::Sessions(sessions) => sessions.write_to(out),
+            Open::Counts(_) | Open::Ranked(_) => Err(SnapshotError::NoForm("no snapshot yet".to_string())),
+        }
+    }
+
+    fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        match self {
+            Open::Windows(windows) => windows.read_from(input),
+            Open::Sessions(sessions) => sessions.read_from(input),
+            Open::Counts(_) | Open::Ranked(_) => Err(SnapshotError::NoForm("no snapshot yet".to_string())),
         }
     }
 }

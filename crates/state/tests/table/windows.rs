@@ -14,6 +14,8 @@ use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, ClosedGroups, Contents, OpenWindows};
 use proptest::prelude::*;
 
+use super::snapshots::again;
+
 use super::model::{
     Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, entries_of_rows, key_types,
     keys_of_rows, read_entries,
@@ -70,6 +72,9 @@ fn check_windows(seed: u64) {
             let first_end = covered.first_end.max(closed_until + SLIDE);
             open.seal(SliceId::new(first_end, of_slice * SLIDE), table);
             slices.push((of_slice, first_end, model));
+        }
+        if random.below(4) == 0 {
+            open = again(&open, || OpenWindows::new(window, combination, &layout, Emission::default()), random);
         }
         if random.below(3) > 0 {
             let until = (slice + 1) * SLIDE;
@@ -186,6 +191,11 @@ fn check_coming_and_going(seed: u64) {
             continue;
         }
         writers.iter_mut().flat_map(PieceWriter::take).for_each(|pieces| open.seal_pieces(pieces));
+        if random.below(6) == 0 {
+            open = again(&open, || OpenWindows::new(window, combination, &layout, Emission::default()), random);
+            // What comes later has other numbers.
+            writers.iter_mut().for_each(|writer| *writer = PieceWriter::new(layout.clone(), combination));
+        }
         for end in closed..slices.len() {
             let limits = CloseLimits {
                 until: (end as i64 + 1) * SLIDE,

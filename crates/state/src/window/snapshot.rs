@@ -1,0 +1,164 @@
+//! Windows that are open, in snapshots.
+
+use pelton_data::window::{Covered, Window};
+
+use super::{OpenWindows, SealedPieces, Step};
+use crate::gag::Gag;
+use crate::slice::{SliceId, SliceStore};
+use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
+use crate::table::Table;
+use crate::window::Open;
+
+const CLOSING: &str = "windows are being closed";
+
+/// All state of one window operator: what is open, and what each worker has besides. Slices that a worker has put aside, and what it has in pieces, must
+/// have been sealed before.
+///
+/// Where the snapshot is read there may be another number of workers.
+#[derive(Debug)]
+pub struct WindowState<'a> {
+    /// What is open.
+    pub open: &'a mut Open,
+    /// What each worker has.
+    pub stores: Vec<&'a mut SliceStore>,
+}
+
+impl Snapshot for WindowState<'_> {
+    fn description(&self) -> String {
+        self.open.description()
+    }
+
+    fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        self.open.write_to(out)?;
+        out.count(self.stores.len());
+        self.stores.iter().try_for_each(|store| store.write_to(out))
+    }
+
+    fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        self.open.read_from(input)?;
+        let workers = self.stores.len();
+        for worker in 0..input.count(1, "workers")? {
+            input.check(workers > 0, "no workers")?;
+            self.stores[worker % workers].read_from(self.open, input)?;
+        }
+        Ok(())
+    }
+}
+
+impl SliceId {
+    pub(crate) fn write_to(self, out: &mut Writer) {
+        out.instant(self.first_end);
+        out.instant(self.start);
+        out.flag(self.corrects);
+    }
+
+    /// Reads an id of a slice that counts in windows which are open.
+    pub(crate) fn read_from(window: &Window, input: &mut Reader<'_>) -> Result<SliceId, SnapshotError> {
+        let first_end = input.instant("the end of the first window of a slice")?;
+        let start = input.instant("the start of a slice")?;
+        let id = SliceId { first_end, start, corrects: input.flag("whether a slice corrects windows")? };
+        let covered = covered(window, start, input)?;
+        let is_end = match window {
+            Window::Session { .. } => true,
+            _ => first_end <= covered.last_end && window.next_end(first_end.saturating_sub(1)) == first_end,
+        };
+        input.check(id.corrects || is_end, "the end of a window of the slice")?;
+        Ok(id)
+    }
+}
+
+/// The ends of the windows that cover a slice which was read.
+pub(crate) fn covered(window: &Window, start: i64, input: &Reader<'_>) -> Result<Covered, SnapshotError> {
+    let covered = window.slice(start).covered;
+    covered.ok_or(()).or_else(|()| {
+        input.check(false, "a slice that a window covers")?;
+        unreachable!("just refused")
+    })
+}
+
+impl OpenWindows {
+    /// Whether a slice may be sealed that was read.
+    pub(crate) fn takes(&self, id: SliceId) -> bool {
+        id.first_end > self.closed_until && (!id.corrects || self.corrections.is_some())
+    }
+
+    pub(crate) fn window(&self) -> &Window {
+        &self.window
+    }
+
+    fn write_slices(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.count(self.sealed_slices() + self.unmerged.len());
+        for (id, table) in self.sealed.iter().chain(&self.unmerged) {
+            id.write_to(out);
+            table.write_to(out)?;
+        }
+        for SealedPieces { pieces, slice } in &self.pieces {
+            let Gag::Combined(graph) = &self.gag else { unreachable!("pieces are combined") };
+            for (id, groups) in (*slice..).map_while(|slice| pieces.slice(slice)) {
+                id.write_to(out);
+                graph.keys_of(pieces).write_keys(pieces.numbers(groups.clone()).into(), out)?;
+                let (values, entries) = pieces.values(groups);
+                values.write_values(entries.into(), out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot for OpenWindows {
+    fn description(&self) -> String {
+        let layout = self.gag.layout().description();
+        format!("{:?} by {}, {layout}, corrected: {}", self.window, self.gag.name(), self.corrections.is_some())
+    }
+
+    fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        if self.step != Step::Begin || self.merging.is_some() || self.arriving.is_some() {
+            return Err(SnapshotError::UnderWay(CLOSING));
+        }
+        out.instant(self.closed_until);
+        out.instant(self.reported_until);
+        self.write_slices(out)?;
+        self.gag.write_to(out)?;
+        self.corrections.as_ref().map_or(Ok(()), |corrections| corrections.write_to(out))
+    }
+
+    fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        self.closed_until = input.instant("up to where windows have closed")?;
+        self.reported_until = input.instant("up to where windows have been reported")?;
+        for _ in 0..input.count(1, "slices")? {
+            let id = SliceId::read_from(&self.window, input)?;
+            input.check(self.takes(id), "a slice of windows that have not closed")?;
+            let mut table = Table::new(self.sliced.clone());
+            table.read_from(input)?;
+            self.seal(id, table);
+        }
+        self.gag.read_from(input)?;
+        self.corrections.as_mut().map_or(Ok(()), |corrections| corrections.read_from(input))
+    }
+}
+
+impl SliceStore {
+    /// Writes slices that are open.
+    pub(crate) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        if self.has_pieces() {
+            return Err(SnapshotError::UnderWay("small slices have not been sealed"));
+        }
+        let slices = self.open_slices();
+        out.count(slices.len());
+        slices.iter().try_for_each(|(id, table)| {
+            id.write_to(out);
+            table.write_to(out)
+        })
+    }
+
+    /// Adds slices that were read, which `open` can be sealed into.
+    fn read_from(&mut self, open: &Open, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        for _ in 0..input.count(1, "slices of a worker")? {
+            let id = open.read_id(input)?;
+            let mut table = Table::new(self.layout().clone());
+            table.read_from(input)?;
+            self.table(id).merge(table);
+        }
+        Ok(())
+    }
+}
