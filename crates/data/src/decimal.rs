@@ -43,6 +43,16 @@ impl DecimalTotal {
         DecimalTotal { low, carry: self.carry - i64::from(has_overflowed) * sign(digits) }
     }
 
+    /// The sum without what does not fit 128 bits, and how often 2^128 is missing in it.
+    pub fn parts(self) -> (i128, i64) {
+        (self.low, self.carry)
+    }
+
+    /// The sum that has these parts.
+    pub fn of_parts(low: i128, carry: i64) -> DecimalTotal {
+        DecimalTotal { low, carry }
+    }
+
     /// Its digits; `None` where they do not fit 128 bits.
     #[inline]
     pub fn digits(self) -> Option<i128> {

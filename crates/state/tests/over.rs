@@ -1,12 +1,21 @@
-//! Functions OVER rows: what is kept, and how much leaves at once. What is computed is compared with a model in the testkit.
+//! Functions OVER rows: what is kept, how much leaves at once, and that all goes on from snapshots. What is computed is compared with a model in the
+//! testkit.
+//!
+//! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringViewArray,
+    TimestampMillisecondArray,
+};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, TimeUnit};
 use pelton_data::TimeColumn;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_state::over::{Arriving, OverRows};
+use pelton_state::snapshot::{restore, take, with_hash};
+use proptest::prelude::*;
 
 /// The sum of `v` by `k`, over a frame.
 fn sums(frame: Frame, is_keyed: bool) -> OverRows {
@@ -105,4 +114,147 @@ fn values_that_stay_in_their_columns_give_the_same_sums_as_copies() {
     }
     assert_eq!(found.len(), 60_000);
     assert_eq!(found, expected);
+}
+
+/// Numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end
+    }
+}
+
+const DECIMAL: DataType = DataType::Decimal128(10, 2);
+
+/// Key, arguments of all forms, time.
+fn columns() -> Vec<(&'static str, DataType, bool)> {
+    let time = DataType::Timestamp(TimeUnit::Millisecond, None);
+    let (integer, float) = (DataType::Int64, DataType::Float64);
+    vec![
+        ("k", integer.clone(), true),
+        ("i", integer, true),
+        ("f", float.clone(), false),
+        ("g", float, true),
+        ("d", DECIMAL, true),
+        ("s", DataType::Utf8View, true),
+        ("t", time, false),
+    ]
+}
+
+fn call(random: &mut Random) -> OverCall {
+    use OverFunction::*;
+    let function = [RowNumber, Lag { rows: 3 }, CountRows, Count, Sum, Mean, Minimum, Maximum, First, Last];
+    let function = function[random.below(10) as usize];
+    let frame = match random.below(5) {
+        0 => Frame::Rows { preceding: None },
+        1 => Frame::Range { preceding: None },
+        2 => Frame::Rows { preceding: Some(random.below(20)) },
+        3 => Frame::Rows { preceding: Some(20 + random.below(3000)) },
+        _ => Frame::Range { preceding: Some(1_000 * random.below(400) as i64) },
+    };
+    let numbers = 1 + random.below(4) as usize;
+    let argument = match function {
+        RowNumber | CountRows => return OverCall { function, argument: None, frame, data_type: DataType::Int64 },
+        Count | Sum | Mean => numbers,
+        _ => 1 + random.below(5) as usize,
+    };
+    let data_type = match (function, argument) {
+        (Count, _) => DataType::Int64,
+        (Sum, 4) => DataType::Decimal128(38, 2),
+        (Mean, 4) => DataType::Decimal128(38, 6),
+        (Mean, _) => DataType::Float64,
+        _ => columns()[argument].1.clone(),
+    };
+    OverCall { function, argument: Some(argument), frame, data_type }
+}
+
+fn drawn_batch(schema: &Arc<Schema>, rows: u64, now: i64, random: &mut Random) -> RecordBatch {
+    let mut each = |of: &mut dyn FnMut(&mut Random) -> i64| -> Vec<Option<i64>> {
+        (0..rows).map(|_| (random.below(5) > 0).then(|| of(random))).collect()
+    };
+    let keys = each(&mut |random| random.below(4) as i64);
+    let numbers = each(&mut |random| random.below(2000) as i64 - 1000);
+    let times = each(&mut |random| now + random.below(60) as i64 - 20);
+    let floats = |numbers: &[Option<i64>]| -> Vec<Option<f64>> {
+        numbers.iter().map(|number| number.map(|number| number as f64 / 7.0)).collect()
+    };
+    let whole: Vec<f64> = floats(&numbers).into_iter().map(|number| number.unwrap_or(0.5)).collect();
+    let text = numbers
+        .iter()
+        .map(|number| number.map(|number| "x".repeat(number.unsigned_abs() as usize % 30) + &number.to_string()));
+    let decimals = numbers.iter().map(|number| number.map(i128::from)).collect::<Decimal128Array>();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(keys)),
+        Arc::new(Int64Array::from(numbers.clone())),
+        Arc::new(Float64Array::from(whole)),
+        Arc::new(Float64Array::from(floats(&numbers))),
+        Arc::new(decimals.with_data_type(DECIMAL)),
+        Arc::new(text.collect::<StringViewArray>()),
+        Arc::new(TimestampMillisecondArray::from_iter_values(times.into_iter().map(|time| time.unwrap_or(now)))),
+    ];
+    RecordBatch::try_new(schema.clone(), columns).unwrap()
+}
+
+/// What comes of rows does not change where state is made again of its snapshot, to the last bit. Spoiled snapshots are refused.
+fn check_snapshots(seed: u64) {
+    let random = &mut Random(seed | 1);
+    let fields = columns().into_iter().map(|(name, data_type, nullable)| Field::new(name, data_type, nullable));
+    let input_schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let calls: Vec<OverCall> = (0..1 + random.below(5)).map(|_| call(random)).collect();
+    let results = calls.iter().enumerate().map(|(at, call)| Field::new(format!("r{at}"), call.data_type.clone(), true));
+    let schema = Arc::new(Schema::new(results.collect::<Vec<_>>()));
+    let time = TimeColumn::new(6, &columns()[6].1);
+    let spec = OverSpec {
+        input_schema: input_schema.clone(),
+        time,
+        keys: if random.below(3) > 0 { vec![0] } else { Vec::new() },
+        columns: (0..calls.len()).map(OverColumn::Value).collect(),
+        calls,
+        schema: schema.clone(),
+    };
+    let (mut plain, mut made) = (OverRows::new(spec.clone()), OverRows::new(spec.clone()));
+    let (mut expected, mut found, mut now) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..30 {
+        now += random.below(200) as i64;
+        let rows = [5, 60, 700][random.below(3) as usize];
+        let batch = drawn_batch(&input_schema, 1 + random.below(rows), now, random);
+        let (input, time_shift_ticks) = (random.below(2) as usize, random.below(2) as i64 * 5);
+        let arriving = || Arriving { rows: batch.clone(), time_shift_ticks, in_time_order: None };
+        assert_eq!(plain.add(input, arriving()).unwrap(), made.add(input, arriving()).unwrap());
+        if random.below(3) == 0 {
+            let bytes = take(&made).unwrap();
+            let mut spoiled = bytes.clone();
+            spoiled[random.below(bytes.len() as u64) as usize] ^= 1 << random.below(8);
+            assert!(restore(&mut OverRows::new(spec.clone()), &spoiled).is_err());
+            spoiled.truncate(bytes.len() - 8);
+            drop(restore(&mut OverRows::new(spec.clone()), &with_hash(spoiled)));
+            made = OverRows::new(spec.clone());
+            restore(&mut made, &bytes).unwrap();
+        }
+        let watermark = (now - 30) * 1_000;
+        expected.extend(plain.advance(watermark, 4096).unwrap().0);
+        found.extend(made.advance(watermark, 4096).unwrap().0);
+        assert_eq!(plain.waiting_rows(), made.waiting_rows());
+    }
+    expected.extend(plain.advance(i64::MAX, 4096).unwrap().0);
+    found.extend(made.advance(i64::MAX, 4096).unwrap().0);
+    assert_eq!(concat_batches(&schema, &found).unwrap(), concat_batches(&schema, &expected).unwrap());
+}
+
+/// How many streams are tried.
+fn cases() -> u32 {
+    std::env::var("PELTON_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn functions_over_rows_go_on_from_snapshots(seed in any::<u64>()) {
+        check_snapshots(seed);
+    }
 }

@@ -12,6 +12,7 @@ use super::sum::FrameSum;
 use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
+use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::vectorised;
 
 /// What a call remembers of the rows of one key.
@@ -53,6 +54,16 @@ struct ValidCount {
     end: u64,
     /// One past the last row that is not NULL.
     last: u64,
+}
+
+/// The rows of one key so far.
+pub(super) struct KeyRows {
+    /// How many.
+    pub end: u64,
+    /// The first of the last row's frame.
+    pub frame_start: u64,
+    /// The first whose argument is kept; the end where none is.
+    pub kept_from: u64,
 }
 
 /// Rows of one key that come next, and where their frames are.
@@ -105,6 +116,28 @@ impl CallState {
         }
     }
 
+    /// Writes what is remembered.
+    pub fn write_to(&self, out: &mut Writer) {
+        match self {
+            CallState::Positions => {}
+            CallState::Integer(state) => state.write_to(out),
+            CallState::Float(state) => state.write_to(out),
+            CallState::Decimal(state) => state.write_to(out),
+            CallState::Bytes(state) => state.write_to(out),
+        }
+    }
+
+    /// Becomes what was written.
+    pub fn read_from(&mut self, rows: &KeyRows, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        match self {
+            CallState::Positions => Ok(()),
+            CallState::Integer(state) => state.read_from(rows, input),
+            CallState::Float(state) => state.read_from(rows, input),
+            CallState::Decimal(state) => state.read_from(rows, input),
+            CallState::Bytes(state) => state.read_from((rows.kept_from, rows.end), input),
+        }
+    }
+
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
         match self {
@@ -154,6 +187,38 @@ impl<T: Value> FrameState<T> {
             State::Extreme(extreme) => extreme.bytes(),
             State::None | State::First(_) => 0,
         }
+    }
+
+    fn write_to(&self, out: &mut Writer) {
+        let ValidCount { count, start, end, last } = self.valid;
+        out.column(&[count, start, end, last]);
+        match &self.state {
+            State::None => {}
+            State::Sum(sum) => sum.write_to(out),
+            State::Extreme(extreme) => extreme.write_to(out),
+            State::First(first) => {
+                out.flag(first.is_some());
+                out.column(first.as_slice());
+            }
+        }
+    }
+
+    fn read_from(&mut self, rows: &KeyRows, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let mut number = || input.number("values that are not NULL");
+        let [count, start, end, last] = [number()?, number()?, number()?, number()?];
+        let is_right = start <= end && end <= rows.end && last <= end;
+        input.check(is_right, "values that are not NULL, of rows that have come")?;
+        self.valid = ValidCount { count, start, end, last };
+        match &mut self.state {
+            State::None => {}
+            State::Sum(sum) => sum.read_from(rows.frame_start, rows.end, input)?,
+            State::Extreme(extreme) => extreme.read_from(rows.end, input)?,
+            State::First(first) => {
+                let is_there = input.flag("whether there is a first value")?;
+                *first = input.column(usize::from(is_there), "a first value")?.first().copied();
+            }
+        }
+        Ok(())
     }
 
     /// Appends the result of each row of a run. Where `nullable`, any value of the key may be NULL.

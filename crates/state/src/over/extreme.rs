@@ -7,6 +7,7 @@ use arrow::datatypes::ArrowNativeType;
 use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
 use super::two_stacks::{Middle, Operation};
+use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::vectorised;
 
 /// What can be the smallest value of a frame one day, on a monotone queue.
@@ -138,6 +139,31 @@ impl<K: Key> Middle for Candidates<K> {
 
     fn total(&self) -> K {
         self.smallest.or(self.queue.front().map(|(_, value)| *value)).unwrap_or(K::LARGEST)
+    }
+
+    fn write_to(&self, out: &mut Writer) {
+        let (positions, values): (Vec<u64>, Vec<K>) = self.queue.iter().copied().unzip();
+        out.list(&positions);
+        out.column(&values);
+        out.column(&self.last);
+        out.column(self.smallest.as_slice());
+    }
+
+    fn read_from(&mut self, last_rows: u64, end: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let positions = input.list::<u64>("positions of candidates")?;
+        let values = input.column::<K>(positions.len(), "candidates")?;
+        let are_ascending = positions.is_sorted_by(|one, next| one < next);
+        let are_before = positions.last().is_none_or(|last| *last < end);
+        input.check(are_ascending && are_before, "positions of candidates, ascending")?;
+        self.queue = positions.iter().copied().zip(values.iter().copied()).collect();
+        match &mut self.smallest {
+            Some(smallest) => *smallest = input.column(1, "the smallest value")?[0],
+            None => {
+                let rows = usize::try_from(last_rows).unwrap_or(usize::MAX);
+                self.last = input.column(rows, "values of the last run")?.to_vec();
+            }
+        }
+        Ok(())
     }
 
     fn bytes(&self) -> usize {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::row_store::{ColumnStore, Coming};
 use super::text::TextStore;
 use super::value::Column;
+use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// The kept values of one column, of the rows of one key.
 #[derive(Debug)]
@@ -54,6 +55,27 @@ impl Kept {
             Kept::Floats(kept) => kept.forget(until),
             Kept::Decimals(kept) => kept.forget(until),
             Kept::Bytes(kept) => kept.forget(until),
+        }
+    }
+
+    /// Writes what is kept.
+    pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        match self {
+            Kept::Integers(kept) => kept.write_to(out),
+            Kept::Floats(kept) => kept.write_to(out),
+            Kept::Decimals(kept) => kept.write_to(out),
+            Kept::Bytes(kept) => kept.write_to(out)?,
+        }
+        Ok(())
+    }
+
+    /// Becomes what was written when there were so many rows. Returns the first position.
+    pub fn read_from(&mut self, rows: u64, input: &mut Reader<'_>) -> Result<u64, SnapshotError> {
+        match self {
+            Kept::Integers(kept) => kept.read_from(rows, input),
+            Kept::Floats(kept) => kept.read_from(rows, input),
+            Kept::Decimals(kept) => kept.read_from(rows, input),
+            Kept::Bytes(kept) => kept.read_from(rows, input),
         }
     }
 

@@ -7,6 +7,7 @@ use pelton_data::aggregate::{Accumulator, KeyColumn};
 
 use crate::kernel::Scratch;
 use crate::layout::EntryLayout;
+use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::table::{Chosen, KeyScratch, Table};
 
 /// Numbers the keys in the order in which they first occur.
@@ -71,6 +72,25 @@ impl Keys {
         }
         runs.iter().for_each(|(number, _)| self.places[*number] = 0);
         Grouped { order, runs }
+    }
+
+    /// Writes the keys in the order of their numbers.
+    pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        let mut entries = self.table.entry_offsets();
+        let numbers = self.table.integers(0, &entries);
+        let mut order: Vec<(i64, u32)> = numbers.into_iter().zip(entries.drain(..)).collect();
+        order.sort_unstable();
+        entries.extend(order.into_iter().map(|(_, entry)| entry));
+        self.table.write_keys(Chosen::Listed(&entries), out)
+    }
+
+    /// Becomes what was written. Returns how many keys there are.
+    pub fn read_from(&mut self, input: &mut Reader<'_>) -> Result<usize, SnapshotError> {
+        let read = self.table.read_keys(1, input)?;
+        let entries: Vec<u32> = read.chosen().iter().collect();
+        self.table.number_groups(&entries, 0, &mut self.keys, &mut self.numbers);
+        self.places = vec![0; entries.len()];
+        Ok(entries.len())
     }
 
     /// Forgets the keys that are not `kept`. The others are numbered anew, in the order of their numbers.

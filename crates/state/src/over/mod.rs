@@ -30,6 +30,8 @@ mod call;
 
 mod keys;
 
+mod snapshot;
+
 use std::ops::Range;
 use std::sync::Arc;
 

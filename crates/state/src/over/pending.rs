@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use pelton_data::block::{shifted, ticks};
+
+use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Rows that wait.
 ///
@@ -130,6 +133,52 @@ impl Pending {
     pub fn take_arrived(&mut self) -> Vec<Ordered> {
         self.rows = 0;
         std::mem::take(&mut self.arrived)
+    }
+
+    /// Writes the rows, which have this schema.
+    pub fn write_to(&self, schema: &SchemaRef, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.flag(self.taken_until.is_some());
+        self.taken_until.into_iter().for_each(|until| out.instant(until));
+        let mut batches: Vec<_> = self.batches.iter().collect();
+        batches.sort_by_key(|((_, _, number), _)| *number);
+        out.count(batches.len());
+        for ((_, input, _), batch) in batches {
+            out.count(*input);
+            out.instant(batch.shift);
+            out.batch(&batch.rows, schema)?;
+        }
+        out.count(self.arrived.len());
+        self.arrived.iter().try_for_each(|batch| out.batch(&batch.rows, schema))
+    }
+
+    /// Becomes what was written. Column `time`, if there is one, is the time of the rows.
+    pub fn read_from(
+        &mut self,
+        schema: &SchemaRef,
+        time: Option<usize>,
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
+        let taken_until = match input.flag("whether rows have left")? {
+            true => Some(input.instant("up to which time rows have left")?),
+            false => None,
+        };
+        for _ in 0..input.count(1, "batches")? {
+            let number = input.count(0, "an input")?;
+            let shift = input.instant("a shift of times")?;
+            let rows = input.batch(schema, "rows that wait")?;
+            let Some(time) = time else { return input.check(false, "rows that wait for no time") };
+            let are_times = ticks(rows.column(time)).values().iter().all(|tick| tick.checked_add(shift).is_some());
+            input.check(are_times, "times of rows")?;
+            let arriving = Arriving { rows, time_shift_ticks: shift, in_time_order: None };
+            let added = self.add(number, arriving, time);
+            input.check(added.is_ok(), "rows that can be put in order")?;
+        }
+        self.taken_until = taken_until;
+        for _ in 0..input.count(1, "batches that wait for no time")? {
+            let rows = input.batch(schema, "rows that wait for no time")?;
+            self.arrive(rows);
+        }
+        Ok(())
     }
 
     fn put_back(&mut self, input: usize, number: u64, batch: Ordered) {

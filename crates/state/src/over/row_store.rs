@@ -10,6 +10,8 @@ use arrow::array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::ArrowNativeType;
 
+use crate::snapshot::{Reader, SnapshotError, Writer};
+
 /// Rows of a chunk, at most.
 const CHUNK_ROWS_MAX: u64 = 1024;
 
@@ -171,6 +173,40 @@ impl<T: ArrowNativeType> ColumnStore<T> {
                 self.spare = Some(chunk);
             }
         }
+    }
+
+    /// Writes the values that were not forgotten.
+    pub fn write_to(&self, out: &mut Writer) {
+        out.number(self.first << self.shift);
+        out.number(self.end);
+        self.chunks.iter().for_each(|chunk| out.column(&chunk.values));
+        self.chunks.iter().filter(|_| self.nullable).for_each(|chunk| out.column(&chunk.valid));
+    }
+
+    /// Becomes what was written when there were so many rows. Returns the first position.
+    pub fn read_from(&mut self, rows: u64, input: &mut Reader<'_>) -> Result<u64, SnapshotError> {
+        let (start, end) = (input.number("the first row that is kept")?, input.number("the end of the rows")?);
+        let is_right = start <= end && end == rows && start.is_multiple_of(1 << self.shift);
+        input.check(is_right, "rows that are kept, to the last")?;
+        let kept = usize::try_from(end - start).unwrap_or(usize::MAX);
+        input.must_have(kept, size_of::<T>(), "values that are kept")?;
+        (self.first, self.end) = (start >> self.shift, end);
+        let chunk_rows = 1 << self.shift;
+        let lengths = (0..kept).step_by(chunk_rows).map(|first| chunk_rows.min(kept - first));
+        for length in lengths {
+            let mut values = Vec::with_capacity(if start == 0 { length } else { chunk_rows });
+            values.extend_from_slice(&input.column::<T>(length, "values that are kept")?);
+            self.chunks.push_back(Chunk { values: Values::Copied(values), valid: Vec::new() });
+        }
+        for chunk in self.chunks.iter_mut().filter(|_| self.nullable) {
+            let rows = chunk.values.len();
+            chunk.valid = input.column(rows.div_ceil(64), "which values are NULL")?.to_vec();
+            // Bits of rows that have not come are not set.
+            if let (Some(last), 1..) = (chunk.valid.last_mut(), rows % 64) {
+                *last &= (1 << (rows % 64)) - 1;
+            }
+        }
+        Ok(start)
     }
 
     /// Bytes of memory held.

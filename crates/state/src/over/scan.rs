@@ -25,6 +25,16 @@ impl<V: Copy> Running<V> {
         Running { groups: O::NEUTRAL, rest: O::NEUTRAL }
     }
 
+    /// The totals of whole groups and of the rows after these.
+    pub fn parts(&self) -> [V; 2] {
+        [self.groups, self.rest]
+    }
+
+    /// What has these parts.
+    pub fn of_parts([groups, rest]: [V; 2]) -> Running<V> {
+        Running { groups, rest }
+    }
+
     /// The total.
     #[inline]
     pub fn total<O: Operation<Value = V>>(&self) -> V {

@@ -1,8 +1,10 @@
 //! Totals of short frames of rows: each from its values, all rows of a run at once.
 
+use arrow::datatypes::ArrowNativeType;
 use pelton_data::over::Frame;
 
 use super::two_stacks::Operation;
+use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::vectorised;
 
 /// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short,
@@ -54,6 +56,23 @@ impl<V: Copy> ShortFrames<V> {
                 || append_totals::<O>(preceding + 1, entering.len(), (buffer, unused), totals),
             );
         }
+    }
+
+    /// Writes the values that the next frame has.
+    pub fn write_to(&self, out: &mut Writer)
+    where
+        V: ArrowNativeType,
+    {
+        out.column(&self.recent);
+    }
+
+    /// Becomes what was written.
+    pub fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError>
+    where
+        V: ArrowNativeType,
+    {
+        self.recent = input.column(self.recent.len(), "values of a short frame")?.to_vec();
+        Ok(())
     }
 
     /// Bytes of memory held elsewhere.

@@ -11,6 +11,7 @@ use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
 use super::two_stacks::{Entering, Middle, Operation, Totals};
+use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// The sum of a frame that moves forward.
 pub(super) trait FrameSum<T: ArrowNativeType> {
@@ -30,6 +31,12 @@ pub(super) trait FrameSum<T: ArrowNativeType> {
         buffer: &mut Vec<T>,
         totals: &mut Vec<Self::Total>,
     );
+
+    /// Writes what is remembered.
+    fn write_to(&self, out: &mut Writer);
+
+    /// Becomes what was written when there were so many rows, those from `start` on in the last frame.
+    fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError>;
 
     /// Bytes of memory held elsewhere.
     fn bytes(&self) -> usize;
@@ -54,6 +61,11 @@ pub(super) trait Exact: Copy + Default + std::fmt::Debug {
     fn moved(self, entering: i128, leaving: i128) -> Self;
 
     fn total(self) -> i128;
+
+    /// Its lower 128 bits, and what comes above.
+    fn parts(self) -> (i128, i64);
+
+    fn of_parts(low: i128, carry: i64) -> Self;
 }
 
 impl Exact for i128 {
@@ -76,6 +88,14 @@ impl Exact for i128 {
     fn total(self) -> i128 {
         self
     }
+
+    fn parts(self) -> (i128, i64) {
+        (self, 0)
+    }
+
+    fn of_parts(low: i128, _carry: i64) -> i128 {
+        low
+    }
 }
 
 impl Exact for DecimalTotal {
@@ -97,6 +117,14 @@ impl Exact for DecimalTotal {
     #[inline]
     fn total(self) -> i128 {
         self.digits().unwrap_or(i128::MIN)
+    }
+
+    fn parts(self) -> (i128, i64) {
+        self.parts()
+    }
+
+    fn of_parts(low: i128, carry: i64) -> DecimalTotal {
+        DecimalTotal::of_parts(low, carry)
     }
 }
 
@@ -126,6 +154,21 @@ impl<S: Exact, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<S> {
         totals: &mut Vec<i128>,
     ) {
         bounds.steps().for_each(|step| self.slide_step(step, entering, kept, totals));
+    }
+
+    fn write_to(&self, out: &mut Writer) {
+        let (low, carry) = self.sum.parts();
+        out.column(&[low]);
+        out.column(&[carry]);
+        out.number(self.start);
+        out.number(self.end);
+    }
+
+    fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let low = input.column(1, "a sum")?[0];
+        self.sum = S::of_parts(low, input.column(1, "a sum")?[0]);
+        (self.start, self.end) = (input.number("the start of a frame")?, input.number("its end")?);
+        input.check((self.start, self.end) == (start, rows), "the sum of the last frame")
     }
 
     fn bytes(&self) -> usize {
@@ -297,6 +340,38 @@ impl Middle for Runs {
         }
     }
 
+    fn write_to(&self, out: &mut Writer) {
+        match self {
+            Runs::Leaving(runs) => {
+                for stack in [&runs.front, &runs.back] {
+                    let (ends, sums): (Vec<u64>, Vec<f64>) = stack.iter().copied().unzip();
+                    out.list(&ends);
+                    out.column(&sums);
+                }
+                out.column(&[runs.back_sum]);
+            }
+            Runs::Growing(WideFloat { high, low }) => out.column(&[*high, *low]),
+        }
+    }
+
+    fn read_from(&mut self, _last_rows: u64, _end: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        match self {
+            Runs::Leaving(runs) => {
+                for stack in [&mut runs.front, &mut runs.back] {
+                    let ends = input.list::<u64>("ends of runs")?;
+                    let sums = input.column::<f64>(ends.len(), "sums of runs")?;
+                    *stack = ends.iter().copied().zip(sums.iter().copied()).collect();
+                }
+                runs.back_sum = input.column(1, "a sum of runs")?[0];
+            }
+            Runs::Growing(sum) => {
+                let parts = input.column(2, "the sum of all runs")?;
+                *sum = WideFloat { high: parts[0], low: parts[1] };
+            }
+        }
+        Ok(())
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Runs::Leaving(runs) => (runs.front.capacity() + runs.back.capacity()) * size_of::<(u64, f64)>(),
@@ -324,6 +399,14 @@ impl FrameSum<f64> for FloatSum {
         totals: &mut Vec<f64>,
     ) {
         Totals::slide(self, bounds, entering, kept, buffer, totals);
+    }
+
+    fn write_to(&self, out: &mut Writer) {
+        Totals::write_to(self, out);
+    }
+
+    fn read_from(&mut self, _start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        Totals::read_from(self, rows, input)
     }
 
     fn bytes(&self) -> usize {

@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{Array, BinaryViewArray, BinaryViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder};
+use arrow::datatypes::DataType;
 use pelton_data::over::{OverCall, OverFunction};
 
 use super::frame::{Bounds, Step};
+use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Values of a chunk.
 const CHUNK_ROWS: u64 = 128;
@@ -65,6 +68,27 @@ impl TextStore {
             self.spare = Some(chunk);
             self.first += 1;
         }
+    }
+
+    /// Writes the values that were not forgotten.
+    pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        let start = self.first * CHUNK_ROWS;
+        out.number(start);
+        out.number(self.end);
+        let values: BinaryViewArray = (start..self.end).map(|position| self.get(position)).collect();
+        out.array(&(Arc::new(values) as ArrayRef))
+    }
+
+    /// Becomes what was written when there were so many rows. Returns the first position.
+    pub fn read_from(&mut self, rows: u64, input: &mut Reader<'_>) -> Result<u64, SnapshotError> {
+        let (start, end) = (input.number("the first row that is kept")?, input.number("the end of the rows")?);
+        let is_right = start <= end && end == rows && start.is_multiple_of(CHUNK_ROWS);
+        input.check(is_right, "rows that are kept, to the last")?;
+        let kept = usize::try_from(end - start).unwrap_or(usize::MAX);
+        let values = input.array(&DataType::BinaryView, kept, "values that are kept")?;
+        (self.first, self.end) = (start / CHUNK_ROWS, start);
+        self.append(values.as_binary_view(), 0..kept);
+        Ok(start)
     }
 
     /// Bytes of memory held.
@@ -128,6 +152,50 @@ impl TextState {
             TextState::First(value) | TextState::Extreme { value, .. } => value.as_ref().map_or(0, Vec::capacity),
             TextState::Candidates { positions, .. } => positions.capacity() * size_of::<u64>(),
         }
+    }
+
+    /// Writes what is remembered.
+    pub fn write_to(&self, out: &mut Writer) {
+        let mut optional = |value: &Option<Vec<u8>>| {
+            out.flag(value.is_some());
+            value.iter().for_each(|value| out.list(value));
+        };
+        match self {
+            TextState::None => {}
+            TextState::First(value) => optional(value),
+            TextState::Extreme { value, rows } => {
+                optional(value);
+                out.number(*rows);
+            }
+            TextState::Candidates { positions, rows } => {
+                out.list(&positions.iter().copied().collect::<Vec<_>>());
+                out.number(*rows);
+            }
+        }
+    }
+
+    /// Becomes what was written when there were so many rows, the first of which that is kept is `first`.
+    pub fn read_from(&mut self, (first, end): (u64, u64), input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        fn optional(input: &mut Reader<'_>) -> Result<Option<Vec<u8>>, SnapshotError> {
+            let is_there = input.flag("whether there is a value")?;
+            if is_there { input.list("a value").map(|value| Some(value.to_vec())) } else { Ok(None) }
+        }
+        match self {
+            TextState::None => {}
+            TextState::First(value) => *value = optional(input)?,
+            TextState::Extreme { value, rows } => {
+                *value = optional(input)?;
+                *rows = input.number("rows")?;
+                input.check(*rows == end, "all rows of a key")?;
+            }
+            TextState::Candidates { positions, rows } => {
+                *positions = input.list::<u64>("positions of values")?.iter().copied().collect();
+                *rows = input.number("rows")?;
+                let are_kept = positions.iter().all(|position| (first..end).contains(position));
+                input.check(*rows == end && are_kept, "positions of values that are kept")?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends the result of each row of a run.

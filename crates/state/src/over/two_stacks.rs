@@ -12,6 +12,7 @@ use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::scan::{Front, Running};
 use super::short::{ShortFrames, is_short};
+use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Rows whose total is kept as one where they neither begin nor end a frame. Runs begin at its multiples.
 const RUN_ROWS: u64 = 1024;
@@ -54,6 +55,12 @@ pub(super) trait Middle: Operation {
 
     /// Of all runs.
     fn total(&self) -> Self::Value;
+
+    /// Writes the runs.
+    fn write_to(&self, out: &mut Writer);
+
+    /// Becomes what was written: `last_rows` rows have come behind the whole runs, which end at `end`.
+    fn read_from(&mut self, last_rows: u64, end: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError>;
 
     /// Bytes of memory held elsewhere.
     fn bytes(&self) -> usize;
@@ -109,6 +116,22 @@ impl<M: Middle> Totals<M> {
         match self {
             Totals::Short(frames) => frames.slide::<M>(entering.values, buffer, totals),
             Totals::Long(stacks) => bounds.steps().for_each(|step| stacks.slide(step, entering, kept, totals)),
+        }
+    }
+
+    /// Writes what is remembered.
+    pub fn write_to(&self, out: &mut Writer) {
+        match self {
+            Totals::Short(frames) => frames.write_to(out),
+            Totals::Long(stacks) => stacks.write_to(out),
+        }
+    }
+
+    /// Becomes what was written when there were so many rows.
+    pub fn read_from(&mut self, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        match self {
+            Totals::Short(frames) => frames.read_from(input),
+            Totals::Long(stacks) => stacks.read_from(rows, input),
         }
     }
 
@@ -256,6 +279,31 @@ impl<M: Middle> TwoStacks<M> {
             self.middle_total = self.middle.total();
             self.restart();
         }
+    }
+
+    fn write_to(&self, out: &mut Writer) {
+        out.column(&[self.front_start, self.front_end, self.back_start, self.start, self.end]);
+        out.column(&self.back.parts());
+        out.list(&self.front);
+        self.middle.write_to(out);
+    }
+
+    fn read_from(&mut self, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let mut position = || input.number("positions of a frame");
+        (self.front_start, self.front_end, self.back_start) = (position()?, position()?, position()?);
+        (self.start, self.end) = (position()?, position()?);
+        let back = input.column(2, "the total of the last rows")?;
+        self.back = Running::of_parts([back[0], back[1]]);
+        self.front = input.list("totals of a run")?.to_vec();
+        let is_right = self.front_start.checked_add(self.front.len() as u64) == Some(self.front_end)
+            && self.front_end <= self.back_start
+            && self.back_start <= self.end
+            && self.start <= self.end
+            && self.end == rows;
+        input.check(is_right, "positions of a frame that ends with the last row")?;
+        self.middle.read_from(self.end - self.back_start, self.back_start, input)?;
+        self.middle_total = self.middle.total();
+        Ok(())
     }
 
     /// Bytes of memory held elsewhere.
