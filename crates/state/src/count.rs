@@ -7,6 +7,8 @@
 //! A key keeps the slices that windows need which are not complete, and how many it has had. Where nothing is made of the numbers of windows, a key
 //! whose windows are all complete is forgotten.
 
+mod snapshot;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -423,7 +425,7 @@ impl RowCounter {
 
     /// Closes what there is of a key's windows.
     fn close_remainder(&mut self, remainder: Remainder, closing: &mut Closing) {
-        let Remainder { key, complete, open, mark } = remainder;
+        let Remainder { key, complete, open, mark, .. } = remainder;
         if self.shape.is_between(complete) {
             return;
         }
@@ -483,14 +485,20 @@ impl CompleteWindows {
 }
 
 /// Windows of one aggregation that have not been reported.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OpenCounts {
+    layout: Arc<EntryLayout>,
     complete: VecDeque<CompleteWindows>,
     /// What has those that are not complete, once the input has ended.
     rest: Option<Box<RowCounter>>,
 }
 
 impl OpenCounts {
+    /// No window is complete. Tables will have this layout.
+    pub fn new(layout: &Arc<EntryLayout>) -> OpenCounts {
+        OpenCounts { layout: layout.clone(), complete: VecDeque::new(), rest: None }
+    }
+
     /// Takes windows that are complete, behind all others.
     pub fn seal(&mut self, windows: CompleteWindows) {
         self.complete.push_back(windows);

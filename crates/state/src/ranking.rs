@@ -9,6 +9,8 @@
 //! together by the watermark of their partition under which they came, as those of groups are (`crate::correction`). When time has passed
 //! that, the first rows of each key that they change are reported once more, all of them.
 
+mod snapshot;
+
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::sync::Arc;
 
@@ -221,11 +223,7 @@ impl RankedWindows {
         let last_end = self.last_end(id.start);
         let slices = if id.corrects { &mut self.corrections } else { &mut self.slices };
         let slice = slices.entry(id).or_insert_with(|| RankedSlice::new(id.first_end, last_end));
-        let rows_max = self.ranker.rows_max();
-        for (row, &place) in candidates.rows.iter().zip(&candidates.places) {
-            let key = candidates.keys.as_ref().map_or(&[][..], |keys| keys.row(place as usize).data());
-            slice.add(key, row.data(), rows_max);
-        }
+        slice.add_all(candidates, self.ranker.rows_max());
     }
 
     fn last_end(&self, start: Micros) -> Micros {
@@ -445,6 +443,13 @@ impl RankedSlice {
     fn rows_of(&self, key: &[u8]) -> impl Iterator<Item = KeyedRow<'_>> {
         let known = self.keys.get_key_value(key);
         known.into_iter().flat_map(|(key, rows)| rows.iter().map(move |row| (&**key, &**row)))
+    }
+
+    fn add_all(&mut self, candidates: &Candidates, rows_max: usize) {
+        for (row, &place) in candidates.rows.iter().zip(&candidates.places) {
+            let key = candidates.keys.as_ref().map_or(&[][..], |keys| keys.row(place as usize).data());
+            self.add(key, row.data(), rows_max);
+        }
     }
 
     fn add(&mut self, key: &[u8], row: &[u8], rows_max: usize) {

@@ -157,6 +157,11 @@ impl SliceStore {
         self.counter.as_mut().expect("rows are counted by key")
     }
 
+    /// Where rows are counted by key, if they are and more may come.
+    pub(crate) fn known_counter(&self) -> Option<&RowCounter> {
+        self.counter.as_deref()
+    }
+
     /// Whether windows are open that count rows by key.
     pub fn has_open_counts(&self) -> bool {
         self.counter.as_ref().is_some_and(|counter| counter.has_open())

@@ -56,6 +56,8 @@ pub(crate) struct Remainder {
     pub complete: i64,
     /// The place of the next one, where it has a row.
     pub open: Option<u32>,
+    /// Rows that this one lacks.
+    pub lacking: i64,
     pub mark: u32,
 }
 
@@ -96,6 +98,26 @@ impl CountedKeys {
     /// Where rows find the entries of their keys.
     pub fn table(&mut self) -> &mut Table {
         &mut self.table
+    }
+
+    /// The keys.
+    pub fn known(&self) -> &Table {
+        &self.table
+    }
+
+    /// Gives a new key slices that are complete, and one that is open: how many rows that lacks, and its place.
+    pub fn resume(&mut self, key: u32, complete: i64, open: Option<(i64, u32)>) {
+        let words = self.words().address(key).cast::<i64>();
+        let (lacking, place) = open.unwrap_or((-complete, 0));
+        // SAFETY: it is the address of two words of eight bytes; nobody else has access to the table.
+        unsafe {
+            words.write_unaligned(lacking);
+            words.add(1).cast::<u32>().write_unaligned(place);
+        }
+        if open.is_some() {
+            self.numbers[place as usize] = complete;
+            self.open += 1;
+        }
     }
 
     /// Places in all.
@@ -206,7 +228,7 @@ impl CountedKeys {
             let (rows, place) =
                 unsafe { (words.cast::<i64>().read_unaligned(), words.cast::<u32>().add(2).read_unaligned()) };
             let (complete, open) = if rows > 0 { (self.numbers[place as usize], Some(place)) } else { (-rows, None) };
-            Remainder { key, complete, open, mark: self.mark(key) }
+            Remainder { key, complete, open, lacking: rows.max(0), mark: self.mark(key) }
         };
         entries.into_iter().map(remainder).collect()
     }

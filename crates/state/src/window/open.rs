@@ -48,7 +48,7 @@ impl Open {
                 let slots = session_slots.expect("groups of sessions have the times of their rows");
                 Open::Sessions(Box::new(OpenSessions::new((gap, emission.lateness), slots, layout)))
             }
-            Window::RowsByKey { .. } => Open::Counts(Box::default()),
+            Window::RowsByKey { .. } => Open::Counts(Box::new(OpenCounts::new(layout))),
             _ => Open::Windows(Box::new(OpenWindows::new(window, combination, layout, emission))),
         }
     }
@@ -213,7 +213,8 @@ impl Snapshot for Open {
         match self {
             Open::Windows(windows) => windows.description(),
             Open::Sessions(sessions) => sessions.description(),
-            Open::Counts(_) | Open::Ranked(_) => String::new(),
+            Open::Counts(counts) => counts.description(),
+            Open::Ranked(ranked) => ranked.description(),
         }
     }
 
@@ -221,7 +222,8 @@ impl Snapshot for Open {
         match self {
             Open::Windows(windows) => windows.write_to(out),
             Open::Sessions(sessions) => sessions.write_to(out),
-            Open::Counts(_) | Open::Ranked(_) => Err(SnapshotError::NoForm("no snapshot yet".to_string())),
+            Open::Counts(counts) => counts.write_to(out),
+            Open::Ranked(ranked) => ranked.write_to(out),
         }
     }
 
@@ -229,7 +231,8 @@ impl Snapshot for Open {
         match self {
             Open::Windows(windows) => windows.read_from(input),
             Open::Sessions(sessions) => sessions.read_from(input),
-            Open::Counts(_) | Open::Ranked(_) => Err(SnapshotError::NoForm("no snapshot yet".to_string())),
+            Open::Counts(counts) => counts.read_from(input),
+            Open::Ranked(ranked) => ranked.read_from(input),
         }
     }
 }

@@ -143,6 +143,8 @@ impl SliceStore {
         if self.has_pieces() {
             return Err(SnapshotError::UnderWay("small slices have not been sealed"));
         }
+        out.flag(self.known_counter().is_some());
+        self.known_counter().map_or(Ok(()), |counter| counter.write_to(out))?;
         let slices = self.open_slices();
         out.count(slices.len());
         slices.iter().try_for_each(|(id, table)| {
@@ -153,6 +155,12 @@ impl SliceStore {
 
     /// Adds slices that were read, which `open` can be sealed into.
     fn read_from(&mut self, open: &Open, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        if input.flag("whether rows are counted by key")? {
+            input.check(self.known_counter().is_some(), "no rows that are counted by key")?;
+            self.counter().read_from(input)?;
+        } else {
+            drop(self.take_counter());
+        }
         for _ in 0..input.count(1, "slices of a worker")? {
             let id = open.read_id(input)?;
             let mut table = Table::new(self.layout().clone());

@@ -2,6 +2,8 @@
 
 mod model;
 
+mod operators;
+
 mod snapshots;
 
 mod staying;
