@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
 
 /// What can be done with parts of a window: this decides how its value is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +37,9 @@ pub trait AggregateFunction: Debug + Send + Sync {
 
     /// What can be done with its states.
     fn merging(&self) -> Merging;
+
+    /// As what states are written down; `None` where they cannot be.
+    fn saved_type(&self) -> Option<&DataType>;
 
     /// The states of no groups.
     fn states(&self) -> Box<dyn States>;
@@ -66,6 +70,12 @@ pub trait States: Any + Debug + Send + Sync {
     /// # Panics
     /// Where `other` is of another function, or its [`Merging`] does not allow the change.
     fn merge(&mut self, other: &dyn States, pairs: &[(u32, u32)], change: Change) -> Result<(), String>;
+
+    /// The states of groups as an array of the function's [`AggregateFunction::saved_type`], one value for each.
+    fn save(&self, groups: &[u32]) -> Result<ArrayRef, String>;
+
+    /// Gives groups the states that [`States::save`] made such an array of.
+    fn restore(&mut self, groups: &[u32], saved: &ArrayRef) -> Result<(), String>;
 
     /// The values of groups; of one that has seen no row where there is no number.
     fn finish(&self, groups: &[Option<u32>]) -> Result<ArrayRef, String>;

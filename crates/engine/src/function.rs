@@ -88,6 +88,8 @@ type Accumulate<S> = Box<dyn Fn(&mut S, &[ArrayRef]) -> Result<(), String> + Sen
 
 type Finish<S> = Box<dyn Fn(&[&S]) -> Result<ArrayRef, String> + Send + Sync>;
 
+type Restore<S> = Box<dyn Fn(&ArrayRef) -> Result<Vec<S>, String> + Send + Sync>;
+
 type Merge<S> = Box<dyn Fn(&mut S, &S) -> Result<(), String> + Send + Sync>;
 
 struct Definition<S> {
@@ -99,6 +101,14 @@ struct Definition<S> {
     finish: Finish<S>,
     combine: Option<Merge<S>>,
     subtract: Option<Merge<S>>,
+    saved: Option<Saved<S>>,
+}
+
+/// How states are written down.
+struct Saved<S> {
+    data_type: DataType,
+    save: Finish<S>,
+    restore: Restore<S>,
 }
 
 impl<S: Send + Sync + 'static> AggregateFunction<S> {
@@ -123,6 +133,7 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
             finish: Box::new(finish),
             combine: None,
             subtract: None,
+            saved: None,
         })
     }
 
@@ -142,6 +153,18 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
         subtract: impl Fn(&mut S, &S) -> Result<(), String> + Send + Sync + 'static,
     ) -> AggregateFunction<S> {
         self.0.subtract = Some(Box::new(subtract));
+        self
+    }
+
+    /// Lets states be written down when a checkpoint is taken: `save` makes an array of this type of states, one value for each, and `restore` makes
+    /// the same states of it again. A function that does not combine needs it not: of its windows rows are written.
+    pub fn with_snapshot(
+        mut self,
+        data_type: DataType,
+        save: impl Fn(&[&S]) -> Result<ArrayRef, String> + Send + Sync + 'static,
+        restore: impl Fn(&ArrayRef) -> Result<Vec<S>, String> + Send + Sync + 'static,
+    ) -> AggregateFunction<S> {
+        self.0.saved = Some(Saved { data_type, save: Box::new(save), restore: Box::new(restore) });
         self
     }
 
@@ -172,6 +195,10 @@ impl<S: Send + Sync + 'static> own::AggregateFunction for Shared<S> {
             (Some(_), None) => Merging::Combine,
             (Some(_), Some(_)) => Merging::Invert,
         }
+    }
+
+    fn saved_type(&self) -> Option<&DataType> {
+        self.0.saved.as_ref().map(|saved| &saved.data_type)
     }
 
     fn states(&self) -> Box<dyn States> {
@@ -223,20 +250,43 @@ impl<S: Send + Sync + 'static> States for StatesOf<S> {
         pairs.iter().try_for_each(|&(from, to)| merge(&mut self.states[to as usize], &other.states[from as usize]))
     }
 
+    fn save(&self, groups: &[u32]) -> Result<ArrayRef, String> {
+        let saved = self.definition.saved()?;
+        let states: Vec<&S> = groups.iter().map(|&group| &self.states[group as usize]).collect();
+        checked((saved.save)(&states)?, states.len(), &saved.data_type)
+    }
+
+    fn restore(&mut self, groups: &[u32], saved: &ArrayRef) -> Result<(), String> {
+        let states = (self.definition.saved()?.restore)(saved)?;
+        if states.len() != groups.len() {
+            return Err(format!("it must restore {} states, not {}", groups.len(), states.len()));
+        }
+        groups.iter().zip(states).for_each(|(&group, state)| self.states[group as usize] = state);
+        Ok(())
+    }
+
     fn finish(&self, groups: &[Option<u32>]) -> Result<ArrayRef, String> {
         let initial = (self.definition.initial)();
         let state = |group: &Option<u32>| group.map_or(&initial, |group| &self.states[group as usize]);
         let states: Vec<&S> = groups.iter().map(state).collect();
-        let values = (self.definition.finish)(&states)?;
-        let returns = &self.definition.returns;
-        if values.len() != states.len() || values.data_type() != returns {
-            return Err(format!(
-                "it must return {} values of type {returns}, not {} of type {}",
-                states.len(),
-                values.len(),
-                values.data_type()
-            ));
-        }
-        Ok(values)
+        checked((self.definition.finish)(&states)?, states.len(), &self.definition.returns)
     }
+}
+
+impl<S> Definition<S> {
+    fn saved(&self) -> Result<&Saved<S>, String> {
+        self.saved.as_ref().ok_or_else(|| "its states cannot be written down".to_string())
+    }
+}
+
+/// What a function returned, which must be so many values of this type.
+fn checked(values: ArrayRef, count: usize, data_type: &DataType) -> Result<ArrayRef, String> {
+    if values.len() != count || values.data_type() != data_type {
+        return Err(format!(
+            "it must return {count} values of type {data_type}, not {} of type {}",
+            values.len(),
+            values.data_type()
+        ));
+    }
+    Ok(values)
 }

@@ -44,6 +44,11 @@ fn total() -> AggregateFunction<i64> {
         *total = total.wrapping_sub(*other);
         Ok(())
     })
+    .with_snapshot(
+        DataType::Int64,
+        |totals| Ok(Arc::new(Int64Array::from_iter_values(totals.iter().map(|total| **total)))),
+        |saved| Ok(saved.as_primitive::<Int64Type>().values().to_vec()),
+    )
 }
 
 /// `OWN_SPREAD(x)`: how far the smallest and the largest value are apart, which combines.
@@ -70,6 +75,24 @@ fn spread() -> AggregateFunction<Option<(i64, i64)>> {
         *spread = other.map_or(*spread, |other| join(*spread, other));
         Ok(())
     })
+    .with_snapshot(
+        DataType::Utf8View,
+        |spreads| {
+            let words = spreads.iter().map(|spread| spread.map(|(low, high)| format!("{low} {high}")));
+            Ok(Arc::new(words.collect::<StringViewArray>()))
+        },
+        |saved| {
+            let pair = |words: &str| -> Option<(i64, i64)> {
+                let (low, high) = words.split_once(' ')?;
+                Some((low.parse().ok()?, high.parse().ok()?))
+            };
+            let spread = |words: Option<&str>| match words {
+                None => Ok(None),
+                Some(words) => pair(words).map(Some).ok_or_else(|| format!("'{words}' is no pair of numbers")),
+            };
+            saved.as_string_view().iter().map(spread).collect()
+        },
+    )
 }
 
 /// `OWN_TRAIL(s)`: strings in the order of their arrival, which needs all rows of a window at once.

@@ -124,9 +124,12 @@ impl OwnStore {
         out.column(&numbers.iter().map(|number| u8::from(number.is_some())).collect::<Vec<_>>());
         out.optional_text(self.error.as_deref());
         match &self.kept {
-            Kept::States(_) => {
-                let name = self.function.0.name().to_uppercase();
-                Err(SnapshotError::NoForm(format!("{name} keeps what has no snapshot")))
+            Kept::States(states) => {
+                let data_type = saved_type(&self.function)?;
+                let numbers: Vec<u32> = numbers.iter().flatten().copied().collect();
+                let saved =
+                    states.save(&numbers).map_err(|error| SnapshotError::NoForm(named(&self.function, &error)))?;
+                out.array_of(&saved, data_type)
             }
             Kept::Rows { groups, pieces } => {
                 let mut to = vec![None; *groups];
@@ -153,7 +156,15 @@ impl OwnStore {
         let error = input.optional_text("an error")?;
         self.error = self.error.take().or(error.map(str::to_string));
         match &mut self.kept {
-            Kept::States(_) => return Err(SnapshotError::NoForm("states have no snapshot".to_string())),
+            Kept::States(states) => {
+                let data_type = saved_type(&self.function)?;
+                let saved = input.array(data_type, numbers.len(), "states of groups")?;
+                let restored = states.restore(numbers, &saved);
+                let error = |error: &String| named(&self.function, error);
+                input.expect(restored.is_ok(), "states of groups", || {
+                    restored.as_ref().err().map_or(String::new(), error)
+                })?;
+            }
             Kept::Rows { pieces, .. } => {
                 for _ in 0..input.count(1, "pieces of rows")? {
                     let places = input.list::<u32>("groups of rows")?;
@@ -249,6 +260,12 @@ fn accumulate(states: &mut dyn States, order: &[(u32, u32)], rows: &ArrayRef) ->
         start += run.len();
     }
     Ok(())
+}
+
+/// As what the function's states are written down.
+fn saved_type(function: &OwnFunction) -> Result<&DataType, SnapshotError> {
+    let none = || "its states cannot be written down (give it `with_snapshot`)".to_string();
+    function.0.saved_type().ok_or_else(|| SnapshotError::NoForm(named(function, &none())))
 }
 
 fn note(error: &mut Option<String>, function: &OwnFunction, result: Result<(), String>) {
