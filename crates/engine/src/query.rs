@@ -237,4 +237,10 @@ impl QueryControl {
     pub fn progress(&self) -> Progress {
         self.0.progress()
     }
+
+    /// What runs, for the project's own tests of it.
+    #[doc(hidden)]
+    pub fn run(&self) -> &RunHandle {
+        &self.0
+    }
 }

@@ -268,7 +268,7 @@ pub struct Run {
 
 /// Watches and stops a run from elsewhere.
 #[derive(Clone)]
-pub struct RunHandle(Arc<Shared>);
+pub struct RunHandle(pub(crate) Arc<Shared>);
 
 /// Finds a run again as long as somebody has it.
 #[derive(Clone)]
@@ -569,7 +569,7 @@ impl Shared {
     }
 }
 
-fn open_windows(node: &WindowNode) -> Open {
+pub(crate) fn open_windows(node: &WindowNode) -> Open {
     match &node.ranker {
         Some(ranker) => Open::ranked(node.window, ranker.clone(), node.emission),
         None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),

@@ -69,7 +69,8 @@ impl WorkerSlices {
         WorkerSlices { store: Mutex::new(store), shared: Mutex::default(), has_others }
     }
 
-    fn store(&self) -> MutexGuard<'_, SliceStore> {
+    /// What the worker adds blocks to: it waits as long as this is held.
+    pub fn store(&self) -> MutexGuard<'_, SliceStore> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,8 +172,23 @@ impl WorkerSlices {
 
     /// Forgets all slices, and takes another store.
     pub fn reset(&self, store: SliceStore) {
-        let mut held = self.store();
-        (*held, *self.shared()) = (store, SharedSlices::default());
+        self.take_over(&mut self.store(), store);
+    }
+
+    /// As [`WorkerSlices::reset`], where the store is held.
+    pub fn take_over(&self, held: &mut SliceStore, store: SliceStore) {
+        *held = store;
+        let mut shared = self.shared();
+        *shared = SharedSlices::default();
+        shared.look_at(held);
+    }
+
+    /// Seals all that the worker has done with.
+    pub fn hand_over(&self, open: &mut Open) {
+        let mut shared = self.shared();
+        shared.pieces.drain(..).for_each(|pieces| open.seal_pieces(pieces));
+        shared.put_aside.drain(..).for_each(|(slice, table)| open.seal(slice, table));
+        open.seal_counts(std::mem::take(&mut shared.complete), None);
     }
 
     /// Copies of the slices that are open.

@@ -59,9 +59,15 @@ fn found(rows: &[Row], windows: Windows, aggregates: &[Aggregate], configuration
     let sql = format!("SELECT k, {} FROM {windows} GROUP BY window_start, window_end, k", values.join(", "));
     let mut query = session.sql(&sql).unwrap();
     let batches: Vec<RecordBatch> = rows.chunks(10_000).map(|rows| streams::batch(&source, rows)).collect();
+    let control = query.control();
     let mut lines = Vec::new();
     std::thread::scope(|scope| {
-        scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
+        scope.spawn(move || {
+            for batch in batches {
+                source.push_blocking(batch).unwrap();
+                streams::renew(&control);
+            }
+        });
         while let Some(batch) = query.next_batch().unwrap() {
             lines.extend(row_lines(&batch).unwrap());
         }

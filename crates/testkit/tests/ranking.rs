@@ -147,9 +147,18 @@ fn found(case: &Case) -> (Vec<String>, u64) {
     let mut query = session.sql(&sql).unwrap();
     let batches: Vec<RecordBatch> =
         case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
+    // Half of all queries go on from snapshots of their state after each batch.
+    let (control, renews) = (query.control(), case.batch_rows % 2 == 0);
     let mut lines = Vec::new();
     std::thread::scope(|scope| {
-        scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
+        scope.spawn(move || {
+            for batch in batches {
+                source.push_blocking(batch).unwrap();
+                if renews {
+                    streams::renew(&control);
+                }
+            }
+        });
         while let Some(batch) = query.next_batch().unwrap() {
             lines.extend(row_lines(&batch).unwrap());
         }

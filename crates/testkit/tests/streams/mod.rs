@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use pelton_runtime::snapshot::SnapshotError;
 use pelton_testkit::windows::Row;
 use proptest::prelude::*;
 
@@ -36,4 +37,14 @@ pub fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
         Arc::new(rows.iter().map(|row| row.text.clone()).collect::<StringViewArray>()),
     ];
     RecordBatch::try_new(source.schema().clone(), columns).unwrap()
+}
+
+/// Makes the state of all operators of a query anew, from snapshots. Operators that are at something keep theirs.
+pub fn renew(control: &pelton::query::QueryControl) {
+    for operator in control.run().stateful_operators() {
+        match control.run().renew(operator) {
+            Ok(()) | Err(SnapshotError::UnderWay(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
