@@ -30,6 +30,11 @@ pub fn again<S: Snapshot>(state: &S, new: impl Fn() -> S, random: &mut Random) -
     made
 }
 
+/// The same state, or now and then such a one.
+pub fn sometimes_again<S: Snapshot>(state: S, new: impl Fn() -> S, random: &mut Random) -> S {
+    if random.below(4) > 0 { state } else { again(&state, new, random) }
+}
+
 fn stored() -> Vec<Accumulator> {
     use Accumulate::*;
     let of = |accumulate, data_type| Accumulator::new(accumulate, Some(data_type), true);

@@ -14,7 +14,7 @@ use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, ClosedGroups, Contents, OpenWindows};
 use proptest::prelude::*;
 
-use super::snapshots::again;
+use super::snapshots::{again, sometimes_again};
 
 use super::model::{
     Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, entries_of_rows, key_types,
@@ -73,9 +73,7 @@ fn check_windows(seed: u64) {
             open.seal(SliceId::new(first_end, of_slice * SLIDE), table);
             slices.push((of_slice, first_end, model));
         }
-        if random.below(4) == 0 {
-            open = again(&open, || OpenWindows::new(window, combination, &layout, Emission::default()), random);
-        }
+        open = sometimes_again(open, || OpenWindows::new(window, combination, &layout, Emission::default()), random);
         if random.below(3) > 0 {
             let until = (slice + 1) * SLIDE;
             while closed_until < until {
