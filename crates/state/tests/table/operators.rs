@@ -230,7 +230,11 @@ fn the_first_rows_of_windows_go_on_from_snapshots() {
             before.close((slice + 1) * SLICE);
         }
     }
-    before.open.add_rows(SliceId { first_end: 4 * SLICE + 1, start: 2 * SLICE, corrects: true }, &rows(50));
+    before.close(5 * SLICE);
+    // Rows of a slice all of whose windows have been reported, a while ago.
+    before.open.add_rows(SliceId { first_end: 5 * SLICE + 1, start: SLICE, corrects: true }, &rows(40));
+    before.close(5 * SLICE + 1);
+    before.open.add_rows(SliceId { first_end: 5 * SLICE + 2, start: 2 * SLICE, corrects: true }, &rows(50));
     check(before, operator, 6 * SLICE);
 }
 

@@ -189,7 +189,7 @@ fn check_coming_and_going(seed: u64) {
             continue;
         }
         writers.iter_mut().flat_map(PieceWriter::take).for_each(|pieces| open.seal_pieces(pieces));
-        if random.below(6) == 0 {
+        if random.below(12) == 0 {
             open = again(&open, || OpenWindows::new(window, combination, &layout, Emission::default()), random);
             // What comes later has other numbers.
             writers.iter_mut().for_each(|writer| *writer = PieceWriter::new(layout.clone(), combination));
