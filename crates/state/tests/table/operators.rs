@@ -137,7 +137,7 @@ fn what_some_workers_have_of_windows_goes_on_with_more_or_fewer() {
     for combination in [Combination::SubtractOnEvict, Combination::TwoStacks, Combination::Recompute] {
         for (workers, workers_then) in [(2, 1), (1, 3), (2, 2)] {
             for lateness in [0, 2 * SLICE] {
-                let emission = Emission { lateness, early_after: None };
+                let emission = Emission { lateness, ..Emission::default() };
                 let operator = |workers: usize| Operator {
                     open: Open::groups(window, combination, &layout, None, emission),
                     stores: (0..workers).map(|_| SliceStore::new(layout.clone())).collect(),
@@ -172,7 +172,7 @@ fn sessions_go_on_from_snapshots() {
     let layout = EntryLayout::new(&[integer_key()], &accumulators);
     let slots = SessionSlots { first: 1, last: 2, rows: 0 };
     for lateness in [0, 5 * SLICE] {
-        let emission = Emission { lateness, early_after: None };
+        let emission = Emission { lateness, ..Emission::default() };
         let operator = |workers: usize| Operator {
             open: Open::groups(Window::Session { gap: SLICE }, Combination::Merge, &layout, Some(slots), emission),
             stores: (0..workers).map(|_| SliceStore::new(layout.clone())).collect(),
@@ -210,7 +210,7 @@ fn the_first_rows_of_windows_go_on_from_snapshots() {
     let ranking = Ranking { schema: schema.clone(), keys: vec![0], order, first: 1, last: 3 };
     let ranker = Arc::new(Ranker::new(ranking));
     let window = Window::Hopping { size: 3 * SLICE, slide: SLICE, offset: 0 };
-    let emission = Emission { lateness: 2 * SLICE, early_after: None };
+    let emission = Emission { lateness: 2 * SLICE, ..Emission::default() };
     let layout = EntryLayout::new(&[], &[]);
     let operator = || Operator {
         open: Open::ranked(window, ranker.clone(), emission),
