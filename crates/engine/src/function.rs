@@ -156,7 +156,7 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
         self
     }
 
-    /// Lets states be written down when a checkpoint is taken: `save` makes an array of this type of states, one value for each, and `restore` makes
+    /// Lets states be written down, as part of the snapshot of a window: `save` makes an array of this type of states, one value for each, and `restore` makes
     /// the same states of it again. A function that does not combine needs it not: of its windows rows are written.
     pub fn with_snapshot(
         mut self,

@@ -56,8 +56,8 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let [deciding_ns, busy_ns] = [load.deciding, load.busy].map(|time| time.as_nanos() as f64);
     row.push(format!("{:.0}", deciding_ns / load.decisions.max(1) as f64));
     row.push(format!("{:.3}", deciding_ns / busy_ns.max(1.0) * 100.0));
-    let waiting_ns = load.waiting_and_waking.map(|time| time.as_nanos() as f64);
-    row.extend(waiting_ns.map(|ns| format!("{:.0}", ns / load.decisions.max(1) as f64)));
+    let others_ns = [load.waiting, load.waking].map(|time| time.as_nanos() as f64);
+    row.extend(others_ns.map(|ns| format!("{:.0}", ns / load.decisions.max(1) as f64)));
     row.push(load.held_back_by.clone().unwrap_or_default());
     row
 }

@@ -53,7 +53,7 @@ enum Event {
 pub(crate) enum Item {
     /// A block at its position among those of a pipeline.
     Block(u64, Block),
-    /// Rows for a sink, and when the first of them was read.
+    /// Rows for a sink, and when and at which event time they came.
     Batch(RecordBatch, Origin),
 }
 

@@ -10,6 +10,7 @@ use pelton_state::kernel::Tier;
 
 use crate::adapt::story::Story;
 use crate::clock::Clock;
+use crate::run::RunHandle;
 use crate::source::LeftOut;
 
 /// A look at a run, while it runs or after it.
@@ -29,6 +30,13 @@ pub struct Progress {
     pub overs: Vec<OverProgress>,
     /// Outputs.
     pub sinks: Vec<SinkProgress>,
+}
+
+impl RunHandle {
+    /// Rows that the first pipeline has computed: a look that costs next to nothing, and changes nothing.
+    pub fn rows_computed(&self) -> u64 {
+        self.0.unchanged_state().pipelines.first().map_or(0, |pipeline| pipeline.rows)
+    }
 }
 
 impl Progress {
@@ -74,8 +82,10 @@ pub struct LoadProgress {
     pub decisions: u64,
     /// how long workers took to choose that,
     pub deciding: Duration,
-    /// how long they waited for each other before they could, and took to wake each other then,
-    pub waiting_and_waking: [Duration; 2],
+    /// how long they waited for each other before they could,
+    pub waiting: Duration,
+    /// how long they took to wake each other then,
+    pub waking: Duration,
     /// and how long they were busy with it.
     pub busy: Duration,
     /// What is furthest downstream of what its inputs wait for, where they are not read for want of room; or the setting that leaves none.

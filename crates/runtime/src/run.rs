@@ -465,7 +465,7 @@ impl Shared {
             busy: Duration::from_nanos(node.busy_ns),
             open_slices_dropped: if node.ended { open.slices } else { 0 },
             state_bytes: open.bytes,
-            watermark: node.watermark(),
+            watermark: node.window.over_until(node.inputs.watermark()),
             next_end: open.next_end,
             held_back_by: self.laggard(&state, StreamRef::Window(index)),
             idle: self.idle(&state, StreamRef::Window(index)),
@@ -497,7 +497,8 @@ impl Shared {
             bytes_waiting: state.bytes_waiting() as u64,
             decisions: state.decisions,
             deciding: Duration::from_nanos(state.deciding_ns),
-            waiting_and_waking: [state.waited_ns, state.waking_ns].map(Duration::from_nanos),
+            waiting: Duration::from_nanos(state.waited_ns),
+            waking: Duration::from_nanos(state.waking_ns),
             busy: Duration::from_nanos(state.mark(0).busy_ns),
             held_back_by: held_back_by(state, self.options.workers).map(|by| match by {
                 HeldBackBy::Part(part) => self.name(part).to_owned(),

@@ -240,9 +240,14 @@ impl Worker<'_> {
         self.room.take_back(inputs);
         let failed = usize::from(emitted.is_err());
         let (succeeded, last) = blocks.split_at(blocks.len() - failed);
+        // A batch has rows of several blocks where there are fewer: the newest may be of the last.
+        let with_rows = || succeeded.iter().filter(|(_, block)| block.rows() > 0);
+        let newest = with_rows().map(|(_, block)| block.stamp.event_time).max();
+        let are_fewer = self.room.batches.len() < with_rows().count();
         let mut batches = self.room.batches.drain(..);
         for (index, (_, block)) in succeeded.iter().enumerate() {
             let mut finished = Finished::new(block);
+            finished.stamp.event_time = newest.filter(|_| are_fewer).unwrap_or(block.stamp.event_time);
             // There are seldom more batches than blocks.
             let count = if index + 1 == succeeded.len() { usize::MAX } else { 1 };
             batches.by_ref().take(count).for_each(|batch| finished.output.push(batch));
@@ -277,7 +282,11 @@ impl Worker<'_> {
             TargetState::Window { window, .. } => {
                 let late = self.aggregate(window, kernel, block, &mut finished)?;
                 finished.late_rows = late.count;
-                finished.late = late.take(block, Some(&self.shared.graph.windows[window].window));
+                let node = &self.shared.graph.windows[window];
+                finished.late = late.take(block, Some(&node.window));
+                // Rows are told how far time had come, not how far it had for windows that are held back.
+                let late = finished.late.iter_mut().flat_map(|(_, each)| each);
+                late.for_each(|row| row.watermark = row.watermark.saturating_add(node.emission.held_back));
             }
             TargetState::Over { over, passed_time, .. } => {
                 let late = self.shared.graph.overs[over].spec.time.and_then(|_| late(block));

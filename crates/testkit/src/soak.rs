@@ -146,6 +146,9 @@ const NEW_KEYS_PER_S: u64 = 10;
 /// The reader of one query pauses for so long every second.
 const PAUSE: Duration = Duration::from_millis(300);
 
+/// Memory is looked at by quarters of the time.
+const QUARTERS: usize = 4;
+
 /// The memory of the last quarter may be larger than that of the second by this, of it or in bytes: by less than a soak that leaks ten bytes for each row
 /// would grow in a minute.
 const GROWTH_MAX: f64 = 0.05;
@@ -188,15 +191,16 @@ impl Account {
 impl Report {
     /// The most memory of the second quarter and of the last one.
     pub fn quarters(&self) -> [f64; 2] {
-        let quarter = self.resident.len() / 4;
+        let quarter = self.resident.len() / QUARTERS;
         let most = |from: usize| self.resident[from..from + quarter].iter().copied().fold(0.0, f64::max);
         [most(quarter), most(self.resident.len() - quarter)]
     }
 
-    /// Whether the memory of the last quarter, of whole rounds of rates as the second is, is no larger than then, but for what always varies.
+    /// Whether the memory of the last quarter, of whole rounds of rates as the second is, is no larger than then, but for what always varies. It is not where
+    /// too little was measured to say so.
     pub fn is_flat(&self) -> bool {
         let [second, last] = self.quarters();
-        last <= second + f64::max(second * GROWTH_MAX, GROWTH_BYTES_MAX)
+        self.resident.len() >= QUARTERS && last <= second + f64::max(second * GROWTH_MAX, GROWTH_BYTES_MAX)
     }
 
     /// Writes what became of each query's rows, and the verdict.

@@ -148,7 +148,7 @@ fn found(case: &Case) -> (Vec<String>, u64) {
     let batches: Vec<RecordBatch> =
         case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     // Half of all queries go on from snapshots of their state after each batch.
-    let (control, renews) = (query.control(), case.batch_rows % 2 == 0);
+    let (control, renews) = (query.control(), case.batch_rows.is_multiple_of(2));
     let mut lines = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(move || {

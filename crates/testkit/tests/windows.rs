@@ -109,6 +109,34 @@ proptest! {
 /// Group, kind, values.
 type Line = (Group, String, String);
 
+/// What other properties do to state whenever it is at rest happens: of each kind of operator.
+#[test]
+fn state_at_rest_is_made_anew() {
+    let windowed = |table: &str| format!("SELECT COUNT(*) FROM {table} GROUP BY window_start, window_end");
+    let by_key = |table: &str| format!("SELECT k, COUNT(*) FROM {table} GROUP BY window_start, window_end, k");
+    let queries = [
+        windowed("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)"),
+        by_key("HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND, INTERVAL '9' SECOND)"),
+        by_key("SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' SECOND)"),
+        by_key("HOP_ROWS(TABLE t PARTITION BY k, 2, 4)"),
+        "SELECT SUM(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM t".to_string(),
+        "SELECT k, i FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY i) AS place
+         FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)) WHERE place <= 3"
+            .to_string(),
+    ];
+    for sql in queries {
+        let session = pelton::Session::new();
+        let columns = "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING, WATERMARK FOR ts AS ts";
+        let source = session.push_table("t", columns).unwrap();
+        let query = session.sql(&sql).unwrap();
+        let row = |time| Row { time, key: Some(time % 3), integer: Some(time), float: None, text: None };
+        source.push_blocking(streams::batch(&source, &(0..9).map(row).collect::<Vec<_>>())).unwrap();
+        let control = query.control();
+        let operators = control.run().stateful_operators().count();
+        assert!(operators > 0 && (0..5_000).any(|_| streams::renew(&control) == operators), "{sql}");
+    }
+}
+
 fn expected(case: &Case) -> (Vec<Line>, u64) {
     let (reported, late) = case.windows.reported(&case.rows, case.is_keyed);
     let line = |one: Reported<'_>| {
@@ -139,7 +167,7 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
     let batches: Vec<RecordBatch> =
         case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     // Half of all queries go on from snapshots of their state after each batch.
-    let (control, renews) = (query.control(), case.batch_rows % 2 == 0);
+    let (control, renews) = (query.control(), case.batch_rows.is_multiple_of(2));
     let mut lines = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(move || {

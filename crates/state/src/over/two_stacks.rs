@@ -296,6 +296,7 @@ impl<M: Middle> TwoStacks<M> {
         self.back = Running::of_parts([back[0], back[1]]);
         self.front = input.list("totals of a run")?.to_vec();
         let is_right = self.front_start.checked_add(self.front.len() as u64) == Some(self.front_end)
+            && (self.front.is_empty() || self.front_start <= self.start)
             && self.front_end <= self.back_start
             && self.back_start <= self.end
             && self.start <= self.end

@@ -23,6 +23,7 @@ impl Snapshot for RankedWindows {
     }
 
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.instant(self.closed_until);
         for slices in [&self.slices, &self.corrections] {
             out.count(slices.len());
             for (id, slice) in slices {
@@ -37,6 +38,7 @@ impl Snapshot for RankedWindows {
     }
 
     fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        self.closed_until = input.instant("up to where windows have been reported")?;
         self.slices = self.read_slices(false, input)?;
         self.corrections = self.read_slices(true, input)?;
         Ok(())
@@ -57,6 +59,7 @@ impl RankedWindows {
             let next_end = input.instant("the end of the next window of a slice")?;
             // Of a slice whose windows have all been reported it may be any.
             let is_end = next_end > last_end || self.window.next_end(next_end.saturating_sub(1)) == next_end;
+            let is_end = is_end && next_end >= id.first_end;
             input.check(if correct { id.corrects } else { is_end }, "the end of a window of a slice")?;
             let batch = input.batch(&self.ranker.ranking.schema, "the first rows of a slice")?;
             let candidates = self.ranker.choose(&batch);

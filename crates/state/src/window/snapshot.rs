@@ -31,7 +31,8 @@ impl Snapshot for WindowState<'_> {
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
         self.open.write_to(out)?;
         out.count(self.stores.len());
-        self.stores.iter().try_for_each(|store| store.write_to(out))
+        // One worker counts the rows of all.
+        self.stores.iter().enumerate().try_for_each(|(worker, store)| store.write_to(worker == 0, out))
     }
 
     fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
@@ -39,7 +40,7 @@ impl Snapshot for WindowState<'_> {
         let workers = self.stores.len();
         for worker in 0..input.count(1, "workers")? {
             input.check(workers > 0, "no workers")?;
-            self.stores[worker % workers].read_from(self.open, input)?;
+            self.stores[worker % workers].read_from(worker == 0, self.open, input)?;
         }
         Ok(())
     }
@@ -138,13 +139,14 @@ impl Snapshot for OpenWindows {
 }
 
 impl SliceStore {
-    /// Writes slices that are open.
-    pub(crate) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+    /// Writes slices that are open, and what `counts` rows by key, where one does.
+    pub(crate) fn write_to(&self, counts: bool, out: &mut Writer) -> Result<(), SnapshotError> {
         if self.has_pieces() {
             return Err(SnapshotError::UnderWay("small slices have not been sealed"));
         }
-        out.flag(self.known_counter().is_some());
-        self.known_counter().map_or(Ok(()), |counter| counter.write_to(out))?;
+        let counter = self.known_counter().filter(|_| counts);
+        out.flag(counter.is_some());
+        counter.map_or(Ok(()), |counter| counter.write_to(out))?;
         let slices = self.open_slices();
         out.count(slices.len());
         slices.iter().try_for_each(|(id, table)| {
@@ -154,11 +156,11 @@ impl SliceStore {
     }
 
     /// Adds slices that were read, which `open` can be sealed into.
-    fn read_from(&mut self, open: &Open, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn read_from(&mut self, counts: bool, open: &Open, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         if input.flag("whether rows are counted by key")? {
             input.check(self.known_counter().is_some(), "no rows that are counted by key")?;
             self.counter().read_from(input)?;
-        } else {
+        } else if counts {
             drop(self.take_counter());
         }
         for _ in 0..input.count(1, "slices of a worker")? {

@@ -113,7 +113,7 @@ fn check_staying(seed: u64) {
     for _ in 0..20 {
         for _ in 0..1 + random.below(12) {
             match random.below(30) {
-                0 => first += 1,
+                0 if first < last => first += 1,
                 1 => last += 1 + random.below(3) as i64,
                 _ => {}
             }

@@ -103,6 +103,11 @@ impl CourseShape {
         self.steps.first().map_or(1, |(_, steps)| steps.len())
     }
 
+    /// Whether each step has as many rows.
+    fn is_divided(&self) -> bool {
+        self.rows > 0 && self.rows.is_multiple_of(self.count())
+    }
+
     /// Whether some column's values change with a step.
     pub fn changes_at(&self, step: usize) -> bool {
         step > 0 && self.steps.iter().any(|(_, steps)| steps.get(step) != steps.get(step - 1))
@@ -209,6 +214,10 @@ impl Benchmark {
         match missing {
             Some((word, _)) => {
                 Err(BenchmarkError { line: setup + 1, problem: format!("there is no line '{word} …'") })
+            }
+            None if benchmark.kind == Kind::Course && !benchmark.course.is_divided() => {
+                let problem = "a course needs a line 'rows …', a multiple of its steps".to_string();
+                Err(BenchmarkError { line: setup + 1, problem })
             }
             None => Ok(benchmark),
         }
@@ -377,17 +386,22 @@ SELECT ${keys} FROM t
 
     #[test]
     fn the_rows_of_a_course() {
-        let text = TEXT.replace("reads t", "kind course\nrows 1000\nsteps a 0 10 10\nsteps b 1 1 1\nreads t");
+        let text = TEXT.replace("reads t", "kind course\nrows 999\nsteps a 0 10 10\nsteps b 1 1 1\nreads t");
         let course = Benchmark::parse(&text).unwrap().course;
-        assert_eq!((course.rows, course.count()), (1000, 3));
+        assert_eq!((course.rows, course.count()), (999, 3));
         assert_eq!([0, 1, 2].map(|step| course.changes_at(step)), [false, true, false]);
-        let problem = |to: &str| Benchmark::parse(&TEXT.replace("reads t", to)).unwrap_err().to_string();
+        let problem = |lines: &str| {
+            Benchmark::parse(&TEXT.replace("reads t", &format!("{lines}\nreads t"))).unwrap_err().to_string()
+        };
         assert_eq!(problem("rows many"), "line 4: 'many' is no number of rows");
         assert_eq!(problem("steps a 5 10001"), "line 4: a step's share is a number from 0 to 10000, not '10001'");
         assert_eq!(
             problem("steps a 5 6\nsteps b 1"),
             "line 5: column 'b' needs as many steps as the others, and at least one"
         );
+        let needs_rows = "a course needs a line 'rows …', a multiple of its steps";
+        assert!(problem("kind course\nsteps a 5 6").ends_with(needs_rows));
+        assert!(problem("kind course\nrows 999\nsteps a 5 6").ends_with(needs_rows));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     for ((part, rate), [median, highest, stepped]) in rates.iter().enumerate().zip(found) {
         let mut at = format!("{} M/s", *rate as f64 / 1e6);
         if has_shares {
-            at += &format!(", {} of 3 pass ({})", thirds[part], part + 1);
+            at += &format!(", {} of 3 kinds pass ({})", thirds[part], part + 1);
         }
         figures.push(figure(format!("median at {at}"), median));
         figures.push(figure(format!("p99 at {at}"), highest));

@@ -39,12 +39,21 @@ pub fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(source.schema().clone(), columns).unwrap()
 }
 
-/// Makes the state of all operators of a query anew, from snapshots. Operators that are at something keep theirs.
-pub fn renew(control: &pelton::query::QueryControl) {
+/// Makes the state of all operators of a query anew, from snapshots. Returns how many; those that stay at something keep theirs.
+pub fn renew(control: &pelton::query::QueryControl) -> usize {
+    let mut renewed = 0;
     for operator in control.run().stateful_operators() {
-        match control.run().renew(operator) {
-            Ok(()) | Err(SnapshotError::UnderWay(_)) => {}
-            Err(error) => panic!("{error}"),
+        // What has come is mostly done soon.
+        for _ in 0..10 {
+            match control.run().renew(operator) {
+                Ok(()) => {
+                    renewed += 1;
+                    break;
+                }
+                Err(SnapshotError::UnderWay(_)) => std::thread::sleep(std::time::Duration::from_micros(200)),
+                Err(error) => panic!("{error}"),
+            }
         }
     }
+    renewed
 }

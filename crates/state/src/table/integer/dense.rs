@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::{ALL_PRESENT, DENSE_LENGTH_MAX, IntegerGroups, Mode, crowded_length_max, distance};
+use super::{
+    ALL_PRESENT, CROWDED_LENGTH_FREE, DENSE_LENGTH_MAX, IntegerGroups, LONG_ROOM_PART, Mode, crowded_length_max,
+    distance,
+};
 use crate::layout::{EntryLayout, UseWord};
 use crate::table::region::Region;
 
@@ -169,18 +172,26 @@ impl IntegerGroups {
         }
     }
 
-    /// Makes room for the keys of `extent` besides those there are, and as much again in the direction of growth, so that keys
+    /// Makes room for the keys of `extent`, those there are among them, and as much again in the direction of growth, of a long one a part as much, so that keys
     /// that grow by one at a time do not move the table each time.
     pub(super) fn widen(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
         let Mode::Dense { base, length, .. } = self.mode else { unreachable!("only dense tables are widened") };
         let last = base.wrapping_add(length as i64 - 1);
-        let room = (distance(extent.0, extent.1) + 1).min(DENSE_LENGTH_MAX as u64) as i64;
+        let keys = distance(extent.0, extent.1) + 1;
+        let room = keys.min((keys / LONG_ROOM_PART).max(DENSE_LENGTH_MAX as u64)) as i64;
         let generous = (
             if extent.0 < base { extent.0.saturating_sub(room / 2) } else { base },
             if extent.1 > last { extent.1.saturating_add(room) } else { last },
         );
-        let fits = distance(generous.0, generous.1) < crowded_length_max(layout);
-        self.move_dense(layout, if fits { generous } else { extent });
+        // What the table had entries for may lie far from the keys that there are.
+        let fits = distance(generous.0, generous.1) < CROWDED_LENGTH_FREE.max(keys.saturating_mul(2));
+        let most = crowded_length_max(layout) - 1;
+        let wanted = match distance(generous.0, generous.1) <= most {
+            true if fits => generous,
+            false if keys > CROWDED_LENGTH_FREE => (extent.0, extent.1.max(extent.0.saturating_add(most as i64))),
+            _ => extent,
+        };
+        self.move_dense(layout, wanted);
     }
 
     fn move_dense(&mut self, layout: &EntryLayout, wanted: (i64, i64)) {

@@ -14,8 +14,14 @@ use crate::layout::{DenseKeys, EntryLayout};
 /// Keys that lie within this many integers of each other may have entries side by side.
 pub const DENSE_LENGTH_MAX: usize = 1 << 20;
 
-/// Within so many, where as many of them are keys as one in [`CROWDED_INTEGERS_PER_KEY`]: they take no more memory then than by hash, however many they are.
+/// Within so many, where as many of them are keys as one in [`CROWDED_INTEGERS_PER_KEY`].
 const CROWDED_LENGTH_MAX: u64 = 1 << 28;
+
+/// A range that is longer must take no more memory than by hash, and none that nobody has touched: entries that are not zero at first would be written all at once.
+const CROWDED_LENGTH_FREE: u64 = 1 << 24;
+
+/// A long range that grows gets room for one of so many parts of it more.
+const LONG_ROOM_PART: u64 = 4;
 
 /// See [`CROWDED_LENGTH_MAX`].
 const CROWDED_INTEGERS_PER_KEY: u64 = 4;
@@ -105,11 +111,16 @@ fn crowded_length_max(layout: &EntryLayout) -> u64 {
     CROWDED_LENGTH_MAX.min(numbered)
 }
 
-/// Whether entries side by side take no more memory than entries found by hash would, for as many keys.
+/// Whether keys crowd: entries side by side take hardly more memory than entries found by hash would, for as many keys.
 fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize) -> bool {
     let distance = distance(minimum, maximum);
     let is_close = distance < crowded_length_max(layout) && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
-    is_close && layout.dense_keys() != DenseKeys::Never
+    let is_small = || {
+        let bytes = distance.saturating_mul(layout.dense_stride() as u64 + 1);
+        let bytes_by_hash = (capacity_for(keys, keys) as u64).saturating_mul(layout.stride() as u64);
+        bytes <= bytes_by_hash && layout.initial().iter().all(|&byte| byte == 0)
+    };
+    is_close && layout.dense_keys() != DenseKeys::Never && (distance < CROWDED_LENGTH_FREE || is_small())
 }
 
 /// A range of keys that a crowded table should have, for one that it has: of keys at random the least and the greatest come late, and not to all workers.

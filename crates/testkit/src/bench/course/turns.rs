@@ -27,6 +27,12 @@ const REST: Duration = Duration::from_micros(500);
 /// Of the event time, for which a turn's rows are due at a million a second.
 const ROWS_PER_TICK: usize = 1_000;
 
+/// Windows of courses are as long, or divide it,
+const WINDOW_TICKS: i64 = 10_000;
+
+/// and the times of a turn, those of a block, lie within so many.
+const TURN_TICKS_MAX: i64 = 100;
+
 /// What all cases took, turn by turn.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Turns {
@@ -102,7 +108,7 @@ impl CourseRows<'_> {
         }
         let first = &self.input.blocks[0];
         let time = first.time_column().map(|time| time.index);
-        let times = time.map(|time| shifted(&first.column(time), (self.done / ROWS_PER_TICK) as i64));
+        let times = time.map(|time| shifted(&first.column(time), turn_ticks(self.done)));
         let (mut turn, mut rows) = (Vec::new(), 0);
         while rows < TURN_ROWS {
             let batch = &self.batches[self.next];
@@ -130,6 +136,14 @@ impl CourseRows<'_> {
         }
         Ok(batch)
     }
+}
+
+/// How far the times of a turn lie behind those of the input, which begins at a multiple of [`WINDOW_TICKS`], where so many rows were given before. No turn has
+/// times of two windows: of all its batches but the first the rows of the earlier one would be late.
+fn turn_ticks(rows_before: usize) -> i64 {
+    let ticks = (rows_before / ROWS_PER_TICK) as i64;
+    let left = WINDOW_TICKS - ticks % WINDOW_TICKS;
+    if left < TURN_TICKS_MAX { ticks + left } else { ticks }
 }
 
 fn with_column(batch: &RecordBatch, index: usize, column: ArrayRef) -> Result<RecordBatch, BenchError> {
@@ -181,8 +195,9 @@ impl Lane {
             }
             self.pushed += batch.num_rows() as u64;
         }
-        while self.query.progress().pipelines.first().map_or(0, |pipeline| pipeline.rows) < self.pushed {
-            if self.query.control().has_ended() {
+        let control = self.query.control();
+        while control.run().rows_computed() < self.pushed {
+            if control.has_ended() {
                 return Err(BenchError::Input("the query has ended before its input".to_string()));
             }
             std::thread::sleep(LOOK_INTERVAL);
@@ -206,6 +221,10 @@ impl Lane {
 
     fn end(self) -> Result<(), BenchError> {
         drop(self.source);
+        let late = self.query.progress().late_rows();
+        if late > 0 {
+            return Err(BenchError::Input(format!("{late} rows of the course came too late for their windows")));
+        }
         self.query.wait()?;
         Ok(())
     }
