@@ -23,6 +23,7 @@ use crate::choose::Task;
 use crate::graph::SourceTime;
 use crate::late::{self, LateList};
 use crate::operator::Part;
+use crate::results::Timed;
 use crate::room::{Output, Room};
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
@@ -44,13 +45,10 @@ struct Left {
     late: Option<LateSessions>,
 }
 
-/// Rows, and their newest time.
-type Timed = (RecordBatch, Micros);
-
 /// Groups of windows that have closed.
 enum LeftGroups {
     /// As rows, where they have any, with when the last of the windows was over.
-    Rows(Option<(RecordBatch, Micros)>),
+    Rows(Option<Timed>),
     /// To be read out.
     Copied(Box<CopiedGroups>),
 }
@@ -530,7 +528,7 @@ impl Worker<'_> {
         }
     }
 
-    fn report_windows(&self, window: usize) -> Result<Vec<(RecordBatch, Micros)>, KernelError> {
+    fn report_windows(&self, window: usize) -> Result<Vec<Timed>, KernelError> {
         let node = &self.shared.graph.windows[window];
         // Nothing closes meanwhile: no slice is taken from its worker.
         let unsealed: Vec<_> = self.shared.slices[window].iter().flat_map(WorkerSlices::copies).collect();

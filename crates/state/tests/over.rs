@@ -3,6 +3,8 @@
 //!
 //! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
 
+mod random;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -16,6 +18,8 @@ use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_state::over::{Arriving, OverRows};
 use pelton_state::snapshot::{restore, take, with_hash};
 use proptest::prelude::*;
+
+use random::Random;
 
 /// The sum of `v` by `k`, over a frame.
 fn sums(frame: Frame, is_keyed: bool) -> OverRows {
@@ -114,18 +118,6 @@ fn values_that_stay_in_their_columns_give_the_same_sums_as_copies() {
     }
     assert_eq!(found.len(), 60_000);
     assert_eq!(found, expected);
-}
-
-/// Numbers from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end
-    }
 }
 
 const DECIMAL: DataType = DataType::Decimal128(10, 2);

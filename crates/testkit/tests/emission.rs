@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use pelton::clock::{Clock, Hands};
 use pelton::{PushSource, Query, Session};
-use pelton_runtime::policy::PolicyName;
 use pelton_testkit::ranking::{OrderColumn, first_rows};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::TemporaryDirectory;
@@ -86,14 +85,7 @@ fn cases(partitions: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = C
     let aggregates =
         prop_oneof![prop::sample::subsequence(&AGGREGATES[..7], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
     let asked = (aggregates, order, 1usize..6, any::<bool>());
-    let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
-    let configuration = configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
-        tier: if is_compiled { "compile" } else { "interpret" },
-        workers,
-        block_rows,
-        policy: PolicyName::default().name(),
-        data_passing: "blocks",
-    });
+    let configuration = streams::configurations();
     let partitions = prop::collection::vec(rows(), partitions);
     let turns = prop::collection::vec(0usize..6, 1..20);
     (partitions, windows, any::<bool>(), asked, configuration, 1usize..100, turns).prop_map(

@@ -8,7 +8,6 @@ mod streams;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use pelton_data::block::ticks;
-use pelton_runtime::policy::PolicyName;
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
@@ -65,14 +64,7 @@ fn cases() -> impl Strategy<Value = Case> {
     // Half of the time only what can be subtracted.
     let aggregates =
         prop_oneof![prop::sample::subsequence(&AGGREGATES[..7], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
-    let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
-    let configuration = configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
-        tier: if is_compiled { "compile" } else { "interpret" },
-        workers,
-        block_rows,
-        policy: PolicyName::default().name(),
-        data_passing: "blocks",
-    });
+    let configuration = streams::configurations();
     (rows(), windows, any::<bool>(), aggregates, configuration, 10usize..200).prop_map(
         |(rows, windows, is_keyed, aggregates, configuration, batch_rows)| Case {
             rows,

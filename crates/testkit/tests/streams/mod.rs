@@ -4,9 +4,23 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use pelton_runtime::policy::PolicyName;
 use pelton_runtime::snapshot::SnapshotError;
+use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::Row;
 use proptest::prelude::*;
+
+/// Interpreted or compiled, on one worker or two, in blocks of any size.
+pub fn configurations() -> impl Strategy<Value = Configuration> {
+    let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
+    configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
+        tier: if is_compiled { "compile" } else { "interpret" },
+        workers,
+        block_rows,
+        policy: PolicyName::default().name(),
+        data_passing: "blocks",
+    })
+}
 
 /// A time is the one before plus a step, less some disorder. Texts match the pattern.
 pub fn rows(step: impl Strategy<Value = i64>, text: &'static str) -> impl Strategy<Value = Vec<Row>> {
