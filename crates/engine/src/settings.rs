@@ -65,6 +65,8 @@ pub struct Settings {
     pub adapt_tier: Permission,
     /// `pelton.adapt.dense-keys`: integer keys that lie close together have entries side by side; pinned, wherever a table may be so long.
     pub dense_keys: Permission,
+    /// `pelton.adapt.fetch-ahead`: compiled code asks for columns some rows before it reads them.
+    pub fetch_ahead: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
     /// `pelton.spin`: so long an idle worker looks for work before it sleeps. Threads of operators (`pelton.policy`) sleep at once.
@@ -103,6 +105,9 @@ const ADAPT_TIER: &str = "pelton.adapt.tier";
 /// Whether entries of integer keys may lie side by side.
 const DENSE_KEYS: &str = "pelton.adapt.dense-keys";
 
+/// Whether columns may be asked for before they are read.
+const FETCH_AHEAD: &str = "pelton.adapt.fetch-ahead";
+
 /// What may become of a specialisation.
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
 
@@ -132,6 +137,7 @@ pub const KEYS: &[(&str, &str)] = &[
     (PREDICATE_ORDER, A_PERMISSION),
     (ADAPT_TIER, A_PERMISSION),
     (DENSE_KEYS, A_PERMISSION),
+    (FETCH_AHEAD, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
     ("pelton.spin", A_SPIN),
     ("pelton.pin", A_PIN),
@@ -163,6 +169,7 @@ impl Default for Settings {
             predicate_order: Permission::default(),
             adapt_tier: Permission::default(),
             dense_keys: Permission::default(),
+            fetch_ahead: Permission::default(),
             workers,
             spin: SPIN_DEFAULT,
             pin: false,
@@ -214,7 +221,12 @@ impl Settings {
             AdaptChoice::Profile => Adapt::Profile,
             AdaptChoice::Random => Adapt::Random { seed: self.seed },
         };
-        AdaptOptions { adapt, predicate_order: self.predicate_order, tier: self.adapt_tier }
+        AdaptOptions {
+            adapt,
+            predicate_order: self.predicate_order,
+            tier: self.adapt_tier,
+            fetch_ahead: self.fetch_ahead,
+        }
     }
 
     /// When keys have entries side by side in the tables of a window: where chance decides, in those of every second one.
@@ -239,6 +251,7 @@ impl Settings {
             PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
             ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
             DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),
+            FETCH_AHEAD => permission(value).map(|permission| self.fetch_ahead = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.spin" => parse_duration(value).filter(|spin| *spin <= SPIN_MAX).map(|spin| self.spin = spin),
             "pelton.pin" => pin(value).map(|pin| self.pin = pin),

@@ -42,12 +42,14 @@ pub enum Specialisation {
     /// Entries side by side for integer keys that lie close together. Tables decide that themselves, each for its slice and by what the last one
     /// had, guard it, and go over from one to the other with all that they hold; here it is told.
     DenseKeys,
+    /// Columns asked for some rows before they are read: where they come from memory, and not from the cache.
+    FetchAhead,
 }
 
 impl Specialisation {
     /// All, in the order in which they are thought of.
-    pub const ALL: [Specialisation; 3] =
-        [Specialisation::PredicateOrder, Specialisation::Tier, Specialisation::DenseKeys];
+    pub const ALL: [Specialisation; 4] =
+        [Specialisation::PredicateOrder, Specialisation::Tier, Specialisation::DenseKeys, Specialisation::FetchAhead];
 
     /// As settings and people call it.
     pub fn name(self) -> &'static str {
@@ -55,6 +57,7 @@ impl Specialisation {
             Specialisation::PredicateOrder => "predicate-order",
             Specialisation::Tier => "tier",
             Specialisation::DenseKeys => "dense-keys",
+            Specialisation::FetchAhead => "fetch-ahead",
         }
     }
 }
@@ -97,6 +100,8 @@ pub struct AdaptOptions {
     pub predicate_order: Permission,
     /// [`Specialisation::Tier`].
     pub tier: Permission,
+    /// [`Specialisation::FetchAhead`].
+    pub fetch_ahead: Permission,
 }
 
 /// Holds the code of a pipeline, which may change between any two tasks.

@@ -132,6 +132,16 @@ pub trait Kernel: Send + Sync {
         None
     }
 
+    /// Whether this code asks for the memory that it reads some rows before it does.
+    fn fetches_ahead(&self) -> bool {
+        false
+    }
+
+    /// The same code that asks for memory ahead, or does not; `None` where that is this code, or there is none.
+    fn fetching(&self, _ahead: bool) -> Option<Arc<dyn Kernel>> {
+        None
+    }
+
     /// Counts which rows pass which predicates. Changes nothing else.
     fn profile(&self, _input: KernelInput<'_>, _profile: &mut Profile, _scratch: &mut Scratch) {}
 }

@@ -10,12 +10,13 @@ use arrow::compute::take;
 use pelton_data::Block;
 use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
 use pelton_data::aggregate::position;
-use pelton_data::column::{align_bits, validity_ptr, values_ptr};
+use pelton_data::column::{Layout, align_bits, validity_ptr, values_ptr};
 use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Positions;
 
 use super::Select;
+use super::ahead::{self, Columns};
 use super::spare::Spare;
 use crate::code_memory::Code;
 use crate::error::CompileError;
@@ -118,6 +119,8 @@ pub(crate) struct Call<'a> {
     pub(crate) matches: Vec<Vec<u32>>,
     /// Foreign columns of these rows, as far as they are computed.
     computed: RefCell<Vec<Option<ArrayRef>>>,
+    /// Whether loops have their columns fetched ahead.
+    pub(crate) fetches_ahead: bool,
     /// What is bound for these rows, by the address of the loop, which stays where it is.
     bound: RefCell<Vec<(*const Loop, Rc<Bound>)>>,
     /// What it leaves to the next call.
@@ -132,6 +135,8 @@ pub(crate) struct Bound {
     /// For which calls the function must be compiled.
     pub(crate) variant: Variant,
     held: Vec<(NodeId, ArrayRef)>,
+    /// Those that can be fetched ahead.
+    of_block: Columns,
 }
 
 impl Bound {
@@ -140,6 +145,7 @@ impl Bound {
         self.pointers.clear();
         self.matches.clear();
         self.held.clear();
+        self.of_block.clear();
     }
 
     /// The values of a column that the loop reads.
@@ -189,7 +195,8 @@ impl<'a> Call<'a> {
         computed.resize(shared.foreign.len(), None);
         let (computed, bound) = (RefCell::new(computed), RefCell::new(std::mem::take(&mut spare.bindings)));
         let matches = std::mem::take(&mut spare.matches);
-        Call { shared, block, first, count, selection, matches, computed, bound, spare: RefCell::new(spare) }
+        let spare = RefCell::new(spare);
+        Call { shared, block, first, count, selection, matches, computed, fetches_ahead: false, bound, spare }
     }
 
     /// Leaves what the next call can use.
@@ -272,7 +279,7 @@ impl<'a> Call<'a> {
         let shared = self.shared;
         let slots = shared.columns.len() + shared.foreign.len();
         let missing = ColumnPointer { values: std::ptr::null(), validity: std::ptr::null() };
-        let Bound { pointers, matches, variant, held } = bound;
+        let Bound { pointers, matches, variant, held, of_block } = bound;
         pointers.resize(slots, missing);
         let mut all_valid = true;
         let mut rows = None;
@@ -287,6 +294,13 @@ impl<'a> Call<'a> {
                 _ => unreachable!("only columns are read"),
             };
             all_valid &= array.null_count() == 0;
+            if self.fetches_ahead
+                && let Operation::Column(index) = shared.graph.node(id).operation
+                && let Origin::Block(_) = shared.origins[index]
+                && let Some(layout) = Layout::of(array.data_type()).filter(|&layout| layout != Layout::Bits)
+            {
+                of_block.push((values_ptr(array.as_ref()), layout.width()));
+            }
             pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(array.as_ref());
             held.push((id, array));
         }
@@ -357,9 +371,13 @@ impl<'a> Call<'a> {
     /// Beyond what [`Call::frame`] sets, the frame must hold what the loop's effect uses: room for survivors or outputs up
     /// to position `count`, or a table and its entries.
     pub(crate) unsafe fn run(&self, code: &Loop, bound: &Bound, frame: &mut CallFrame) -> Result<Status, KernelError> {
+        let compiled = code.code(self.shared, bound.variant);
         // SAFETY: the frame's columns, selection and lookup rows were set by `frame` and hold for the rows of this call;
         // the caller answers for the rest.
-        match unsafe { code.code(self.shared, bound.variant).run(frame) } {
+        let status = unsafe {
+            if self.fetches_ahead { ahead::run(compiled, self, &bound.of_block, frame) } else { compiled.run(frame) }
+        };
+        match status {
             Status::RowFailed => Err(self.failure(code, frame.position as usize)),
             status => Ok(status),
         }

@@ -4,9 +4,11 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`by_lookup`] and [`count`] (tables).
+//! In reading order: [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`by_lookup`] and [`count`] (tables).
 
 pub(crate) mod call;
+
+mod ahead;
 
 mod multiply;
 
@@ -48,7 +50,7 @@ use spare::Spare;
 
 /// The compiled code of one pipeline.
 ///
-/// Kernels that test the same predicates in another order share all of it but the order.
+/// Kernels that test the same predicates in another order, or fetch columns ahead, share all of it but that.
 pub(crate) struct CompiledKernel {
     /// What its loops share.
     pub(crate) shared: Arc<Shared>,
@@ -62,6 +64,8 @@ pub(crate) struct CompiledKernel {
     pub(crate) predicates: Arc<[Predicate]>,
     /// The order that they are in.
     pub(crate) order: PredicateOrder,
+    /// Whether loops have their columns fetched ahead.
+    pub(crate) fetches_ahead: bool,
 }
 
 /// A predicate over one column of the block.
@@ -144,6 +148,15 @@ impl CompiledKernel {
         }
     }
 
+    /// Whether a loop reads columns of the block.
+    fn has_loops(&self) -> bool {
+        !self.steps.is_empty()
+            || match self.target.as_ref() {
+                CompiledTarget::Stream { projection, .. } => projection.code.is_some(),
+                CompiledTarget::Window(aggregation) => !aggregation.only_folds(),
+            }
+    }
+
     /// The rows that pass the selects and `steps`.
     fn surviving<'a>(
         &'a self,
@@ -160,6 +173,7 @@ impl CompiledKernel {
             Call::new(&self.shared, input, Some(&scratch.mask), rows, spare)
         };
         listed.iter().for_each(|select| call.keep_selected(select));
+        call.fetches_ahead = self.fetches_ahead;
         self.narrowed(call, steps, scratch)
     }
 
@@ -184,7 +198,9 @@ impl CompiledKernel {
             append_rows(Level::best(), mask, slice.rows.start, slice.rows.end, &mut rows);
             rows.len()
         }));
-        (Call::of_rows(&self.shared, block, rows, spare), ends)
+        let mut call = Call::of_rows(&self.shared, block, rows, spare);
+        call.fetches_ahead = self.fetches_ahead;
+        (call, ends)
     }
 
     /// Adds the rows of slices, of one after the other.
@@ -424,6 +440,15 @@ impl Kernel for CompiledKernel {
 
     fn reordered(&self, order: &PredicateOrder) -> Option<Arc<dyn Kernel>> {
         Some(Arc::new(self.with_order(order)))
+    }
+
+    fn fetches_ahead(&self) -> bool {
+        self.fetches_ahead
+    }
+
+    fn fetching(&self, ahead: bool) -> Option<Arc<dyn Kernel>> {
+        let is_other = ahead != self.fetches_ahead && self.has_loops() && ahead::CAN_FETCH;
+        is_other.then(|| Arc::new(CompiledKernel { fetches_ahead: ahead, ..self.with_order(&self.order) }) as _)
     }
 
     fn profile(&self, input: KernelInput<'_>, profile: &mut Profile, scratch: &mut Scratch) {

@@ -40,6 +40,7 @@ impl CompiledKernel {
             target: Arc::new(target),
             predicates,
             order,
+            fetches_ahead: false,
         }
     }
 
@@ -61,6 +62,7 @@ impl CompiledKernel {
             target: self.target.clone(),
             predicates: self.predicates.clone(),
             order: order.clone(),
+            fetches_ahead: self.fetches_ahead,
         }
     }
 

@@ -58,6 +58,9 @@ pub fn check(choices: &[u32]) {
     let compiled = compile(&query.program, 0, &lookups).unwrap().kernel;
     compare("compiled", &query, &expected, run.outcome(&query, [&compiled, &compiled]));
     compare("mixed", &query, &expected, run.outcome(&query, [&interpreted, &compiled]));
+    if let Some(fetching) = compiled.fetching(true) {
+        compare("fetching ahead", &query, &expected, run.outcome(&query, [&fetching, &compiled]));
+    }
     let others = [&compiled, &interpreted];
     for (order, other) in orders(compiled.as_ref(), choices).iter().zip(others) {
         let reordered = compiled.reordered(order).expect("compiled code knows other orders");

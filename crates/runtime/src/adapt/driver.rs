@@ -191,20 +191,24 @@ impl Driver {
 
     /// Whether anything could be learnt.
     fn learns(&self) -> bool {
-        let is_allowed = |specialisation: &Specialisation| self.may(*specialisation) != Permission::Forbid;
+        Specialisation::ALL.iter().any(|&one| self.learns_of(one))
+    }
+
+    /// Whether anything could be learnt of one specialisation.
+    fn learns_of(&self, specialisation: Specialisation) -> bool {
         matches!(self.options.adapt, Adapt::On | Adapt::Profile)
-            && Specialisation::ALL.iter().filter(|one| is_allowed(one)).any(|&one| match one {
+            && self.may(specialisation) != Permission::Forbid
+            && match specialisation {
                 Specialisation::PredicateOrder => self.variants[0].kernel.predicates().len() > 1,
                 Specialisation::Tier => self.other_tier().is_some(),
                 Specialisation::DenseKeys => false,
-            })
+                Specialisation::FetchAhead => self.fetching().is_some(),
+            }
     }
 
     /// Whether rows are looked at for it.
     fn counts(&self) -> bool {
-        self.learns()
-            && self.options.predicate_order != Permission::Forbid
-            && self.variants[0].kernel.predicates().len() > 1
+        self.learns_of(Specialisation::PredicateOrder)
     }
 
     fn may(&self, specialisation: Specialisation) -> Permission {
@@ -213,15 +217,15 @@ impl Driver {
             Specialisation::Tier => self.options.tier,
             // Their layout knows the settings.
             Specialisation::DenseKeys => Permission::Auto,
+            Specialisation::FetchAhead => self.options.fetch_ahead,
         }
     }
 
     /// Generic code of the tier that does not run.
     fn other_tier(&self) -> Option<usize> {
         let present = self.variants[self.current].kernel.tier();
-        self.variants.iter().position(|variant| {
-            variant.specialisation != Some(Specialisation::PredicateOrder) && variant.kernel.tier() != present
-        })
+        let is_generic = |variant: &Variant| matches!(variant.specialisation, None | Some(Specialisation::Tier));
+        self.variants.iter().position(|variant| is_generic(variant) && variant.kernel.tier() != present)
     }
 
     fn restart_sampling(&mut self, is_dense: bool) {
@@ -314,6 +318,7 @@ impl Driver {
                 Specialisation::PredicateOrder => self.better_order(&profile),
                 Specialisation::Tier => self.untried_tier(),
                 Specialisation::DenseKeys => None,
+                Specialisation::FetchAhead => self.untried_fetching(),
             };
             if let Some((variant, assumption)) = found {
                 return self.suggest(variant, specialisation, assumption);
@@ -336,7 +341,9 @@ impl Driver {
     fn better_order(&mut self, profile: &Profile) -> Option<(usize, String)> {
         let predicates = self.variants[0].kernel.predicates();
         let present = match self.variants[self.current].specialisation {
-            Some(Specialisation::PredicateOrder) => self.variants[self.current].kernel.order(),
+            Some(Specialisation::PredicateOrder | Specialisation::FetchAhead) => {
+                self.variants[self.current].kernel.order()
+            }
             // What is interpreted tests predicates as planned, too.
             Some(Specialisation::Tier | Specialisation::DenseKeys) | None => PredicateOrder::planned(predicates),
         };
@@ -352,6 +359,24 @@ impl Driver {
         let tier = self.variants[other].kernel.tier();
         let is_wanted = self.options.tier == Permission::Auto || tier == Tier::Interpreted;
         is_wanted.then(|| (other, format!("{tier} code may take less time")))
+    }
+
+    /// The present code that asks for memory ahead, or does not, which only measuring can compare. What does not is never pinned.
+    fn untried_fetching(&mut self) -> Option<(usize, String)> {
+        let kernel = self.fetching()?;
+        let (ahead, assumption) = match kernel.fetches_ahead() {
+            true => (true, "columns may come from memory"),
+            false => (false, "columns may be in the cache"),
+        };
+        let is_wanted = ahead || self.options.fetch_ahead == Permission::Auto;
+        let variant = is_wanted.then(|| self.known_or_made(kernel, Specialisation::FetchAhead, assumption))?;
+        Some((variant, assumption.to_owned()))
+    }
+
+    /// What runs, if it asked for memory ahead, or did not.
+    fn fetching(&self) -> Option<Arc<dyn Kernel>> {
+        let present = &self.variants[self.current].kernel;
+        present.fetching(!present.fetches_ahead())
     }
 
     /// Whether rows cost much more than when the code was chosen. Then generic code is tried again, and what is known of the data forgotten.
@@ -379,22 +404,35 @@ impl Driver {
         true
     }
 
-    /// The variant with this order, which is made if there is none.
+    /// The variant with this order, which is made if there is none. It asks for memory ahead if what runs does.
     fn ordered(&mut self, order: &PredicateOrder, assumption: &str) -> Option<usize> {
-        if let Some(known) = self.variants.iter().position(|variant| variant.kernel.order() == *order) {
-            return Some(known);
+        let present = &self.variants[self.current].kernel;
+        let compiled = if present.tier() == Tier::Compiled { present } else { &self.variants[0].kernel };
+        let kernel = compiled.reordered(order)?;
+        Some(self.known_or_made(kernel, Specialisation::PredicateOrder, assumption))
+    }
+
+    /// The variant that runs this code, which is made if there is none.
+    fn known_or_made(&mut self, kernel: Arc<dyn Kernel>, specialisation: Specialisation, assumption: &str) -> usize {
+        let is_same = |known: &Variant| {
+            let known = &known.kernel;
+            (known.tier(), known.fetches_ahead()) == (kernel.tier(), kernel.fetches_ahead())
+                && known.order() == kernel.order()
+        };
+        if let Some(known) = self.variants.iter().position(is_same) {
+            return known;
         }
-        let kernel = self.variants[0].kernel.reordered(order)?;
         if self.variants.len() == VARIANTS_MAX {
             // No trial runs now.
             let is_spare = |&index: &usize| {
-                index != self.current && self.variants[index].specialisation == Some(Specialisation::PredicateOrder)
+                let specialisation = self.variants[index].specialisation;
+                index != self.current && !matches!(specialisation, None | Some(Specialisation::Tier))
             };
-            let oldest = (1..VARIANTS_MAX).find(is_spare).expect("all but three are orders");
+            let oldest = (1..VARIANTS_MAX).find(is_spare).expect("all but three suit the data");
             self.variants.remove(oldest);
             self.current -= usize::from(self.current > oldest);
         }
-        Some(self.add(kernel, Duration::ZERO, Some(Specialisation::PredicateOrder), assumption.to_owned()))
+        self.add(kernel, Duration::ZERO, Some(specialisation), assumption.to_owned())
     }
 
     fn add(
@@ -432,7 +470,9 @@ impl Driver {
     fn stands(&self) {
         let stage = match (&self.trial, self.current) {
             (Some(_), _) => Stage::Instrumented,
-            (None, 0) if self.sampling.is_dense && self.learns() => Stage::Instrumented,
+            (None, 0) if self.sampling.is_dense && (self.counts() || self.learns_of(Specialisation::Tier)) => {
+                Stage::Instrumented
+            }
             (None, 0) if !self.dense_keys.holds => Stage::Generic,
             (None, _) => Stage::Specialised,
         };
@@ -441,7 +481,8 @@ impl Driver {
 
     /// Goes over to another variant in one of four cases.
     fn change_at_random(&mut self) {
-        if self.variants.len() < 2 && self.variants[0].kernel.predicates().len() < 2 || self.below(4) != 0 {
+        let is_only = self.variants.len() < 2 && self.variants[0].kernel.predicates().len() < 2;
+        if is_only && self.fetching().is_none() || self.below(4) != 0 {
             return;
         }
         let interpreted = self.variants.iter().position(|variant| variant.specialisation == Some(Specialisation::Tier));
@@ -449,6 +490,11 @@ impl Driver {
             Some(interpreted) => interpreted,
             None => self.ordered_at_random(),
         };
+        if self.below(2) == 0
+            && let Some(kernel) = self.fetching()
+        {
+            self.current = self.known_or_made(kernel, Specialisation::FetchAhead, "chance wants it");
+        }
         self.stands();
     }
 

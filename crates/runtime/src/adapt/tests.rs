@@ -20,6 +20,8 @@ struct Code {
     predicates: Arc<[Predicate]>,
     order: PredicateOrder,
     data: Arc<AtomicUsize>,
+    /// Whether it asks for memory ahead; nothing where it cannot.
+    ahead: Option<bool>,
 }
 
 impl Code {
@@ -27,13 +29,26 @@ impl Code {
         let predicate = |text: &str| Predicate { text: text.into(), is_primitive: true, word_ns: 6.0, row_ns: 1.0 };
         let predicates: Arc<[Predicate]> = [predicate("a"), predicate("b")].into();
         let tier = Tier::Compiled;
-        Arc::new(Code { tier, order: PredicateOrder::planned(&predicates), predicates, data: data.clone() })
+        Arc::new(Code {
+            tier,
+            order: PredicateOrder::planned(&predicates),
+            predicates,
+            data: data.clone(),
+            ahead: None,
+        })
     }
 
     /// Code without predicates.
     fn of_tier(tier: Tier) -> Arc<dyn Kernel> {
         let (predicates, data) = (Arc::default(), Arc::default());
-        Arc::new(Code { tier, order: PredicateOrder::planned(&[]), predicates, data })
+        Arc::new(Code { tier, order: PredicateOrder::planned(&[]), predicates, data, ahead: None })
+    }
+
+    /// Code without predicates that can ask for memory ahead.
+    fn that_fetches(ahead: bool) -> Arc<dyn Kernel> {
+        let (predicates, data) = (Arc::default(), Arc::default());
+        let order = PredicateOrder::planned(&[]);
+        Arc::new(Code { tier: Tier::Compiled, order, predicates, data, ahead: Some(ahead) })
     }
 }
 
@@ -64,7 +79,15 @@ impl Kernel for Code {
 
     fn reordered(&self, order: &PredicateOrder) -> Option<Arc<dyn Kernel>> {
         let (predicates, data) = (self.predicates.clone(), self.data.clone());
-        Some(Arc::new(Code { tier: self.tier, predicates, order: order.clone(), data }))
+        Some(Arc::new(Code { tier: self.tier, predicates, order: order.clone(), data, ahead: self.ahead }))
+    }
+
+    fn fetches_ahead(&self) -> bool {
+        self.ahead.unwrap_or(false)
+    }
+
+    fn fetching(&self, ahead: bool) -> Option<Arc<dyn Kernel>> {
+        self.ahead.filter(|&present| present != ahead).map(|_| Code::that_fetches(ahead))
     }
 
     fn profile(&self, input: KernelInput<'_>, profile: &mut Profile, _: &mut Scratch) {
@@ -116,6 +139,11 @@ impl MadeUp {
     fn tasks_of_tiers(&mut self, count: usize, interpreted: f64, compiled: f64) -> f64 {
         let cost = |kernel: &dyn Kernel| if kernel.tier() == Tier::Interpreted { interpreted } else { compiled };
         (0..count).map(|_| self.task_of(cost)).sum()
+    }
+
+    /// The same by whether the code asks for memory ahead.
+    fn tasks_of_fetching(&mut self, count: usize, ahead: f64, not: f64) -> f64 {
+        (0..count).map(|_| self.task_of(|kernel| if kernel.fetches_ahead() { ahead } else { not })).sum()
     }
 
     fn task_of(&mut self, cost: impl Fn(&dyn Kernel) -> f64) -> f64 {
@@ -295,6 +323,37 @@ fn settings_pin_and_forbid_tiers() {
     assert_eq!(with(Adapt::On, Permission::Pin), (Tier::Interpreted, 3));
     assert_eq!(with(Adapt::On, Permission::Forbid), (Tier::Compiled, 2));
     assert_eq!(with(Adapt::Off, Permission::Pin), (Tier::Compiled, 2));
+}
+
+#[test]
+fn memory_is_asked_for_ahead_where_that_pays_and_as_long_as_it_does() {
+    let mut run = MadeUp::of(Code::that_fetches(false), Arc::default(), AdaptOptions::default());
+    assert_eq!(run.slot.story().stage, Stage::Generic);
+    let spent = run.tasks_of_fetching(20_000, 1.0, 1.4);
+    assert!(spent < 1.02 * 20_000.0 * ROWS as f64, "{spent}");
+    assert!(run.slot.pick(0).kernel.fetches_ahead());
+    // What comes from the cache costs less either way: no row costs more than before, and what does not ask is tried again all the same.
+    run.tasks_of_fetching(200_000, 0.6, 0.5);
+    assert!(!run.slot.pick(0).kernel.fetches_ahead());
+    let tried = run.count(is_tried);
+    let spent = run.tasks_of_fetching(20_000, 0.6, 0.5);
+    assert!(spent < 1.01 * 0.5 * 20_000.0 * ROWS as f64, "{spent}");
+    assert!(run.count(is_tried) - tried <= 6, "tried {} times", run.count(is_tried) - tried);
+    assert_eq!(run.slot.story().variants.len(), 2);
+}
+
+#[test]
+fn settings_pin_and_forbid_fetching_ahead() {
+    let with = |adapt, fetch_ahead| {
+        let options = AdaptOptions { adapt, fetch_ahead, ..AdaptOptions::default() };
+        let mut run = MadeUp::of(Code::that_fetches(false), Arc::default(), options);
+        run.tasks_of_fetching(300, 2.0, 1.0);
+        (run.slot.pick(0).kernel.fetches_ahead(), run.slot.story().events.len())
+    };
+    // Pinned, it stays though it costs more.
+    assert_eq!(with(Adapt::On, Permission::Pin), (true, 2));
+    assert_eq!(with(Adapt::On, Permission::Forbid), (false, 1));
+    assert_eq!(with(Adapt::Off, Permission::Pin), (false, 1));
 }
 
 #[test]
