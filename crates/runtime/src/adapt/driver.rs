@@ -167,7 +167,7 @@ impl Driver {
         let is_over = match &sampled {
             Some(profile) => profile.rows >= PROFILE_ROWS,
             // Where there is nothing to count, rows that pass are the profile.
-            None => self.learns() && !self.counts() && self.sampling.rows >= PROFILE_ROWS * self.sampling.every(),
+            None => self.sampling.rows >= PROFILE_ROWS * self.sampling.every() && self.learns() && !self.counts(),
         };
         if sampled.is_some() {
             self.sampling.profile = sampled;
