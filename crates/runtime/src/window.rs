@@ -11,7 +11,7 @@ use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
 use crate::late::LateRow;
 use crate::order::Reorder;
-use crate::results::Results;
+use crate::results::{Results, Timed};
 use crate::run::RunError;
 use crate::state::{Finished, PipelineState, State, TargetState};
 
@@ -20,7 +20,7 @@ pub(crate) struct Closed {
     /// All that end at or before this.
     pub until: Micros,
     /// In the order of their ends, each with the end of the last of its windows.
-    pub rows: Vec<(RecordBatch, Micros)>,
+    pub rows: Vec<Timed>,
     /// Rows that turned out to be late only now.
     pub late_rows: u64,
     /// The last of them.
@@ -93,7 +93,7 @@ impl WindowState {
 
     /// Up to where its windows are over when their input has come to a watermark.
     pub fn over_until(&self, watermark: Micros) -> Micros {
-        self.window.over_until(self.emission.held_back(watermark))
+        self.window.over_until(self.emission.delayed(watermark))
     }
 
     /// Whether the rows of all windows that have been closed have been passed on, and none is being closed.
@@ -158,7 +158,7 @@ impl State {
     }
 
     /// Passes on what windows come to so far.
-    pub fn windows_reported(&mut self, window: usize, rows: Vec<(RecordBatch, Micros)>) {
+    pub fn windows_reported(&mut self, window: usize, rows: Vec<Timed>) {
         self.windows[window].closing = false;
         self.deliver_results(StreamRef::Window(window), rows);
         self.pass_marker_on(window);
