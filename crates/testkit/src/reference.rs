@@ -93,3 +93,23 @@ fn windows(block: &Block, size: Micros, mut visit: impl FnMut(Micros, std::ops::
         begin += run.len();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
+    use pelton_data::{Block, TimeColumn};
+
+    /// A block of rows of a time in milliseconds, a key and a value.
+    pub(super) fn block_of(rows: &[(i64, i64, i64)]) -> Block {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("ts", Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.0)))),
+            ("k", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)))),
+            ("v", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let time = TimeColumn::new(0, batch.column(0).data_type());
+        Block::new(batch, time).unwrap()
+    }
+}

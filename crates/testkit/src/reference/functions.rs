@@ -136,24 +136,14 @@ fn mode(values: &mut [i64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
-    use pelton_data::TimeColumn;
-
+    use super::super::tests::block_of;
     use super::*;
 
     #[test]
     fn functions_have_the_values_of_their_definitions() {
         let rows: Vec<(i64, i64, i64)> = (0..5_000).map(|row| (row, row * 7 % 13, row * row % 101)).collect();
-        let columns: [(&str, ArrayRef); 3] = [
-            ("ts", Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.0)))),
-            ("k", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)))),
-            ("v", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)))),
-        ];
-        let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let time = TimeColumn::new(0, batch.column(0).data_type());
-        let block = Block::new(batch, time).unwrap();
+        let block = block_of(&rows);
         let mut groups: BTreeMap<(i64, i64), Vec<f64>> = BTreeMap::new();
         rows.iter().for_each(|(ts, key, value)| groups.entry((ts / 1_000, *key)).or_default().push(*value as f64));
         type Definition = fn(&[f64]) -> f64;

@@ -82,27 +82,13 @@ fn close(open: &mut [Open], ends: u32, first: i64, mut visit: impl FnMut(i64, i6
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
-    use pelton_data::TimeColumn;
-
+    use super::super::tests::block_of;
     use super::*;
 
     #[test]
     fn sessions_are_those_of_their_definition() {
         let rows: Vec<(i64, i64, i64)> = (0..5_000).map(|row| (row / 3, row * row % 17, row * 31 % 101)).collect();
-        let block = |rows: &[(i64, i64, i64)]| {
-            let columns: [(&str, ArrayRef); 3] = [
-                ("ts", Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.0)))),
-                ("k", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)))),
-                ("v", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)))),
-            ];
-            let batch = RecordBatch::try_from_iter(columns).unwrap();
-            let time = TimeColumn::new(0, batch.column(0).data_type());
-            Block::new(batch, time).unwrap()
-        };
-        let blocks: Vec<Block> = rows.chunks(700).map(block).collect();
+        let blocks: Vec<Block> = rows.chunks(700).map(block_of).collect();
         for gap in [0, 1, 2, 5, 10_000] {
             let mut found = Vec::new();
             sums(&blocks, (1, 2), 17, gap * 1_000, |over| found.extend_from_slice(over));
