@@ -30,10 +30,10 @@ pub struct CopiedGroups {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     copied: CopiedGroups,
-    /// What tells the keys of each of its windows, where that is known.
-    versions: Vec<Option<u64>>,
-    /// What tells the keys of the window that left last.
+    /// What tells the keys of the window that came last, where that is known.
     last: Option<u64>,
+    /// Whether the keys of all windows that wait are those of the window before them.
+    have_stayed: bool,
     /// Keys that have left: windows mostly have the same groups as those before.
     left: Option<LeftKeys>,
 }
@@ -42,8 +42,8 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 struct LeftKeys {
     keys: LentKeys,
-    /// What tells the keys of each of the windows.
-    versions: Vec<Option<u64>>,
+    /// What tells the keys of each of the windows: all have the same.
+    version: u64,
 }
 
 /// Whether a window is read out by itself. A copy costs less than a batch of its own, unless the batch is large.
@@ -93,7 +93,7 @@ impl CopiedGroups {
 impl Waiting {
     /// None yet. Groups will be copied from tables of this layout.
     pub fn new(layout: &Arc<EntryLayout>) -> Waiting {
-        Waiting { copied: CopiedGroups::new(layout), versions: Vec::new(), last: None, left: None }
+        Waiting { copied: CopiedGroups::new(layout), last: None, have_stayed: true, left: None }
     }
 
     /// A window without groups, which is reported all the same.
@@ -123,6 +123,27 @@ impl Waiting {
         })
     }
 
+    /// Takes groups with a window each, or hands them on where they are many.
+    pub fn take_all<E>(
+        &mut self,
+        groups: ClosedGroups<'_>,
+        groups_at_once: usize,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let ClosedGroups { table, entries, windows } = groups;
+        if self.copied.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
+            self.leave(hand_on)?;
+        }
+        if is_large(entries, groups_at_once) {
+            return hand_on(Leaving::Now(Contents::Groups(groups)));
+        }
+        self.copied.groups.append(table, entries);
+        self.copied.windows.extend_from_slice(windows);
+        self.last = None;
+        self.have_stayed = false;
+        Ok(())
+    }
+
     /// Takes the groups of a small window, and what tells their keys where that is known.
     pub fn take<E>(
         &mut self,
@@ -134,11 +155,10 @@ impl Waiting {
         if self.copied.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
             self.leave(hand_on)?;
         }
-        let at = self.versions.len();
         let groups = &mut self.copied.groups;
         match &self.left {
-            Some(left) if version.is_some() && left.versions.get(at) == Some(&version) => {
-                if at == 0 {
+            Some(left) if version == Some(left.version) && groups.groups() + entries.len() <= left.keys.groups => {
+                if groups.groups() == 0 {
                     groups.borrow_keys(&left.keys);
                 }
             }
@@ -151,7 +171,8 @@ impl Waiting {
             true => groups.append_values(table, entries),
             false => groups.append(table, entries),
         }
-        self.versions.push(version);
+        let before = std::mem::replace(&mut self.last, version);
+        self.have_stayed &= version.is_some() && version == before;
         self.copied.windows.push(ClosedWindow { groups: entries.len(), ..window });
         Ok(())
     }
@@ -170,12 +191,10 @@ impl Waiting {
 
     /// Keeps the keys of what leaves for what comes, where these are likely to be the same: they have not changed since what left before.
     fn lend_keys(&mut self) {
-        let before = std::mem::replace(&mut self.last, self.versions.last().copied().flatten());
-        let have_stayed = before.is_some() && self.versions.iter().all(|version| *version == before);
-        if have_stayed && !self.copied.groups.borrows_keys() {
-            let keys = self.copied.groups.lend_keys();
-            self.left = keys.map(|keys| LeftKeys { keys, versions: std::mem::take(&mut self.versions) });
+        let have_stayed = std::mem::replace(&mut self.have_stayed, true);
+        let version = self.last.filter(|_| have_stayed && !self.copied.groups.borrows_keys());
+        if let Some(version) = version {
+            self.left = self.copied.groups.lend_keys().map(|keys| LeftKeys { keys, version });
         }
-        self.versions.clear();
     }
 }
