@@ -37,6 +37,16 @@ fn session(hands: &Arc<Hands>) -> Session {
     session
 }
 
+/// One that reports windows a second after rows have come for them, and corrects them for so long.
+fn early_session(hands: &Arc<Hands>, workers: &str, lateness: &str) -> Session {
+    let session = session(hands);
+    session.set("pelton.workers", workers).unwrap();
+    session.set("table.exec.emit.early-fire.enabled", "true").unwrap();
+    session.set("table.exec.emit.early-fire.delay", "1 s").unwrap();
+    session.set("table.exec.emit.allow-lateness", lateness).unwrap();
+    session
+}
+
 fn push_table(session: &Session, name: &str) -> PushSource {
     session.push_table(name, "at TIMESTAMP(3) NOT NULL, v BIGINT NOT NULL, WATERMARK FOR at AS at").unwrap()
 }
@@ -198,11 +208,7 @@ fn reported(batch: &RecordBatch) -> Vec<(i64, i64, String)> {
 fn windows_are_reported_before_their_time_when_rows_have_come_for_them() {
     for workers in ["1", "2"] {
         let hands = Arc::new(Hands::default());
-        let session = session(&hands);
-        session.set("pelton.workers", workers).unwrap();
-        session.set("table.exec.emit.early-fire.enabled", "true").unwrap();
-        session.set("table.exec.emit.early-fire.delay", "1 s").unwrap();
-        session.set("table.exec.emit.allow-lateness", "5 s").unwrap();
+        let session = early_session(&hands, workers, "5 s");
         let source = push_table(&session, "t");
         let mut query = session
             .sql(
@@ -293,11 +299,7 @@ fn rows_of_an_input_that_was_idle_correct_what_others_have_closed() {
 #[test]
 fn a_window_whose_time_has_passed_without_rows_is_corrected_and_not_early() {
     let hands = Arc::new(Hands::default());
-    let session = session(&hands);
-    session.set("pelton.workers", "1").unwrap();
-    session.set("table.exec.emit.early-fire.enabled", "true").unwrap();
-    session.set("table.exec.emit.early-fire.delay", "1 s").unwrap();
-    session.set("table.exec.emit.allow-lateness", "20 s").unwrap();
+    let session = early_session(&hands, "1", "20 s");
     let source = push_table(&session, "t");
     let mut query = session
         .sql(

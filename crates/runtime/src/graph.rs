@@ -17,6 +17,7 @@ use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
 use crate::adapt::KernelSlot;
+use crate::results::Timed;
 use crate::sink::Sink;
 use crate::source::Source;
 
@@ -143,7 +144,7 @@ pub struct WindowNode {
 impl WindowNode {
     /// What windows hold as rows, where there are any, with when the last of the windows was over; where these do not end by event time, with the
     /// largest time.
-    pub(crate) fn rows(&self, contents: Contents<'_>) -> Result<Option<(RecordBatch, Micros)>, KernelError> {
+    pub(crate) fn rows(&self, contents: Contents<'_>) -> Result<Option<Timed>, KernelError> {
         let end = if self.window.counts_rows() { WATERMARK_MAX } else { contents.end() };
         Ok((self.read_out)(contents)?.map(|batch| (batch, end)))
     }

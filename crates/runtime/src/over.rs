@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 
-use arrow::array::RecordBatch;
 use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_state::over::Arriving;
 
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
-use crate::results::Results;
+use crate::results::{Results, Timed};
 use crate::state::{Finished, State};
 
 pub(crate) struct OverState {
@@ -71,7 +70,7 @@ impl State {
     }
 
     /// Passes rows on, all those before `until`, each batch with its newest time.
-    pub fn rows_ordered(&mut self, over: usize, until: Micros, rows: Vec<(RecordBatch, Micros)>, late_rows: u64) {
+    pub fn rows_ordered(&mut self, over: usize, until: Micros, rows: Vec<Timed>, late_rows: u64) {
         let node = &mut self.overs[over];
         node.busy = false;
         node.late_rows += late_rows;

@@ -9,6 +9,9 @@ use pelton_data::{Micros, Origin, Stamp, TimeColumn};
 use crate::graph::{Graph, StreamRef};
 use crate::state::{Consumers, State};
 
+/// Rows, and a time that they are not behind: their newest one, or the end of the last of their windows.
+pub(crate) type Timed = (RecordBatch, Micros);
+
 /// The stream of what windows, or functions OVER rows, come to.
 pub(crate) struct Results {
     pub consumers: Arc<Consumers>,
@@ -76,7 +79,7 @@ impl State {
     /// Passes results on: they come in the order of their times, so that none of their rows is ever late downstream.
     ///
     /// Each has a time that its rows' are not behind; where that is not known, or is ahead of all that has come, they are as old as what has come last.
-    pub fn deliver_results(&mut self, stream: StreamRef, batches: Vec<(RecordBatch, Micros)>) {
+    pub fn deliver_results(&mut self, stream: StreamRef, batches: Vec<Timed>) {
         for (batch, newest) in batches {
             let results = self.results(stream);
             let event_time = results.event_time.min(newest);

@@ -238,7 +238,7 @@ impl Gag {
     }
 
     /// Tells the keys of the groups of [`Gag::window`], where these are all that there are: they are the same as long as this is. `None` where that is not known.
-    pub(crate) fn keys_version(&mut self) -> Option<u64> {
+    pub(crate) fn keys_version(&self) -> Option<u64> {
         match self {
             Gag::Combined(nodes) if nodes.are_all_present => Some(nodes.window.key_changes()),
             _ => None,
@@ -476,7 +476,7 @@ impl Combined {
             Nodes::TwoStacks(stacks) => stacks.renumber(present, &renumbered),
             Nodes::Prefix(_) => {}
         }
-        window.follow(&mut self.window);
+        window.follow(&self.window);
         self.window = window;
     }
 }

@@ -1,5 +1,7 @@
 //! Join indexes against a nested loop.
 
+mod random;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
@@ -8,17 +10,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_state::join_index::{JoinIndex, UNMATCHED};
 use proptest::prelude::*;
 
-/// A small generator, so that one number describes a whole test.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end
-    }
-}
+use random::Random;
 
 /// A key column: some values are NULL, some far apart where `spread`.
 fn column(random: &mut Random, data_type: &DataType, rows: usize, spread: bool, distinct: u64) -> ArrayRef {

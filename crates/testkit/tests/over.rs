@@ -6,7 +6,6 @@
 mod streams;
 
 use arrow::array::RecordBatch;
-use pelton_runtime::policy::PolicyName;
 use pelton_testkit::over::{Frame, in_order};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -67,14 +66,7 @@ fn cases() -> impl Strategy<Value = Case> {
         AGGREGATES.iter().filter(|aggregate| FUNCTIONS.contains(&aggregate.sql)).copied().collect();
     let call = (prop::sample::select(functions), frame, any::<bool>());
     let call = call.prop_map(|(aggregate, frame, is_keyed)| Call { aggregate, frame, is_keyed });
-    let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
-    let configuration = configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
-        tier: if is_compiled { "compile" } else { "interpret" },
-        workers,
-        block_rows,
-        policy: PolicyName::default().name(),
-        data_passing: "blocks",
-    });
+    let configuration = streams::configurations();
     let calls = prop::collection::vec(call, 1..5);
     (rows(), 0i64..40, calls, configuration, 10usize..200).prop_map(
         |(rows, delay, calls, configuration, batch_rows)| Case {

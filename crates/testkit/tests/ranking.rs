@@ -8,7 +8,6 @@ mod streams;
 use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
-use pelton_runtime::policy::PolicyName;
 use pelton_testkit::ranking::{OrderColumn, first_rows};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -54,14 +53,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let column = column.prop_map(|(name, is_descending, nulls_first)| OrderColumn { name, is_descending, nulls_first });
     let order = prop::collection::vec(column, 1..3);
     let ranks = (prop_oneof![3 => Just(1usize), 1 => 1usize..4], 0usize..12);
-    let configuration = (any::<bool>(), 1usize..=2, prop::sample::select(vec![None, Some(1), Some(3), Some(64)]));
-    let configuration = configuration.prop_map(|(is_compiled, workers, block_rows)| Configuration {
-        tier: if is_compiled { "compile" } else { "interpret" },
-        workers,
-        block_rows,
-        policy: PolicyName::default().name(),
-        data_passing: "blocks",
-    });
+    let configuration = streams::configurations();
     (rows(), windows, any::<bool>(), order, ranks, configuration, 10usize..200).prop_map(
         |(rows, windows, is_keyed, order, (first, more), configuration, batch_rows)| Case {
             rows,

@@ -51,7 +51,8 @@ pub(super) struct ListedGroups {
 pub(crate) struct LentKeys {
     columns: Arc<Region>,
     capacity: usize,
-    groups: usize,
+    /// How many groups they are of.
+    pub(crate) groups: usize,
 }
 
 impl LentKeys {
@@ -258,6 +259,11 @@ impl Table {
         Table::of(layout, Groups::Listed(Box::new(groups)))
     }
 
+    fn list_of_groups(&self) -> &ListedGroups {
+        let Groups::Listed(list) = &self.groups else { panic!("the table is no list") };
+        list
+    }
+
     fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
         let Groups::Listed(list) = &mut self.groups else { panic!("the table is no list") };
         (&self.layout, list)
@@ -286,15 +292,15 @@ impl Table {
     ///
     /// # Panics
     /// Where this is no list.
-    pub(crate) fn key_changes(&mut self) -> u64 {
-        self.listed().1.changes
+    pub(crate) fn key_changes(&self) -> u64 {
+        self.list_of_groups().changes
     }
 
     /// Takes the place of another list: its keys have changed.
     ///
     /// # Panics
     /// Where either is no list.
-    pub(crate) fn follow(&mut self, before: &mut Table) {
+    pub(crate) fn follow(&mut self, before: &Table) {
         self.listed().1.changes += before.key_changes() + 1;
     }
 
@@ -324,12 +330,9 @@ impl Table {
         list.borrowed = Some(keys.clone());
     }
 
-    /// Whether a list has its keys from another.
-    ///
-    /// # Panics
-    /// Where this is no list.
-    pub(crate) fn borrows_keys(&mut self) -> bool {
-        self.listed().1.borrowed.is_some()
+    /// Whether a list, which this must be, has its keys from another.
+    pub(crate) fn borrows_keys(&self) -> bool {
+        self.list_of_groups().borrowed.is_some()
     }
 
     /// Copies the keys of a list that it has from another.

@@ -4,6 +4,9 @@ mod model;
 
 mod operators;
 
+#[path = "../random/mod.rs"]
+mod random;
+
 mod snapshots;
 
 mod staying;

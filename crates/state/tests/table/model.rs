@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub use super::random::Random;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int32Array,
     Int64Array, StringViewArray, UInt8Array, UInt64Array,
@@ -11,22 +12,6 @@ use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt8Ty
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_state::table::{Chosen, KeyLayout, KeyRows, Table, widen_keys};
-
-/// A small generator, so that one number describes a whole test.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end
-    }
-}
 
 /// How key values are drawn.
 #[derive(Debug, Clone, Copy)]
