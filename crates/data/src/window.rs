@@ -83,7 +83,7 @@ pub struct Emission {
     /// So long after rows have come for them, on the clock and in microseconds, windows are reported whose time has not come.
     pub early_after: Option<Micros>,
     /// Windows are reported so long after their time has come, in microseconds, and rows that come until then count as if they were in time.
-    pub held_back: Micros,
+    pub delay: Micros,
 }
 
 impl Emission {
@@ -92,10 +92,10 @@ impl Emission {
         self.lateness == 0 && self.early_after.is_none()
     }
 
-    /// How far time has come for windows that are held back, by a watermark.
-    pub fn held_back(&self, watermark: Micros) -> Micros {
+    /// How far time has come for windows that are delayed, by a watermark.
+    pub fn delayed(&self, watermark: Micros) -> Micros {
         // Nothing more comes then.
-        if watermark == WATERMARK_MAX { watermark } else { watermark.saturating_sub(self.held_back) }
+        if watermark == WATERMARK_MAX { watermark } else { watermark.saturating_sub(self.delay) }
     }
 }
 

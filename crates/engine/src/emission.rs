@@ -11,16 +11,20 @@ use crate::settings::{ALLOW_LATENESS, EARLY_DELAY, EARLY_FIRE, Settings};
 /// What the settings ask for.
 fn wanted(settings: &Settings) -> Emission {
     let early_after = settings.early_fire.then_some(settings.early_delay.as_micros() as i64);
-    Emission { lateness: settings.allowed_lateness.as_micros() as i64, early_after, held_back: 0 }
+    Emission { lateness: settings.allowed_lateness.as_micros() as i64, early_after, delay: 0 }
 }
 
-/// When a window of a program is reported. A result that is aggregated once more would count beside what it replaces: such results are held back until they
-/// are final, and come once.
+/// When a window of a program is reported. A result that is aggregated once more would count beside what it replaces: such results are delayed until they
+/// are final, and come once. Nothing is late for windows that read only these, so that they wait for nothing more.
 pub(crate) fn emission(program: &Program, window: usize, settings: &Settings) -> Emission {
-    match wanted(settings) {
-        _ if program.windows[window].window == Window::Global => Emission::default(),
-        wanted if is_read_again(program, window) => Emission { held_back: wanted.lateness, ..Emission::default() },
-        wanted => wanted,
+    if program.windows[window].window == Window::Global {
+        return Emission::default();
+    }
+    let Emission { lateness, early_after, .. } = wanted(settings);
+    let lateness = if has_late_rows(program, window) { lateness } else { 0 };
+    match is_read_again(program, window) {
+        true => Emission { delay: lateness, ..Emission::default() },
+        false => Emission { lateness, early_after, delay: 0 },
     }
 }
 
@@ -36,6 +40,17 @@ fn is_read_again(program: &Program, window: usize) -> bool {
         program.pipelines.iter().enumerate().filter(|(_, pipeline)| pipeline.input == StreamRef::Window(window));
     reading.any(|(index, pipeline)| {
         matches!(pipeline.target, Target::Window { .. } | Target::Rows { .. }) || program.over_of(index).is_some()
+    })
+}
+
+/// Whether rows may come behind the watermark of a window's input. Results of windows do not, and rows of functions OVER time leave these in its order.
+fn has_late_rows(program: &Program, window: usize) -> bool {
+    let feeds = |target: &Target| matches!(target, Target::Window { window: fed, .. } | Target::Rows { window: fed, .. } if *fed == window);
+    let mut feeding = program.pipelines.iter().filter(|pipeline| feeds(&pipeline.target));
+    feeding.any(|pipeline| match pipeline.input {
+        StreamRef::Window(_) => false,
+        StreamRef::Over(over) => program.overs[over].spec.time.is_none(),
+        StreamRef::Source(_) | StreamRef::Pipeline(_) => true,
     })
 }
 
@@ -85,23 +100,29 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
 pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(String, String)> {
     let Emission { lateness, early_after, .. } = wanted(settings);
     let asked = asked(settings);
-    let (again, last): (Vec<usize>, Vec<usize>) = cut(program).partition(|&window| is_read_again(program, window));
-    (cut(program).next().is_some() && !asked.is_empty()).then(|| {
-        let early = early_after.map(|after| {
-            format!("windows that have not ended are reported {} after rows have come for them", Length(after))
-        });
-        let of = |windows: &[usize]| Some(Length(lateness)).filter(|_| lateness > 0 && !windows.is_empty());
-        let late = of(&last).map(|lateness| {
-            format!("windows are final {lateness} after they have ended; until then late rows correct them")
-        });
-        let held_back = of(&again).map(|lateness| {
-            format!("windows whose results are aggregated once more are reported when they are final, {lateness} after they have ended")
-        });
-        let note = format!(
-            "{} {} experimental in Flink, not for its window table functions; there results are taken back before others replace them",
-            asked.join(" and "),
-            if asked.len() == 1 { "is" } else { "are" },
-        );
-        (early.into_iter().chain(late).chain(held_back).collect::<Vec<_>>().join("\n"), note)
-    })
+    if asked.is_empty() || cut(program).next().is_none() {
+        return None;
+    }
+    let note = format!(
+        "{} {} experimental in Flink, not for its window table functions; there results are taken back before others replace them",
+        asked.join(" and "),
+        if asked.len() == 1 { "is" } else { "are" },
+    );
+    let early = early_after.map(|after| {
+        format!("windows that have not ended are reported {} after rows have come for them", Length(after))
+    });
+    if lateness == 0 {
+        return Some((early.unwrap_or_default(), note));
+    }
+    let is_any = |is_so: fn(&Emission) -> bool| cut(program).any(|window| is_so(&emission(program, window, settings)));
+    let lateness = Length(lateness);
+    let late = is_any(|emission| emission.lateness > 0)
+        .then(|| format!("windows are final {lateness} after they have ended; until then late rows correct them"));
+    let delayed = is_any(|emission| emission.delay > 0).then(|| {
+        format!("windows whose results are aggregated once more are reported when they are final, {lateness} after they have ended")
+    });
+    let in_order = is_any(|emission| emission.lateness == 0 && emission.delay == 0).then(|| {
+        "windows whose rows come in the order of their times, as results of windows do, are final when they have ended".to_string()
+    });
+    Some((early.into_iter().chain(late).chain(delayed).chain(in_order).collect::<Vec<_>>().join("\n"), note))
 }

@@ -1,10 +1,11 @@
 //! Snapshots of a run's operators.
 //!
 //! Checkpoints will take them at a barrier behind a block of every source, when all blocks before it have been computed, and recovery will give them to a
-//! run of the same graph before its first block. Neither is there yet: tests ask for them, and let runs go on with state that is made anew.
+//! run of the same graph before its first block. Neither is there yet: tests ask for them, and let runs go on with state that is made anew, or that another run had.
 
 use std::sync::MutexGuard;
 
+use pelton_data::Micros;
 use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
 pub use pelton_state::snapshot::SnapshotError;
@@ -54,7 +55,11 @@ impl RunHandle {
     /// Where the bytes are not such a state: then it keeps what it has.
     pub fn restore(&self, operator: StatefulOperator, bytes: &[u8]) -> Result<(), SnapshotError> {
         match operator {
-            StatefulOperator::Window(window) => HeldWindow::of(&self.0, window).restore(&self.0, window, bytes),
+            StatefulOperator::Window(window) => {
+                let dues = HeldWindow::of(&self.0, window).restore(&self.0, window, bytes)?;
+                self.0.state().windows[window].corrections.extend(dues);
+                Ok(())
+            }
             StatefulOperator::Over(over) => restore_over(&self.0, over, &mut self.0.over(over), bytes),
         }
     }
@@ -68,7 +73,8 @@ impl RunHandle {
             StatefulOperator::Window(window) => {
                 let mut held = HeldWindow::of(&self.0, window);
                 let bytes = held.snapshot()?;
-                held.restore(&self.0, window, &bytes)
+                // When windows are corrected is known here.
+                held.restore(&self.0, window, &bytes).map(|_| ())
             }
             StatefulOperator::Over(over) => {
                 let mut rows = self.0.over(over);
@@ -99,15 +105,18 @@ impl<'a> HeldWindow<'a> {
         take(&WindowState { open: &mut self.open, stores })
     }
 
-    fn restore(&mut self, shared: &Shared, window: usize, bytes: &[u8]) -> Result<(), SnapshotError> {
+    /// Returns when windows are corrected.
+    fn restore(&mut self, shared: &Shared, window: usize, bytes: &[u8]) -> Result<Vec<Micros>, SnapshotError> {
         let node = &shared.graph.windows[window];
         let mut open = open_windows(node);
         let mut stores: Vec<SliceStore> = self.workers.iter().map(|_| slice_store(node)).collect();
-        restore(&mut WindowState { open: &mut open, stores: stores.iter_mut().collect() }, bytes)?;
+        let mut made = WindowState { open: &mut open, stores: stores.iter_mut().collect() };
+        restore(&mut made, bytes)?;
+        let dues = made.dues();
         *self.open = open;
         for ((held, slices), store) in self.stores.iter_mut().zip(self.workers).zip(stores) {
             slices.take_over(held, store);
         }
-        Ok(())
+        Ok(dues)
     }
 }

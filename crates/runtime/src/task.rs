@@ -282,9 +282,9 @@ impl Worker<'_> {
                 finished.late_rows = late.count;
                 let node = &self.shared.graph.windows[window];
                 finished.late = late.take(block, Some(&node.window));
-                // Rows are told how far time had come, not how far it had for windows that are held back.
+                // Rows are told how far time had come, not how far it had for windows that are delayed.
                 let late = finished.late.iter_mut().flat_map(|(_, each)| each);
-                late.for_each(|row| row.watermark = row.watermark.saturating_add(node.emission.held_back));
+                late.for_each(|row| row.watermark = row.watermark.saturating_add(node.emission.delay));
             }
             TargetState::Over { over, passed_time, .. } => {
                 let late = self.shared.graph.overs[over].spec.time.and_then(|_| late(block));
@@ -330,8 +330,8 @@ impl Worker<'_> {
             return self.count(window, kernel, block, finished);
         }
         let slices = std::mem::take(&mut self.room.slices);
-        let held_back = (node.emission.held_back > 0).then(|| held_back(block, node.emission));
-        let assigned = held_back.as_ref().unwrap_or(block);
+        let delayed = (node.emission.delay > 0).then(|| delayed(block, node.emission));
+        let assigned = delayed.as_ref().unwrap_or(block);
         let mut assignment = assign(assigned, &node.window, node.emission.lateness, slices);
         let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
         finished.corrections.extend(correcting.map(|slice| slice.first_end));
@@ -546,12 +546,12 @@ impl Worker<'_> {
 /// Takes what windows hold: of one type, so that what hands it on is compiled once.
 type HandOn<'a> = &'a mut dyn FnMut(Leaving<'_>) -> Result<(), KernelError>;
 
-/// The same rows behind a watermark that is as far back as windows are held back.
-fn held_back(block: &Block, emission: Emission) -> Block {
+/// The same rows behind a watermark that is as far back as windows are delayed.
+fn delayed(block: &Block, emission: Emission) -> Block {
     let mut block = block.clone();
     let stamp = &mut block.stamp;
-    stamp.watermark_before = emission.held_back(stamp.watermark_before);
-    stamp.watermark_delay = stamp.watermark_delay.saturating_add(emission.held_back);
+    stamp.watermark_before = emission.delayed(stamp.watermark_before);
+    stamp.watermark_delay = stamp.watermark_delay.saturating_add(emission.delay);
     block
 }
 

@@ -93,7 +93,7 @@ impl WindowState {
 
     /// Up to where its windows are over when their input has come to a watermark.
     pub fn over_until(&self, watermark: Micros) -> Micros {
-        self.window.over_until(self.emission.held_back(watermark))
+        self.window.over_until(self.emission.delayed(watermark))
     }
 
     /// Whether the rows of all windows that have been closed have been passed on, and none is being closed.

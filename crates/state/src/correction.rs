@@ -69,9 +69,14 @@ impl Corrections {
         }
     }
 
+    /// When windows are corrected, ascending.
+    pub fn dues(&self) -> impl Iterator<Item = Micros> {
+        self.pieces.keys().map(|(due, _)| *due)
+    }
+
     /// When the next windows are corrected.
     pub fn next_due(&self) -> Option<Micros> {
-        self.pieces.keys().next().map(|(due, _)| *due)
+        self.dues().next()
     }
 
     /// Adds the rows that correct windows at `due` to the slices that are kept. Returns the rows, and the windows that they change, in the order of
@@ -158,26 +163,36 @@ impl Corrections {
         Ok(())
     }
 
-    /// Becomes what was written.
-    pub fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    /// Becomes what was written when windows had closed up to `closed_until`.
+    pub fn read_from(
+        &mut self,
+        closed_until: Micros,
+        is_subtracted: bool,
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
         for _ in 0..input.count(1, "slices that are kept")? {
             let start = input.instant("the start of a slice")?;
             let last_end = covered(&self.window, start, input)?.last_end;
-            self.kept.insert(start, (last_end, self.read_table(input)?));
+            self.kept.insert(start, (last_end, self.read_table(is_subtracted, input)?));
         }
         for _ in 0..input.count(1, "slices that correct windows")? {
             let due = input.instant("when windows are corrected")?;
             let start = input.instant("the start of a slice")?;
-            covered(&self.window, start, input)?;
-            input.check(due > Micros::MIN, "a time when windows are corrected")?;
-            self.pieces.insert((due, start), self.read_table(input)?);
+            let covered = covered(&self.window, start, input)?;
+            let is_due = due > closed_until && covered.first_end < due;
+            input.check(is_due, "a time when windows are corrected")?;
+            self.pieces.insert((due, start), self.read_table(is_subtracted, input)?);
         }
         Ok(())
     }
 
-    fn read_table(&self, input: &mut Reader<'_>) -> Result<Table, SnapshotError> {
+    /// Reads rows; those of groups that are subtracted again must be there.
+    fn read_table(&self, is_subtracted: bool, input: &mut Reader<'_>) -> Result<Table, SnapshotError> {
         let mut table = Table::new(self.layout.clone());
         table.read_from(input)?;
+        if is_subtracted {
+            table.check_rows(input)?;
+        }
         Ok(table)
     }
 

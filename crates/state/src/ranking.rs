@@ -226,6 +226,11 @@ impl RankedWindows {
         slice.add_all(candidates, self.ranker.rows_max());
     }
 
+    /// When windows are corrected, ascending.
+    pub fn dues(&self) -> Vec<Micros> {
+        self.corrections.keys().map(|id| id.first_end).collect()
+    }
+
     fn last_end(&self, start: Micros) -> Micros {
         self.window.slice(start).covered.expect("a slice with rows belongs to a window").last_end
     }

@@ -19,23 +19,25 @@
 //! one that has been reported, or what it begins was over when it came, the session is reported as a correction once it is over: instead of all sessions
 //! of its key that it covers. No two sessions of a key that are not final have their last rows in one slice, for they would touch.
 
+mod bucket;
+
 mod early;
 
 mod snapshot;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pelton_data::Micros;
 use pelton_data::time::{micros_per_tick, slice_start};
 use pelton_data::window::{ResultKind, SessionSlots};
 
+use self::bucket::{Bucket, Extent, extents};
 use crate::layout::EntryLayout;
 use crate::slice::SliceId;
 use crate::table::{ABSENT, KeyScratch, Table};
-use crate::waiting::Leaving;
-use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Contents};
+use crate::waiting::{Leaving, Waiting};
+use crate::window::{CloseLimits, ClosedGroups, ClosedWindow};
 
 /// The open sessions of one aggregation, over the slices that the watermark has come to.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub struct OpenSessions {
     sessions: Sessions,
     /// Up to here sessions have been closed.
     closed_until: Micros,
+    /// Sessions that wait for others to leave with them; empty between calls.
+    waiting: Waiting,
 }
 
 /// Sessions, and how they merge and close.
@@ -112,44 +116,6 @@ impl LateSessions {
     }
 }
 
-/// The sessions whose last rows are in one slice; at most one of each key, for two would be one. A group without rows is no session.
-#[derive(Debug)]
-struct Bucket {
-    /// First instant of the slice.
-    start: Micros,
-    table: Table,
-    /// Once sessions of the bucket may be over.
-    by_end: Option<ByEnd>,
-    /// Has a group with rows for each session that corrects what has been reported.
-    corrections: Option<Box<Table>>,
-}
-
-/// Entries by the end of their sessions. An entry whose session has become longer, or has gone, is found out when its turn comes.
-#[derive(Debug)]
-struct ByEnd {
-    heap: BinaryHeap<Reverse<(Micros, u32)>>,
-    /// How often the table's entries had moved when the heap was made.
-    moves: u64,
-}
-
-/// First and last time of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
-    first: Micros,
-    last: Micros,
-}
-
-impl Extent {
-    fn is_empty(self) -> bool {
-        self.first > self.last
-    }
-
-    fn touches(self, other: Extent, gap: Micros) -> bool {
-        let is_near = self.first.saturating_sub(other.last) <= gap && other.first.saturating_sub(self.last) <= gap;
-        is_near && !self.is_empty() && !other.is_empty()
-    }
-}
-
 impl OpenSessions {
     /// No session is open. Tables will have this layout, in which `slots` tell the sessions. They are corrected by rows that come up to `lateness`
     /// after them.
@@ -158,7 +124,8 @@ impl OpenSessions {
     /// Where the slots are not those of times.
     pub fn new((gap, lateness): (Micros, Micros), slots: SessionSlots, layout: &Arc<EntryLayout>) -> OpenSessions {
         let sessions = Sessions::new((gap, lateness), slots, layout);
-        OpenSessions { sealed: BTreeMap::new(), sessions, closed_until: Micros::MIN }
+        let waiting = Waiting::new(layout);
+        OpenSessions { sealed: BTreeMap::new(), sessions, closed_until: Micros::MIN, waiting }
     }
 
     /// Takes what one worker has of a slice, which may get more rows later.
@@ -197,13 +164,14 @@ impl OpenSessions {
                 break;
             }
             groups += self.sessions.over.len();
-            self.sessions.read_out(limits.groups_at_once, hand_on)?;
+            self.sessions.read_out(limits.groups_at_once, &mut self.waiting, hand_on)?;
             // Those of the next table may be over as well, and end no sooner than this.
             if let Some(next) = self.sessions.buckets.get(1) {
                 let end_min = next.start.saturating_add(self.sessions.gap);
                 self.closed_until = self.closed_until.min(end_min.saturating_sub(1)).max(before);
             }
         }
+        self.waiting.leave(hand_on)?;
         self.sessions.spare.iter_mut().for_each(Table::clear);
         spare.append(&mut self.sessions.spare);
         Ok(self.closed_until)
@@ -249,7 +217,7 @@ impl OpenSessions {
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
         let buckets = self.sessions.buckets.iter().chain(&self.sessions.reported).flat_map(Bucket::tables);
-        self.sealed.values().chain(buckets).map(Table::bytes).sum()
+        self.sealed.values().chain(buckets).map(Table::bytes).sum::<usize>() + self.waiting.bytes()
     }
 }
 
@@ -276,10 +244,14 @@ impl Sessions {
     /// `first_end`, and for each in the opposite order of their starts.
     fn merge(&mut self, id: SliceId, pieces: Table) {
         let from = pieces.entry_offsets();
-        if id.first_end == id.start {
-            self.merge_in_time(id.start, &pieces, &from);
-        } else {
+        if id.first_end != id.start {
             from.iter().for_each(|&piece| self.merge_behind(id.first_end, &pieces, piece));
+        } else if self.buckets.last().is_none_or(|last| last.start < id.start) {
+            // Nobody else has had rows of the slice: its pieces are its sessions.
+            self.buckets.push(Bucket { start: id.start, table: pieces, by_end: None, corrections: None });
+            return self.join_older(&from);
+        } else {
+            self.merge_in_time(id.start, &pieces, &from);
         }
         self.spare.push(pieces);
     }
@@ -319,10 +291,11 @@ impl Sessions {
         }
     }
 
-    /// Hands on the sessions that are over, at most so many at once.
+    /// Hands on the sessions that are over, at most so many at once, or lets them wait where they are few.
     fn read_out<E>(
         &self,
         groups_at_once: usize,
+        waiting: &mut Waiting,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let bucket = self.buckets.first().expect("sessions that are over are in the first table");
@@ -336,7 +309,7 @@ impl Sessions {
             };
             let windows: Vec<ClosedWindow> = extents.map(window).collect();
             let groups = ClosedGroups { table, entries: entries.into(), windows: &windows };
-            hand_on(Leaving::Now(Contents::Groups(groups)))?;
+            waiting.take_all(groups, groups_at_once, hand_on)?;
         }
         Ok(())
     }
@@ -377,9 +350,15 @@ impl Sessions {
         let mut to = Vec::new();
         into.entries_of(pieces, from.into(), &mut to, &mut self.scratch);
         into.add_at(pieces, from, &to);
+        self.join_older(&to);
+    }
+
+    /// Adds to some sessions of the last bucket those of the one before that they touch.
+    fn join_older(&mut self, to: &[u32]) {
+        let younger = self.buckets.len() - 1;
         let Some(older) = younger.checked_sub(1) else { return };
-        let found = self.buckets[older].table.find_entries_of(pieces, from);
-        let pairs = found.into_iter().zip(to).filter(|(older, _)| *older != ABSENT);
+        let found = self.buckets[older].table.find_entries_of(&self.buckets[younger].table, to);
+        let pairs = found.into_iter().zip(to.iter().copied()).filter(|(older, _)| *older != ABSENT);
         let (from, to): (Vec<u32>, Vec<u32>) = pairs.unzip();
         let olds = self.extents(&self.buckets[older].table, &from);
         let news = self.extents(&self.buckets[younger].table, &to);
@@ -465,106 +444,4 @@ fn bucket_of(start: Micros, buckets: &mut Vec<Bucket>, spare: &mut Vec<Table>, l
         buckets.insert(index, Bucket { start, table, by_end: None, corrections: None });
         index
     })
-}
-
-impl Bucket {
-    fn tables(&self) -> impl Iterator<Item = &Table> {
-        std::iter::once(&self.table).chain(self.corrections.as_deref())
-    }
-
-    fn into_tables(self) -> impl Iterator<Item = Table> {
-        std::iter::once(self.table).chain(self.corrections.map(|table| *table))
-    }
-
-    /// Whether it is known that no session is left.
-    fn has_ended(&self) -> bool {
-        self.by_end.as_ref().is_some_and(|by_end| by_end.heap.is_empty())
-    }
-
-    /// Forgets the sessions of some entries.
-    fn forget(&mut self, entries: &[u32]) {
-        if let Some(corrections) = &mut self.corrections {
-            let mut found = corrections.find_entries_of(&self.table, entries);
-            found.retain(|found| *found != ABSENT);
-            corrections.reset_entries(&found);
-        }
-        self.table.reset_entries(entries);
-    }
-
-    /// Notes that the sessions of some keys, those of groups with rows, correct what has been reported.
-    fn correct(&mut self, (keys, from): (&Table, &[u32]), layout: &Arc<EntryLayout>, scratch: &mut KeyScratch) {
-        if from.is_empty() {
-            return;
-        }
-        let corrections = self.corrections.get_or_insert_with(|| Box::new(Table::new(layout.clone())));
-        let mut to = Vec::new();
-        corrections.entries_of(keys, from.into(), &mut to, scratch);
-        corrections.add_at(keys, from, &to);
-    }
-
-    /// What the sessions of some entries are when they are reported.
-    fn kinds(&self, entries: &[u32], slots: SessionSlots, micros_per_tick: i64) -> Vec<ResultKind> {
-        let Some(corrections) = &self.corrections else { return vec![ResultKind::Final; entries.len()] };
-        let kind = |entry: u32| {
-            let corrects = entry != ABSENT && !extents(corrections, &[entry], slots, micros_per_tick)[0].is_empty();
-            if corrects { ResultKind::Correction } else { ResultKind::Final }
-        };
-        corrections.find_entries_of(&self.table, entries).into_iter().map(kind).collect()
-    }
-
-    /// Notes that an entry has a session which ends there.
-    fn note(&mut self, entry: u32, end: Micros) {
-        if let Some(by_end) = &mut self.by_end {
-            by_end.heap.push(Reverse((end, entry)));
-        }
-    }
-
-    /// Takes the entries out of the heap whose sessions end at or before `until`. Returns them in the order of their ends.
-    fn take_over(&mut self, until: Micros, gap: Micros, slots: SessionSlots, micros_per_tick: i64) -> Vec<u32> {
-        let Bucket { table, by_end, .. } = self;
-        let moves = table.moves();
-        let made = by_end.take().filter(|by_end| by_end.moves == moves).unwrap_or_else(|| {
-            let entries = table.entry_offsets();
-            let extents = extents(table, &entries, slots, micros_per_tick).into_iter().zip(entries);
-            let sessions = extents.filter(|(extent, _)| !extent.is_empty());
-            let heap = sessions.map(|(extent, entry)| Reverse((extent.last.saturating_add(gap), entry))).collect();
-            ByEnd { heap, moves }
-        });
-        let by_end = by_end.insert(made);
-        let mut candidates = Vec::new();
-        while by_end.heap.peek().is_some_and(|Reverse((end, _))| *end <= until) {
-            candidates.extend(by_end.heap.pop().map(|Reverse((_, entry))| entry));
-        }
-        let mut over = Vec::with_capacity(candidates.len());
-        for (extent, &entry) in extents(table, &candidates, slots, micros_per_tick).into_iter().zip(&candidates) {
-            let end = extent.last.saturating_add(gap);
-            if extent.is_empty() {
-                continue;
-            }
-            if end <= until {
-                over.push((end, extent.first, entry));
-            } else {
-                by_end.heap.push(Reverse((end, entry)));
-            }
-        }
-        over.sort_unstable();
-        // One that became longer may have been noted twice.
-        over.dedup();
-        let entries: Vec<u32> = over.iter().map(|(_, _, entry)| *entry).collect();
-        if self.corrections.is_none() {
-            return entries;
-        }
-        // Of those that end at once, what corrects comes behind what does not.
-        let kinds = self.kinds(&entries, slots, micros_per_tick);
-        let mut over: Vec<_> = over.into_iter().zip(kinds).map(|((end, ..), kind)| (end, kind)).zip(entries).collect();
-        over.sort_by_key(|(place, _)| *place);
-        over.into_iter().map(|(_, entry)| entry).collect()
-    }
-}
-
-fn extents(table: &Table, entries: &[u32], slots: SessionSlots, micros_per_tick: i64) -> Vec<Extent> {
-    let firsts = table.integers(slots.first, entries);
-    let lasts = table.integers(slots.last, entries);
-    let micros = |tick: i64| tick.saturating_mul(micros_per_tick);
-    firsts.into_iter().zip(lasts).map(|(first, last)| Extent { first: micros(first), last: micros(last) }).collect()
 }

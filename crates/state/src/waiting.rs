@@ -123,6 +123,27 @@ impl Waiting {
         })
     }
 
+    /// Takes groups with a window each, or hands them on where they are many.
+    pub fn take_all<E>(
+        &mut self,
+        groups: ClosedGroups<'_>,
+        groups_at_once: usize,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let ClosedGroups { table, entries, windows } = groups;
+        if self.copied.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
+            self.leave(hand_on)?;
+        }
+        if is_large(entries, groups_at_once) {
+            return hand_on(Leaving::Now(Contents::Groups(groups)));
+        }
+        self.copied.groups.append(table, entries);
+        self.copied.windows.extend_from_slice(windows);
+        self.last = None;
+        self.have_stayed = false;
+        Ok(())
+    }
+
     /// Takes the groups of a small window, and what tells their keys where that is known.
     pub fn take<E>(
         &mut self,

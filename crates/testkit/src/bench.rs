@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`latency`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `plot` (pictures of them), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`latency`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `partials` (what sliding windows keep), `plot` (pictures of them), [`report`] (what was measured).
 
 pub mod file;
 
@@ -26,6 +26,8 @@ pub mod queries;
 pub mod modes;
 
 pub mod course;
+
+mod partials;
 
 mod plot;
 
@@ -307,6 +309,7 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
     if by_hand.len() > 1 {
         lines.extend(by_hand.into_iter().map(|(name, samples)| line(&format!("loop {name}"), samples, None)));
     }
+    lines.extend(partials::measure(benchmark, case, &input)?);
     Ok(lines)
 }
 

@@ -24,6 +24,14 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, max_shrink_iters: 500, ..ProptestConfig::with_source_file("emission") }
 }
 
+/// Lengths of windows over windows, and of those over these, in milliseconds.
+const NESTED_SIZES: [i64; 2] = [50, 100];
+
+/// The text of rows that only move time.
+const SKIPPED: &str = "skipped";
+
+const EMPTY_ROW: Row = Row { time: 0, key: None, integer: None, float: None, text: None };
+
 /// What is asked of windows.
 #[derive(Debug, Clone)]
 enum Asked {
@@ -169,6 +177,97 @@ impl Case {
         session.set("table.exec.emit.allow-lateness", &format!("{} ms", self.windows.lateness)).unwrap();
     }
 
+    /// The query of windows of 50 ms over those of the table `t`, and where the depth is three of windows of 100 ms over these.
+    fn nested_sql(&self, depth: usize) -> String {
+        let by_key = if self.is_keyed { ", k" } else { "" };
+        let windows = self.windows.sql("t", "ts", self.is_keyed.then_some("k"));
+        let mut inner = format!(
+            "SELECT window_time AS at, COUNT(*) AS n, SUM(i) AS total FROM {windows}
+             GROUP BY window_start, window_end, window_time{by_key}"
+        );
+        let tumbled = |inner: &str, size: i64| {
+            format!(
+                "FROM TUMBLE(({inner}), DESCRIPTOR(at), INTERVAL '0.{size:03}' SECOND) GROUP BY window_start, window_end"
+            )
+        };
+        let last = NESTED_SIZES[depth - 2];
+        for size in &NESTED_SIZES[..depth - 2] {
+            let windows = tumbled(&inner, *size);
+            inner = format!("SELECT window_time AS at, SUM(n) AS n, SUM(total) AS total {windows}, window_time");
+        }
+        format!(
+            "SELECT CAST(window_end AS BIGINT), CAST(window_start AS BIGINT), RESULT_KIND(), COUNT(*), SUM(n), SUM(total) {}",
+            tumbled(&inner, last)
+        )
+    }
+
+    /// What that comes to, with the ends of its windows, and how many rows are late.
+    fn nested(&self, depth: usize) -> (Vec<(i64, String)>, u64) {
+        // Final is what windows come to whose time is so much later.
+        let waiting = Windows { delay: self.windows.delay + self.windows.lateness, lateness: 0, ..self.windows };
+        let (inner, late) = waiting.reported(&self.partitions[0], self.is_keyed);
+        let results = inner.iter().map(|one| {
+            let total = one.rows.iter().filter_map(|row| row.integer).reduce(|sum, integer| sum + integer);
+            (one.group.0, one.rows.len(), total)
+        });
+        let mut results: Vec<(i64, usize, Option<i64>)> = results.collect();
+        let mut lines = Vec::new();
+        for size in &NESTED_SIZES[..depth - 1] {
+            let mut windows: BTreeMap<i64, Vec<(usize, Option<i64>)>> = BTreeMap::new();
+            let end = |of: i64| (of - 1).div_euclid(*size) * size + size;
+            results.iter().for_each(|(of, n, total)| windows.entry(end(*of)).or_default().push((*n, *total)));
+            let results_of = |(end, inner): (i64, Vec<(usize, Option<i64>)>)| {
+                let total = inner.iter().filter_map(|(_, total)| *total).reduce(|sum, integer| sum + integer);
+                let n: usize = inner.iter().map(|(n, _)| n).sum();
+                let line = format!("{end} | {} | final | {} | {n} | {}", end - size, inner.len(), written(total));
+                ((end, n, total), (end, line))
+            };
+            (results, lines) = windows.into_iter().map(results_of).unzip();
+        }
+        (lines, late)
+    }
+
+    /// Up to which end its windows must have been reported when all rows have come and more may; those of sessions, whose results have no watermark
+    /// that is as simple, need not.
+    fn nested_over(&self, depth: usize) -> Option<i64> {
+        let time = self.partitions[0].iter().map(|row| row.time).max()?;
+        // Time has come to the last end, at least, that a window may have.
+        let of_ends = match self.windows.kind {
+            Kind::Tumble { size } => size,
+            Kind::Hop { slide, size } if size % slide == 0 => slide,
+            Kind::Cumulate { step, .. } => step,
+            Kind::Hop { .. } | Kind::Session { .. } | Kind::Rows { .. } => return None,
+        };
+        let ends = std::iter::once(&of_ends).chain(&NESTED_SIZES[..depth - 1]);
+        Some(ends.fold(time - self.windows.delay - self.windows.lateness, |time, of_ends| {
+            time.div_euclid(*of_ends) * of_ends
+        }))
+    }
+
+    /// Half of all queries go on from snapshots of their state now and then.
+    fn renews(&self) -> bool {
+        self.batch_rows.is_multiple_of(2)
+    }
+
+    /// Asks only for what is the same in whatever order rows come, or whatever number the first of them has.
+    fn ask_in_any_order(&mut self) {
+        if let Asked::Groups(aggregates) = &mut self.asked {
+            aggregates.retain(is_in_any_order);
+            if aggregates.is_empty() {
+                aggregates.extend(AGGREGATES.iter().find(|aggregate| is_in_any_order(aggregate)));
+            }
+        }
+    }
+
+    /// The query of a table that drops the rows which are to be skipped.
+    fn start_without_skipped(&self, session: &Session) -> (PushSource, Query) {
+        let source = self.push_table(session, "pushed");
+        self.set(session);
+        let view = format!("CREATE VIEW t AS SELECT * FROM pushed WHERE s IS DISTINCT FROM '{SKIPPED}'");
+        let query = session.sql(&format!("{view}; {}", self.sql())).unwrap();
+        (source, query)
+    }
+
     fn push_table(&self, session: &Session, name: &str) -> PushSource {
         let columns = format!(
             "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
@@ -214,6 +313,67 @@ fn late_rows(query: Query) -> u64 {
     query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum()
 }
 
+/// Windows of 10 seconds that are corrected for 5.
+fn corrected(session: &Session, inner: &str) -> (PushSource, Query) {
+    session.set("table.exec.emit.allow-lateness", "5 s").unwrap();
+    let columns = "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING, WATERMARK FOR ts AS ts";
+    let source = session.push_table("t", columns).unwrap();
+    let query = session.sql(inner).unwrap();
+    (source, query)
+}
+
+/// Pushes rows of these times in milliseconds, each with its number of seconds, and waits for what they come to.
+fn push(source: &PushSource, query: &mut Query, times: &[i64], lines: usize) -> Vec<String> {
+    let row = |&time: &i64| Row { time, integer: Some(time / 1_000), text: Some(SKIPPED.to_string()), ..EMPTY_ROW };
+    source.push_blocking(streams::batch(source, &times.iter().map(row).collect::<Vec<_>>())).unwrap();
+    let mut found = Vec::new();
+    read_until(query, &mut found, |_, found| found.len() >= lines);
+    found
+}
+
+#[test]
+fn the_lateness_is_waited_for_once() {
+    let sums = |of: &str, value: &str, seconds: i64| {
+        format!(
+            "SELECT window_time AS at, SUM({value}) AS total FROM TUMBLE(({of}), DESCRIPTOR(at), INTERVAL '{seconds}' SECOND)
+             GROUP BY window_start, window_end, window_time"
+        )
+    };
+    let session = Session::new();
+    let nested = sums(&sums(&sums("SELECT ts AS at, i FROM t", "i", 10), "total", 20), "total", 40);
+    let (source, mut query) = corrected(&session, &format!("SELECT total FROM ({nested})"));
+    assert_eq!(push(&source, &mut query, &[1_000, 12_000, 9_000, 35_000, 44_999], 0), Vec::<String>::new());
+    // 00:09 came in time for the sum of ten seconds, which has been final since 00:15; that of forty is since 00:45.
+    assert_eq!(push(&source, &mut query, &[45_000], 1), ["57"]);
+}
+
+#[test]
+fn when_corrections_are_due_is_in_snapshots() {
+    let windows = "FROM TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '10' SECOND)";
+    let sum = format!("SELECT SUM(i) {windows} GROUP BY window_start, window_end");
+    let most = format!(
+        "SELECT i FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY i DESC) AS place
+         {windows}) WHERE place <= 1"
+    );
+    for (sql, corrected_to) in [(sum, "14"), (most, "9")] {
+        // Only time goes on at 00:12 and after.
+        let sql = format!("CREATE VIEW u AS SELECT * FROM t WHERE i < 12; {sql}");
+        let (first, second) = (Session::new(), Session::new());
+        let (source, mut query) = corrected(&first, &sql);
+        assert_eq!(push(&source, &mut query, &[5_000, 12_000], 1), ["5"]);
+        push(&source, &mut query, &[9_000], 0);
+        read_until(&mut query, &mut Vec::new(), |query, _| query.progress().pipelines[0].rows == 3);
+        let snapshots = streams::snapshots(&query.control());
+
+        let (source, mut query) = corrected(&second, &sql);
+        streams::restore(&query.control(), &snapshots);
+        push(&source, &mut query, &[12_000], 0);
+        read_until(&mut query, &mut Vec::new(), |query, _| query.progress().pipelines[0].rows == 1);
+        // No window ends before 00:20.
+        assert_eq!(push(&source, &mut query, &[13_000], 1), [corrected_to]);
+    }
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -227,6 +387,7 @@ proptest! {
             session.set(&format!("table.exec.emit.{key}"), value).unwrap();
         }
         let mut query = session.sql(&case.sql()).unwrap();
+        let (control, renews) = (query.control(), case.renews());
         let all = &case.partitions[0];
         let (mut known, mut reported_before, mut pushed) = (BTreeMap::new(), 0, 0);
         for rows in all.chunks(case.batch_rows) {
@@ -234,6 +395,9 @@ proptest! {
             pushed += rows.len();
             let mut found = Vec::new();
             read_until(&mut query, &mut found, |query, _| query.progress().pipelines[0].rows == pushed as u64);
+            if renews {
+                streams::renew(&control);
+            }
             hands.advance(Duration::from_secs(1));
             let reported = case.windows.reported_so_far(&all[..pushed], case.is_keyed);
             let mut expected = case.lines(&reported[reported_before..], false, &mut known);
@@ -248,6 +412,49 @@ proptest! {
         let (reported, late) = case.windows.reported(all, case.is_keyed);
         prop_assert_eq!(read_all(&mut query), case.lines(&reported[reported_before..], false, &mut known));
         prop_assert_eq!(late_rows(query), late);
+    }
+
+    #[test]
+    fn another_run_goes_on_from_snapshots(mut case in cases(1..=1), other in streams::configurations(), cut in 0usize..150) {
+        // Positions in sources are in no snapshot of an operator.
+        case.ask_in_any_order();
+        let (before, after) = case.partitions[0].split_at(cut.min(case.partitions[0].len()));
+        let is_session = matches!(case.windows.kind, Kind::Session { .. });
+        let (reported, late) = case.windows.reported(&case.partitions[0], case.is_keyed);
+        let reported_before = case.windows.reported_so_far(before, case.is_keyed).len();
+        let mut known = BTreeMap::new();
+        let expected = [&reported[..reported_before], &reported[reported_before..]]
+            .map(|reported| case.lines(reported, false, &mut known));
+
+        let first = session(case.configuration);
+        let (source, mut query) = case.start_without_skipped(&first);
+        let mut found = Vec::new();
+        before.chunks(case.batch_rows).for_each(|rows| source.push_blocking(streams::batch(&source, rows)).unwrap());
+        read_until(&mut query, &mut found, |query, found| {
+            found.len() >= expected[0].len() && query.progress().pipelines[0].rows == before.len() as u64
+        });
+        found.sort();
+        prop_assert_eq!(&found, &expected[0]);
+        let late_before: u64 = query.progress().windows.iter().map(|window| window.late_rows).sum();
+        let snapshots = streams::snapshots(&query.control());
+        drop((source, query));
+
+        let second = session(other.in_turn(case.batch_rows));
+        let (source, mut query) = case.start_without_skipped(&second);
+        streams::restore(&query.control(), &snapshots);
+        // Time comes to where it was.
+        let time = before.iter().map(|row| row.time).max();
+        let skipped = time.map(|time| Row { time, text: Some(SKIPPED.to_string()), ..EMPTY_ROW });
+        let batches = skipped.iter().map(std::slice::from_ref).chain(after.chunks(case.batch_rows));
+        let batches: Vec<_> = batches.map(|rows| streams::batch(&source, rows)).collect();
+        let found = std::thread::scope(|scope| {
+            scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
+            read_all(&mut query)
+        });
+        prop_assert_eq!(&found, &expected[1]);
+        // Which rows are late for all sessions is found when these are merged, in one run or the other.
+        let late_after = late_rows(query);
+        prop_assert!(is_session || late_before + late_after == late, "{late_before} and {late_after} are not {late} late rows");
     }
 
     #[test]
@@ -276,6 +483,7 @@ proptest! {
         };
         let mut left: Vec<_> = sources.into_iter().zip(&case.partitions).map(with_batches).collect();
         let turns = case.turns.clone();
+        let (control, renews) = (query.control(), case.renews());
         let found = std::thread::scope(|scope| {
             scope.spawn(move || {
                 for turn in turns.into_iter().cycle() {
@@ -284,6 +492,9 @@ proptest! {
                     let count = left.len();
                     let Some((batches, source)) = left.get_mut(turn % count.max(1)) else { break };
                     source.push_blocking(batches.pop().unwrap()).unwrap();
+                    if renews {
+                        streams::renew(&control);
+                    }
                 }
             });
             read_all(&mut query)
@@ -323,42 +534,47 @@ proptest! {
             directory.path().display()
         );
         let mut query = session.sql(&format!("{table}; {}", case.sql())).unwrap();
-        let found = read_all(&mut query);
+        let (control, mut found) = (query.control(), Vec::new());
+        while let Some(batch) = query.next_batch().unwrap() {
+            found.extend(row_lines(&batch).unwrap());
+            if case.renews() {
+                streams::renew(&control);
+            }
+        }
+        found.sort();
         let partitions: Vec<&[Row]> = case.partitions.iter().map(Vec::as_slice).collect();
         let (reported, late) = case.windows.reported_of(&partitions, case.is_keyed);
         prop_assert_eq!(found, case.lines(&reported, false, &mut BTreeMap::new()));
         prop_assert_eq!(late_rows(query), late);
     }
+
     #[test]
-    fn windows_over_windows_take_what_these_are_when_they_are_final(case in cases(1..=1)) {
+    fn windows_over_windows_take_what_these_are_when_they_are_final(case in cases(1..=1), depth in 2usize..=3) {
         let session = session(case.configuration);
         let source = case.push_table(&session, "t");
         case.set(&session);
-        let by_key = if case.is_keyed { ", k" } else { "" };
-        let sql = format!(
-            "SELECT CAST(window_end AS BIGINT), CAST(window_start AS BIGINT), RESULT_KIND(), COUNT(*), SUM(n), SUM(total)
-             FROM TUMBLE((SELECT window_time AS at, COUNT(*) AS n, SUM(i) AS total FROM {}
-                          GROUP BY window_start, window_end, window_time{by_key}), DESCRIPTOR(at), INTERVAL '0.05' SECOND)
-             GROUP BY window_start, window_end",
-            case.windows.sql("t", "ts", case.is_keyed.then_some("k"))
-        );
-        let mut query = session.sql(&sql).unwrap();
+        let mut query = session.sql(&case.nested_sql(depth)).unwrap();
         let rows = &case.partitions[0];
-        let batches: Vec<_> = rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
-        let found = std::thread::scope(|scope| {
-            scope.spawn(move || batches.into_iter().for_each(|batch| source.push_blocking(batch).unwrap()));
-            read_all(&mut query)
-        });
-        // Final is what windows come to whose time is so much later.
-        let waiting = Windows { delay: case.windows.delay + case.windows.lateness, lateness: 0, ..case.windows };
-        let (inner, late) = waiting.reported(rows, case.is_keyed);
-        let mut outer: BTreeMap<i64, Vec<&Reported<'_>>> = BTreeMap::new();
-        inner.iter().for_each(|one| outer.entry((one.group.0 - 1).div_euclid(50) * 50).or_default().push(one));
-        let mut expected: Vec<String> = outer.into_iter().map(|(start, inner)| {
-            let rows = inner.iter().flat_map(|one| &one.rows);
-            let total = rows.clone().filter_map(|row| row.integer).reduce(|sum, integer| sum + integer);
-            format!("{} | {start} | final | {} | {} | {}", start + 50, inner.len(), rows.count(), written(total))
-        }).collect();
+        let (control, renews) = (query.control(), case.renews());
+        let (mut found, mut pushed) = (Vec::new(), 0);
+        for rows in rows.chunks(case.batch_rows) {
+            source.push_blocking(streams::batch(&source, rows)).unwrap();
+            pushed += rows.len();
+            read_until(&mut query, &mut found, |query, _| query.progress().pipelines[0].rows == pushed as u64);
+            if renews {
+                streams::renew(&control);
+            }
+        }
+        let (expected, late) = case.nested(depth);
+        // The lateness is waited for once, however deep windows are nested.
+        let over = case.nested_over(depth);
+        let come = expected.iter().filter(|(end, _)| over.is_some_and(|over| *end <= over)).count();
+        read_until(&mut query, &mut found, |_, found| found.len() >= come);
+        prop_assert!(found.len() >= come, "{} of {come} windows that have ended by {over:?}", found.len());
+        drop(source);
+        found.extend(read_all(&mut query));
+        found.sort();
+        let mut expected: Vec<String> = expected.into_iter().map(|(_, line)| line).collect();
         expected.sort();
         prop_assert_eq!(found, expected);
         prop_assert_eq!(late_rows(query), late);

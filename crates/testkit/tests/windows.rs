@@ -5,9 +5,13 @@
 
 mod streams;
 
+use std::ops::Range;
+
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
+use pelton::{PushSource, Query, Session};
 use pelton_data::block::ticks;
+use pelton_runtime::snapshot::StatefulOperator;
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
@@ -101,12 +105,11 @@ proptest! {
 /// Group, kind, values.
 type Line = (Group, String, String);
 
-/// What other properties do to state whenever it is at rest happens: of each kind of operator.
-#[test]
-fn state_at_rest_is_made_anew() {
+/// A query of each kind of operator that has state.
+fn stateful_queries() -> [String; 6] {
     let windowed = |table: &str| format!("SELECT COUNT(*) FROM {table} GROUP BY window_start, window_end");
     let by_key = |table: &str| format!("SELECT k, COUNT(*) FROM {table} GROUP BY window_start, window_end, k");
-    let queries = [
+    [
         windowed("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)"),
         by_key("HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND, INTERVAL '9' SECOND)"),
         by_key("SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' SECOND)"),
@@ -115,17 +118,70 @@ fn state_at_rest_is_made_anew() {
         "SELECT k, i FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY i) AS place
          FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)) WHERE place <= 3"
             .to_string(),
-    ];
-    for sql in queries {
-        let session = pelton::Session::new();
-        let columns = "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING, WATERMARK FOR ts AS ts";
-        let source = session.push_table("t", columns).unwrap();
-        let query = session.sql(&sql).unwrap();
-        let row = |time| Row { time, key: Some(time % 3), integer: Some(time), float: None, text: None };
-        source.push_blocking(streams::batch(&source, &(0..9).map(row).collect::<Vec<_>>())).unwrap();
+    ]
+}
+
+/// Starts a query, and pushes rows of these seconds.
+fn start(
+    session: &Session,
+    sql: &str,
+    seconds: Range<i64>,
+    snapshots: &[(StatefulOperator, Vec<u8>)],
+) -> (PushSource, Query) {
+    let columns = "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING, WATERMARK FOR ts AS ts";
+    let source = session.push_table("t", columns).unwrap();
+    let query = session.sql(sql).unwrap();
+    if !snapshots.is_empty() {
+        streams::restore(&query.control(), snapshots);
+    }
+    let row =
+        |second| Row { time: 700 * second, key: Some(second % 3), integer: Some(second), float: None, text: None };
+    source.push_blocking(streams::batch(&source, &seconds.map(row).collect::<Vec<_>>())).unwrap();
+    (source, query)
+}
+
+/// What other properties do to state whenever it is at rest happens: of each kind of operator.
+#[test]
+fn state_at_rest_is_made_anew() {
+    for sql in stateful_queries() {
+        let session = Session::new();
+        let (_source, query) = start(&session, &sql, 0..9, &[]);
         let control = query.control();
         let operators = control.run().stateful_operators().count();
         assert!(operators > 0 && (0..5_000).any(|_| streams::renew(&control) == operators), "{sql}");
+    }
+}
+
+#[test]
+fn runs_go_on_from_the_snapshots_of_others() {
+    let rest = |query: &mut Query| {
+        let mut lines = Vec::new();
+        while let Some(batch) = query.next_batch().unwrap() {
+            lines.extend(row_lines(&batch).unwrap());
+        }
+        lines
+    };
+    // Rows come every 0.7 seconds, of three keys in turn. After 29 of them time is 19.6: windows up to 19 have been reported, sessions up to that of 18.2,
+    // the windows of keys with 10, 10 and 9 rows, and all rows but the last.
+    for (sql, come) in stateful_queries().iter().zip([19, 2 + 18 * 3, 27, 4 + 4 + 3, 28, 28]) {
+        let sessions = [(); 3].map(|()| Session::new());
+        sessions[1].set("pelton.workers", "1").unwrap();
+        let (source, mut query) = start(&sessions[0], sql, 0..50, &[]);
+        drop(source);
+        let mut expected = rest(&mut query);
+
+        let (_source, mut query) = start(&sessions[1], sql, 0..29, &[]);
+        let mut found = Vec::new();
+        while found.len() < come {
+            found.extend(row_lines(&query.next_batch().unwrap().unwrap()).unwrap());
+        }
+        let snapshots = streams::snapshots(&query.control());
+        let (source, mut query) = start(&sessions[2], sql, 29..50, &snapshots);
+        drop(source);
+        found.extend(rest(&mut query));
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{sql}");
     }
 }
 

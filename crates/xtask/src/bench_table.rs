@@ -53,7 +53,7 @@ fn table(lines: &str) -> Result<String, String> {
 type Row = fn(&str, &[&str]) -> Result<Option<String>, String>;
 
 /// The field by which a form is known, the head of its table, and how a line becomes a row.
-const FORMS: [(&str, &str, Row); 5] = [
+const FORMS: [(&str, &str, Row); 6] = [
     (
         "records_per_s",
         "| workload | case | workers | million records/s | GB/s | measured against | ratio | interpreted | columns only read |\n|---|---|--:|--:|--:|---|--:|--:|--:|",
@@ -78,6 +78,11 @@ const FORMS: [(&str, &str, Row); 5] = [
         "crowd_records_per_s",
         "| workload | case | policy | workers | million records/s, all queries | median latency ms | p99 ms | ms behind at the end | times threads+queues |\n|---|---|---|--:|--:|--:|--:|--:|--:|",
         crowd,
+    ),
+    (
+        "partials",
+        "| workload | case | partial results | median ns a row | p99 ns | most ns | fewest of others | best median of others |\n|---|---|--:|--:|--:|--:|--:|--:|",
+        kept,
     ),
 ];
 
@@ -184,6 +189,33 @@ fn field<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     }
 }
 
+/// The engine's; the algorithms of the same case stand beside it.
+fn kept(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
+    if value(line, "strategy")? != "pelton" {
+        return Ok(None);
+    }
+    let is_beside = |other: &&&str| {
+        ["bench", "case"].iter().all(|key| field(other, key) == field(line, key))
+            && field(other, "strategy") != Some("pelton")
+    };
+    let least = |key: &str| -> Result<String, String> {
+        let numbers = lines.iter().filter(is_beside).map(|other| number(other, key));
+        let least = numbers.reduce(|least, number| Ok(least?.min(number?))).transpose()?;
+        Ok(least.map_or("–".to_string(), |least| format!("{least:.0}")))
+    };
+    Ok(Some(format!(
+        "| {} | {} | {} | {} | {} | {} | {} | {} |",
+        value(line, "bench")?,
+        value(line, "case")?,
+        value(line, "partials")?,
+        value(line, "median_ns")?,
+        value(line, "p99_ns")?,
+        value(line, "max_ns")?,
+        least("partials")?,
+        least("median_ns")?,
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +240,13 @@ mod tests {
         assert!(table.ends_with(
             "| ysb | cache | 1 | 2000.0 | 34.00 | select, then count | 0.95 | 300.0 | – |\n| csv | file | 2 | 1.0 | 0.10 | – | – | – | – |\n"
         ));
+        let kept = |strategy: &str, partials: usize| {
+            format!(
+                "{{\"bench\":\"s\",\"case\":\"c\",\"strategy\":\"{strategy}\",\"partials\":{partials},\"median_ns\":4,\"p99_ns\":9,\"max_ns\":70}}\n"
+            )
+        };
+        let kept = super::table(&[kept("pelton", 5), kept("loop a", 8), kept("loop b", 3)].concat()).unwrap();
+        assert!(kept.ends_with("|\n| s | c | 5 | 4 | 9 | 70 | 3 | 4 |\n"), "{kept}");
         let readme = format!("a\n{BEGIN}\nold\n{END}\nb\n");
         assert_eq!(replaced(&readme, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
         assert!(replaced("nothing", "new").is_err());

@@ -9,6 +9,9 @@ use crate::table::{Remainder, Table};
 use crate::waiting::CopiedGroups;
 use crate::window::ClosedWindow;
 
+/// Stands for a slice of a key: what it has accumulated may take no bytes.
+const PLACED: u8 = 1;
+
 impl RowCounter {
     /// Writes the keys, and the slices in the order of these: the open one, those that are complete, and what these have in all.
     pub(crate) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
@@ -31,6 +34,8 @@ impl RowCounter {
         let places = keys.iter().flat_map(|key| key.open.into_iter().chain(held(key).all_places()));
         let units = self.values.placed_units();
         let entries: Vec<u32> = places.map(|place| place * units).collect();
+        // Whoever reads asks for no more room than there are bytes.
+        out.column(&vec![PLACED; entries.len()]);
         self.values.write_values((&entries).into(), out)
     }
 
@@ -43,19 +48,22 @@ impl RowCounter {
         let keys = read.chosen();
         let mut column = || input.column::<i64>(keys.len(), "slices of keys");
         let (complete, lacking, held, totals, running) = (column()?, column()?, column()?, column()?, column()?);
+        let has_totals = !self.are_recomputed;
         let is_right = |at: usize| {
-            complete[at] >= 0
+            (held[at]..=i64::MAX / slice_rows - slices).contains(&complete[at])
                 && (0..slice_rows).contains(&lacking[at])
                 && (0..slices).contains(&held[at])
                 && (0..=held[at]).contains(&totals[at])
                 && (0..=1).contains(&running[at])
+                && (has_totals || (totals[at], running[at]) == (0, 0))
         };
         input.check((0..keys.len()).all(is_right), "slices of windows that are not complete")?;
         let open = |at: usize| i64::from(lacking[at] > 0);
         let places =
             (0..keys.len()).try_fold(0_i64, |places, at| places.checked_add(open(at) + held[at] + running[at]));
         let places = places.and_then(|places| u32::try_from(places).ok()).unwrap_or(u32::MAX) as usize;
-        input.must_have(places, usize::from(!self.layout.accumulators().is_empty()), "slices of keys")?;
+        let placed = input.column::<u8>(places, "slices of keys")?;
+        input.check(placed.iter().all(|byte| *byte == PLACED), "slices of keys")?;
         self.reserve(places);
         let taken: Vec<u32> = (0..places).map(|_| self.keys.take_place()).collect();
         let mut next = taken.iter().copied();

@@ -1,13 +1,11 @@
 //! Windows from which the slices that leave are subtracted.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use pelton_data::Micros;
 
-use super::snapshot::{read_slices, write_slices};
+use super::snapshot::{Known, write_slices};
 use super::{Slice, Spare};
-use crate::layout::EntryLayout;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, Table};
 use crate::window::Work;
@@ -116,22 +114,32 @@ impl Running {
         write_slices(&self.slices, out)
     }
 
-    /// Becomes what was written, of so many numbered groups: the groups of the window have the given numbers.
+    /// Becomes what was written: the groups of the window have the given numbers, and `counts` of what slices count.
     pub(super) fn read_from(
         &mut self,
         numbers: Vec<u32>,
-        groups: usize,
-        values: &Arc<EntryLayout>,
+        counts: &[i64],
+        known: &Known<'_>,
         input: &mut Reader<'_>,
     ) -> Result<(), SnapshotError> {
-        self.places = vec![ABSENT; groups];
+        self.places = vec![ABSENT; known.groups];
         for (place, &number) in (0..).zip(&numbers) {
-            let known = std::mem::replace(&mut self.places[number as usize], place);
-            input.check(known == ABSENT, "groups that are once in a window")?;
+            let before = std::mem::replace(&mut self.places[number as usize], place);
+            input.check(before == ABSENT, "groups that are once in a window")?;
         }
-        self.slices = read_slices(values, groups, input)?.into();
-        let mut held = self.slices.iter().flat_map(|slice| slice.numbers().iter());
-        input.check(held.all(|number| self.places[number as usize] != ABSENT), "slices of groups of the window")?;
+        self.slices = known.read_slices(input)?.into();
+        // A group leaves the window with its last slice.
+        let mut left: Vec<Option<i64>> = counts.iter().map(|count| Some(*count)).collect();
+        for slice in &self.slices {
+            for (number, &count) in slice.numbers().iter().zip(&*slice.values.counts(known.presence)) {
+                let place = self.places[number as usize];
+                input.check(place != ABSENT && count > 0, "slices of groups of the window")?;
+                let left = &mut left[place as usize];
+                *left = left.and_then(|left| left.checked_sub(count)).filter(|left| *left >= 0);
+            }
+        }
+        input.check(left.iter().all(|left| *left == Some(0)), "groups that have what their slices have")?;
+        input.check(counts.iter().all(|count| *count > 0), "groups of a window that a slice has")?;
         input
             .check(self.slices.iter().is_sorted_by_key(|slice| slice.last_end), "slices in the order of their ends")?;
         self.added = numbers.len();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 
-use super::snapshot::{read_list, read_slices, write_slices};
+use super::snapshot::{Known, write_slices};
 use super::{Slice, Spare};
 use crate::layout::EntryLayout;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
@@ -130,21 +130,16 @@ impl TwoStacks {
         self.prefix.write_to(out)
     }
 
-    /// Becomes what was written, of so many numbered groups.
-    pub(super) fn read_from(
-        &mut self,
-        values: &Arc<EntryLayout>,
-        groups: usize,
-        input: &mut Reader<'_>,
-    ) -> Result<(), SnapshotError> {
+    /// Becomes what was written.
+    pub(super) fn read_from(&mut self, known: &Known<'_>, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         for _ in 0..input.count(1, "suffixes")? {
-            let last_end = input.instant("the end of the last window of a slice")?;
+            let last_end = known.read_last_end(input)?;
             let is_older = self.suffixes.last().is_none_or(|younger| last_end <= younger.last_end);
             input.check(is_older, "suffixes in the order of their ends")?;
-            self.suffixes.push(Suffix { last_end, values: read_list(values, groups, input)? });
+            self.suffixes.push(Suffix { last_end, values: known.read_list(input)? });
         }
-        self.slices = read_slices(values, groups, input)?;
-        self.prefix = read_list(values, groups, input)?;
+        self.slices = known.read_slices(input)?;
+        self.prefix = known.read_list(input)?;
         Ok(())
     }
 

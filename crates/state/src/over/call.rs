@@ -64,6 +64,32 @@ pub(super) struct KeyRows {
     pub frame_start: u64,
     /// The first whose argument is kept; the end where none is.
     pub kept_from: u64,
+    /// What the call counts of values that are not NULL.
+    pub counted: Counted,
+    /// How many there are in the last row's frame, where its values are kept.
+    pub valid: Option<u64>,
+}
+
+/// What a call counts of values that are not NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    Nothing,
+    /// Those of each frame.
+    Frames,
+    /// Nothing, but it knows the last.
+    Last,
+}
+
+impl Counted {
+    /// By a call whose argument may be NULL, or not.
+    pub fn of(function: OverFunction, nullable: bool) -> Counted {
+        match function {
+            OverFunction::Count => Counted::Frames,
+            OverFunction::Sum | OverFunction::Mean if nullable => Counted::Frames,
+            OverFunction::Minimum | OverFunction::Maximum if nullable => Counted::Last,
+            _ => Counted::Nothing,
+        }
+    }
 }
 
 /// Rows of one key that come next, and where their frames are.
@@ -206,13 +232,20 @@ impl<T: Value> FrameState<T> {
     fn read_from(&mut self, rows: &KeyRows, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         let mut number = || input.number("values that are not NULL");
         let [count, start, end, last] = [number()?, number()?, number()?, number()?];
-        let is_right = start <= end && end <= rows.end && last <= end;
+        let is_right = match rows.counted {
+            Counted::Nothing => (count, start, end, last) == (0, 0, 0, 0),
+            Counted::Last => (count, start, end) == (0, 0, rows.end) && last <= end,
+            Counted::Frames => {
+                let are_counted = rows.valid.is_none_or(|valid| count == valid) && count <= rows.end - rows.frame_start;
+                (start, end, last) == (rows.frame_start, rows.end, 0) && are_counted
+            }
+        };
         input.check(is_right, "values that are not NULL, of rows that have come")?;
         self.valid = ValidCount { count, start, end, last };
         match &mut self.state {
             State::None => {}
             State::Sum(sum) => sum.read_from(rows.frame_start, rows.end, input)?,
-            State::Extreme(extreme) => extreme.read_from(rows.end, input)?,
+            State::Extreme(extreme) => extreme.read_from(rows.frame_start, rows.end, input)?,
             State::First(first) => {
                 let is_there = input.flag("whether there is a first value")?;
                 *first = input.column(usize::from(is_there), "a first value")?.first().copied();

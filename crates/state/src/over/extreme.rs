@@ -1,6 +1,7 @@
 //! The smallest value of frames.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use arrow::datatypes::ArrowNativeType;
 
@@ -149,12 +150,12 @@ impl<K: Key> Middle for Candidates<K> {
         out.column(self.smallest.as_slice());
     }
 
-    fn read_from(&mut self, last_rows: u64, end: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn read_from(&mut self, whole: Range<u64>, last_rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         let positions = input.list::<u64>("positions of candidates")?;
         let values = input.column::<K>(positions.len(), "candidates")?;
         let are_ascending = positions.is_sorted_by(|one, next| one < next);
-        let are_before = positions.last().is_none_or(|last| *last < end);
-        input.check(are_ascending && are_before, "positions of candidates, ascending")?;
+        let are_within = positions.iter().all(|position| whole.contains(position));
+        input.check(are_ascending && are_within, "positions of candidates, ascending")?;
         self.queue = positions.iter().copied().zip(values.iter().copied()).collect();
         match &mut self.smallest {
             Some(smallest) => *smallest = input.column(1, "the smallest value")?[0],

@@ -72,6 +72,15 @@ impl FrameTicks {
         matches!(self, FrameTicks::Range(Some(_)))
     }
 
+    /// Where the frame of the last of so many rows begins, where its time does not say.
+    pub fn last_start(self, rows: u64) -> Option<u64> {
+        match self {
+            FrameTicks::Rows(Some(preceding)) => Some(rows.saturating_sub(1).saturating_sub(preceding)),
+            FrameTicks::Rows(None) | FrameTicks::Range(None) => Some(0),
+            FrameTicks::Range(Some(_)) => None,
+        }
+    }
+
     /// The frames of no rows.
     pub fn no_bounds(self) -> Bounds {
         match self {

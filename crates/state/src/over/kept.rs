@@ -48,6 +48,16 @@ impl Kept {
         if let Kept::Bytes(kept) = self { kept } else { unreachable!("bytes are kept") }
     }
 
+    /// How many of the values from a position on, which are kept, are not NULL; `None` where nothing counts them.
+    pub fn count_valid_from(&self, start: u64) -> Option<u64> {
+        match self {
+            Kept::Integers(kept) => Some(kept.count_valid_from(start)),
+            Kept::Floats(kept) => Some(kept.count_valid_from(start)),
+            Kept::Decimals(kept) => Some(kept.count_valid_from(start)),
+            Kept::Bytes(_) => None,
+        }
+    }
+
     /// Forgets values before a position.
     pub fn forget(&mut self, until: u64) {
         match self {

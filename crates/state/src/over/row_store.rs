@@ -147,6 +147,11 @@ impl<T: ArrowNativeType> ColumnStore<T> {
         (start..end).map(|position| u64::from(self.is_valid(position))).sum()
     }
 
+    /// How many of the values from a position on are not NULL.
+    pub fn count_valid_from(&self, start: u64) -> u64 {
+        self.count_valid(start, self.end)
+    }
+
     /// The values from one position to before another, as slices.
     pub fn slices(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = &[T]> {
         let chunks = if start < end { start >> self.shift..((end - 1) >> self.shift) + 1 } else { 0..0 };

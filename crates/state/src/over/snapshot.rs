@@ -2,10 +2,13 @@
 //!
 //! Keys are written in the order of their numbers, and what is remembered of each behind them: how much that is differs from key to key.
 
-use super::call::KeyRows;
+use super::call::{Counted, KeyRows};
 use super::frame::FrameTicks;
 use super::{Argument, OverRows, Partition, PlannedCall};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
+
+/// A key of more rows would be written by nobody, and their positions can be added.
+const ROWS_MAX: u64 = u64::MAX >> 2;
 
 impl Snapshot for OverRows {
     fn description(&self) -> String {
@@ -59,8 +62,14 @@ impl Partition {
     ) -> Result<(), SnapshotError> {
         self.rows = input.number("rows of a key")?;
         self.last_tick = input.instant("the time of a key's last row")?;
+        input.check(self.rows <= ROWS_MAX, "rows that can be counted")?;
         self.starts = input.column(frames.len(), "starts of frames")?.to_vec();
-        input.check(self.starts.iter().all(|start| *start <= self.rows), "frames of rows that have come")?;
+        let mut starts = frames.iter().zip(&self.starts);
+        let is_last = |(frame, start): (&FrameTicks, &u64)| match frame.last_start(self.rows) {
+            Some(last) => *start == last,
+            None => *start < self.rows.max(1),
+        };
+        input.check(starts.all(is_last), "frames of rows that have come")?;
         if needs_times {
             let first = self.times.read_from(self.rows, input)?;
             let mut timed = frames.iter().zip(&self.starts).filter(|(frame, _)| frame.needs_times());
@@ -75,10 +84,15 @@ impl Partition {
             input.check(starts.chain(rows).all(|start| *first <= start), "values that frames look back at")?;
         }
         for (planned, state) in calls.iter().zip(&mut self.states) {
+            let frame_start = self.starts[planned.frame];
+            let kept = planned.argument.filter(|&argument| arguments[argument].frames_kept.contains(&planned.frame));
+            let kept = kept.and_then(|argument| self.kept[argument].as_ref());
             let rows = KeyRows {
                 end: self.rows,
-                frame_start: self.starts[planned.frame],
+                frame_start,
                 kept_from: planned.argument.map_or(self.rows, |argument| first_kept[argument]),
+                counted: Counted::of(planned.call.function, planned.nullable),
+                valid: kept.and_then(|kept| kept.count_valid_from(frame_start)),
             };
             state.read_from(&rows, input)?;
         }

@@ -10,7 +10,7 @@ use pelton_data::wide_float::WideFloat;
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
-use super::two_stacks::{Entering, Middle, Operation, Totals};
+use super::two_stacks::{Entering, Middle, Operation, RUN_ROWS, Totals};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// The sum of a frame that moves forward.
@@ -354,7 +354,7 @@ impl Middle for Runs {
         }
     }
 
-    fn read_from(&mut self, _last_rows: u64, _end: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn read_from(&mut self, whole: Range<u64>, _last_rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         match self {
             Runs::Leaving(runs) => {
                 for stack in [&mut runs.front, &mut runs.back] {
@@ -363,6 +363,10 @@ impl Middle for Runs {
                     *stack = ends.iter().copied().zip(sums.iter().copied()).collect();
                 }
                 runs.back_sum = input.column(1, "a sum of runs")?[0];
+                let ends = runs.front.iter().rev().chain(&runs.back).map(|(end, _)| *end);
+                let first = (whole.start + 1).next_multiple_of(RUN_ROWS);
+                let are_all = ends.eq((first..=whole.end).step_by(RUN_ROWS as usize));
+                input.check(are_all, "the ends of all whole runs, in their order")?;
             }
             Runs::Growing(sum) => {
                 let parts = input.column(2, "the sum of all runs")?;
@@ -405,8 +409,8 @@ impl FrameSum<f64> for FloatSum {
         Totals::write_to(self, out);
     }
 
-    fn read_from(&mut self, _start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
-        Totals::read_from(self, rows, input)
+    fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        Totals::read_from(self, start, rows, input)
     }
 
     fn bytes(&self) -> usize {

@@ -192,6 +192,7 @@ impl TextState {
                 *positions = input.list::<u64>("positions of values")?.iter().copied().collect();
                 *rows = input.number("rows")?;
                 let are_kept = positions.iter().all(|position| (first..end).contains(position));
+                let are_kept = are_kept && positions.iter().is_sorted_by(|one, next| one < next);
                 input.check(*rows == end && are_kept, "positions of values that are kept")?;
             }
         }

@@ -5,6 +5,8 @@
 //! whole runs, of which the [`Middle`] keeps what it needs. So a frame of any length costs a few operations a row, and little
 //! memory beside its values; both ends are followed by loops over values that lie side by side.
 
+use std::ops::Range;
+
 use arrow::datatypes::ArrowNativeType;
 use pelton_data::over::Frame;
 
@@ -15,7 +17,7 @@ use super::short::{ShortFrames, is_short};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Rows whose total is kept as one where they neither begin nor end a frame. Runs begin at its multiples.
-const RUN_ROWS: u64 = 1024;
+pub(super) const RUN_ROWS: u64 = 1024;
 
 /// How values are put together: in any grouping, up to rounding.
 pub(super) trait Operation {
@@ -59,8 +61,8 @@ pub(super) trait Middle: Operation {
     /// Writes the runs.
     fn write_to(&self, out: &mut Writer);
 
-    /// Becomes what was written: `last_rows` rows have come behind the whole runs, which end at `end`.
-    fn read_from(&mut self, last_rows: u64, end: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError>;
+    /// Becomes what was written: `last_rows` rows have come behind the rows of whole runs.
+    fn read_from(&mut self, whole: Range<u64>, last_rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError>;
 
     /// Bytes of memory held elsewhere.
     fn bytes(&self) -> usize;
@@ -128,10 +130,10 @@ impl<M: Middle> Totals<M> {
     }
 
     /// Becomes what was written when there were so many rows.
-    pub fn read_from(&mut self, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    pub fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         match self {
             Totals::Short(frames) => frames.read_from(input),
-            Totals::Long(stacks) => stacks.read_from(rows, input),
+            Totals::Long(stacks) => stacks.read_from(start, rows, input),
         }
     }
 
@@ -288,7 +290,7 @@ impl<M: Middle> TwoStacks<M> {
         self.middle.write_to(out);
     }
 
-    fn read_from(&mut self, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         let mut position = || input.number("positions of a frame");
         (self.front_start, self.front_end, self.back_start) = (position()?, position()?, position()?);
         (self.start, self.end) = (position()?, position()?);
@@ -296,13 +298,14 @@ impl<M: Middle> TwoStacks<M> {
         self.back = Running::of_parts([back[0], back[1]]);
         self.front = input.list("totals of a run")?.to_vec();
         let is_right = self.front_start.checked_add(self.front.len() as u64) == Some(self.front_end)
-            && (self.front.is_empty() || self.front_start <= self.start)
+            && self.front_start <= self.start
             && self.front_end <= self.back_start
+            && (self.back_start == self.front_end || self.back_start.is_multiple_of(RUN_ROWS))
             && self.back_start <= self.end
             && self.start <= self.end
-            && self.end == rows;
+            && (self.start, self.end) == (start, rows);
         input.check(is_right, "positions of a frame that ends with the last row")?;
-        self.middle.read_from(self.end - self.back_start, self.back_start, input)?;
+        self.middle.read_from(self.front_end..self.back_start, self.end - self.back_start, input)?;
         self.middle_total = self.middle.total();
         Ok(())
     }

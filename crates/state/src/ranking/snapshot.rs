@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pelton_data::window::Covered;
+
 use super::{KeyedRow, RankedSlice, RankedWindows};
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
@@ -55,12 +57,14 @@ impl RankedWindows {
         let mut slices = BTreeMap::new();
         for _ in 0..input.count(1, "slices")? {
             let id = SliceId::read_from(&self.window, input)?;
-            let last_end = covered(&self.window, id.start, input)?.last_end;
+            let Covered { first_end, last_end } = covered(&self.window, id.start, input)?;
             let next_end = input.instant("the end of the next window of a slice")?;
             // Of a slice whose windows have all been reported it may be any.
             let is_end = next_end > last_end || self.window.next_end(next_end.saturating_sub(1)) == next_end;
-            let is_end = is_end && next_end >= id.first_end;
-            input.check(if correct { id.corrects } else { is_end }, "the end of a window of a slice")?;
+            let is_open = next_end > last_end || next_end > self.closed_until;
+            let is_end = is_end && is_open && next_end >= id.first_end.max(first_end);
+            let is_due = id.corrects && id.first_end > self.closed_until;
+            input.check(if correct { is_due } else { is_end }, "the end of a window of a slice")?;
             let batch = input.batch(&self.ranker.ranking.schema, "the first rows of a slice")?;
             let candidates = self.ranker.choose(&batch);
             input.check(candidates.is_ok(), "rows that can be put in order")?;

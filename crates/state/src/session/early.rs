@@ -6,7 +6,7 @@ use pelton_data::window::ResultKind;
 use super::{Bucket, LateSessions, OpenSessions, Sessions};
 use crate::slice::SliceId;
 use crate::table::{KeyScratch, Table};
-use crate::waiting::Leaving;
+use crate::waiting::{Leaving, Waiting};
 use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Contents};
 
 impl OpenSessions {
@@ -38,7 +38,8 @@ impl OpenSessions {
 
     fn copy(&self) -> OpenSessions {
         let sealed = self.sealed.iter().map(|(id, table)| (*id, table.copy())).collect();
-        OpenSessions { sealed, sessions: self.sessions.copy(), closed_until: self.closed_until }
+        let waiting = Waiting::new(&self.sessions.layout);
+        OpenSessions { sealed, sessions: self.sessions.copy(), closed_until: self.closed_until, waiting }
     }
 }
 

@@ -12,6 +12,9 @@ use crate::kernel::Scratch;
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, POSITION_WIDTH, is_string, value_type};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 
+/// Nobody has so many rows, and as many counts of as many rows do not leave 64 bits.
+const ROWS_MAX: i64 = 1 << 48;
+
 /// Entries of groups that were read.
 pub(crate) enum ReadEntries {
     /// The last ones of a list.
@@ -66,6 +69,14 @@ impl Snapshot for Table {
 }
 
 impl Table {
+    /// Makes sure that all groups have rows, and no more than there can be, where rows are counted: what subtracts them relies on it.
+    pub(crate) fn check_rows(&self, input: &Reader<'_>) -> Result<(), SnapshotError> {
+        let mut slots = self.layout.accumulators().iter();
+        let Some(rows) = slots.position(|slot| slot.accumulator.counts_rows()) else { return Ok(()) };
+        let rows = self.integers(rows, self.all().chosen());
+        input.check(rows.iter().all(|rows| (1..=ROWS_MAX).contains(rows)), "groups that have rows")
+    }
+
     /// All groups.
     fn all(&self) -> ReadEntries {
         match &self.groups {

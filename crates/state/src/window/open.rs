@@ -161,6 +161,15 @@ impl Open {
         }
     }
 
+    /// When windows are corrected by rows that have been sealed. Those of sessions are found when these are merged.
+    pub fn dues(&self) -> Vec<Micros> {
+        match self {
+            Open::Windows(windows) => windows.dues(),
+            Open::Ranked(ranked) => ranked.dues(),
+            Open::Sessions(_) | Open::Counts(_) => Vec::new(),
+        }
+    }
+
     /// Reads the id of a slice that can be sealed.
     pub(super) fn read_id(&self, input: &mut Reader<'_>) -> Result<SliceId, SnapshotError> {
         match self {
@@ -173,6 +182,15 @@ impl Open {
             Open::Counts(_) | Open::Ranked(_) => {
                 Err(SnapshotError::NoForm("rows are in no tables of slices".to_string()))
             }
+        }
+    }
+
+    /// Makes sure that a table that was read can be sealed as that slice.
+    pub(super) fn check_slice(&self, id: SliceId, table: &Table, input: &Reader<'_>) -> Result<(), SnapshotError> {
+        match self {
+            Open::Sessions(sessions) => sessions.check_slice(id, table, input),
+            Open::Windows(windows) => windows.check_rows(table, input),
+            Open::Counts(_) | Open::Ranked(_) => Ok(()),
         }
     }
 

@@ -1,5 +1,8 @@
 //! Windows that are open, in snapshots.
 
+use std::ops::RangeInclusive;
+
+use pelton_data::Micros;
 use pelton_data::window::{Covered, Window};
 
 use super::{OpenWindows, SealedPieces, Step};
@@ -21,6 +24,14 @@ pub struct WindowState<'a> {
     pub open: &'a mut Open,
     /// What each worker has.
     pub stores: Vec<&'a mut SliceStore>,
+}
+
+impl WindowState<'_> {
+    /// When windows are corrected by rows that have come: whoever closes windows must be told where it is not the one that was told of the rows.
+    pub fn dues(&self) -> Vec<Micros> {
+        let correcting = self.stores.iter().flat_map(|store| store.ids()).filter(|id| id.corrects);
+        correcting.map(|id| id.first_end).chain(self.open.dues()).collect()
+    }
 }
 
 impl Snapshot for WindowState<'_> {
@@ -63,7 +74,8 @@ impl SliceId {
             Window::Session { .. } => true,
             _ => first_end <= covered.last_end && window.next_end(first_end.saturating_sub(1)) == first_end,
         };
-        input.check(id.corrects || is_end, "the end of a window of the slice")?;
+        let has_begun = matches!(window, Window::Session { .. }) || covered.first_end <= first_end;
+        input.check((id.corrects || is_end) && has_begun, "the end of a window of the slice")?;
         Ok(id)
     }
 }
@@ -85,6 +97,25 @@ impl OpenWindows {
 
     pub(crate) fn window(&self) -> &Window {
         &self.window
+    }
+
+    /// When windows are corrected, ascending.
+    pub fn dues(&self) -> Vec<Micros> {
+        self.corrections.iter().flat_map(|corrections| corrections.dues()).collect()
+    }
+
+    /// The ends that the last window of a slice may have which windows need that have closed and others that have not.
+    fn last_ends(&self) -> RangeInclusive<Micros> {
+        let last = match self.closed_until {
+            Micros::MIN => None,
+            closed_until => self.window.slice(closed_until - 1).covered,
+        };
+        self.closed_until.saturating_add(1)..=last.map_or(Micros::MIN, |covered| covered.last_end)
+    }
+
+    /// Makes sure that groups which were read have rows, where slices are subtracted: pieces of others may have a place for each group.
+    pub(super) fn check_rows(&self, table: &Table, input: &Reader<'_>) -> Result<(), SnapshotError> {
+        if self.gag.subtracts() { table.check_rows(input) } else { Ok(()) }
     }
 
     fn write_slices(&self, out: &mut Writer) -> Result<(), SnapshotError> {
@@ -131,10 +162,14 @@ impl Snapshot for OpenWindows {
             input.check(self.takes(id), "a slice of windows that have not closed")?;
             let mut table = Table::new(self.sliced.clone());
             table.read_from(input)?;
+            self.check_rows(&table, input)?;
             self.seal(id, table);
         }
-        self.gag.read_from(input)?;
-        self.corrections.as_mut().map_or(Ok(()), |corrections| corrections.read_from(input))
+        let (last_ends, closed_until, is_subtracted) = (self.last_ends(), self.closed_until, self.gag.subtracts());
+        self.gag.read_from(&last_ends, input)?;
+        self.corrections
+            .as_mut()
+            .map_or(Ok(()), |corrections| corrections.read_from(closed_until, is_subtracted, input))
     }
 }
 
@@ -167,6 +202,7 @@ impl SliceStore {
             let id = open.read_id(input)?;
             let mut table = Table::new(self.layout().clone());
             table.read_from(input)?;
+            open.check_slice(id, &table, input)?;
             self.table(id).merge(table);
         }
         Ok(())

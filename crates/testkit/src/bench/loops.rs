@@ -15,7 +15,7 @@ use super::file::Case;
 use crate::reference::sliding::{
     self, FlatFat, Minimum, SlickDeque, SlideSide, SlideSideSum, Sliding, SubtractOnEvict, Sum, TwoStacks,
 };
-use crate::reference::sliding_many::{Each, RunningSums, SlickDequeMany, SlidingMany};
+use crate::reference::sliding_many::{Each, FlatFatMany, RunningSums, SlickDequeMany, SlidingMany};
 use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, places, session, sums, ysb};
 
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
@@ -366,17 +366,37 @@ fn over_rows(name: &str, value: usize, rows: usize) -> Result<EachLoop, BenchErr
     })
 }
 
+/// The algorithm of this name over each row and those before it, for windows of so many rows each; `None` where it is none of the literature's.
+pub fn sliding_many(name: &str, rows: &[usize]) -> Option<Box<dyn SlidingMany>> {
+    fn each<S: Sliding + 'static>(rows: &[usize]) -> Box<dyn SlidingMany> {
+        Box::new(Each::new(rows, |rows| Box::new(S::new(rows))))
+    }
+    Some(match name {
+        "sum-subtract-on-evict" | "many-sum-subtract-on-evict" => each::<SubtractOnEvict>(rows),
+        "sum-two-stacks" => each::<TwoStacks<Sum>>(rows),
+        "sum-slide-side" => each::<SlideSideSum>(rows),
+        "sum-flat-fat" => each::<FlatFat<Sum>>(rows),
+        "min-two-stacks" | "many-min-two-stacks" => each::<TwoStacks<Minimum>>(rows),
+        "min-slick-deque" => each::<SlickDeque>(rows),
+        "min-slide-side" | "many-min-slide-side" => each::<SlideSide<Minimum>>(rows),
+        "min-flat-fat" => each::<FlatFat<Minimum>>(rows),
+        "many-sum-slide-side" => Box::new(RunningSums::new(rows)),
+        "many-sum-flat-fat" => Box::new(FlatFatMany::<Sum>::new(rows)),
+        "many-min-slick-deque" => Box::new(SlickDequeMany::new(rows)),
+        "many-min-flat-fat" => Box::new(FlatFatMany::<Minimum>::new(rows)),
+        _ => return None,
+    })
+}
+
 /// The loop of this name over each row and those before it, for several windows.
 fn over_rows_many(name: &str, value: usize, rows: Vec<usize>) -> Result<EachLoop, BenchError> {
-    let start: fn(&[usize]) -> Box<dyn SlidingMany> = match name {
-        "many-sum-subtract-on-evict" => |rows| Box::new(Each::new(rows, |rows| Box::new(SubtractOnEvict::new(rows)))),
-        "many-sum-slide-side" => |rows| Box::new(RunningSums::new(rows)),
-        "many-min-two-stacks" => |rows| Box::new(Each::new(rows, |rows| Box::new(TwoStacks::<Minimum>::new(rows)))),
-        "many-min-slick-deque" => |rows| Box::new(SlickDequeMany::new(rows)),
-        other => return Err(BenchError::Input(format!("there is no reference loop '{other}'"))),
-    };
+    if sliding_many(name, &rows[..1]).is_none() {
+        return Err(BenchError::Input(format!("there is no reference loop '{name}'")));
+    }
+    let name = name.to_string();
     Ok(Box::new(move |blocks| {
-        over::slide_many(blocks, value, (&mut *start(&rows), rows.len()), |results| {
+        let mut sliding = sliding_many(&name, &rows).expect("there was one before");
+        over::slide_many(blocks, value, (&mut *sliding, rows.len()), |results| {
             black_box(results);
         });
     }))

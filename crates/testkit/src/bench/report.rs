@@ -46,6 +46,8 @@ pub enum Figure {
     Crowd(Crowd),
     /// How fast a stream passes, part by part.
     Course(Course),
+    /// What is kept for windows that slide.
+    Kept(Kept),
 }
 
 impl Figure {
@@ -58,6 +60,7 @@ impl Figure {
             Figure::State(state) => state.json(),
             Figure::Crowd(crowd) => crowd.json(),
             Figure::Course(course) => course.json(),
+            Figure::Kept(kept) => kept.json(),
         }
     }
 
@@ -70,6 +73,7 @@ impl Figure {
             Figure::State(state) => state.text(),
             Figure::Crowd(crowd) => crowd.text(),
             Figure::Course(course) => course.text(),
+            Figure::Kept(kept) => kept.text(),
         }
     }
 }
@@ -176,6 +180,50 @@ impl State {
             slices / 1e6,
             buckets / 1e6,
             buckets / slices
+        )
+    }
+}
+
+/// What is kept for windows that slide by one row, and how long their results take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// The benchmark.
+    pub bench: String,
+    /// The case.
+    pub case: String,
+    /// The engine, or an algorithm.
+    pub strategy: String,
+    /// How many values and partial results there are.
+    pub partials: usize,
+    /// Half of the results took so long at most, when rows came one at a time.
+    pub median_ns: u64,
+    /// All but one in a hundred did.
+    pub p99_ns: u64,
+    /// All did.
+    pub max_ns: u64,
+}
+
+impl Kept {
+    /// By how long each result took.
+    pub fn new(bench: String, case: String, strategy: &str, partials: usize, mut taken_ns: Vec<u64>) -> Kept {
+        taken_ns.sort_unstable();
+        let at = |hundredths: usize| taken_ns.len().checked_sub(1).map_or(0, |last| taken_ns[last * hundredths / 100]);
+        let (median_ns, p99_ns, max_ns) = (at(50), at(99), at(100));
+        Kept { bench, case, strategy: strategy.to_string(), partials, median_ns, p99_ns, max_ns }
+    }
+
+    fn json(&self) -> String {
+        let Kept { bench, case, strategy, partials, median_ns, p99_ns, max_ns } = self;
+        format!(
+            "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"strategy\":\"{strategy}\",\"partials\":{partials},\
+             \"median_ns\":{median_ns},\"p99_ns\":{p99_ns},\"max_ns\":{max_ns}}}"
+        )
+    }
+
+    fn text(&self) -> String {
+        let Kept { bench, case, strategy, partials, median_ns, p99_ns, max_ns } = self;
+        format!(
+            "{bench:<16} {case:<14} {strategy:<12} {partials:>9} partial results, each row's result in {median_ns} ns, p99 {p99_ns} ns, at most {max_ns} ns"
         )
     }
 }
@@ -383,6 +431,13 @@ mod tests {
         assert!(Figure::Crowd(crowd).text().ends_with(
             "(1.500–1.500 ms), 2.0 ms behind at the end   300 ns a decision, 0.50 %   5.00 of threads+queues"
         ));
+        let kept = Kept::new("b".into(), "c".into(), "pelton", 7, (1..=1_000).rev().collect());
+        assert!(kept.json().ends_with("\"partials\":7,\"median_ns\":500,\"p99_ns\":990,\"max_ns\":1000}"));
+        assert!(
+            Figure::Kept(kept)
+                .text()
+                .ends_with("7 partial results, each row's result in 500 ns, p99 990 ns, at most 1000 ns")
+        );
         let (slices, buckets) = (Samples(vec![2e6]), Samples(vec![5e6]));
         let state = State { bench: "b".into(), case: "c".into(), workers: 1, slices, buckets };
         assert!(

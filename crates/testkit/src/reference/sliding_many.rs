@@ -1,7 +1,9 @@
 //! Sums and minima over each row and those before it, for several windows of different lengths at once (LightSaber, figure 15 d–f): what the literature
 //! does for one window, for each, or what it shares.
 
-use super::sliding::Sliding;
+use std::marker::PhantomData;
+
+use super::sliding::{Operation, Sliding};
 
 /// An algorithm for several windows, and what it has seen.
 pub trait SlidingMany {
@@ -130,9 +132,76 @@ impl SlidingMany for SlickDequeMany {
     }
 }
 
+/// FlatFAT: a tree of totals over as many rows as the longest window has, in which each window looks its own up.
+#[derive(Debug)]
+pub struct FlatFatMany<O> {
+    rows: Vec<usize>,
+    /// Node `n` is above `2 n` and `2 n + 1`; the second half are leaves, a ring.
+    nodes: Vec<f64>,
+    at: usize,
+    operation: PhantomData<O>,
+}
+
+impl<O: Operation> FlatFatMany<O> {
+    /// Nothing seen. Each window has so many rows, at least one.
+    ///
+    /// # Panics
+    /// Where there is no window.
+    pub fn new(rows: &[usize]) -> FlatFatMany<O> {
+        let longest = rows.iter().copied().max().expect("there is a window");
+        let nodes = vec![O::NEUTRAL; longest.next_power_of_two() * 2];
+        FlatFatMany { rows: rows.to_vec(), nodes, at: 0, operation: PhantomData }
+    }
+
+    /// The total of the leaves from one to another; the order does not matter to a sum or a minimum.
+    #[inline]
+    fn total(&self, first: usize, last: usize) -> f64 {
+        let leaves = self.nodes.len() / 2;
+        let (mut left, mut right, mut total) = (leaves + first, leaves + last + 1, O::NEUTRAL);
+        while left < right {
+            if left & 1 == 1 {
+                total = O::combine(total, self.nodes[left]);
+                left += 1;
+            }
+            if right & 1 == 1 {
+                right -= 1;
+                total = O::combine(total, self.nodes[right]);
+            }
+            (left, right) = (left / 2, right / 2);
+        }
+        total
+    }
+}
+
+impl<O: Operation> SlidingMany for FlatFatMany<O> {
+    fn slide(&mut self, values: &[f64], results: &mut [Vec<f64>]) {
+        let leaves = self.nodes.len() / 2;
+        for (place, &value) in values.iter().enumerate() {
+            let mut node = leaves + self.at;
+            self.nodes[node] = value;
+            while node > 1 {
+                node /= 2;
+                self.nodes[node] = O::combine(self.nodes[2 * node], self.nodes[2 * node + 1]);
+            }
+            for (&rows, results) in self.rows.iter().zip(results.iter_mut()) {
+                results[place] = match (self.at + 1).checked_sub(rows) {
+                    Some(first) => self.total(first, self.at),
+                    // The window begins before the end of the ring.
+                    None => O::combine(self.total(leaves + self.at + 1 - rows, leaves - 1), self.total(0, self.at)),
+                };
+            }
+            self.at = (self.at + 1) & (leaves - 1);
+        }
+    }
+
+    fn partials(&self) -> usize {
+        self.nodes.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::sliding::{Minimum, SubtractOnEvict, TwoStacks};
+    use super::super::sliding::{Minimum, SlideSide, SubtractOnEvict, Sum, TwoStacks};
     use super::*;
 
     fn found(mut sliding: impl SlidingMany, values: &[f64], rows: &[usize]) -> Vec<Vec<f64>> {
@@ -166,6 +235,10 @@ mod tests {
             let each = Each::new(rows, |rows| Box::new(TwoStacks::<Minimum>::new(rows)));
             assert_eq!(found(each, &values, rows), minima);
             assert_eq!(found(SlickDequeMany::new(rows), &values, rows), minima);
+            let each = Each::new(rows, |rows| Box::new(SlideSide::<Minimum>::new(rows)));
+            assert_eq!(found(each, &values, rows), minima);
+            assert_eq!(found(FlatFatMany::<Sum>::new(rows), &values, rows), sums);
+            assert_eq!(found(FlatFatMany::<Minimum>::new(rows), &values, rows), minima);
         }
     }
 }

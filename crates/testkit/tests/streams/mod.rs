@@ -2,10 +2,12 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use pelton::query::QueryControl;
 use pelton_runtime::policy::PolicyName;
-use pelton_runtime::snapshot::SnapshotError;
+use pelton_runtime::snapshot::{SnapshotError, StatefulOperator};
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::Row;
 use proptest::prelude::*;
@@ -54,20 +56,34 @@ pub fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
 }
 
 /// Makes the state of all operators of a query anew, from snapshots. Returns how many; those that stay at something keep theirs.
-pub fn renew(control: &pelton::query::QueryControl) -> usize {
-    let mut renewed = 0;
-    for operator in control.run().stateful_operators() {
-        // What has come is mostly done soon.
-        for _ in 0..10 {
-            match control.run().renew(operator) {
-                Ok(()) => {
-                    renewed += 1;
-                    break;
-                }
-                Err(SnapshotError::UnderWay(_)) => std::thread::sleep(std::time::Duration::from_micros(200)),
-                Err(error) => panic!("{error}"),
-            }
+pub fn renew(control: &QueryControl) -> usize {
+    // What has come is mostly done soon.
+    let renew = |operator| at_rest(10, || control.run().renew(operator)).is_some();
+    control.run().stateful_operators().filter(|operator| renew(*operator)).count()
+}
+
+/// The snapshots of all operators of a query, of which nothing more comes.
+pub fn snapshots(control: &QueryControl) -> Vec<(StatefulOperator, Vec<u8>)> {
+    let snapshot = |operator| {
+        (operator, at_rest(5_000, || control.run().snapshot(operator)).expect("what has come is done one day"))
+    };
+    control.run().stateful_operators().map(snapshot).collect()
+}
+
+/// Lets the operators of a query that has not begun go on from the snapshots of another's.
+pub fn restore(control: &QueryControl, snapshots: &[(StatefulOperator, Vec<u8>)]) {
+    assert_eq!(control.run().stateful_operators().count(), snapshots.len());
+    snapshots.iter().for_each(|(operator, bytes)| control.run().restore(*operator, bytes).unwrap());
+}
+
+/// What is there once nothing is under way, if that is soon.
+fn at_rest<R>(tries: usize, mut ask: impl FnMut() -> Result<R, SnapshotError>) -> Option<R> {
+    for _ in 0..tries {
+        match ask() {
+            Ok(found) => return Some(found),
+            Err(SnapshotError::UnderWay(_)) => std::thread::sleep(Duration::from_micros(200)),
+            Err(error) => panic!("{error}"),
         }
     }
-    renewed
+    None
 }
