@@ -36,7 +36,7 @@ const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
 /// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
 const SLICES_PER_TASK_MAX: usize = 64;
 
-/// Blocks that each worker but one may add to windows while others are being closed.
+/// Blocks that each worker but one may add to windows while others are being closed; of windows longer than blocks, those that end others.
 const BLOCKS_AHEAD_PER_WORKER: usize = 2;
 
 /// How often processing time is said to have passed while no input comes, in nanoseconds.

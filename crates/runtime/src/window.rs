@@ -44,7 +44,7 @@ pub(crate) struct WindowState {
     pub closing: bool,
     /// A worker has closed a part of what must be closed: something else is done before the next part, if there is anything.
     pub gives_way: bool,
-    /// Up to where windows are over by each of the blocks that have been added ahead of closing them.
+    /// Up to where windows are over by the blocks that have been added ahead of closing them, but for those that end no other window than the one before.
     blocks_ahead: VecDeque<Micros>,
     /// When windows are reported besides when their time has come.
     emission: Emission,
@@ -101,9 +101,14 @@ impl WindowState {
         !self.closing && self.closed.outstanding() == 0 && !self.must_close()
     }
 
-    /// How many blocks have been added that windows have to be closed for.
+    /// How many blocks have been added that windows have to be closed for, those that end the same windows together.
     pub fn blocks_ahead(&self) -> usize {
         self.blocks_ahead.len()
+    }
+
+    /// Whether windows are over that were not when a block was added ahead last. What is of open windows goes where it is in any case.
+    fn has_ended_others(&self) -> bool {
+        self.blocks_ahead.back().is_none_or(|&last| self.window.next_end(last) <= self.watermark())
     }
 
     /// When windows are to be reported next whose time has not come.
@@ -138,7 +143,7 @@ impl State {
         }
         node.corrections.extend(finished.corrections);
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
-        if node.must_close() {
+        if node.must_close() && node.has_ended_others() {
             node.blocks_ahead.push_back(node.watermark());
         }
         node.results.note_input(has_moved, &finished.stamp, node.watermark());

@@ -8,7 +8,7 @@ use pelton_data::aggregate::Accumulate;
 use pelton_data::own::Change;
 use pelton_data::wide_float::WideFloat;
 
-use super::{Chosen, Groups, Table};
+use super::{Chosen, Groups, Table, integer_groups};
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_string, value_type};
 
 /// Slots whose groups are merged at a time: their entries stay in the second-level cache.
@@ -36,7 +36,7 @@ impl Merging {
     /// Makes room in one table for the groups of another one.
     pub fn new(into: &mut Table, other: &Table) -> Merging {
         if let Some((minimum, maximum)) = other.prepared_integers() {
-            into.prepare_integers(minimum, maximum, other.groups());
+            into.prepare_integers(minimum, maximum, other.groups_about());
         }
         Merging::default()
     }
@@ -48,6 +48,9 @@ impl Merging {
             return None;
         }
         self.slots_done = slots.end;
+        if into.add_beside(other, slots.clone()) {
+            return Some(Merged { slots: slots.len(), groups: 0 });
+        }
         if !into.list_beside(other, slots.clone(), (&mut self.from, &mut self.to)) {
             self.from.clear();
             other.push_entries(slots.clone(), &mut self.from);
@@ -58,7 +61,7 @@ impl Merging {
     }
 }
 
-/// What one step of [`Merging`] did.
+/// What one step of [`Merging`] did. Groups that were not listed do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Merged {
     pub slots: usize,
@@ -84,14 +87,21 @@ impl Table {
         copy
     }
 
-    /// Changes places with another table of the same slice where that has more groups: the one with fewer is the one to be taken apart.
+    /// Changes places with another table of the same slice where that has more groups: the one with fewer is the one to be taken apart. Where both have
+    /// entries side by side the one with more room is kept, for none is counted then.
     ///
     /// # Panics
     /// Where the layouts differ.
     pub(crate) fn become_larger(&mut self, other: &mut Table) {
         let has_same_layout = Arc::ptr_eq(&self.layout, &other.layout) || self.layout == other.layout;
         assert!(has_same_layout, "tables of one slice have one layout");
-        if other.groups() > self.groups() {
+        let is_larger = match (&self.groups, &other.groups) {
+            (Groups::Integer(own), Groups::Integer(others)) if own.is_dense() && others.is_dense() => {
+                others.prepared_slots().len() > own.prepared_slots().len()
+            }
+            _ => other.groups() > self.groups(),
+        };
+        if is_larger {
             std::mem::swap(self, other);
         }
     }
@@ -132,6 +142,31 @@ impl Table {
     pub(crate) fn add(&mut self, other: &Table) {
         let mut merging = Merging::new(self, other);
         while merging.advance(self, other).is_some() {}
+    }
+
+    /// Adds the groups in some slots of another table, if both have entries side by side that are one sum or count, and this one was prepared for the keys: whether
+    /// that is so. Nothing is listed then: an entry that is not in use adds nothing.
+    fn add_beside(&mut self, other: &Table, slots: Range<usize>) -> bool {
+        let (layout, others) = (self.layout.clone(), &other.layout);
+        let ([slot], [_]) = (layout.accumulators(), others.accumulators()) else { return false };
+        let is_sum =
+            matches!(slot.accumulator.accumulate, Accumulate::Count | Accumulate::SumInteger | Accumulate::SumFloat);
+        let (Groups::Integer(groups), Groups::Integer(theirs)) = (&self.groups, &other.groups) else {
+            return false;
+        };
+        if !is_sum || layout.dense_stride() != slot.width || others.dense_stride() != slot.width {
+            return false;
+        }
+        let is_last = slots.end == other.slots();
+        let Some((from, to)) = groups.beside(theirs, slots) else { return false };
+        let neighbours = |first: usize| Chosen::Neighbours { first, count: from.len() };
+        self.combine(other, neighbours(from.start), neighbours(to), Change::Add);
+        integer_groups(&mut self.groups).mark_beside(&layout, (theirs, others), (from, to));
+        if let Some(null) = theirs.null(others).filter(|_| is_last) {
+            let own = self.null_entry();
+            self.add_at(other, &[null], &[own]);
+        }
+        true
     }
 
     /// See [`IntegerGroups::list_beside`](super::integer::IntegerGroups::list_beside).

@@ -223,7 +223,7 @@ impl Table {
             Groups::Packed(groups) => (groups.rows(), None),
             Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => (0, None),
         };
-        TableHint { groups: self.groups(), rows, extent }
+        TableHint { groups: self.groups_about(), rows, extent }
     }
 
     /// Where entries hold what.
@@ -239,6 +239,14 @@ impl Table {
             Groups::Packed(groups) => groups.groups(),
             Groups::Listed(groups) => groups.groups(),
             Groups::Placed(groups) => groups.groups(),
+        }
+    }
+
+    /// Groups, or about as many where entries are dense and there are very many places.
+    fn groups_about(&self) -> usize {
+        match &self.groups {
+            Groups::Integer(groups) => groups.groups_about(&self.layout),
+            _ => self.groups(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Tables against a model: any keys, values, batches, merges and reuse.
 
+mod beside;
+
 mod model;
 
 mod operators;

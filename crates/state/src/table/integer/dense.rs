@@ -90,6 +90,52 @@ impl IntegerGroups {
         InUse { present, word }
     }
 
+    /// Which of some slots of `other` it was prepared for, and the slot of the first one's key here, if both tables have entries side by side and this one was
+    /// prepared for all keys that the other one was.
+    pub(in crate::table) fn beside(&self, other: &IntegerGroups, slots: Range<usize>) -> Option<(Range<usize>, usize)> {
+        let (Mode::Dense { base, .. }, Mode::Dense { base: their_base, .. }) = (&self.mode, &other.mode) else {
+            return None;
+        };
+        let (own, theirs) = (self.prepared_slots(), other.prepared_slots());
+        let shift = their_base.wrapping_sub(*base);
+        let here = |slot: usize| shift.wrapping_add(slot as i64) as u64;
+        let own = own.start as u64..own.end as u64;
+        if theirs.is_empty() || !own.contains(&here(theirs.start)) || !own.contains(&here(theirs.end - 1)) {
+            return None;
+        }
+        let first = slots.start.clamp(theirs.start, theirs.end);
+        Some((first..slots.end.clamp(first, theirs.end), here(first) as usize))
+    }
+
+    /// Notes which entries are in use from `to` on, to each of which an entry of `other` has just been added that is one word, those in `from`: where the word alone
+    /// does not say so.
+    pub(in crate::table) fn mark_beside(
+        &mut self,
+        layout: &EntryLayout,
+        (other, other_layout): (&IntegerGroups, &EntryLayout),
+        (from, to): (Range<usize>, usize),
+    ) {
+        self.counted.take();
+        let theirs = other.in_use(other_layout);
+        let own_word = self.in_use(layout).word;
+        let Mode::Dense { length, present, .. } = &mut self.mode else { unreachable!("only called for dense tables") };
+        assert!(to + from.len() <= *length);
+        // SAFETY: there is one byte for each entry, of which there are as many, as just checked, and the table is borrowed exclusively.
+        let marks = unsafe { std::slice::from_raw_parts_mut(present.as_ptr().add(to), from.len()) };
+        marks.iter_mut().zip(&theirs.present[from.clone()]).for_each(|(mark, byte)| *mark |= byte);
+        let (Some(own), Some(their)) = (own_word, theirs.word) else { return };
+        assert!(own.1 == size_of::<u64>() && their.1 == own.1, "each entry is one word");
+        let is_initial = |(start, _, initial): (*const u8, usize, u64), entry: usize| {
+            // SAFETY: the entry is one of its table, which is borrowed: it has a byte, as just checked, and so a word.
+            let word = unsafe { start.cast::<u64>().add(entry).read_unaligned() };
+            word == initial
+        };
+        // Sums may come to what they were at first.
+        for (at, mark) in marks.iter_mut().enumerate() {
+            *mark |= u8::from(is_initial(own, to + at) & !is_initial(their, from.start + at));
+        }
+    }
+
     /// Lists the entries of `other` that are in use in some slots, and those of the same keys here, which become groups, if both tables have entries side by
     /// side and this one was prepared for the keys: whether that is so. No key need be looked at then.
     pub(in crate::table) fn list_beside(
@@ -99,32 +145,24 @@ impl IntegerGroups {
         slots: Range<usize>,
         (from, to): (&mut Vec<u32>, &mut Vec<u32>),
     ) -> bool {
-        let (Mode::Dense { base, .. }, Mode::Dense { base: their_base, .. }) = (&self.mode, &other.mode) else {
-            return false;
-        };
-        let (own, theirs) = (self.prepared_slots(), other.prepared_slots());
-        let shift = their_base.wrapping_sub(*base);
-        let here = |slot: usize| shift.wrapping_add(slot as i64) as u64;
-        let own = own.start as u64..own.end as u64;
-        if theirs.is_empty() || !own.contains(&here(theirs.start)) || !own.contains(&here(theirs.end - 1)) {
-            return false;
-        }
+        let Some((listed, here)) = self.beside(other, slots.clone()) else { return false };
         let (is_last, units) = (slots.end == other.slots(), (layout.dense_stride() / 8) as u32);
-        let listed = slots.start.max(theirs.start)..slots.end.min(theirs.end);
         self.counted.take();
         let in_use = other.in_use(other_layout);
         let Mode::Dense { present, .. } = &mut self.mode else { unreachable!("just seen") };
         in_use.each(listed.clone(), |first, bytes| {
             let count = (listed.end - first).min(8);
             // SAFETY: the bytes are those of entries that the table was prepared for, as just checked, and the table is borrowed exclusively.
-            let marks = unsafe { std::slice::from_raw_parts_mut(present.as_ptr().add(here(first) as usize), count) };
+            let marks =
+                unsafe { std::slice::from_raw_parts_mut(present.as_ptr().add(here + (first - listed.start)), count) };
             // Sums may come to what they were at first.
             marks.iter_mut().zip(bytes.to_le_bytes()).for_each(|(mark, byte)| *mark |= byte);
         });
         from.clear();
-        in_use.list(listed, units, from);
+        in_use.list(listed.clone(), units, from);
         to.clear();
-        to.extend(from.iter().map(|&entry| entry.wrapping_add((shift as u32).wrapping_mul(units))));
+        let further = (here as u32).wrapping_sub(listed.start as u32).wrapping_mul(units);
+        to.extend(from.iter().map(|&entry| entry.wrapping_add(further)));
         if let Some(null) = other.null(other_layout).filter(|_| is_last) {
             from.push(null);
             to.push(self.entry_of_new_null(layout));
@@ -133,7 +171,7 @@ impl IntegerGroups {
     }
 
     /// The entries that the table was prepared for: only these can be in use.
-    pub(super) fn prepared_slots(&self) -> Range<usize> {
+    pub(in crate::table) fn prepared_slots(&self) -> Range<usize> {
         match (&self.mode, self.extent) {
             (Mode::Dense { base, length, .. }, Some((first, last))) => {
                 let first_slot = distance(*base, first) as usize;

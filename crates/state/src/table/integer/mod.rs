@@ -36,6 +36,12 @@ const DENSE_LENGTH_PER_ROW: u64 = 8;
 /// their entries are touched.
 const KEPT_EXTENT_BYTES: usize = 8 << 10;
 
+/// Of a dense table with more places than this groups are estimated where they are not asked for themselves, from so many places in a row of so many: to look at
+/// all entries takes as long as to bring them from memory.
+const SAMPLED_LENGTH_MIN: usize = 1 << 17;
+const SAMPLED_SLOTS: usize = 1 << 10;
+const SAMPLED_EVERY: usize = 1 << 14;
+
 /// The bytes of eight entries that are all in use.
 const ALL_PRESENT: u64 = 0x0101_0101_0101_0101;
 
@@ -413,6 +419,23 @@ impl IntegerGroups {
         besides_null + usize::from(self.null_present)
     }
 
+    /// As [`IntegerGroups::groups`], or about as many: of many dense entries a part is counted.
+    pub(super) fn groups_about(&self, layout: &EntryLayout) -> usize {
+        let prepared = self.prepared_slots();
+        if self.counted.get().is_some() || prepared.len() <= SAMPLED_LENGTH_MIN {
+            return self.groups(layout);
+        }
+        let (in_use, end) = (self.in_use(layout), prepared.end);
+        let parts = prepared.clone().step_by(SAMPLED_EVERY).map(|first| first..end.min(first + SAMPLED_SLOTS));
+        let (counted, of) =
+            parts.fold((0, 0), |(counted, of), part| (counted + in_use.count(part.clone()), of + part.len()));
+        (counted as f64 / of as f64 * prepared.len() as f64) as usize
+    }
+
+    pub(super) fn is_dense(&self) -> bool {
+        matches!(self.mode, Mode::Dense { .. })
+    }
+
     /// Places that an entry may be in, the last being the NULL key's.
     pub(super) fn slots(&self) -> usize {
         match self.mode {
@@ -444,7 +467,7 @@ impl IntegerGroups {
     /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
     pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         if self.cleared_bytes == 0 {
-            self.expected = TableHint { groups: self.groups(layout), rows: self.rows, extent: self.extent };
+            self.expected = TableHint { groups: self.groups_about(layout), rows: self.rows, extent: self.extent };
         }
         let is_clear = match self.mode {
             Mode::Undecided => true,
