@@ -36,6 +36,10 @@ use crate::window::Closed;
 /// rows: other tasks wait, and those that wait for the rows may be full.
 const CLOSED_BLOCKS_MAX: usize = 2;
 
+/// Where others work meanwhile, windows of so many groups are put together by whoever reads them out. To hand on what is put together of fewer costs as much
+/// as it saves: with 176 groups nothing is won.
+const PARTS_GROUPS_MIN: usize = 256;
+
 /// What windows that have closed leave.
 struct Left {
     /// All that end at or before this have.
@@ -464,20 +468,21 @@ impl Worker<'_> {
             let (complete, ended) = slices.take_complete(watermark);
             open.seal_counts(complete, ended);
         }
+        let has_others = self.shared.options.workers > 1;
         let limits = CloseLimits {
             until: watermark,
             groups_at_once: self.shared.options.block_rows,
             groups_max: CLOSED_BLOCKS_MAX * self.shared.options.block_rows,
+            parts_min: if has_others { PARTS_GROUPS_MIN } else { usize::MAX },
         };
         let mut groups = Vec::new();
-        let has_others = self.shared.options.workers > 1;
-        let mut hand_on = |leaving: Leaving<'_>| {
-            groups.push(match leaving {
+        let mut hand_on = |mut leaving: Leaving<'_>| {
+            groups.push(match &mut leaving {
                 // Another worker may close the next windows meanwhile.
                 Leaving::Later(copied) if has_others => {
                     LeftGroups::Copied(Box::new(copied.take(self.shared.copied(window).pop())))
                 }
-                leaving => LeftGroups::Rows(node.rows(leaving.contents())?),
+                _ => LeftGroups::Rows(node.rows(leaving.contents())?),
             });
             Ok(())
         };
@@ -533,7 +538,7 @@ impl Worker<'_> {
         // Nothing closes meanwhile: no slice is taken from its worker.
         let unsealed: Vec<_> = self.shared.slices[window].iter().flat_map(WorkerSlices::copies).collect();
         let mut batches = Vec::new();
-        let mut hand_on = |leaving: Leaving<'_>| {
+        let mut hand_on = |mut leaving: Leaving<'_>| {
             batches.extend(node.rows(leaving.contents())?);
             Ok(())
         };

@@ -355,7 +355,7 @@ impl RowCounter {
 
     /// Lets windows leave that begin with these slices, or have no others.
     fn leave(&mut self, keys: &[u32], entries: &[u32], first: &[i64]) {
-        let CopiedGroups { groups, windows } = &mut self.leaving;
+        let CopiedGroups { groups, windows, .. } = &mut self.leaving;
         groups.append_parts((self.keys.table(), keys), (&self.values, entries));
         windows.extend(first.iter().map(|&first| self.shape.window(first)));
     }
@@ -397,7 +397,7 @@ impl RowCounter {
         }
         self.leaving.groups.share();
         let groups = self.spare.pop().unwrap_or_else(|| Table::list(self.layout.clone()));
-        Some(std::mem::replace(&mut self.leaving, CopiedGroups { groups, windows: Vec::new() }))
+        Some(std::mem::replace(&mut self.leaving, CopiedGroups::of(groups, Vec::new())))
     }
 
     /// Takes back the cleared table of windows that have left.

@@ -9,6 +9,8 @@
 //!
 //! Slices and windows may have many groups: what is done with them is done part by part, each about as large as its caller has [`Work`] left.
 
+mod parts;
+
 mod running;
 
 mod snapshot;
@@ -25,6 +27,8 @@ use pelton_data::Micros;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::Combination;
 
+use self::parts::SharedKeys;
+pub(crate) use self::parts::{Halves, Parts};
 use self::running::Running;
 use self::source::Source;
 use self::two_stacks::TwoStacks;
@@ -103,6 +107,8 @@ pub struct Combined {
     arriving: Option<Arriving>,
     /// Slices that have been combined to the window that is due, where it is combined anew.
     combined: usize,
+    /// The keys of all groups that had numbers when a window left in parts.
+    shared_keys: Option<Arc<SharedKeys>>,
     spare: Spare,
 }
 
@@ -181,6 +187,7 @@ impl Gag {
             are_all_present: true,
             arriving: None,
             combined: 0,
+            shared_keys: None,
             spare: Spare::default(),
         }))
     }
@@ -382,7 +389,6 @@ impl Combined {
     fn evict(&mut self, end: Micros, work: &mut Work) -> bool {
         self.combined = 0;
         let Combined { nodes, window, spare, presence, .. } = self;
-        let before = nodes.is_empty();
         let is_done = match nodes {
             Nodes::Slices(slices) => {
                 slices.extract_if(.., |slice| slice.last_end <= end).for_each(|slice| spare.keep(slice));
@@ -395,7 +401,7 @@ impl Combined {
                 true
             }
         };
-        if is_done && nodes.is_empty() && !before {
+        if is_done && nodes.is_empty() && !self.numbers.is_empty() {
             self.numbers.clear();
             self.keys.clear();
             self.numberings += 1;
@@ -512,6 +518,12 @@ impl Slice {
         self.to.as_ref().map_or(Chosen::first(self.values.groups()), Chosen::from)
     }
 
+    fn copy(&self) -> Slice {
+        let mut values = Table::list(self.values.layout().clone());
+        values.append_values(&self.values, Chosen::first(self.values.groups()));
+        Slice { values, to: self.to.clone(), ..*self }
+    }
+
     /// Gives its groups other numbers, and forgets those that get none: it has no rows of them.
     fn renumber(&mut self, numbers: &[u32]) {
         let mut to: Vec<u32> = self.numbers().iter().map(|number| numbers[number as usize]).collect();
@@ -561,6 +573,13 @@ impl Spare {
             self.number_bytes = bytes;
             self.numbers.push(numbers);
         }
+    }
+
+    /// A list of which there are enough without it.
+    fn surplus(&mut self) -> Option<Table> {
+        let list = if self.lists.len() > SPARE_LISTS_MIN { self.lists.pop() } else { None };
+        self.list_bytes -= list.as_ref().map_or(0, Table::bytes);
+        list
     }
 
     fn keep_list(&mut self, mut list: Table) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::gag::{Combined, Halves, Parts};
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, LentKeys, Table};
 use crate::window::{ClosedGroups, ClosedWindow, Contents};
@@ -15,15 +16,26 @@ const SMALL_PARTS: usize = 4;
 pub enum Leaving<'a> {
     /// It is read out at once, for it lies where other windows will.
     Now(Contents<'a>),
-    /// Copies: whoever gets them may take them, and read them out while the next windows close.
+    /// Copies, or what windows are put together from: whoever gets them may take them, and read them out while the next windows close.
     Later(&'a mut CopiedGroups),
 }
 
-/// Copies of groups of windows, in their order.
+/// Copies of groups of windows, in their order, or what these windows are put together from.
 #[derive(Debug)]
 pub struct CopiedGroups {
     pub(crate) groups: Table,
     pub(crate) windows: Vec<ClosedWindow>,
+    /// There are either these or the others.
+    parts: Option<Box<Parts>>,
+}
+
+/// The groups of a small window.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SmallWindow<'a> {
+    /// Some of a table, with what tells their keys where that is known.
+    Entries(&'a Table, Chosen<'a>, Option<u64>),
+    /// All of two lists.
+    Halves(Halves<'a>),
 }
 
 /// What waits to leave with others.
@@ -46,14 +58,14 @@ struct LeftKeys {
     version: u64,
 }
 
-/// Whether a window is read out by itself. A copy costs less than a batch of its own, unless the batch is large.
-pub(crate) fn is_large(entries: Chosen<'_>, groups_at_once: usize) -> bool {
-    entries.len() > groups_at_once / SMALL_PARTS
+/// Windows of more groups are read out by themselves. A copy costs less than a batch of its own, unless the batch is large.
+pub(crate) fn small_groups_max(groups_at_once: usize) -> usize {
+    groups_at_once / SMALL_PARTS
 }
 
 impl Leaving<'_> {
     /// What the windows hold.
-    pub fn contents(&self) -> Contents<'_> {
+    pub fn contents(&mut self) -> Contents<'_> {
         match self {
             Leaving::Now(contents) => *contents,
             Leaving::Later(copied) => copied.contents(),
@@ -63,11 +75,20 @@ impl Leaving<'_> {
 
 impl CopiedGroups {
     pub(crate) fn new(layout: &Arc<EntryLayout>) -> CopiedGroups {
-        CopiedGroups { groups: Table::list(layout.clone()), windows: Vec::new() }
+        CopiedGroups::of(Table::list(layout.clone()), Vec::new())
     }
 
-    /// The groups.
-    pub fn contents(&self) -> Contents<'_> {
+    /// The groups of these windows.
+    pub(crate) fn of(groups: Table, windows: Vec<ClosedWindow>) -> CopiedGroups {
+        CopiedGroups { groups, windows, parts: None }
+    }
+
+    /// The groups, put together where they were not.
+    pub fn contents(&mut self) -> Contents<'_> {
+        if let Some(parts) = self.parts.as_mut().filter(|parts| !parts.is_empty()) {
+            parts.put_together(&mut self.groups, &mut self.windows);
+            self.groups.share();
+        }
         let entries = Chosen::first(self.groups.groups());
         Contents::Groups(ClosedGroups { table: &self.groups, entries, windows: &self.windows })
     }
@@ -80,13 +101,20 @@ impl CopiedGroups {
 
     /// Bytes of memory held.
     pub(crate) fn bytes(&self) -> usize {
-        self.groups.bytes() + self.windows.capacity() * size_of::<ClosedWindow>()
+        let parts = self.parts.as_ref().map_or(0, |parts| parts.bytes());
+        self.groups.bytes() + self.windows.capacity() * size_of::<ClosedWindow>() + parts
     }
 
     /// Forgets them, and keeps the memory.
     pub fn clear(&mut self) {
         self.groups.clear();
         self.windows.clear();
+        self.parts.iter_mut().for_each(|parts| parts.clear());
+    }
+
+    /// How many groups windows have at most that have not been put together.
+    fn groups_in_parts(&self) -> usize {
+        self.parts.as_ref().map_or(0, |parts| parts.groups)
     }
 }
 
@@ -113,8 +141,8 @@ impl Waiting {
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if !is_large(entries, groups_at_once) {
-            return self.take(window, (table, entries, None), groups_at_once, hand_on);
+        if entries.len() <= small_groups_max(groups_at_once) {
+            return self.take(window, SmallWindow::Entries(table, entries, None), groups_at_once, hand_on);
         }
         self.leave(hand_on)?;
         entries.chunks(groups_at_once).try_for_each(|entries| {
@@ -131,33 +159,40 @@ impl Waiting {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let ClosedGroups { table, entries, windows } = groups;
-        if self.copied.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
+        let small_max = small_groups_max(groups_at_once);
+        if self.copied.groups.groups() + entries.len() > small_max || self.copied.groups_in_parts() > 0 {
             self.leave(hand_on)?;
         }
-        if is_large(entries, groups_at_once) {
+        if entries.len() > small_max {
             return hand_on(Leaving::Now(Contents::Groups(groups)));
         }
+        self.copied.groups.own_keys();
+        self.left = None;
         self.copied.groups.append(table, entries);
         self.copied.windows.extend_from_slice(windows);
-        self.last = None;
-        self.have_stayed = false;
+        self.note_keys(None);
         Ok(())
     }
 
-    /// Takes the groups of a small window, and what tells their keys where that is known.
+    /// Takes the groups of a small window.
     pub fn take<E>(
         &mut self,
         window: ClosedWindow,
-        (table, entries, version): (&Table, Chosen<'_>, Option<u64>),
+        small: SmallWindow<'_>,
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.copied.groups.groups() + entries.len() > groups_at_once / SMALL_PARTS {
+        let (count, version) = match small {
+            SmallWindow::Entries(_, entries, version) => (entries.len(), version),
+            SmallWindow::Halves(halves) => (halves.keys.groups(), Some(halves.version)),
+        };
+        let has_room = self.copied.groups.groups() + count <= small_groups_max(groups_at_once);
+        if !has_room || self.copied.groups_in_parts() > 0 {
             self.leave(hand_on)?;
         }
         let groups = &mut self.copied.groups;
         match &self.left {
-            Some(left) if version == Some(left.version) && groups.groups() + entries.len() <= left.keys.groups => {
+            Some(left) if version == Some(left.version) && groups.groups() + count <= left.keys.groups => {
                 if groups.groups() == 0 {
                     groups.borrow_keys(&left.keys);
                 }
@@ -167,23 +202,56 @@ impl Waiting {
                 self.left = None;
             }
         }
-        match groups.borrows_keys() {
-            true => groups.append_values(table, entries),
-            false => groups.append(table, entries),
+        match (small, groups.borrows_keys()) {
+            (SmallWindow::Entries(table, entries, _), true) => groups.append_values(table, entries),
+            (SmallWindow::Entries(table, entries, _), false) => groups.append(table, entries),
+            (SmallWindow::Halves(halves), true) => groups.append_sums(None, count, halves.lists),
+            (SmallWindow::Halves(halves), false) => groups.append_sums(Some(halves.keys), count, halves.lists),
         }
+        self.note_keys(version);
+        self.copied.windows.push(ClosedWindow { groups: count, ..window });
+        Ok(())
+    }
+
+    /// Takes what a small window is put together from.
+    pub fn take_parts<E>(
+        &mut self,
+        window: ClosedWindow,
+        graph: &mut Combined,
+        groups_at_once: usize,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let groups_max = small_groups_max(groups_at_once);
+        let has_room = self.copied.groups_in_parts() + graph.groups() <= groups_max;
+        if !has_room || !self.copied.windows.is_empty() {
+            self.leave(hand_on)?;
+        }
+        graph.give(window, groups_max, &mut self.copied.parts);
+        self.note_keys(Some(graph.version()));
+        Ok(())
+    }
+
+    /// Notes what tells the keys of the window that comes, where that is known.
+    fn note_keys(&mut self, version: Option<u64>) {
         let before = std::mem::replace(&mut self.last, version);
         self.have_stayed &= version.is_some() && version == before;
-        self.copied.windows.push(ClosedWindow { groups: entries.len(), ..window });
-        Ok(())
+    }
+
+    /// Hands on the windows that have not been put together.
+    pub fn leave_in_parts<E>(&mut self, hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.copied.groups_in_parts() > 0 { self.leave(hand_on) } else { Ok(()) }
     }
 
     /// Hands on what waits.
     pub fn leave<E>(&mut self, hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>) -> Result<(), E> {
-        if self.copied.windows.is_empty() {
+        if let Some(parts) = self.copied.parts.as_mut().filter(|parts| !parts.is_empty()) {
+            parts.keys_have_stayed = std::mem::replace(&mut self.have_stayed, true);
+        } else if !self.copied.windows.is_empty() {
+            self.copied.groups.share();
+            self.lend_keys();
+        } else {
             return Ok(());
         }
-        self.copied.groups.share();
-        self.lend_keys();
         let result = hand_on(Leaving::Later(&mut self.copied));
         self.copied.clear();
         result

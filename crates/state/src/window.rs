@@ -17,7 +17,7 @@ use crate::pieces::Pieces;
 use crate::ranking::ClosedRows;
 use crate::slice::SliceId;
 use crate::table::{Chosen, Merged, Merging, Table};
-use crate::waiting::{Leaving, Waiting, is_large};
+use crate::waiting::{Leaving, SmallWindow, Waiting, small_groups_max};
 
 pub use self::open::Open;
 pub use self::snapshot::WindowState;
@@ -159,6 +159,8 @@ pub struct CloseLimits {
     pub groups_at_once: usize,
     /// Once about so many groups have been merged, combined or read out, what is left waits for the next call.
     pub groups_max: usize,
+    /// Small windows of at least so many groups may leave as what they are put together from.
+    pub parts_min: usize,
 }
 
 impl OpenWindows {
@@ -259,8 +261,7 @@ impl OpenWindows {
         match self.step {
             Step::Begin => return self.begin(limits, work, hand_on),
             Step::Insert => self.insert(work),
-            Step::Combine if self.gag.combine(work) => self.step = Step::ReadOut(0),
-            Step::Combine => {}
+            Step::Combine => self.combine(limits, work, hand_on)?,
             Step::ReadOut(first) => self.read_out(first, limits.groups_at_once, work, hand_on)?,
             Step::Evict => self.evict(work),
         }
@@ -348,7 +349,7 @@ impl OpenWindows {
         let sealed = &self.pieces[at];
         let (id, groups) = sealed.pieces.slice(sealed.slice).expect("a slice is needed");
         let last_end = self.last_end(id);
-        self.gag.combined().insert_piece(&sealed.pieces, groups, last_end, work);
+        self.gag.combined().insert_piece(&sealed.pieces, (sealed.slice, groups), last_end, work);
         self.pieces[at].slice += 1;
         if self.pieces[at].first_end().is_none() {
             self.pieces.remove(at);
@@ -361,6 +362,41 @@ impl OpenWindows {
         self.window.slice(id.start).covered.expect("a slice with rows belongs to a window").last_end
     }
 
+    /// Puts the window together that is being closed, or a part of it. Where it is small and the sum of two lists, it leaves as these or their sum.
+    fn combine<E>(
+        &mut self,
+        limits: CloseLimits,
+        work: &mut Work,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (window, groups_at_once) = (self.closing(), limits.groups_at_once);
+        if let Some(graph) = self.gag.halved(small_groups_max(groups_at_once)) {
+            let groups = graph.groups();
+            if groups >= limits.parts_min {
+                work.spend(groups);
+                self.step = Step::Evict;
+                return self.waiting.take_parts(window, graph, groups_at_once, hand_on);
+            }
+            if let Some(halves) = graph.halves() {
+                work.spend(groups);
+                self.step = Step::Evict;
+                return self.waiting.take(window, SmallWindow::Halves(halves), groups_at_once, hand_on);
+            }
+        }
+        // Groups may get other numbers.
+        self.waiting.leave_in_parts(hand_on)?;
+        if self.gag.combine(work) {
+            self.step = Step::ReadOut(0);
+        }
+        Ok(())
+    }
+
+    /// The window that is being closed.
+    fn closing(&self) -> ClosedWindow {
+        let end = self.closed_until;
+        ClosedWindow { start: self.window.start(end), end, groups: 0, kind: ResultKind::Final }
+    }
+
     /// Reads out some groups of the window that is being closed.
     fn read_out<E>(
         &mut self,
@@ -369,11 +405,10 @@ impl OpenWindows {
         work: &mut Work,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let end = self.closed_until;
-        let window = ClosedWindow { start: self.window.start(end), end, groups: 0, kind: ResultKind::Final };
+        let window = self.closing();
         let (mut next, version) = (first, self.gag.keys_version());
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
-            Some((table, entries)) if first > 0 || is_large(entries, groups_at_once) => {
+            Some((table, entries)) if first > 0 || entries.len() > small_groups_max(groups_at_once) => {
                 self.waiting.leave(hand_on)?;
                 while next < entries.len() && (next == first || !work.is_done()) {
                     let entries = entries.part(next..entries.len().min(next + groups_at_once));
@@ -390,7 +425,8 @@ impl OpenWindows {
             }
             Some((table, entries)) => {
                 work.spend(entries.len());
-                self.waiting.take(window, (table, entries, version), groups_at_once, hand_on)?;
+                let small = SmallWindow::Entries(table, entries, version);
+                self.waiting.take(window, small, groups_at_once, hand_on)?;
             }
             None if self.window == Window::Global => self.waiting.take_empty(window),
             None => {}

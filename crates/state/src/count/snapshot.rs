@@ -99,7 +99,7 @@ impl Snapshot for OpenCounts {
             return Err(SnapshotError::UnderWay("the last windows are being closed"));
         }
         out.count(self.complete.len());
-        for CompleteWindows { until, groups: CopiedGroups { groups, windows } } in &self.complete {
+        for CompleteWindows { until, groups: CopiedGroups { groups, windows, .. } } in &self.complete {
             out.instant(*until);
             groups.write_to(out)?;
             let bounds = |of: fn(&ClosedWindow) -> i64| windows.iter().map(of).collect::<Vec<i64>>();
@@ -119,7 +119,7 @@ impl Snapshot for OpenCounts {
             let window = |(&start, &end)| ClosedWindow { start, end, groups: 1, kind: ResultKind::Final };
             let windows = starts.iter().zip(&*ends).map(window).collect();
             groups.share();
-            self.complete.push_back(CompleteWindows { until, groups: CopiedGroups { groups, windows } });
+            self.complete.push_back(CompleteWindows { until, groups: CopiedGroups::of(groups, windows) });
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Pieces of slices into the graph: their groups have numbers of their own, whose keys are looked at once.
+//! Pieces of slices into the graph: their groups have numbers of their own, whose keys are looked at once. Slices that have all groups mostly have them in
+//! one order, which the workers that make pieces are told: their lists then come in the order of the graph's numbers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,14 +7,18 @@ use std::sync::Arc;
 use pelton_data::Micros;
 
 use super::{Combined, Nodes};
-use crate::pieces::Pieces;
+use crate::layout::EntryLayout;
+use crate::pieces::{GroupOrder, PieceSource, Pieces};
 use crate::table::{ABSENT, Chosen, Table};
 use crate::window::Work;
+
+/// Of fewer groups a list costs its worker more than it saves.
+const TOLD_GROUPS_MIN: usize = 32;
 
 /// Where pieces come from whose numbers are of the same groups.
 #[derive(Debug)]
 pub(super) struct Source {
-    id: Arc<()>,
+    id: Arc<PieceSource>,
     /// The keys of its groups, by its numbers.
     keys: Table,
     /// The numbers that these groups have in the graph, as far as they are known; else [`ABSENT`].
@@ -22,17 +27,17 @@ pub(super) struct Source {
     numbering: u64,
     /// A buffer that is reused.
     unknown: Vec<u32>,
-    /// Where the groups of the graph are in a slice that has all of them,
-    order: Vec<u32>,
-    /// whose groups have these numbers, in this order; none where that is not known. The next slice mostly has the same.
-    ordered: Vec<u32>,
+    /// Where the groups of the graph are in a slice that has all of them. The next one mostly has them there as well.
+    order: Option<Arc<GroupOrder>>,
+    /// Whether the workers that make pieces know that.
+    is_told: bool,
 }
 
 impl Source {
     fn new(pieces: &Pieces, numbering: u64) -> Source {
         let keys = Table::list(pieces.keys().layout().clone());
-        let [to, unknown, order, ordered] = [const { Vec::new() }; 4];
-        Source { id: pieces.source().clone(), keys, to, numbering, unknown, order, ordered }
+        let (id, to, unknown) = (pieces.source().clone(), Vec::new(), Vec::new());
+        Source { id, keys, to, numbering, unknown, order: None, is_told: false }
     }
 
     /// Whether these pieces come from here.
@@ -58,36 +63,51 @@ impl Source {
     fn keep_up(&mut self, numbering: u64) {
         if self.numbering != numbering {
             self.to.fill(ABSENT);
-            self.ordered.clear();
+            self.forget_order();
             self.numbering = numbering;
         }
     }
 
-    /// Where the groups of the graph, so many, are in a slice that has all of them, where it is known for one whose groups have these numbers.
-    fn order_of(&self, numbers: &[u32], groups: usize) -> Option<&[u32]> {
-        (self.ordered.len() == groups && self.ordered == numbers).then_some(&self.order)
+    fn forget_order(&mut self) {
+        self.order = None;
+        if std::mem::take(&mut self.is_told) {
+            self.id.tell(None);
+        }
+    }
+
+    /// Where the groups of the graph, so many, are in a slice that has all of them, where it is known for one whose groups have these numbers: then the
+    /// workers are told.
+    fn order_of(&mut self, numbers: &[u32], groups: usize) -> Option<&GroupOrder> {
+        let order = self.order.as_ref().filter(|order| order.groups() == groups && order.is_of(numbers))?;
+        if groups >= TOLD_GROUPS_MIN && !std::mem::replace(&mut self.is_told, true) {
+            self.id.tell(Some(order.clone()));
+        }
+        Some(order)
     }
 
     /// Notes the numbers in the graph of all groups of a slice, which are all that the graph has.
-    fn note_order(&mut self, numbers: &[u32], to: &[u32]) {
-        self.order.resize(to.len(), 0);
-        (0..).zip(to).for_each(|(at, &number)| self.order[number as usize] = at);
-        self.ordered.clear();
-        self.ordered.extend_from_slice(numbers);
+    fn note_order(&mut self, layout: &Arc<EntryLayout>, numbers: &[u32], to: &[u32]) {
+        self.forget_order();
+        self.order = Some(Arc::new(GroupOrder::new(layout, numbers, to)));
+    }
+
+    /// Whether the groups of the graph are in this order where a slice has all of them.
+    fn has_order(&self, order: &Arc<GroupOrder>) -> bool {
+        self.order.as_ref().is_some_and(|known| Arc::ptr_eq(known, order))
     }
 
     /// The graph has given its groups other numbers.
     pub(super) fn renumber(&mut self, numbering: u64, numbers: &[u32]) {
         self.keep_up(numbering);
-        self.ordered.clear();
+        self.forget_order();
         for to in self.to.iter_mut().filter(|to| **to != ABSENT) {
             *to = numbers[*to as usize];
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let numbers = [&self.to, &self.unknown, &self.order, &self.ordered];
-        self.keys.bytes() + 4 * numbers.iter().map(|numbers| numbers.capacity()).sum::<usize>()
+        let order = self.order.as_ref().map_or(0, |order| order.bytes());
+        self.keys.bytes() + 4 * (self.to.capacity() + self.unknown.capacity()) + order
     }
 }
 
@@ -105,12 +125,26 @@ impl Combined {
         self.sources[at].learn(pieces);
     }
 
-    /// Adds a slice to all windows from the next one to the one that ends at `last_end`: what some groups of these pieces have.
+    /// Adds a slice to all windows from the next one to the one that ends at `last_end`: what these groups of these pieces have, which are those of the slice
+    /// with this index.
     ///
     /// # Panics
     /// Where the source of the pieces is not known.
-    pub(crate) fn insert_piece(&mut self, pieces: &Pieces, groups: Range<usize>, last_end: Micros, work: &mut Work) {
+    pub(crate) fn insert_piece(
+        &mut self,
+        pieces: &Pieces,
+        (index, groups): (usize, Range<usize>),
+        last_end: Micros,
+        work: &mut Work,
+    ) {
         work.spend(groups.len());
+        if let Some((order, list)) = pieces.take_list(index) {
+            if self.source(pieces).has_order(&order) {
+                self.spare.surplus().into_iter().for_each(|list| pieces.source().give_back(list));
+                return self.keep(list, None, last_end);
+            }
+            pieces.source().give_back(list);
+        }
         let is_listed = matches!(self.nodes, Nodes::Slices(_) | Nodes::TwoStacks(_));
         let (numbers, all) = (pieces.numbers(groups.clone()), self.window.groups());
         let may_have_all = is_listed && numbers.len() == all;
@@ -123,16 +157,16 @@ impl Combined {
                 self.add(table, entries, &to, &mut values);
                 return self.keep(values, Some(to), last_end);
             }
-            self.source(pieces).note_order(numbers, &to);
+            let layout = self.values.clone();
+            self.source(pieces).note_order(&layout, numbers, &to);
             self.spare.keep_numbers(to);
         }
         // It has all groups: in the order of their numbers nothing is looked up any more.
         let (table, entries) = pieces.values(groups);
-        let mut ordered = self.spare.numbers();
-        let order = self.source(pieces).order_of(numbers, numbers.len()).expect("it has just been noted");
-        ordered.extend(order.iter().map(|&at| entries[at as usize]));
         let mut values = self.spare.list(&self.values);
-        values.append_values(table, &ordered);
+        let mut ordered = self.spare.numbers();
+        let order = self.source(pieces).order.as_ref().expect("it is known");
+        order.append(&mut values, (table, entries), &mut ordered);
         self.spare.keep_numbers(ordered);
         self.keep(values, None, last_end);
     }

@@ -17,12 +17,18 @@ use crate::window::Work;
 pub(super) struct TwoStacks {
     /// The older slices, each with all younger ones of this stack added; the oldest is the last.
     suffixes: Vec<Suffix>,
-    /// The younger slices.
-    slices: Vec<Slice>,
+    /// The younger slices, as they came. Whoever puts windows together may have them as well.
+    slices: Vec<Arc<Slice>>,
     /// All of `slices` added.
     prefix: Table,
     /// Suffixes are being made of the younger slices.
     is_flipping: bool,
+    /// So many of `slices` have been given to whoever puts the next window together,
+    given: usize,
+    /// who does not know that those before them are older ones now.
+    is_anew: bool,
+    /// Nobody has counted which groups are there since suffixes were made.
+    is_uncounted: bool,
 }
 
 /// All groups of a slice and of those after it.
@@ -35,15 +41,52 @@ struct Suffix {
 impl TwoStacks {
     pub(super) fn new(layout: &Arc<EntryLayout>) -> TwoStacks {
         let prefix = Table::list(layout.clone());
-        TwoStacks { suffixes: Vec::new(), slices: Vec::new(), prefix, is_flipping: false }
+        let (suffixes, slices) = (Vec::new(), Vec::new());
+        TwoStacks { suffixes, slices, prefix, is_flipping: false, given: 0, is_anew: false, is_uncounted: false }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.suffixes.is_empty() && self.slices.is_empty()
     }
 
+    /// What the older slices have together, where there are any, and the younger ones.
+    pub(super) fn halves(&self) -> (Option<&Table>, &Table) {
+        (self.suffixes.last().map(|oldest| &oldest.values), &self.prefix)
+    }
+
+    /// Whether the groups that are there should be counted, which [`TwoStacks::combine`] is for.
+    pub(super) fn is_uncounted(&self) -> bool {
+        self.is_uncounted
+    }
+
+    /// Gives what all younger slices have together.
+    pub(super) fn give_younger(&mut self, younger: &mut Table) {
+        younger.clear();
+        younger.append_values(&self.prefix, Chosen::first(self.prefix.groups()));
+        (self.given, self.is_anew) = (self.slices.len(), false);
+    }
+
+    /// Gives the younger slices that have come since that or this was called, and says whether those before have become older ones.
+    pub(super) fn give_slices(&mut self, slices: &mut Vec<Arc<Slice>>) -> bool {
+        slices.extend_from_slice(&self.slices[self.given..]);
+        self.given = self.slices.len();
+        std::mem::take(&mut self.is_anew)
+    }
+
+    /// Gives what the older slices have together, of which no window has the oldest any more but the one that ends at `end`.
+    pub(super) fn give_older(&mut self, end: Micros, spare: &mut Spare) -> Option<Table> {
+        if let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
+            return Some(suffix.values);
+        }
+        let oldest = &self.suffixes.last()?.values;
+        let mut copy = spare.list(oldest.layout());
+        copy.append_values(oldest, Chosen::first(oldest.groups()));
+        Some(copy)
+    }
+
     /// Puts the window of all slices together.
-    pub(super) fn combine(&self, window: &mut Table) {
+    pub(super) fn combine(&mut self, window: &mut Table) {
+        self.is_uncounted = false;
         match self.suffixes.last() {
             Some(oldest) => window.replace_values(&oldest.values),
             None => window.reset_accumulators(),
@@ -56,7 +99,7 @@ impl TwoStacks {
     pub(super) fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
         if self.suffixes.first().is_none_or(|youngest| youngest.last_end < slice.last_end) {
             add_to_all(&mut self.prefix, groups, &slice);
-            self.slices.push(slice);
+            self.slices.push(Arc::new(slice));
             return;
         }
         // It came late, among the older ones: all windows that begin no later than its last one have it.
@@ -83,11 +126,13 @@ impl TwoStacks {
                 return true;
             }
             let slices = self.slices.len();
-            self.slices.extract_if(.., |slice| slice.last_end <= end).for_each(|slice| spare.keep(slice));
+            let unneeded = self.slices.extract_if(.., |slice| slice.last_end <= end);
+            unneeded.filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
             if self.slices.len() == slices {
                 return true;
             }
-            self.prefix.clear();
+            self.clear();
+            self.is_uncounted = true;
             self.slices.sort_by_key(|slice| Reverse(slice.last_end));
             self.slices.reverse();
         }
@@ -95,7 +140,11 @@ impl TwoStacks {
         while let Some(slice) = self.slices.pop_if(|_| !work.is_done()) {
             let younger = self.suffixes.last().map(|younger| &younger.values);
             let last_end = slice.last_end;
-            let values = suffix_of(younger, groups, slice, spare);
+            let values = match Arc::try_unwrap(slice) {
+                Ok(slice) => suffix_of(younger, groups, slice, spare),
+                // Whoever puts windows together still has it.
+                Err(slice) => suffix(younger, groups, &slice, spare),
+            };
             self.suffixes.push(Suffix { last_end, values });
             work.spend(groups);
         }
@@ -103,14 +152,20 @@ impl TwoStacks {
         !self.is_flipping
     }
 
-    /// Forgets all numbers, when no slice is left.
+    /// Forgets what the younger slices have together.
     pub(super) fn clear(&mut self) {
         self.prefix.clear();
+        (self.given, self.is_anew) = (0, true);
     }
 
     /// Gives the groups that are `present` other numbers, in their order, and forgets the others; `numbers` has the new ones by the old.
     pub(super) fn renumber(&mut self, present: Chosen<'_>, numbers: &[u32]) {
-        self.slices.iter_mut().for_each(|slice| slice.renumber(numbers));
+        for slice in &mut self.slices {
+            if Arc::get_mut(slice).is_none() {
+                *slice = Arc::new(slice.copy());
+            }
+            Arc::get_mut(slice).expect("nobody else has it").renumber(numbers);
+        }
         for values in self.suffixes.iter_mut().map(|suffix| &mut suffix.values).chain([&mut self.prefix]) {
             let known: Vec<u32> = present.iter().take_while(|&old| (old as usize) < values.groups()).collect();
             let mut list = Table::list(values.layout().clone());
@@ -126,7 +181,7 @@ impl TwoStacks {
             out.instant(suffix.last_end);
             suffix.values.write_to(out)?;
         }
-        write_slices(&self.slices, out)?;
+        write_slices(self.slices.iter().map(|slice| &**slice), out)?;
         self.prefix.write_to(out)
     }
 
@@ -138,14 +193,14 @@ impl TwoStacks {
             input.check(is_older, "suffixes in the order of their ends")?;
             self.suffixes.push(Suffix { last_end, values: known.read_list(input)? });
         }
-        self.slices = known.read_slices(input)?;
+        self.slices = known.read_slices(input)?.into_iter().map(Arc::new).collect();
         self.prefix = known.read_list(input)?;
         Ok(())
     }
 
     pub(super) fn bytes(&self) -> usize {
         let suffixes: usize = self.suffixes.iter().map(|suffix| suffix.values.bytes()).sum();
-        suffixes + self.slices.iter().map(Slice::bytes).sum::<usize>() + self.prefix.bytes()
+        suffixes + self.slices.iter().map(|slice| slice.bytes()).sum::<usize>() + self.prefix.bytes()
     }
 }
 
@@ -178,7 +233,7 @@ fn suffix(younger: Option<&Table>, groups: usize, slice: &Slice, spare: &mut Spa
 }
 
 /// Adds a slice to a list of all groups, which may have been shorter when the list was made.
-fn add_to_all(values: &mut Table, groups: usize, slice: &Slice) {
+pub(super) fn add_to_all(values: &mut Table, groups: usize, slice: &Slice) {
     if values.groups() < groups {
         values.append_blank(groups - values.groups());
     }

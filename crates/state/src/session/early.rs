@@ -24,8 +24,9 @@ impl OpenSessions {
         self.sessions.put_over_away();
         let mut copy = self.copy();
         unsealed.into_iter().for_each(|(id, table)| copy.seal(id, table));
-        let limits = CloseLimits { until: WATERMARK_MAX, groups_at_once, groups_max: usize::MAX };
-        let mut early = |leaving: Leaving<'_>| {
+        let limits =
+            CloseLimits { until: WATERMARK_MAX, groups_at_once, groups_max: usize::MAX, parts_min: usize::MAX };
+        let mut early = |mut leaving: Leaving<'_>| {
             let Contents::Groups(groups) = leaving.contents() else { unreachable!("sessions have groups") };
             let early = |window: &ClosedWindow| ClosedWindow { kind: ResultKind::Early, ..*window };
             let windows: Vec<ClosedWindow> = groups.windows.iter().map(early).collect();

@@ -144,7 +144,7 @@ impl ListedGroups {
     }
 
     /// Appends `count` groups, whose values the caller must write. Returns the number of the first.
-    fn extend(&mut self, layout: &EntryLayout, count: usize) -> usize {
+    pub(super) fn extend(&mut self, layout: &EntryLayout, count: usize) -> usize {
         assert!(!self.is_shared, "nothing changes that arrays share");
         let first = self.groups;
         let has_keys = self.borrowed.as_ref().is_none_or(|keys| first + count <= keys.groups);
@@ -259,12 +259,12 @@ impl Table {
         Table::of(layout, Groups::Listed(Box::new(groups)))
     }
 
-    fn list_of_groups(&self) -> &ListedGroups {
+    pub(super) fn list_of_groups(&self) -> &ListedGroups {
         let Groups::Listed(list) = &self.groups else { panic!("the table is no list") };
         list
     }
 
-    fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
+    pub(super) fn listed(&mut self) -> (&EntryLayout, &mut ListedGroups) {
         let Groups::Listed(list) = &mut self.groups else { panic!("the table is no list") };
         (&self.layout, list)
     }
@@ -393,7 +393,7 @@ impl Table {
     }
 
     /// Gives groups of a list, from `first` on, what some groups of another table have accumulated.
-    fn set_values(&mut self, other: &Table, entries: Chosen<'_>, first: usize) {
+    pub(super) fn set_values(&mut self, other: &Table, entries: Chosen<'_>, first: usize) {
         self.assert_accumulates_the_same(&other.layout);
         let neighbours = Chosen::Neighbours { first, count: entries.len() };
         if self.layout.has_references() {
@@ -427,7 +427,7 @@ impl Table {
     }
 
     /// As [`Table::append_keys`]; the caller must write the accumulators.
-    fn extend_keys(&mut self, other: &Table, entries: Chosen<'_>) -> usize {
+    pub(super) fn extend_keys(&mut self, other: &Table, entries: Chosen<'_>) -> usize {
         let has_same_keys = Arc::ptr_eq(&self.layout, &other.layout) || self.layout.keys() == other.layout.keys();
         assert!(has_same_keys, "tables that are combined have the same keys");
         let (layout, list) = self.listed();
@@ -487,7 +487,7 @@ impl Table {
     }
 
     /// Gives accumulators of a list, from one group on, the values that they have before any value.
-    fn reset(&mut self, first: usize, count: usize) {
+    pub(super) fn reset(&mut self, first: usize, count: usize) {
         let layout = &self.layout;
         let key = layout.stride() - layout.initial().len();
         if count == 0 {
@@ -573,7 +573,7 @@ impl Table {
     }
 
     /// The accumulators `slot` of the groups of a list, of one byte each.
-    fn flags(&self, slot: usize) -> &[u8] {
+    pub(super) fn flags(&self, slot: usize) -> &[u8] {
         let place = &self.layout.accumulators()[slot];
         let (groups, flags) = (self.groups(), self.place(place.offset, 1));
         assert_eq!(place.width, 1, "a flag has one byte");

@@ -37,6 +37,8 @@ mod places;
 
 mod list;
 
+mod sums;
+
 mod placed;
 
 mod merge;

@@ -68,6 +68,11 @@ impl GroupNumbers {
         self.found = found;
     }
 
+    /// Whether no group has a number.
+    pub fn is_empty(&self) -> bool {
+        self.groups == 0
+    }
+
     /// Takes all numbers back.
     pub fn clear(&mut self) {
         self.table.clear();

@@ -38,11 +38,11 @@ impl Operator {
             let ended = if until == i64::MAX { store.take_counter() } else { None };
             self.open.seal_counts(complete.into_iter().collect(), ended);
         }
-        let limits = CloseLimits { until, groups_at_once: 1000, groups_max: usize::MAX };
+        let limits = CloseLimits { until, groups_at_once: 1000, groups_max: usize::MAX, parts_min: usize::MAX };
         let mut lines = Vec::new();
         while self
             .open
-            .close::<KernelError>(limits, &mut Vec::new(), &mut |leaving| {
+            .close::<KernelError>(limits, &mut Vec::new(), &mut |mut leaving| {
                 lines.extend(read(leaving.contents()));
                 Ok(())
             })
@@ -294,7 +294,7 @@ fn what_is_at_something_has_no_snapshot_until_that_is_done() {
     let mut table = Table::new(layout.clone());
     add(&mut table, &(0..5000).collect::<Vec<_>>(), |_, _| 0);
     open.seal(SliceId::new(SLICE, 0), table);
-    let limits = CloseLimits { until: SLICE, groups_at_once: 1000, groups_max: 10 };
+    let limits = CloseLimits { until: SLICE, groups_at_once: 1000, groups_max: 10, parts_min: usize::MAX };
     let (mut spare, mut error) = (Vec::new(), None);
     while open.close::<KernelError>(limits, &mut spare, &mut |_| Ok(())).unwrap() < SLICE {
         error = error.or(take(&open).err());

@@ -52,16 +52,17 @@ struct Slices {
     layout: std::sync::Arc<EntryLayout>,
     types: Vec<DataType>,
     count: i64,
+    parts_min: usize,
 }
 
 impl Slices {
-    fn new(types: &[DataType], slides: i64, combination: Combination) -> Slices {
+    fn new(types: &[DataType], slides: i64, combination: Combination, parts_min: usize) -> Slices {
         let keys: Vec<KeyColumn> =
             types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
         let layout = EntryLayout::new(&keys, &[accumulators()[1].clone(), accumulators()[0].clone()]);
         let window = Window::Hopping { size: slides * SLIDE, slide: SLIDE, offset: 0 };
         let open = OpenWindows::new(window, combination, &layout, Emission::default());
-        Slices { open, layout, types: types.to_vec(), count: 0 }
+        Slices { open, layout, types: types.to_vec(), count: 0, parts_min }
     }
 
     /// Returns the keys.
@@ -75,24 +76,32 @@ impl Slices {
         keys_of_rows(&columns, draws.len())
     }
 
-    /// Closes all windows; where copies are taken, spares take their place.
+    /// Closes all windows; where copies are taken, to be read when all have closed, spares take their place.
     fn close(&mut self, groups_at_once: usize, spares: Option<&mut Vec<CopiedGroups>>) -> Vec<Left> {
         let (mut left, mut taken, keys) = (Vec::new(), Vec::new(), self.types.len());
         let mut spares = spares;
-        let mut hand_on = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
-            let contents = |contents: Contents<'_>| match contents {
-                Contents::Groups(groups) => Left::of(&groups, keys),
-                Contents::Rows(_) => panic!("groups are kept"),
-            };
-            left.push(contents(leaving.contents()));
-            if let (Leaving::Later(copied), Some(spares)) = (leaving, &mut spares) {
-                taken.push(copied.take(spares.pop()));
+        let read = |contents: Contents<'_>| match contents {
+            Contents::Groups(groups) => Left::of(&groups, keys),
+            Contents::Rows(_) => panic!("groups are kept"),
+        };
+        let mut hand_on = |mut leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+            match (&mut leaving, &mut spares) {
+                (Leaving::Later(copied), Some(spares)) => taken.push(copied.take(spares.pop())),
+                _ => left.push(read(leaving.contents())),
             }
             Ok(())
         };
-        let limits = CloseLimits { until: self.count * SLIDE, groups_at_once, groups_max: usize::MAX };
+        let limits = CloseLimits {
+            until: self.count * SLIDE,
+            groups_at_once,
+            groups_max: usize::MAX,
+            parts_min: self.parts_min,
+        };
         while self.open.close(limits, &mut Vec::new(), &mut hand_on).unwrap() < limits.until {}
-        taken.iter_mut().for_each(CopiedGroups::clear);
+        for copied in &mut taken {
+            left.push(read(copied.contents()));
+            copied.clear();
+        }
         if let Some(spares) = spares {
             spares.append(&mut taken);
         }
@@ -106,7 +115,8 @@ fn check_staying(seed: u64) {
     let slides = 2 + random.below(4) as i64;
     let combination =
         [Combination::SubtractOnEvict, Combination::TwoStacks, Combination::Recompute][random.below(3) as usize];
-    let mut slices = Slices::new(&key_types(random.below(11) as usize), slides, combination);
+    let (types, parts_min) = (key_types(random.below(11) as usize), [1, 8, usize::MAX][random.below(3) as usize]);
+    let mut slices = Slices::new(&types, slides, combination, parts_min);
     let (mut held, mut models) = (Vec::new(), Vec::<HashMap<Vec<Option<String>>, i64>>::new());
     let mut spares = (random.below(2) == 0).then(Vec::new);
     let (mut first, mut last) = (0, 5);
@@ -151,7 +161,7 @@ fn check_staying(seed: u64) {
 
 #[test]
 fn windows_with_the_same_groups_share_their_keys() {
-    let mut slices = Slices::new(&[DataType::Int64, DataType::Int32], 3, Combination::TwoStacks);
+    let mut slices = Slices::new(&[DataType::Int64, DataType::Int32], 3, Combination::TwoStacks, usize::MAX);
     let draws = |count: i64| (0..count).map(Some).collect::<Vec<_>>();
     let mut close = |windows: usize, keys: i64| {
         (0..windows).for_each(|_| drop(slices.seal(&draws(keys), 1)));
@@ -172,6 +182,91 @@ fn windows_with_the_same_groups_share_their_keys() {
     let others = close(6, 11);
     assert_ne!(address(&others, 0), address(&longer, 0));
     assert_eq!(others.rows().iter().filter(|row| row.0 == others.ends[0]).count(), 11);
+}
+
+/// Windows that are put together when the next ones have closed have their keys from each other as well, however many leave together.
+#[test]
+fn windows_in_parts_share_their_keys() {
+    let mut slices = Slices::new(&[DataType::Int64, DataType::Int32], 3, Combination::TwoStacks, 1);
+    let mut close = |windows: usize, keys: i64| {
+        let draws: Vec<Option<i64>> = (0..keys).map(Some).collect();
+        (0..windows).for_each(|_| drop(slices.seal(&draws, 1)));
+        let mut left = slices.close(4000, Some(&mut Vec::new()));
+        assert_eq!(left.len(), 1);
+        left.remove(0)
+    };
+    let address = |left: &Left| left.keys[0].to_data().buffers()[0].as_ptr();
+    let (first, second) = (close(2, 10), close(2, 10));
+    assert_ne!(address(&first), address(&second));
+    for others in [close(5, 10), close(1, 10), close(6, 10)] {
+        assert_eq!(address(&others), address(&second));
+        assert!(others.rows().iter().all(|(_, _, sum)| *sum == 3));
+    }
+    let longer = close(6, 11);
+    assert_ne!(address(&longer), address(&second));
+    let windows_of_last_key = longer.rows().iter().filter(|(_, _, sum)| *sum < 3).count();
+    assert_eq!(windows_of_last_key, 2, "its first two windows have one slice and two slices with it");
+}
+
+/// Sums of floats are rounded as slices came, whoever puts windows together, and however many close together.
+#[test]
+fn sums_are_rounded_alike_wherever_windows_are_put_together() {
+    const SLIDES: i64 = 7;
+    let keys = [KeyColumn { data_type: DataType::Int64, nullable: false }];
+    let layout = EntryLayout::new(&keys, &[accumulators()[0].clone(), accumulators()[7].clone()]);
+    let windows = |parts_min: usize, slices_at_once: i64| {
+        let window = Window::Hopping { size: SLIDES * SLIDE, slide: SLIDE, offset: 0 };
+        let mut open = OpenWindows::new(window, Combination::TwoStacks, &layout, Emission::default());
+        let random = &mut Random(17);
+        let (mut found, mut spares) = (Vec::new(), Vec::<CopiedGroups>::new());
+        for slice in 0..60 {
+            let keys: Vec<i64> = (0..30).filter(|_| random.below(3) > 0).collect();
+            let (mut table, mut entries) = (Table::new(layout.clone()), Vec::new());
+            table.prepare_integers(0, 29, keys.len());
+            table.find_or_insert_integers(&keys, &mut entries, &mut Vec::new());
+            for entry in entries {
+                let mut address = |slot: usize| {
+                    table.base().wrapping_add(entry as usize * 8 + table.layout().accumulators()[slot].offset)
+                };
+                // SAFETY: these are the addresses of a count and a sum of an entry that the table has just given.
+                unsafe {
+                    address(0).cast::<i64>().write_unaligned(1);
+                    address(1).cast::<f64>().write_unaligned(0.1 + random.below(1 << 50) as f64 / 3.0);
+                }
+            }
+            open.seal(SliceId::new((slice + 1) * SLIDE, slice * SLIDE), table);
+            if (slice + 1) % slices_at_once > 0 {
+                continue;
+            }
+            let mut taken = Vec::new();
+            let mut hand_on = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+                let Leaving::Later(copied) = leaving else { panic!("windows are small") };
+                taken.push(copied.take(spares.pop()));
+                Ok(())
+            };
+            let until = (slice + 1) * SLIDE;
+            let limits = CloseLimits { until, groups_at_once: 400, groups_max: usize::MAX, parts_min };
+            open.close(limits, &mut Vec::new(), &mut hand_on).unwrap();
+            for copied in &mut taken {
+                let Contents::Groups(groups) = copied.contents() else { panic!("groups are kept") };
+                let left = Left::of(&groups, 1);
+                let sums = groups.table.accumulator_array(1, groups.entries).to_data().buffers()[0]
+                    .typed_data::<u64>()
+                    .to_vec();
+                let (ends, keys) = (left.ends.clone(), keys_of_rows(&left.keys, left.ends.len()));
+                found.extend(ends.into_iter().zip(keys).zip(sums));
+                copied.clear();
+            }
+            spares.append(&mut taken);
+        }
+        found.sort();
+        found
+    };
+    let expected = windows(usize::MAX, 1);
+    assert!(expected.len() > 1000);
+    for (parts_min, slices_at_once) in [(usize::MAX, 10), (1, 1), (1, 3), (1, 20)] {
+        assert_eq!(windows(parts_min, slices_at_once), expected);
+    }
 }
 
 proptest! {

@@ -77,13 +77,12 @@ fn check_windows(seed: u64) {
         if random.below(3) > 0 {
             let until = (slice + 1) * SLIDE;
             while closed_until < until {
-                let limits = CloseLimits {
-                    until,
-                    groups_at_once: [1, 7, 500, 1 << 20][random.below(4) as usize],
-                    groups_max: [1, 600, usize::MAX][random.below(3) as usize],
-                };
+                let groups_at_once = [1, 7, 500, 1 << 20][random.below(4) as usize];
+                let groups_max = [1, 600, usize::MAX][random.below(3) as usize];
+                let parts_min = [1, 50, usize::MAX][random.below(3) as usize];
+                let limits = CloseLimits { until, groups_at_once, groups_max, parts_min };
                 closed_until =
-                    open.close(limits, &mut spare, &mut |leaving| take(&leaving, limits, &mut closed)).unwrap();
+                    open.close(limits, &mut spare, &mut |leaving| take(leaving, limits, &mut closed)).unwrap();
             }
         }
     }
@@ -99,11 +98,11 @@ fn check_windows(seed: u64) {
 }
 
 fn take(
-    leaving: &Leaving<'_>,
+    mut leaving: Leaving<'_>,
     limits: CloseLimits,
     taken: &mut Vec<(i64, Vec<Option<String>>, Group)>,
 ) -> Result<(), std::convert::Infallible> {
-    let closed = groups(leaving);
+    let closed = groups(&mut leaving);
     assert!((1..=limits.groups_at_once).contains(&closed.entries.len()));
     let ends = closed.windows.iter().flat_map(|window| std::iter::repeat_n(window.end, window.groups));
     let groups = read_entries(closed.table, closed.entries);
@@ -112,7 +111,7 @@ fn take(
     Ok(())
 }
 
-fn groups<'a>(leaving: &'a Leaving<'_>) -> ClosedGroups<'a> {
+fn groups<'a>(leaving: &'a mut Leaving<'_>) -> ClosedGroups<'a> {
     let Contents::Groups(groups) = leaving.contents() else { panic!("groups are kept") };
     groups
 }
@@ -199,6 +198,7 @@ fn check_coming_and_going(seed: u64) {
                 until: (end as i64 + 1) * SLIDE,
                 groups_at_once: 1 << 20,
                 groups_max: [1, 100, usize::MAX][random.below(3) as usize],
+                parts_min: [1, 50, usize::MAX][random.below(3) as usize],
             };
             let first = (end + 1).saturating_sub(slides as usize);
             assert_eq!(sums_of_next(&mut open, types.len(), limits), sums(&slices[first..=end]), "slice {end}");
@@ -219,8 +219,8 @@ fn sums(slices: &[HashMap<Vec<Option<String>>, i64>]) -> HashMap<Vec<Option<Stri
 /// Closes a window, and reads its sums out.
 fn sums_of_next(open: &mut OpenWindows, keys: usize, limits: CloseLimits) -> HashMap<Vec<Option<String>>, i64> {
     let mut found = HashMap::new();
-    let mut read_out = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
-        let groups = groups(&leaving);
+    let mut read_out = |mut leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+        let groups = groups(&mut leaving);
         let keys: Vec<ArrayRef> = (0..keys).map(|key| groups.table.key_array(key, groups.entries)).collect();
         let sums = groups.table.integers(0, groups.entries);
         for (key, sum) in keys_of_rows(&keys, sums.len()).into_iter().zip(sums) {
@@ -266,10 +266,11 @@ fn a_running_window_forgets_what_has_left() {
             unsafe { *at.cast::<i64>() += 1 };
         }
         open.seal(SliceId::new((slice + 1) * SLIDE, slice * SLIDE), table);
-        let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1000, groups_max: 1000 };
+        let until = (slice + 1) * SLIDE;
+        let limits = CloseLimits { until, groups_at_once: 1000, groups_max: 1000, parts_min: usize::MAX };
         let mut found = Vec::new();
-        let mut read_out = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
-            let groups = groups(&leaving);
+        let mut read_out = |mut leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+            let groups = groups(&mut leaving);
             let keys = groups.table.key_array(0, groups.entries);
             let counts = groups.table.accumulator_array(0, groups.entries);
             let (keys, counts) = (keys.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
@@ -291,6 +292,10 @@ fn a_running_window_forgets_what_has_left() {
 /// A slice that has all groups becomes a suffix where it lies; one that lacks some does not. Windows are the same of both.
 #[test]
 fn suffixes_are_made_of_slices_with_all_groups_and_of_others() {
+    [1, usize::MAX].into_iter().for_each(check_suffixes);
+}
+
+fn check_suffixes(parts_min: usize) {
     const KEYS: i64 = 50;
     const SLICES: i64 = 7;
     let keys = [KeyColumn { data_type: DataType::Int64, nullable: false }];
@@ -316,10 +321,11 @@ fn suffixes_are_made_of_slices_with_all_groups_and_of_others() {
             }
         }
         open.seal(SliceId::new((slice + 1) * SLIDE, slice * SLIDE), table);
-        let limits = CloseLimits { until: (slice + 1) * SLIDE, groups_at_once: 1000, groups_max: usize::MAX };
+        let until = (slice + 1) * SLIDE;
+        let limits = CloseLimits { until, groups_at_once: 1000, groups_max: usize::MAX, parts_min };
         let mut found = Vec::new();
-        let mut read_out = |leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
-            let groups = groups(&leaving);
+        let mut read_out = |mut leaving: Leaving<'_>| -> Result<(), std::convert::Infallible> {
+            let groups = groups(&mut leaving);
             let column = |index| groups.table.accumulator_array(index, groups.entries);
             let (keys, counts, least) = (groups.table.key_array(0, groups.entries), column(0), column(1));
             let [keys, counts, least] =
