@@ -64,7 +64,7 @@ fn a_run_in_which_one_worker_found_nothing_is_not_lost_on_another() {
 #[test]
 fn an_event_is_not_lost_on_one_that_stops_spinning() {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
+    model.preemption_bound = Some(2);
     model.check(|| {
         let (rest, work) = (Rest::new(), Arc::new(AtomicBool::new(false)));
         let sleeper = {

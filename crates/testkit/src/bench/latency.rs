@@ -108,14 +108,12 @@ fn bare(case: &Case, each: Duration) -> Vec<Duration> {
     let spins = case.parameters.contains_key("spin");
     let start = Instant::now();
     let worker = thread::spawn(move || {
-        let next = || {
-            while spins {
-                match fed.try_recv() {
-                    Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
-                    received => return received.ok(),
-                }
+        let next = || loop {
+            match fed.try_recv() {
+                Err(mpsc::TryRecvError::Empty) if spins => thread::yield_now(),
+                Err(mpsc::TryRecvError::Empty) => break fed.recv().ok(),
+                received => break received.ok(),
             }
-            fed.recv().ok()
         };
         while let Some(due) = next() {
             pass.send(due).expect("the reader reads all");
