@@ -7,8 +7,6 @@
 //! all, and the run is not looked at again, until something happens in it.
 
 #[cfg(feature = "loom")]
-use loom::hint::spin_loop;
-#[cfg(feature = "loom")]
 use loom::sync::{
     Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
@@ -33,6 +31,7 @@ use crate::policy::Rank;
 pub const SPIN_DEFAULT: Duration = Duration::from_micros(20);
 
 /// So often it does before it looks at the clock: less than a microsecond.
+#[cfg(not(feature = "loom"))]
 const SPINS_AT_ONCE: u32 = 16;
 
 /// So often one after the other spinning must have been in vain until it is no more expected to be of use.

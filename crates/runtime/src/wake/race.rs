@@ -76,6 +76,8 @@ fn an_event_is_not_lost_on_one_that_stops_spinning() {
                         rest.sleep(seen, 0, u64::MAX);
                     }
                 }
+                // It may have been woken in the other one's place.
+                rest.wake();
             })
         };
         let producer = {
