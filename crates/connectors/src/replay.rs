@@ -252,6 +252,10 @@ impl Source for ReplaySource {
                 // What is to be cut is, by whoever decodes, and all that is behind it.
                 Ok(Next::Rows(part)) if part.is_cut() || !parts.is_empty() => parts.push(part),
                 Ok(Next::Rows(part)) => ready.blocks.push(part.into_block()),
+                Ok(Next::Wait(wait)) if ready.blocks.len() + parts.len() > 0 => {
+                    ready.wait = Some(wait);
+                    break;
+                }
                 // What stands behind the rows taken so far is found again next time.
                 _ if ready.blocks.len() + parts.len() > 0 => break,
                 Ok(Next::Wait(wait)) => return Ok(Some(Read::Wait(wait))),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_runtime::source::{Read, Ready, Source, SourceError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
@@ -14,6 +15,9 @@ use crate::error::Error;
 
 /// Batches that may wait for the query; after that pushing waits.
 const PUSHED_BATCHES_WAITING_MAX: usize = 16;
+
+/// So many rows are enough for one task; batches are not cut.
+const ROWS_AT_ONCE_MAX: usize = BLOCK_ROWS_DEFAULT;
 
 /// How long a worker sleeps at most when nothing is pushed: a push wakes it earlier.
 const PUSH_WAIT: Duration = Duration::from_secs(1);
@@ -145,14 +149,23 @@ impl Source for PushReader {
     }
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
-        match self.receiver.try_recv() {
-            Ok(rows) => {
-                ready.batches.push(self.wanted(rows)?);
-                Ok(None)
+        let mut rows_read = 0;
+        while rows_read < ROWS_AT_ONCE_MAX {
+            match self.receiver.try_recv() {
+                Ok(rows) => {
+                    rows_read += rows.num_rows();
+                    ready.batches.push(self.wanted(rows)?);
+                }
+                Err(TryRecvError::Empty) if ready.batches.is_empty() => return Ok(Some(Read::Wait(PUSH_WAIT))),
+                Err(TryRecvError::Empty) => {
+                    ready.wait = Some(PUSH_WAIT);
+                    break;
+                }
+                Err(TryRecvError::Disconnected) if ready.batches.is_empty() => return Ok(Some(Read::End)),
+                Err(TryRecvError::Disconnected) => break,
             }
-            Err(TryRecvError::Empty) => Ok(Some(Read::Wait(PUSH_WAIT))),
-            Err(TryRecvError::Disconnected) => Ok(Some(Read::End)),
         }
+        Ok(None)
     }
 }
 

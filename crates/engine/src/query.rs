@@ -1,6 +1,8 @@
 //! A running query and its results.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
@@ -42,28 +44,50 @@ pub(crate) type NamedStories = (String, Stories);
 pub(crate) struct Results {
     schema: SchemaRef,
     receiver: Option<Receiver<RecordBatch>>,
+    awaits_room: Arc<AtomicBool>,
 }
 
 struct ResultSink {
     sender: Option<Sender<RecordBatch>>,
+    /// There was no room: whoever reads next says so. Nobody is woken otherwise.
+    awaits_room: Arc<AtomicBool>,
 }
 
 /// The two ends of a program's result; no sink where the program has none.
 pub(crate) fn result_channel(program: &Program) -> (Results, Option<Box<dyn Sink>>) {
     let output = program.outputs.iter().find(|output| output.target == OutputTarget::Result);
     match output {
-        None => (Results { schema: Schema::empty().into(), receiver: None }, None),
+        None => (Results { schema: Schema::empty().into(), receiver: None, awaits_room: Arc::default() }, None),
         Some(output) => {
             let (sender, receiver) = mpsc::channel(RESULT_BATCHES_WAITING_MAX);
-            let results = Results { schema: output.schema.clone(), receiver: Some(receiver) };
-            (results, Some(Box::new(ResultSink { sender: Some(sender) })))
+            let awaits_room = Arc::<AtomicBool>::default();
+            let schema = output.schema.clone();
+            let results = Results { schema, receiver: Some(receiver), awaits_room: awaits_room.clone() };
+            (results, Some(Box::new(ResultSink { sender: Some(sender), awaits_room })))
+        }
+    }
+}
+
+impl Results {
+    /// To be called when a batch was read: wakes the workers if they wait for room.
+    fn has_read(&self, waker: &Waker) {
+        // Pairs with the fence in `ResultSink::is_ready`: either the sink sees the room, or this sees that it waits.
+        fence(Ordering::SeqCst);
+        if self.awaits_room.load(Ordering::Relaxed) && self.awaits_room.swap(false, Ordering::SeqCst) {
+            waker.wake();
         }
     }
 }
 
 impl Sink for ResultSink {
     fn is_ready(&self) -> bool {
-        self.sender.as_ref().is_none_or(|sender| sender.capacity() > 0 || sender.is_closed())
+        let has_room = || self.sender.as_ref().is_none_or(|sender| sender.capacity() > 0 || sender.is_closed());
+        if has_room() {
+            return true;
+        }
+        self.awaits_room.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        has_room()
     }
 
     fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
@@ -101,10 +125,11 @@ impl Query {
     /// # Errors
     /// [`Error::Run`] where the query stopped; the rows before are what it computed until then.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
-        let batch = self.results.receiver.as_mut().and_then(Receiver::blocking_recv);
-        self.waker.wake();
-        match batch {
-            Some(batch) => Ok(Some(batch)),
+        match self.results.receiver.as_mut().and_then(Receiver::blocking_recv) {
+            Some(batch) => {
+                self.results.has_read(&self.waker);
+                Ok(Some(batch))
+            }
             None => self.ended().map(|()| None),
         }
     }
@@ -116,7 +141,7 @@ impl Query {
     pub fn try_next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         match self.results.receiver.as_mut().map(Receiver::try_recv) {
             Some(Ok(batch)) => {
-                self.waker.wake();
+                self.results.has_read(&self.waker);
                 Ok(Some(batch))
             }
             Some(Err(TryRecvError::Empty)) => Ok(None),
@@ -144,7 +169,7 @@ impl Query {
     pub fn wait(mut self) -> Result<Summary, Error> {
         if let Some(mut receiver) = self.results.receiver.take() {
             while receiver.blocking_recv().is_some() {
-                self.waker.wake();
+                self.results.has_read(&self.waker);
             }
         }
         let run = self.run.take().expect("a query is waited for once");
@@ -202,7 +227,7 @@ impl Stream for Query {
         match receiver.poll_recv(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(batch)) => {
-                self.waker.wake();
+                self.results.has_read(&self.waker);
                 Poll::Ready(Some(Ok(batch)))
             }
             Poll::Ready(None) => {

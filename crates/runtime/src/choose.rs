@@ -33,6 +33,9 @@ const SHORT_TASK_NS: f64 = 1e5;
 /// Rows that a task's results should have at most: more would leave the cache before they are written.
 const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
 
+/// Less work than this is done sooner by a worker that is busy for no longer than this than by one that has to be woken.
+const WORTH_WAKING_NS: f64 = 2e4;
+
 /// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
 const SLICES_PER_TASK_MAX: usize = 64;
 
@@ -68,6 +71,8 @@ pub(crate) struct Look<'a> {
     /// Whether operators have threads of their own, which must know what can run.
     pub has_threads: bool,
     pub workers: usize,
+    /// How many of them are to share the blocks that wait.
+    pub sharing: usize,
     /// The count of events so far.
     pub seen: Seen,
     pub clock: &'a Clock,
@@ -87,7 +92,7 @@ pub(crate) enum Offer {
 pub(crate) struct Taken {
     pub task: Task,
     pub part: Part,
-    /// Whether the run has something for another worker meanwhile,
+    /// Whether the run has something meanwhile that another worker is worth waking for,
     pub has_others: bool,
     /// or when it will, if nothing happens.
     pub until_ns: u64,
@@ -109,12 +114,25 @@ enum Choice {
 }
 
 /// The task of the lowest rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Next {
     rank: Rank,
     choice: Choice,
-    /// There is another one.
-    has_others: bool,
+    /// How long it may take; of what is not known yet, for ever.
+    work_ns: f64,
+    /// The same of all others, if there are any.
+    others_ns: Option<f64>,
+}
+
+impl Next {
+    /// Whether another worker may be done with the others, or begin with them, sooner than the one that takes it.
+    fn has_others(&self) -> bool {
+        self.others_ns.is_some_and(|others_ns| others_ns.max(self.work_ns) >= WORTH_WAKING_NS)
+    }
+
+    fn with_other(self, work_ns: f64) -> Next {
+        Next { others_ns: Some(self.others_ns.unwrap_or_default() + work_ns), ..self }
+    }
 }
 
 /// Looks at what a run has for workers, and notes it in the state.
@@ -154,7 +172,8 @@ pub(crate) fn take_of(state: &mut State, look: &Look<'_>, part: Part, turn: u64)
 
 /// Takes what was offered last, unless that does not hold any more, as the `turn`th of all tasks.
 pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Taken> {
-    let Next { choice, has_others, .. } = state.next.take()?;
+    let next = state.next.take()?;
+    let choice = next.choice;
     state.tasks_running += 1;
     let part = choice.part();
     let operator = state.operators.of_part(part);
@@ -169,8 +188,11 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
     }
     let task = mark(state, look, choice);
     let is_left = |node: &PipelineState| !node.queue.is_empty() && !is_in_order(state, node);
-    let is_left = matches!(choice, Choice::Compute(pipeline) if is_left(&state.pipelines[pipeline]));
-    Some(Taken { task, part, has_others: has_others || is_left, until_ns: wait_until_ns(state, look.now_ns) })
+    // All that there was takes so long.
+    let is_long = next.work_ns >= WORTH_WAKING_NS;
+    let is_left = matches!(choice, Choice::Compute(pipeline) if is_long && is_left(&state.pipelines[pipeline]));
+    let has_others = next.has_others() || is_left;
+    Some(Taken { task, part, has_others, until_ns: wait_until_ns(state, look.now_ns) })
 }
 
 /// Marks a task as taken.
@@ -271,9 +293,11 @@ impl Search<'_> {
             return;
         }
         let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
+        let work_ns = self.work_ns(choice, pending_rows);
         self.next = Some(match self.next {
-            Some(next) if next.rank <= rank => Next { has_others: true, ..next },
-            next => Next { rank, choice, has_others: next.is_some() },
+            Some(next) if next.rank <= rank => next.with_other(work_ns),
+            None => Next { rank, choice, work_ns, others_ns: None },
+            Some(next) => Next { rank, choice, work_ns, ..next.with_other(next.work_ns) },
         });
     }
 
@@ -283,10 +307,15 @@ impl Search<'_> {
             return;
         }
         let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
+        let work_ns = self.work_ns(choice, pending_rows);
         self.next = Some(match self.next {
-            Some(next) => Next { rank: next.rank.min(rank), has_others: true, ..next },
-            None => Next { rank, choice, has_others: false },
+            Some(next) => Next { rank: next.rank.min(rank), ..next.with_other(work_ns) },
+            None => Next { rank, choice, work_ns, others_ns: None },
         });
+    }
+
+    fn work_ns(&self, choice: Choice, pending_rows: Option<u64>) -> f64 {
+        pending_rows.map_or(f64::INFINITY, |rows| rows as f64 * self.operator(choice.part()).cost_ns)
     }
 
     fn is_wanted(&mut self, choice: Choice) -> bool {
@@ -453,7 +482,9 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
     let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
     let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, most);
-    let sharing = if is_in_order { 1 } else { look.workers };
+    let rows: usize = node.queue.iter().map(|(_, block)| block.rows()).sum();
+    let is_short = rows as f64 * cost_ns < WORTH_WAKING_NS;
+    let sharing = if is_in_order || is_short { 1 } else { look.sharing };
     let count = node.queue.len().div_ceil(sharing).min(blocks_max);
     let mut rows_before = 0;
     let few = node.queue.iter().take(count).take_while(|(_, block)| {
@@ -539,4 +570,21 @@ fn wait_until_ns(state: &State, now_ns: u64) -> u64 {
     // One that is due already waits for room, or for what is being done to its windows.
     let reports = state.windows.iter().filter_map(WindowState::report_ns).filter(|&at| at > now_ns);
     reads.chain(reports).min().map_or(u64::MAX, |at| at.max(now_ns + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_worker_is_woken_where_what_is_left_is_done_sooner_by_it() {
+        let alone =
+            |work_ns: f64| Next { rank: Rank::from_bits(0), choice: Choice::Write(0), work_ns, others_ns: None };
+        let (short_ns, long_ns) = (WORTH_WAKING_NS * 0.6, WORTH_WAKING_NS);
+        assert!(!alone(long_ns).has_others());
+        assert!(!alone(short_ns).with_other(short_ns).has_others());
+        assert!(alone(short_ns).with_other(short_ns).with_other(short_ns).has_others(), "there is much to do");
+        assert!(alone(long_ns).with_other(0.0).has_others(), "it would have to wait");
+        assert!(alone(f64::INFINITY).with_other(0.0).has_others(), "nobody knows for how long");
+    }
 }

@@ -43,7 +43,8 @@ pub(crate) struct Candidate<'a> {
     pub now_ns: u64,
 }
 
-/// Who goes first: the least. Equal ones go in the order of their queries' service, and within a query what is furthest downstream first.
+/// Who goes first: the least. Equal ones go in the order of their queries' service in whole epochs, so that a worker stays with a query, whose data it has in
+/// its cache, for so long; and within a query what is furthest downstream first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(u64);
 

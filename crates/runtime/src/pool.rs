@@ -15,13 +15,13 @@ use crate::clock::Clock;
 use crate::pages;
 #[cfg(target_os = "linux")]
 use crate::pin::Cores;
-use crate::policy::{Policy, PolicyName, Rank};
+use crate::policy::{EPOCH_NS, Policy, PolicyName, Rank};
 use crate::room::Room;
 use crate::run::{RunError, Shared};
 use crate::state::State;
 use crate::task::Worker;
 use crate::threads::OperatorThreads;
-use crate::wake::{Rest, Waker};
+use crate::wake::{Patience, Rest, Waker};
 
 /// A fixed number of threads that work on any number of runs. Clones are the same threads.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ pub(crate) struct Crew {
     is_pinned: AtomicBool,
     /// Nothing runs but what a test tells to.
     is_manual: bool,
-    /// What the run that was chosen last had been served.
+    /// What the runs had been served that were chosen so far, in whole epochs.
     served_ns: AtomicU64,
     /// Tasks taken.
     turns: AtomicU64,
@@ -160,7 +160,8 @@ impl ManualWorkers {
     pub fn step(&mut self, worker: usize) -> bool {
         let ManualWorker { worker, held, ticket } = &mut self.0[worker];
         if let Some((run, taken, looked_ns)) = held.take() {
-            worker.run(&run, taken, looked_ns);
+            let (done_ns, next) = worker.run(&run, taken, looked_ns);
+            *held = next.map(|next| (run, next, done_ns));
             return true;
         }
         let now_ns = worker.crew.clock.nanos();
@@ -200,7 +201,7 @@ impl Crew {
 
     /// Serves a run from now on.
     pub fn take(self: &Arc<Crew>, run: Arc<Shared>) {
-        run.waker.served(self.served_ns.load(Ordering::Relaxed), 0);
+        run.waker.begins_at(self.served_ns.load(Ordering::Relaxed));
         self.runs().push(run.clone());
         self.start_threads(&run);
         self.runs_changed();
@@ -257,6 +258,8 @@ pub(crate) struct PoolWorker {
     pub crew: Arc<Crew>,
     /// Which of the workers, from 0.
     index: usize,
+    /// Of the run that it was on last.
+    last: Option<Waker>,
     /// The runs as of so many changes, each beside what is known of it.
     runs: Vec<(Waker, Arc<Shared>)>,
     changes: u64,
@@ -309,6 +312,7 @@ impl PoolWorker {
         PoolWorker {
             crew,
             index,
+            last: None,
             runs: Vec::new(),
             changes: 0,
             scratch: Scratch::default(),
@@ -320,7 +324,7 @@ impl PoolWorker {
 
     fn work(mut self) {
         let mut now_ns = self.crew.clock.nanos();
-        let mut place = Place::default();
+        let (mut place, mut patience) = (Place::default(), Patience::new());
         loop {
             let seen = self.crew.rest.seen();
             if self.crew.is_closed.load(Ordering::SeqCst) {
@@ -338,9 +342,7 @@ impl PoolWorker {
                     now_ns
                 }
                 Found::Nothing(until_ns) => {
-                    if !self.crew.rest.spin(seen, now_ns, until_ns) {
-                        self.crew.rest.sleep(seen, now_ns, until_ns);
-                    }
+                    self.crew.rest.wait(&mut patience, seen, now_ns, until_ns);
                     // It begins anew: so does what it waits for.
                     self.waited_ns.set(0);
                     self.crew.clock.nanos()
@@ -357,7 +359,8 @@ impl PoolWorker {
         }
     }
 
-    /// Takes the task of the lowest rank of all runs; of those of one rank, that of the run that has been served least.
+    /// Takes the task of the lowest rank of all runs; of those of one rank, that of the run that has been served for fewest epochs, of these that of the one
+    /// that it was on last.
     fn look(&self, now_ns: u64) -> Found {
         let has_threads = self.crew.has_threads();
         loop {
@@ -365,7 +368,6 @@ impl PoolWorker {
             for (waker, run) in &self.runs {
                 let (rank, known_until_ns) =
                     waker.known(now_ns).unwrap_or_else(|| self.look_at(run, self.state_of(run), now_ns));
-                let served_ns = waker.served_ns();
                 if has_threads {
                     // They have been told, and know the time.
                     continue;
@@ -375,20 +377,35 @@ impl PoolWorker {
                     continue;
                 }
                 runs += 1;
-                if best.is_none_or(|(least, least_served_ns, _)| (rank, served_ns) < (least, least_served_ns)) {
-                    best = Some((rank, served_ns, run));
+                let order = self.order_of(waker, rank);
+                if best.is_none_or(|(least, _)| order < least) {
+                    best = Some((order, run));
                 }
             }
-            let Some((_, _, run)) = best else { return Found::Nothing(until_ns) };
+            let Some((_, run)) = best else { return Found::Nothing(until_ns) };
             let look = self.look_of(run, now_ns);
-            let taken = take(&mut self.state_of(run), &look, self.crew.next_turn());
-            // What is left is to be looked for anew; so it is where another worker was faster.
-            run.waker.returned();
-            if let Some(taken) = taken {
-                self.wake_others(&taken, runs > 1, until_ns);
+            if let Some(taken) = self.take_found(run, self.state_of(run), &look, (runs > 1, until_ns)) {
                 return Found::Task(run.clone(), taken);
             }
         }
+    }
+
+    /// Takes what was found in a run, and wakes another worker where there is more: in other runs there is, or will be at that instant.
+    fn take_found(
+        &self,
+        run: &Shared,
+        mut state: MutexGuard<'_, State>,
+        look: &Look<'_>,
+        (has_others, until_ns): (bool, u64),
+    ) -> Option<Taken> {
+        let taken = take(&mut state, look, self.crew.next_turn());
+        drop(state);
+        // What is left is to be looked for anew; so it is where another worker was faster.
+        run.waker.returned();
+        if let Some(taken) = &taken {
+            self.wake_others(taken, has_others, until_ns);
+        }
+        taken
     }
 
     /// Wakes another worker, if there is more to do than it takes, or something before anyone awake would look.
@@ -404,10 +421,34 @@ impl PoolWorker {
         }
     }
 
-    /// Whether it serves no run but this one: then what is to be done next is chosen in it alone.
-    fn serves_only(&self, run: &Shared) -> bool {
-        let is_known = self.crew.changes.load(Ordering::SeqCst) == self.changes;
-        is_known && matches!(self.runs.as_slice(), [(_, only)] if std::ptr::eq(only.as_ref(), run))
+    /// Where a task of this rank stands among those of all runs: the least goes first.
+    fn order_of(&self, waker: &Waker, rank: Rank) -> (Rank, u64, bool, u64) {
+        let served_ns = waker.served_ns();
+        let is_last = self.last.as_ref().is_some_and(|last| last.is_of(waker));
+        (rank, served_ns / EPOCH_NS, !is_last, served_ns)
+    }
+
+    /// Whether a task of this rank in one of its runs goes first, as far as that is known of all, and then whether other runs have any, or when they will.
+    /// A run that another worker is on is left to that one.
+    fn goes_first(&self, run: &Shared, rank: Rank, now_ns: u64) -> Option<(bool, u64)> {
+        if self.crew.changes.load(Ordering::SeqCst) != self.changes {
+            return None;
+        }
+        let order = self.order_of(&run.waker, rank);
+        let (mut is_here, mut has_others, mut until_ns) = (false, false, u64::MAX);
+        for (waker, other) in &self.runs {
+            if std::ptr::eq(other.as_ref(), run) {
+                is_here = true;
+                continue;
+            }
+            match waker.known(now_ns) {
+                None if waker.is_served() => {}
+                Some((Rank::NONE, known_until_ns)) => until_ns = until_ns.min(known_until_ns),
+                Some((rank, _)) if order <= self.order_of(waker, rank) => has_others = true,
+                _ => return None,
+            }
+        }
+        is_here.then_some((has_others, until_ns))
     }
 
     /// For looking. Notes for how long somebody else had it meanwhile: where nobody has, no clock is looked at.
@@ -458,19 +499,26 @@ impl PoolWorker {
             policy,
             has_threads,
             workers: self.crew.workers,
+            // Where the others have runs of their own, each goes through the blocks of one by itself.
+            sharing: if self.runs.len() > 1 && !self.crew.rest.has_idle() { 1 } else { self.crew.workers },
             seen: run.waker.seen(),
             clock: &self.crew.clock,
             now_ns,
         }
     }
 
-    /// Does what was found by looking from that instant on. Returns when it was done, and what it has taken next, where no other run could have had
-    /// something more urgent: then what was found is taken before anyone else looks.
+    /// Does what was found by looking from that instant on. Returns when it was done, and what it has taken next in the same run, where no other is known
+    /// to have something more urgent: then it is taken before anyone else looks.
     pub fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> (u64, Option<Taken>) {
         let started_ns = self.crew.clock.nanos();
         // A run that had nothing to do for a while does not make up for it at the others' cost.
         let served_ns = run.waker.served_ns();
-        let least_ns = self.crew.served_ns.fetch_max(served_ns, Ordering::Relaxed).max(served_ns);
+        let in_epochs_ns = served_ns / EPOCH_NS * EPOCH_NS;
+        let least_ns = self.crew.served_ns.fetch_max(in_epochs_ns, Ordering::Relaxed).max(in_epochs_ns);
+        run.waker.serves();
+        if !self.last.as_ref().is_some_and(|last| last.is_of(&run.waker)) {
+            self.last = Some(run.waker.clone());
+        }
         let PoolWorker { scratch, room, .. } = self;
         let mut worker = Worker { shared: run, index: self.index, scratch, room };
         let result = catch_unwind(AssertUnwindSafe(|| worker.run(taken.task)));
@@ -498,16 +546,15 @@ impl PoolWorker {
         run.waker.returned();
         let look = self.look_of(run, ended_ns);
         let offer = self.offer_of(run, &mut state, &look);
-        let is_task = matches!(offer, Offer::Rank(rank, _) if rank != Rank::NONE);
-        if !is_task || self.crew.is_manual || look.has_threads || !self.serves_only(run) {
-            self.tell(run, state, &look, offer);
-            return (ended_ns, None);
+        if let Offer::Rank(rank, _) = offer
+            && rank != Rank::NONE
+            && !look.has_threads
+            && let Some(others) = self.goes_first(run, rank, ended_ns)
+        {
+            return (ended_ns, self.take_found(run, state, &look, others));
         }
-        let next = take(&mut state, &look, self.crew.next_turn());
-        drop(state);
-        run.waker.returned();
-        next.iter().for_each(|next| self.wake_others(next, false, u64::MAX));
-        (ended_ns, next)
+        self.tell(run, state, &look, offer);
+        (ended_ns, None)
     }
 }
 
@@ -519,6 +566,21 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_stays_with_a_query_for_an_epoch() {
+        let crew = Crew::new(2, Clock::system(), true);
+        let mut worker = PoolWorker::new(crew.clone(), 0);
+        let [first, second] = [(); 2].map(|()| Waker::new(crew.rest.clone()));
+        let order = |worker: &PoolWorker, waker: &Waker| worker.order_of(waker, Rank::from_bits(5));
+        first.begins_at(10);
+        assert!(order(&worker, &second) < order(&worker, &first), "it has been served least");
+        worker.last = Some(first.clone());
+        assert!(order(&worker, &first) < order(&worker, &second), "the worker was on it last");
+        assert!(worker.order_of(&second, Rank::from_bits(4)) < order(&worker, &first), "the policy is asked first");
+        first.begins_at(EPOCH_NS);
+        assert!(order(&worker, &second) < order(&worker, &first), "for long enough");
+    }
 
     #[test]
     fn threads_end_with_the_last_who_has_them() {

@@ -145,15 +145,20 @@ impl<Error> Sequencer<Error> {
         let partition = &mut self.partitions[partition];
         partition.asked_at = asked_at;
         partition.not_before_ns = now_ns + wait.as_nanos() as u64;
-        let Some(timeout_ns) = self.idle_timeout_ns.filter(|_| !partition.is_idle) else { return false };
+        // One that is idle still, but has delivered something, will not be.
+        let is_idle = partition.is_idle && partition.chunks_outstanding == 0;
+        let Some(timeout_ns) = self.idle_timeout_ns.filter(|_| !is_idle) else { return false };
         let idle_at_ns = partition.quiet_since_ns.get_or_insert(now_ns).saturating_add(timeout_ns);
         if now_ns < idle_at_ns {
             partition.not_before_ns = partition.not_before_ns.min(idle_at_ns);
             return false;
         }
         // What it delivered last may still be decoded; then it is asked again.
-        partition.is_idle = partition.chunks_outstanding == 0;
-        partition.is_idle
+        if partition.chunks_outstanding > 0 {
+            return false;
+        }
+        partition.is_idle = true;
+        true
     }
 
     /// The position of a chunk that was read from a partition, for [`Sequencer::chunks`] and [`Sequencer::stamp`].
@@ -323,9 +328,12 @@ mod tests {
         // When it has rows again they are late for what others have left behind, and it holds time back.
         let mut late = chunk(0, &[20, 35]);
         sequencer.hand_out(0);
+        assert!(!sequencer.wait(0, 0, 200, wait), "it has something for now");
         sequencer.stamp(&mut late);
         let stamps: Vec<_> = late.ready.blocks.iter().map(|b| (b.stamp.watermark_before, b.stamp.watermark)).collect();
         assert_eq!(stamps, [(30, 30), (30, 30)]);
         assert_eq!(push(&mut sequencer, 1, &[60]), 35);
+        assert_eq!(sequencer.partition_to_read(0, 299), Some(1), "it is as if it had been asked behind that");
+        assert_eq!(sequencer.partition_to_read(0, 300), Some(0));
     }
 }

@@ -36,6 +36,8 @@ pub struct Ready {
     pub batches: Vec<RecordBatch>,
     /// In order, where there are no batches.
     pub blocks: Vec<Block>,
+    /// Where nothing more is there now: when to ask again, unless the source's waker is called before. As good as a [`Read::Wait`] behind the rows.
+    pub wait: Option<Duration>,
 }
 
 impl Ready {

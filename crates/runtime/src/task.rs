@@ -89,6 +89,7 @@ impl Worker<'_> {
         let mut node = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner);
         let read = node.as_mut().expect("a source is there until the run has ended").read_ready(partition, &mut ready);
         drop(node);
+        let wait_behind = ready.wait.take();
         let ingested_ns = shared.clock.nanos();
         let ingested_micros = shared.clock.micros_at(ingested_ns);
         let mut state = shared.state();
@@ -118,8 +119,14 @@ impl Worker<'_> {
             }
         };
         let position = sequencer.hand_out(partition);
+        if let Some(wait) = wait_behind {
+            // What was read is outstanding, so it is not idle.
+            sequencer.wait(partition, seen.outside, ingested_ns, wait);
+        }
         drop(state);
-        shared.progressed(iter::once(Part::Source(source)));
+        if chunk.is_some() {
+            shared.progressed(iter::once(Part::Source(source)));
+        }
         let decoded = self.decode(source, chunk, ready, ingested_micros);
         let decoded = decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk });
         shared.state().chunk_decoded(source, position, decoded);
@@ -144,7 +151,7 @@ impl Worker<'_> {
                 Rows::Blocks(blocks) => ready.blocks = blocks,
             }
         }
-        let Ready { batches, blocks } = &mut ready;
+        let Ready { batches, blocks, .. } = &mut ready;
         if node.time == SourceTime::Processing {
             batches.extend(blocks.drain(..).map(|block| block.to_record_batch()));
         }
@@ -444,11 +451,14 @@ impl Worker<'_> {
             Ok(left) => left,
             Err(error) => return self.shared.state().fail(failed(error)),
         };
-        let position = self.shared.state().windows_closed(window, left.until);
-        let targets = self.shared.targets.iter().enumerate();
-        let feeding =
-            targets.filter(|(_, target)| matches!(target, TargetState::Window { window: fed, .. } if *fed == window));
-        self.shared.progressed(feeding.map(|(pipeline, _)| Part::Pipeline(pipeline)));
+        let mut state = self.shared.state();
+        let position = state.windows_closed(window, left.until);
+        let feeding: Vec<usize> = state.waiting_for(window).collect();
+        let must_go_on = state.windows[window].must_close() || !feeding.is_empty();
+        drop(state);
+        if must_go_on {
+            self.shared.progressed(feeding.into_iter().map(Part::Pipeline));
+        }
         let closed = self.read_out(window, left).map_err(failed);
         let busy_ns = self.shared.clock.nanos() - started_ns;
         let mut state = self.shared.state();

@@ -7,19 +7,21 @@
 //! all, and the run is not looked at again, until something happens in it.
 
 #[cfg(feature = "loom")]
-use loom::hint::spin_loop;
-#[cfg(feature = "loom")]
 use loom::sync::{
-    Arc, Condvar, Mutex, MutexGuard,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
+#[cfg(feature = "loom")]
+use loom::thread::{self, Thread};
 #[cfg(not(feature = "loom"))]
 use std::hint::spin_loop;
 #[cfg(not(feature = "loom"))]
 use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
+#[cfg(not(feature = "loom"))]
+use std::thread::{self, Thread};
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,33 @@ use crate::policy::Rank;
 pub const SPIN_DEFAULT: Duration = Duration::from_micros(20);
 
 /// So often it does before it looks at the clock: less than a microsecond.
+#[cfg(not(feature = "loom"))]
 const SPINS_AT_ONCE: u32 = 16;
+
+/// So often one after the other spinning must have been in vain until it is no more expected to be of use.
+const PATIENCE_MAX: u8 = 8;
+
+/// As long as spinning takes the place of a wake-up once in so many times and one, it is worth its time.
+const IN_VAIN: u8 = 2;
+
+/// What a worker expects of spinning: nothing, where it had nothing to do for longer nearly always. Then it would only use the core up.
+#[derive(Debug)]
+pub(crate) struct Patience(u8);
+
+impl Patience {
+    /// Of a worker of which nothing is known.
+    pub fn new() -> Patience {
+        Patience(PATIENCE_MAX)
+    }
+
+    fn spins(&self) -> bool {
+        self.0 > 0
+    }
+
+    fn learn(&mut self, was_short: bool) {
+        self.0 = if was_short { (self.0 + IN_VAIN).min(PATIENCE_MAX) } else { self.0.saturating_sub(1) };
+    }
+}
 
 /// Where the workers of a pool sleep. Clones are the same place.
 #[derive(Debug, Clone)]
@@ -40,10 +68,11 @@ struct EventCount {
     /// Of all runs.
     events: AtomicU64,
     sleepers: AtomicUsize,
+    /// Who does not sleep yet, and sees when something happens.
+    spinners: AtomicUsize,
     beds: Mutex<Beds>,
     /// The first of these instants; the largest number where there is none.
     first_until_ns: AtomicU64,
-    condition: Condvar,
     /// See [`Rest::spin`].
     spin_ns: AtomicU64,
 }
@@ -62,6 +91,16 @@ struct Bed {
     until_ns: u64,
     /// It has been woken, and has not got up yet.
     is_woken: bool,
+    /// Who sleeps there, where that is a thread.
+    thread: Option<Thread>,
+}
+
+impl Bed {
+    /// Marks it, and says which thread is to be told.
+    fn wake(&mut self) -> Option<Thread> {
+        self.is_woken = true;
+        self.thread.clone()
+    }
 }
 
 impl Rest {
@@ -70,9 +109,9 @@ impl Rest {
         Rest(Arc::new(EventCount {
             events: AtomicU64::new(0),
             sleepers: AtomicUsize::new(0),
+            spinners: AtomicUsize::new(0),
             beds: Mutex::new(Beds::default()),
             first_until_ns: AtomicU64::new(u64::MAX),
-            condition: Condvar::new(),
             spin_ns: AtomicU64::new(SPIN_DEFAULT.as_nanos() as u64),
         }))
     }
@@ -84,7 +123,14 @@ impl Rest {
 
     /// Wakes a worker, if all that could look sleep: it may find work, and wakes another one if it finds more than it takes.
     pub fn wake(&self) {
-        self.ring(1, Condvar::notify_one);
+        // Who stops spinning before it has seen this looks at the count again before it sleeps.
+        if !self.ring() || self.0.spinners.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        // What the last one needs is most likely still in its cache.
+        let woken = self.beds().beds.iter_mut().rev().find(|bed| !bed.is_woken).and_then(Bed::wake);
+        // It looks at the beds when it wakes up, so that they must be free again.
+        woken.iter().for_each(Thread::unpark);
     }
 
     /// Whether anyone sleeps who may have to be woken, which takes time.
@@ -92,20 +138,25 @@ impl Rest {
         self.0.sleepers.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes all workers.
-    pub fn wake_all(&self) {
-        self.ring(usize::MAX, Condvar::notify_all);
+    /// Whether anyone has nothing to do.
+    pub fn has_idle(&self) -> bool {
+        self.has_sleepers() || self.0.spinners.load(Ordering::Relaxed) > 0
     }
 
-    fn ring(&self, count: usize, notify: impl FnOnce(&Condvar)) {
+    /// Wakes all workers.
+    pub fn wake_all(&self) {
+        if self.ring() {
+            let woken: Vec<Thread> = self.beds().beds.iter_mut().filter_map(Bed::wake).collect();
+            woken.iter().for_each(Thread::unpark);
+        }
+    }
+
+    /// Counts an event. Returns whether anyone sleeps.
+    fn ring(&self) -> bool {
         self.0.events.fetch_add(1, Ordering::SeqCst);
         // Pairs with the fence in `sleep`: either the sleeper sees the new count, or this sees the sleeper.
         fence(Ordering::SeqCst);
-        if self.0.sleepers.load(Ordering::SeqCst) > 0 {
-            let mut beds = self.beds();
-            beds.beds.iter_mut().filter(|bed| !bed.is_woken).take(count).for_each(|bed| bed.is_woken = true);
-            notify(&self.0.condition);
-        }
+        self.0.sleepers.load(Ordering::SeqCst) > 0
     }
 
     /// Has workers look for so long whether something happens before they sleep.
@@ -117,6 +168,17 @@ impl Rest {
         }
     }
 
+    /// Spins, where that is worth it, and sleeps, as [`Rest::spin`] and [`Rest::sleep`] say.
+    pub fn wait(&self, patience: &mut Patience, seen: u64, now_ns: u64, until_ns: u64) {
+        let began = Instant::now();
+        if !(patience.spins() && self.spin(seen, now_ns, until_ns)) {
+            self.sleep(seen, now_ns, until_ns);
+        }
+        // Who slept has seen it later than who spins: to wake up takes longer than spinning.
+        let spin = Duration::from_nanos(self.0.spin_ns.load(Ordering::Relaxed));
+        patience.learn(began.elapsed() < 3 * spin);
+    }
+
     /// Waits for a moment without sleeping, at most from now until that instant. Returns whether something happened after `seen`.
     ///
     /// To wake a thread takes the one that wakes it several microseconds, and the other one tens of them; where there is much to do the next
@@ -126,7 +188,15 @@ impl Rest {
         if spin_ns == 0 {
             return false;
         }
-        let (began, spin) = (Instant::now(), Duration::from_nanos(spin_ns));
+        self.0.spinners.fetch_add(1, Ordering::SeqCst);
+        let has_happened = self.watch(seen, Duration::from_nanos(spin_ns));
+        self.0.spinners.fetch_sub(1, Ordering::SeqCst);
+        has_happened
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn watch(&self, seen: u64, spin: Duration) -> bool {
+        let began = Instant::now();
         let has_happened = |_| {
             spin_loop();
             self.0.events.load(Ordering::Relaxed) != seen
@@ -138,7 +208,15 @@ impl Rest {
             if began.elapsed() >= spin {
                 return false;
             }
+            // Whoever else wants the core, such as a reader of what was written last, need not wait until it is given up.
+            thread::yield_now();
         }
+    }
+
+    /// A look is as good as many.
+    #[cfg(feature = "loom")]
+    fn watch(&self, seen: u64, _spin: Duration) -> bool {
+        self.0.events.load(Ordering::Relaxed) != seen
     }
 
     /// Wakes a worker, if all that could look then sleep for longer than until that instant.
@@ -150,15 +228,15 @@ impl Rest {
 
     /// Sleeps until something happened after `seen` for which it is woken, at most from now until that instant.
     pub fn sleep(&self, seen: u64, now_ns: u64, until_ns: u64) {
-        let Some((ticket, beds)) = self.go_to_bed(seen, until_ns) else { return };
-        let at_most = (until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+        let Some(ticket) = self.go_to_bed(seen, until_ns, Some(thread::current())) else { return };
         // A spurious wake-up costs one look for work.
-        self.get_up(&mut self.wait(beds, at_most), ticket);
+        park((until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns))));
+        self.get_up(&mut self.beds(), ticket);
     }
 
     /// The first half of [`Rest::sleep`], for a worker that has no thread of its own: a ticket where it sleeps now.
     pub fn falls_asleep(&self, seen: u64, until_ns: u64) -> Option<u64> {
-        self.go_to_bed(seen, until_ns).map(|(ticket, _)| ticket)
+        self.go_to_bed(seen, until_ns, None)
     }
 
     /// The other half. Returns whether it has been woken, or it is time.
@@ -171,16 +249,16 @@ impl Rest {
         must_wake
     }
 
-    fn go_to_bed(&self, seen: u64, until_ns: u64) -> Option<(u64, MutexGuard<'_, Beds>)> {
+    fn go_to_bed(&self, seen: u64, until_ns: u64, thread: Option<Thread>) -> Option<u64> {
         let mut beds = self.beds();
         self.0.sleepers.fetch_add(1, Ordering::SeqCst);
         let ticket = beds.next_ticket;
         beds.next_ticket += 1;
-        beds.beds.push(Bed { ticket, until_ns, is_woken: false });
+        beds.beds.push(Bed { ticket, until_ns, is_woken: false, thread });
         self.note_first(&beds);
         fence(Ordering::SeqCst);
         if self.0.events.load(Ordering::SeqCst) == seen {
-            return Some((ticket, beds));
+            return Some(ticket);
         }
         self.get_up(&mut beds, ticket);
         None
@@ -200,20 +278,16 @@ impl Rest {
         let first_ns = beds.beds.iter().map(|bed| bed.until_ns).min().unwrap_or(u64::MAX);
         self.0.first_until_ns.store(first_ns, Ordering::SeqCst);
     }
+}
 
-    #[cfg(not(feature = "loom"))]
-    fn wait<'a>(&self, beds: MutexGuard<'a, Beds>, at_most: Option<Duration>) -> MutexGuard<'a, Beds> {
-        let condition = &self.0.condition;
-        match at_most {
-            Some(at_most) => condition.wait_timeout(beds, at_most).unwrap_or_else(|poisoned| poisoned.into_inner()).0,
-            None => condition.wait(beds).unwrap_or_else(|poisoned| poisoned.into_inner()),
-        }
-    }
+#[cfg(not(feature = "loom"))]
+fn park(at_most: Option<Duration>) {
+    at_most.map_or_else(thread::park, thread::park_timeout);
+}
 
-    #[cfg(feature = "loom")]
-    fn wait<'a>(&self, beds: MutexGuard<'a, Beds>, _at_most: Option<Duration>) -> MutexGuard<'a, Beds> {
-        self.0.condition.wait(beds).unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
+#[cfg(feature = "loom")]
+fn park(_at_most: Option<Duration>) {
+    thread::park();
 }
 
 /// Wakes the workers of a pool for one run. Clones wake them for the same run.
@@ -239,6 +313,8 @@ struct RunEvents {
     rank: AtomicU64,
     /// Time that workers have spent on it, and more where others were served while it had nothing to do.
     served_ns: AtomicU64,
+    /// How many do so now: when they are done they look for what is to be done next themselves.
+    serving: AtomicUsize,
 }
 
 /// The counts of a run's events when a worker began to look for work in it.
@@ -260,6 +336,7 @@ impl Waker {
             known_until_ns: AtomicU64::new(0),
             rank: AtomicU64::new(0),
             served_ns: AtomicU64::new(0),
+            serving: AtomicUsize::new(0),
         };
         Waker { run: Arc::new(run), rest }
     }
@@ -300,10 +377,31 @@ impl Waker {
         self.run.served_ns.load(Ordering::Relaxed)
     }
 
+    /// Whether it is one of the same run.
+    pub(crate) fn is_of(&self, other: &Waker) -> bool {
+        Arc::ptr_eq(&self.run, &other.run)
+    }
+
+    /// Whether any worker is on the run.
+    pub(crate) fn is_served(&self) -> bool {
+        self.run.serving.load(Ordering::Relaxed) > 0
+    }
+
+    /// Says that a worker is on the run now, until [`Waker::served`].
+    pub(crate) fn serves(&self) {
+        self.run.serving.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Says that a worker has spent so much time on the run, which begins at so much at least.
     pub(crate) fn served(&self, least_ns: u64, more_ns: u64) {
-        self.run.served_ns.fetch_max(least_ns, Ordering::Relaxed);
+        self.run.serving.fetch_sub(1, Ordering::Relaxed);
+        self.begins_at(least_ns);
         self.run.served_ns.fetch_add(more_ns, Ordering::Relaxed);
+    }
+
+    /// Says that the run counts as served for so long at least.
+    pub(crate) fn begins_at(&self, least_ns: u64) {
+        self.run.served_ns.fetch_max(least_ns, Ordering::Relaxed);
     }
 
     /// What there is to do, and until when that holds if nothing happens; `None` where it is to be looked for.
@@ -317,137 +415,7 @@ impl Waker {
 }
 
 #[cfg(all(test, feature = "loom"))]
-mod race {
-    use super::*;
-    use loom::sync::atomic::AtomicBool;
-    use loom::thread;
-
-    /// Looks for work in one run as a worker of a pool does. A lost wake-up would sleep for ever here, which loom reports as a deadlock.
-    fn work_until_done(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) {
-        loop {
-            let seen = rest.seen();
-            if waker.known(0).is_none() {
-                let seen = waker.seen();
-                let guard = looking.lock().unwrap();
-                if work.load(Ordering::SeqCst) {
-                    drop(guard);
-                    // There is more than it takes.
-                    rest.wake();
-                    return;
-                }
-                waker.found(seen, Rank::NONE, u64::MAX);
-                continue;
-            }
-            rest.sleep(seen, 0, u64::MAX);
-        }
-    }
-
-    /// All interleavings; of more than two threads, those in which at most two are interrupted: of the others there are too many.
-    fn race(workers: usize) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = (workers > 1).then_some(2);
-        model.check(move || {
-            let rest = Rest::new();
-            let waker = Waker::new(rest.clone());
-            let (work, looking) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
-            let others: Vec<_> = (1..workers)
-                .map(|_| {
-                    let (rest, waker, work, looking) = (rest.clone(), waker.clone(), work.clone(), looking.clone());
-                    thread::spawn(move || work_until_done(&rest, &waker, &looking, &work))
-                })
-                .collect();
-            let producer = {
-                let (waker, work) = (waker.clone(), work.clone());
-                thread::spawn(move || {
-                    work.store(true, Ordering::SeqCst);
-                    waker.wake();
-                })
-            };
-            work_until_done(&rest, &waker, &looking, &work);
-            producer.join().unwrap();
-            others.into_iter().for_each(|other| other.join().unwrap());
-        });
-    }
-
-    #[test]
-    fn no_wake_up_is_lost() {
-        race(1);
-    }
-
-    #[test]
-    fn a_run_in_which_one_worker_found_nothing_is_not_lost_on_another() {
-        race(2);
-    }
-
-    #[test]
-    fn an_event_of_one_run_is_not_lost_in_the_quiet_of_another() {
-        loom::model(|| {
-            let rest = Rest::new();
-            let wakers = [Waker::new(rest.clone()), Waker::new(rest.clone())];
-            let work = Arc::new(AtomicBool::new(false));
-            let producer = {
-                let (waker, work) = (wakers[1].clone(), work.clone());
-                thread::spawn(move || {
-                    work.store(true, Ordering::SeqCst);
-                    waker.wake();
-                })
-            };
-            'work: loop {
-                let seen = rest.seen();
-                for (run, waker) in wakers.iter().enumerate() {
-                    if waker.known(0).is_none() {
-                        let seen = waker.seen();
-                        if run == 1 && work.load(Ordering::SeqCst) {
-                            break 'work;
-                        }
-                        waker.found(seen, Rank::NONE, u64::MAX);
-                    }
-                }
-                rest.sleep(seen, 0, u64::MAX);
-            }
-            producer.join().unwrap();
-        });
-    }
-}
+mod race;
 
 #[cfg(all(test, not(feature = "loom")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_between_looking_and_sleeping_is_not_slept_through() {
-        let rest = Rest::new();
-        let seen = rest.seen();
-        Waker::new(rest.clone()).wake();
-        rest.sleep(seen, 0, u64::MAX);
-    }
-
-    #[test]
-    fn who_spins_sees_what_happens_and_stops_in_time() {
-        let rest = Rest::new();
-        rest.set_spin(Duration::from_millis(2));
-        let began = Instant::now();
-        assert!(!rest.spin(rest.seen(), 0, u64::MAX) && began.elapsed() >= Duration::from_millis(2));
-        rest.set_spin(Duration::from_hours(1));
-        let seen = rest.seen();
-        assert!(!rest.spin(seen, 5, 5 + 1_000), "there is something to do then");
-        rest.wake();
-        assert!(rest.spin(seen, 0, u64::MAX));
-        let seen = rest.seen();
-        rest.set_spin(Duration::ZERO);
-        assert!(rest.seen() != seen, "who spins is told that it is to spin for another time");
-        assert!(!rest.spin(rest.seen(), 0, u64::MAX), "it sleeps at once, and does not then");
-    }
-
-    #[test]
-    fn what_was_found_holds_until_something_happens_or_its_time_has_come() {
-        let waker = Waker::new(Rest::new());
-        assert_eq!(waker.known(0), None, "nobody has looked");
-        waker.found(waker.seen(), Rank::NONE, 10);
-        assert_eq!((waker.known(9), waker.known(10)), (Some((Rank::NONE, 10)), None));
-        let seen = waker.seen();
-        waker.returned();
-        waker.found(seen, Rank::NONE, 20);
-        assert_eq!(waker.known(9), None, "something has happened meanwhile");
-    }
-}
+mod tests;

@@ -181,6 +181,14 @@ impl State {
         node.closed.hand_out()
     }
 
+    /// The pipelines that feed it and have blocks to compute.
+    pub fn waiting_for(&self, window: usize) -> impl Iterator<Item = usize> {
+        let feeds =
+            move |node: &PipelineState| matches!(node.target, TargetState::Window { window: fed, .. } if fed == window);
+        let pipelines = self.pipelines.iter().enumerate();
+        pipelines.filter(move |(_, node)| feeds(node) && !node.queue.is_empty()).map(|(pipeline, _)| pipeline)
+    }
+
     /// Keeps the rows of closed windows, and passes on all whose turn it is.
     pub fn windows_read_out(&mut self, window: usize, position: u64, closed: Result<Closed, RunError>) {
         self.windows[window].closed.finish(position, closed);

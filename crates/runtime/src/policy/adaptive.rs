@@ -9,7 +9,7 @@ pub(super) struct Adaptive;
 
 impl Policy for Adaptive {
     /// The paper's eligibility decides who goes before whom, not whether a worker sleeps while rows wait: what is not worth a worker runs
-    /// where nothing else does. Inputs are read when nothing else is worth a worker, those of the query first that has been served least: by its
+    /// where nothing else does. Inputs are read when nothing else is worth a worker, those of the query first that has been served for fewer epochs: by its
     /// costs the cheapest query would be read for ever, for what an input holds is not known before it is read. And whoever has waited for
     /// too long goes before all, however dear it is, so none starves.
     fn rank(&self, candidate: &Candidate<'_>) -> Rank {
@@ -18,7 +18,9 @@ impl Policy for Adaptive {
         if now_ns.saturating_sub(waiting_since_ns) > WAIT_NS_MAX {
             return Rank::urgent(waiting_since_ns);
         }
-        let Some(pending_rows) = candidate.pending_rows else { return Rank::number(load.served_ns).behind() };
+        let Some(pending_rows) = candidate.pending_rows else {
+            return Rank::number(load.served_ns / EPOCH_NS).behind();
+        };
         // One over the priority.
         let rank = Rank::real(operator.output_cost_ns / load.weight);
         let idle_ns = now_ns.saturating_sub(operator.last_run_ns) as f64;

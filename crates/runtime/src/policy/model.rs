@@ -203,7 +203,7 @@ fn queries_are_read_in_turn() {
     let policy = PolicyName::named("adaptive").unwrap().policy();
     let (cheap, dear) = (costing(1.0, 1.0, &[]), costing(1_000.0, 1.0, &[]));
     let (mut served, load) = (Load::new(), Load::new());
-    served.served_ns = 1;
+    served.served_ns = EPOCH_NS;
     let rank = |operator: &Operator, pending_rows: Option<u64>, load: &Load| {
         let now_ns = 10 * EPOCH_NS;
         let mut operator = operator.clone();
@@ -211,6 +211,8 @@ fn queries_are_read_in_turn() {
         policy.rank(&Candidate { operator: &operator, pending_rows, waiting_since_ns: now_ns, load, now_ns })
     };
     assert!(rank(&dear, None, &load) < rank(&cheap, None, &served));
+    served.served_ns -= 1;
+    assert_eq!(rank(&dear, None, &load), rank(&cheap, None, &served), "a worker may stay with a query for an epoch");
     assert!(rank(&dear, Some(1), &served) < rank(&cheap, None, &load));
     assert!(rank(&cheap, None, &served) < rank(&cheap, Some(1), &load), "one row is not worth a worker");
 }

@@ -3,8 +3,12 @@
 //! A program feeds the table `event (due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL)`: every
 //! tenth of a millisecond as many rows as the rate wants, all of that instant. `kind` is 0, 1 or 2, `ad` any of ten thousand. A third of the rows are of the
 //! kind 0, or two thirds: a case's `thirds=1,2` says so for each of its rates, so that more rows pass than before. The first column of the query's result says when the event was due that completed the row. An event that could not be fed in time was due all the same.
+//!
+//! Beside that stands what the machine takes by itself, measured in turn with the query: an instant goes from a thread that spins to one that waits as the
+//! engine's workers do, and from there to one that sleeps, with nothing to do in between. Where that is milliseconds, so are the query's. A case's
+//! `spin=200us` has idle workers look for work for so long before they sleep.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,7 +41,12 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let has_shares = thirds.iter().any(|&thirds| thirds != 1);
     let each = Duration::from_secs_f64(arguments.seconds);
     let mut found: Vec<[Samples; 3]> = vec![Default::default(); rates.len()];
+    let mut bare_found = [(); 2].map(|()| Samples::default());
     for _ in 0..arguments.repeat.max(1) {
+        let bare = bare(case, each);
+        for (samples, share) in bare_found.iter_mut().zip([0.5, 0.99]) {
+            samples.0.extend(quantile(bare.clone(), share).map(in_ms));
+        }
         let samples = samples(benchmark, case, arguments, (&rates, &thirds), each)?;
         for (part, found) in found.iter_mut().enumerate() {
             let from = each * part as u32;
@@ -49,7 +58,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
             let quantiles =
                 [of(settled, from + each, 0.5), of(settled, from + each, 0.99), of(from, from + SETTLED_AFTER, 0.5)];
             for (samples, quantile) in found.iter_mut().zip(quantiles) {
-                samples.0.extend(quantile.map(|latency| latency.as_secs_f64() * 1e3));
+                samples.0.extend(quantile.map(in_ms));
             }
         }
     }
@@ -57,7 +66,9 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         let (bench, case) = (benchmark.name.clone(), case.name.clone());
         Figure::Wait(Wait { bench, case, waited_for, workers: arguments.workers, samples_ms })
     };
-    let mut figures = Vec::new();
+    let [median, highest] = bare_found;
+    let mut figures =
+        vec![figure("median of bare threads".to_owned(), median), figure("p99 of bare threads".to_owned(), highest)];
     for ((part, rate), [median, highest, stepped]) in rates.iter().enumerate().zip(found) {
         let mut at = format!("{} M/s", *rate as f64 / 1e6);
         if has_shares {
@@ -81,10 +92,50 @@ fn numbers(case: &Case, name: &str) -> Result<Vec<usize>, BenchError> {
     })
 }
 
+fn in_ms(latency: Duration) -> f64 {
+    latency.as_secs_f64() * 1e3
+}
+
 fn quantile(mut latencies: Vec<Duration>, share: f64) -> Option<Duration> {
     latencies.sort_unstable();
     let last = latencies.len().checked_sub(1)?;
     Some(latencies[(share * last as f64).round() as usize])
+}
+
+/// How long an instant takes through three threads, the second of which does not sleep where the case's workers spin, as often as rows are fed.
+fn bare(case: &Case, each: Duration) -> Vec<Duration> {
+    let ((feed, fed), (pass, passed)) = (mpsc::channel::<Duration>(), mpsc::channel::<Duration>());
+    let spins = case.parameters.contains_key("spin");
+    let start = Instant::now();
+    let worker = thread::spawn(move || {
+        let next = || loop {
+            match fed.try_recv() {
+                Err(mpsc::TryRecvError::Empty) if spins => thread::yield_now(),
+                Err(mpsc::TryRecvError::Empty) => break fed.recv().ok(),
+                received => break received.ok(),
+            }
+        };
+        while let Some(due) = next() {
+            pass.send(due).expect("the reader reads all");
+        }
+    });
+    let reader = thread::spawn(move || passed.iter().map(|due| start.elapsed().saturating_sub(due)).collect());
+    let mut due = FED_EVERY;
+    while due < each {
+        wait_until(start, due);
+        feed.send(due).expect("the worker takes all");
+        due += FED_EVERY;
+    }
+    drop(feed);
+    worker.join().expect("passing instants on does not panic");
+    reader.join().expect("reading instants does not panic")
+}
+
+/// Sleeping takes longer than asked for by more than what is measured.
+fn wait_until(start: Instant, due: Duration) {
+    while start.elapsed() < due {
+        std::hint::spin_loop();
+    }
 }
 
 /// Feeds the query at each rate, with so many thirds of the rows of the kind 0, and says how long each result took, in the order in which they came.
@@ -98,6 +149,9 @@ fn samples(
     let statements = benchmark.statements(case, arguments.seconds, "");
     let session = Session::new();
     session.set("pelton.tier", "compile")?;
+    if let Some(spin) = case.parameters.get("spin") {
+        session.set("pelton.spin", spin)?;
+    }
     let columns = "due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL, \
                    WATERMARK FOR event_time AS event_time";
     let events = session.push_table("event", columns)?;
@@ -145,10 +199,7 @@ fn feed(
     while due < until {
         let part = (due.as_nanos() / each.as_nanos()) as usize;
         owed += rates[part] as f64 * FED_EVERY.as_secs_f64();
-        // Sleeping takes longer than asked for by more than what is measured.
-        while start.elapsed() < due {
-            std::hint::spin_loop();
-        }
+        wait_until(start, due);
         while owed >= 1.0 {
             let rows = (owed as usize).min(ROWS - row);
             let columns: [ArrayRef; 4] = [

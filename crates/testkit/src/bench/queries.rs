@@ -19,10 +19,12 @@ pub(super) struct Shown {
     pub deciding_share: f64,
 }
 
-/// The policies in turn. A case says how many `queries` there are.
+/// The policies in turn, or the `policies` that a case names, with commas between. It says how many `queries` there are.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let crowd = |policy: PolicyName| (policy, Crowd::new(benchmark, case, policy.name(), arguments.workers));
-    let mut crowds: Vec<(PolicyName, Crowd)> = PolicyName::all().map(crowd).collect();
+    let wanted = case.parameters.get("policies");
+    let is_wanted = |policy: &PolicyName| wanted.is_none_or(|names| names.split(',').any(|name| name == policy.name()));
+    let mut crowds: Vec<(PolicyName, Crowd)> = PolicyName::all().filter(is_wanted).map(crowd).collect();
     for _ in 0..arguments.repeat.max(1) {
         for (policy, crowd) in &mut crowds {
             crowd.add(run(benchmark, case, arguments, *policy, "blocks")?);

@@ -1,0 +1,134 @@
+//! All interleavings of those who sleep and those who wake them.
+
+use super::*;
+use loom::sync::atomic::AtomicBool;
+
+/// Looks for work in one run as a worker of a pool does. A lost wake-up would sleep for ever here, which loom reports as a deadlock.
+fn work_until_done(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) {
+    loop {
+        let seen = rest.seen();
+        if waker.known(0).is_none() {
+            let seen = waker.seen();
+            let guard = looking.lock().unwrap();
+            if work.load(Ordering::SeqCst) {
+                drop(guard);
+                // There is more than it takes.
+                rest.wake();
+                return;
+            }
+            waker.found(seen, Rank::NONE, u64::MAX);
+            continue;
+        }
+        rest.sleep(seen, 0, u64::MAX);
+    }
+}
+
+/// All interleavings; of more than two threads, those in which at most two are interrupted: of the others there are too many.
+fn race(workers: usize) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = (workers > 1).then_some(2);
+    model.check(move || {
+        let rest = Rest::new();
+        let waker = Waker::new(rest.clone());
+        let (work, looking) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
+        let others: Vec<_> = (1..workers)
+            .map(|_| {
+                let (rest, waker, work, looking) = (rest.clone(), waker.clone(), work.clone(), looking.clone());
+                thread::spawn(move || work_until_done(&rest, &waker, &looking, &work))
+            })
+            .collect();
+        let producer = {
+            let (waker, work) = (waker.clone(), work.clone());
+            thread::spawn(move || {
+                work.store(true, Ordering::SeqCst);
+                waker.wake();
+            })
+        };
+        work_until_done(&rest, &waker, &looking, &work);
+        producer.join().unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    race(1);
+}
+
+#[test]
+fn a_run_in_which_one_worker_found_nothing_is_not_lost_on_another() {
+    race(2);
+}
+
+/// As a worker does that spins before it sleeps, beside one that sleeps at once.
+#[test]
+fn an_event_is_not_lost_on_one_that_stops_spinning() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let (rest, work) = (Rest::new(), Arc::new(AtomicBool::new(false)));
+        let sleeper = {
+            let (rest, work) = (rest.clone(), work.clone());
+            thread::spawn(move || {
+                while !work.load(Ordering::SeqCst) {
+                    let seen = rest.seen();
+                    if !work.load(Ordering::SeqCst) {
+                        rest.sleep(seen, 0, u64::MAX);
+                    }
+                }
+                // It may have been woken in the other one's place.
+                rest.wake();
+            })
+        };
+        let producer = {
+            let (rest, work) = (rest.clone(), work.clone());
+            thread::spawn(move || {
+                work.store(true, Ordering::SeqCst);
+                rest.wake();
+            })
+        };
+        loop {
+            let seen = rest.seen();
+            if work.load(Ordering::SeqCst) {
+                // There is something for the other one as well.
+                rest.wake();
+                break;
+            }
+            if !rest.spin(seen, 0, u64::MAX) {
+                rest.sleep(seen, 0, u64::MAX);
+            }
+        }
+        sleeper.join().unwrap();
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_event_of_one_run_is_not_lost_in_the_quiet_of_another() {
+    loom::model(|| {
+        let rest = Rest::new();
+        let wakers = [Waker::new(rest.clone()), Waker::new(rest.clone())];
+        let work = Arc::new(AtomicBool::new(false));
+        let producer = {
+            let (waker, work) = (wakers[1].clone(), work.clone());
+            thread::spawn(move || {
+                work.store(true, Ordering::SeqCst);
+                waker.wake();
+            })
+        };
+        'work: loop {
+            let seen = rest.seen();
+            for (run, waker) in wakers.iter().enumerate() {
+                if waker.known(0).is_none() {
+                    let seen = waker.seen();
+                    if run == 1 && work.load(Ordering::SeqCst) {
+                        break 'work;
+                    }
+                    waker.found(seen, Rank::NONE, u64::MAX);
+                }
+            }
+            rest.sleep(seen, 0, u64::MAX);
+        }
+        producer.join().unwrap();
+    });
+}
