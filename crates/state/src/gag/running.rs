@@ -131,7 +131,7 @@ impl Running {
         // A group leaves the window with its last slice.
         let mut left: Vec<Option<i64>> = counts.iter().map(|count| Some(*count)).collect();
         for slice in &self.slices {
-            for (number, &count) in slice.numbers().iter().zip(&*slice.values.counts(known.presence)) {
+            for (number, &count) in slice.numbers().iter().zip(slice.values.counts(known.presence)) {
                 let place = self.places[number as usize];
                 input.check(place != ABSENT && count > 0, "slices of groups of the window")?;
                 let left = &mut left[place as usize];

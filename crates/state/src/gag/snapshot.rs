@@ -73,7 +73,7 @@ impl Gag {
                 window.read_from(input)?;
                 numbers.assign(window, Chosen::first(window.groups()), &mut to, &mut new);
                 input.check(new.is_empty(), "groups of a window that have numbers")?;
-                running.read_from(to, &window.counts(known.presence), &known, input)?;
+                running.read_from(to, window.counts(known.presence), &known, input)?;
             }
             Nodes::TwoStacks(stacks) => stacks.read_from(&known, input)?,
             Nodes::Prefix(period) => {
