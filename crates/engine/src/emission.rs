@@ -15,7 +15,7 @@ fn wanted(settings: &Settings) -> Emission {
 }
 
 /// When a window of a program is reported. A result that is aggregated once more would count beside what it replaces: such results are delayed until they
-/// are final, and come once. Nothing is late for windows that read only these, so that they wait for nothing more.
+/// are final, and come once. Nothing is late for windows that read only those of one, so that they wait for nothing more.
 pub(crate) fn emission(program: &Program, window: usize, settings: &Settings) -> Emission {
     if program.windows[window].window == Window::Global {
         return Emission::default();
@@ -43,15 +43,18 @@ fn is_read_again(program: &Program, window: usize) -> bool {
     })
 }
 
-/// Whether rows may come behind the watermark of a window's input. Results of windows do not, and rows of functions OVER time leave these in its order.
+/// Whether rows may come behind the watermark of a window's input. Results of a window do not, and rows of functions OVER time leave these in its order. Of
+/// several inputs one that was idle may be behind the others, whatever it is.
 fn has_late_rows(program: &Program, window: usize) -> bool {
     let feeds = |target: &Target| matches!(target, Target::Window { window: fed, .. } | Target::Rows { window: fed, .. } if *fed == window);
-    let mut feeding = program.pipelines.iter().filter(|pipeline| feeds(&pipeline.target));
-    feeding.any(|pipeline| match pipeline.input {
+    let has_late = |input: StreamRef| match input {
         StreamRef::Window(_) => false,
         StreamRef::Over(over) => program.overs[over].spec.time.is_none(),
         StreamRef::Source(_) | StreamRef::Pipeline(_) => true,
-    })
+    };
+    let mut feeding =
+        program.pipelines.iter().filter(|pipeline| feeds(&pipeline.target)).map(|pipeline| pipeline.input);
+    feeding.next().is_some_and(has_late) || feeding.next().is_some()
 }
 
 /// The settings that ask for more than the results of windows whose time has come.
@@ -122,7 +125,7 @@ pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(Strin
         format!("windows whose results are aggregated once more are reported when they are final, {lateness} after they have ended")
     });
     let in_order = is_any(|emission| emission.lateness == 0 && emission.delay == 0).then(|| {
-        "windows whose rows come in the order of their times, as results of windows do, are final when they have ended".to_string()
+        "windows whose rows come in the order of their times, as results of a window do, are final when they have ended".to_string()
     });
     Some((early.into_iter().chain(late).chain(delayed).chain(in_order).collect::<Vec<_>>().join("\n"), note))
 }

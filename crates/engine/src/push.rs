@@ -150,7 +150,7 @@ impl Source for PushReader {
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         let mut rows_read = 0;
-        while rows_read < ROWS_AT_ONCE_MAX {
+        while rows_read < ROWS_AT_ONCE_MAX && ready.batches.len() < PUSHED_BATCHES_WAITING_MAX {
             match self.receiver.try_recv() {
                 Ok(rows) => {
                     rows_read += rows.num_rows();

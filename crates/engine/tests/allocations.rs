@@ -93,6 +93,8 @@ impl Engine {
         let session = Session::with_pool(pool);
         session.set("pelton.block-rows", &BLOCK_ROWS.to_string()).unwrap();
         session.set("pelton.tier", "compile").unwrap();
+        // Other code is tried ever more seldom, and allocated then: in the longer of two runs only.
+        session.set("pelton.adapt.fetch-ahead", "forbid").unwrap();
         session.set(setting, value).unwrap();
         Engine { session, hands, workers }
     }

@@ -1,6 +1,6 @@
 //! Code that learns what the data looks like (Grizzly, section 6).
 //!
-//! A pipeline begins with generic code. A sample of its rows is profiled, on one worker; where the profile says that other code would do
+//! A pipeline begins with generic code. A sample of its rows is profiled, on one worker at a time; where the profile says that other code would do
 //! less, that code runs beside the present one, task by task in alternation, and takes its place if rows then cost less than before by more
 //! than noise. Otherwise it is undone, and the next attempt waits twice as long. All variants of a pipeline's code fill the same tables and
 //! give the same rows, so that any task may run any of them.
@@ -184,9 +184,9 @@ impl KernelSlot {
         self.stories.clone()
     }
 
-    /// What the worker's next task runs.
-    pub(crate) fn pick(&self, worker: usize) -> Pick {
-        self.driver().pick(worker)
+    /// What the next task runs.
+    pub(crate) fn pick(&self) -> Pick {
+        self.driver().pick()
     }
 
     /// Takes in what came of it.

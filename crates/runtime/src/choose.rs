@@ -39,8 +39,11 @@ const WORTH_WAKING_NS: f64 = 2e4;
 /// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
 const SLICES_PER_TASK_MAX: usize = 64;
 
-/// Blocks that each worker but one may add to windows while others are being closed; of windows longer than blocks, those that end others.
+/// Blocks that each worker but one may add to windows while others are being closed.
 const BLOCKS_AHEAD_PER_WORKER: usize = 2;
+
+/// Of windows longer than blocks, so many ends are passed meanwhile, however many workers there are.
+const ENDS_AHEAD_MAX: usize = 2;
 
 /// How often processing time is said to have passed while no input comes, in nanoseconds.
 const PROCESSING_TICK_NS: u64 = 5_000_000;
@@ -118,7 +121,7 @@ enum Choice {
 pub(crate) struct Next {
     rank: Rank,
     choice: Choice,
-    /// How long it may take; of what is not known yet, for ever.
+    /// How long it may take; of what nobody knows before, a read, for ever.
     work_ns: f64,
     /// The same of all others, if there are any.
     others_ns: Option<f64>,
@@ -395,7 +398,9 @@ impl Search<'_> {
             let has_room = match node.target {
                 TargetState::Stream { .. } => self.has_room(StreamRef::Pipeline(index)),
                 TargetState::Over { over, .. } => self.state.overs[over].queue.len() < self.room,
-                TargetState::Window { window, .. } => may_run_ahead(&self.state.windows[window], self.look.workers),
+                TargetState::Window { window, .. } => {
+                    may_run_ahead(&self.state.windows[window], node, self.look.workers)
+                }
             };
             let is_free = !is_in_order(self.state, node) || node.order.outstanding() == node.queue.len();
             if has_room && is_free {
@@ -446,9 +451,11 @@ fn is_in_order(state: &State, node: &PipelineState) -> bool {
 }
 
 /// Whether a window takes rows: while its windows are being closed, only as many as other workers need to be busy meanwhile. Slices wait for their
-/// turn in memory, and outside of the cache.
-fn may_run_ahead(node: &WindowState, workers: usize) -> bool {
-    !node.must_close() || node.blocks_ahead() < (workers - 1) * BLOCKS_AHEAD_PER_WORKER
+/// turn in memory, and outside of the cache: of windows longer than blocks as much waits for each end as the window has.
+fn may_run_ahead(node: &WindowState, feeding: &PipelineState, workers: usize) -> bool {
+    let most = (workers - 1) * BLOCKS_AHEAD_PER_WORKER;
+    let most = if feeding.slices_per_block <= 1 { most.min(ENDS_AHEAD_MAX) } else { most };
+    !node.must_close() || node.blocks_ahead() < most
 }
 
 fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {

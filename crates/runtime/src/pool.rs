@@ -265,6 +265,8 @@ pub(crate) struct PoolWorker {
     changes: u64,
     scratch: Scratch,
     room: Room,
+    /// When it looked at all runs last.
+    looked_ns: Cell<u64>,
     /// How long others have had what it wanted to look at, since it was done with a task.
     pub waited_ns: Cell<u64>,
     /// How long it has taken to wake others since then.
@@ -317,6 +319,7 @@ impl PoolWorker {
             changes: 0,
             scratch: Scratch::default(),
             room: Room::default(),
+            looked_ns: Cell::new(0),
             waited_ns: Cell::new(0),
             waking_ns: Cell::new(0),
         }
@@ -363,6 +366,7 @@ impl PoolWorker {
     /// that it was on last.
     fn look(&self, now_ns: u64) -> Found {
         let has_threads = self.crew.has_threads();
+        self.looked_ns.set(now_ns);
         loop {
             let (mut until_ns, mut best, mut runs) = (u64::MAX, None, 0);
             for (waker, run) in &self.runs {
@@ -429,9 +433,10 @@ impl PoolWorker {
     }
 
     /// Whether a task of this rank in one of its runs goes first, as far as that is known of all, and then whether other runs have any, or when they will.
-    /// A run that another worker is on is left to that one.
+    /// A run that another worker is on is left to that one, but for a look at all of them in each epoch.
     fn goes_first(&self, run: &Shared, rank: Rank, now_ns: u64) -> Option<(bool, u64)> {
-        if self.crew.changes.load(Ordering::SeqCst) != self.changes {
+        let is_due = now_ns.saturating_sub(self.looked_ns.get()) >= EPOCH_NS;
+        if is_due || self.crew.changes.load(Ordering::SeqCst) != self.changes {
             return None;
         }
         let order = self.order_of(&run.waker, rank);

@@ -194,7 +194,7 @@ impl Worker<'_> {
     fn compute(&mut self, pipeline: usize, mut blocks: Vec<(u64, Block)>) {
         let shared = self.shared;
         let node = &shared.graph.pipelines[pipeline];
-        let mut pick = node.kernel.pick(self.index);
+        let mut pick = node.kernel.pick();
         let started_ns = shared.clock.nanos();
         pick.sample(&blocks, self.scratch);
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);

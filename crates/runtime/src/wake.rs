@@ -208,8 +208,11 @@ impl Rest {
             if began.elapsed() >= spin {
                 return false;
             }
-            // Whoever else wants the core, such as a reader of what was written last, need not wait until it is given up.
+            // Whoever else wants the core, such as a reader of what was written last, need not wait until it is given up. Until it comes back others must be
+            // woken, and what happens meanwhile is seen then.
+            self.0.spinners.fetch_sub(1, Ordering::SeqCst);
             thread::yield_now();
+            self.0.spinners.fetch_add(1, Ordering::SeqCst);
         }
     }
 

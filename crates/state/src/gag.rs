@@ -281,7 +281,8 @@ impl Gag {
             Gag::Combined(nodes) => {
                 let arriving = nodes.arriving.as_ref().map_or(0, |arriving| arriving.values.bytes());
                 let sources: usize = nodes.sources.iter().map(Source::bytes).sum();
-                let numbers = nodes.numbers.bytes() + nodes.keys.bytes() + sources;
+                let shared = nodes.shared_keys.as_ref().map_or(0, |keys| keys.bytes());
+                let numbers = nodes.numbers.bytes() + nodes.keys.bytes() + shared + sources;
                 nodes.nodes.bytes() + nodes.window.bytes() + numbers + nodes.spare.bytes() + arriving
             }
         }
@@ -403,6 +404,7 @@ impl Combined {
         };
         if is_done && nodes.is_empty() && !self.numbers.is_empty() {
             self.numbers.clear();
+            self.shared_keys = None;
             self.keys.clear();
             self.numberings += 1;
             window.clear();

@@ -217,7 +217,10 @@ impl Pieces {
             })
         };
         let lists = (0..self.slices.len()).map(list_of).collect();
-        self.source.told().spare.append(&mut spare);
+        let mut told = self.source.told();
+        told.spare.append(&mut spare);
+        told.spare.truncate(SPARE_LISTS_MAX);
+        drop(told);
         *self.lists() = Some(Lists { order, lists });
     }
 
@@ -278,6 +281,8 @@ impl PieceWriter {
         if is_stale || self.groups.used_bytes() > KEY_BYTES_MAX || self.groups.is_exhausted() {
             self.finish();
             self.groups.clear();
+            // The graph keeps it until another one comes, which nobody is charged for.
+            self.source.told().spare.clear();
             self.source = Arc::default();
             self.filling.source = self.source.clone();
             self.rows = 0;

@@ -22,9 +22,6 @@ const ROWS_PER_SAMPLED_DENSE: u64 = 128;
 /// One row in so many is profiled else.
 const ROWS_PER_SAMPLED_SPARSE: u64 = 1024;
 
-/// The worker that profiles.
-const SAMPLING_WORKER: usize = 0;
-
 /// Attempts wait for twice as many profiles each time they fail, up to two to this power.
 const WAIT_DOUBLINGS_MAX: u32 = 12;
 
@@ -147,7 +144,7 @@ impl Driver {
         (variant.kernel.tier(), variant.preparation)
     }
 
-    pub fn pick(&mut self, worker: usize) -> Pick {
+    pub fn pick(&mut self) -> Pick {
         if let Adapt::Random { .. } = self.options.adapt {
             self.change_at_random();
         }
@@ -155,7 +152,7 @@ impl Driver {
         let running = tried.unwrap_or(self.current);
         let Variant { id, kernel, .. } = &self.variants[running];
         let (id, kernel) = (*id, kernel.clone());
-        Pick { kernel, id, sample: self.sample(worker) }
+        Pick { kernel, id, sample: self.sample() }
     }
 
     pub fn ran(&mut self, pick: Pick, ran: &Ran) {
@@ -178,8 +175,8 @@ impl Driver {
     }
 
     /// A profile to be continued, and where in a block, where that is due.
-    fn sample(&mut self, worker: usize) -> Option<Sample> {
-        if worker != SAMPLING_WORKER || !self.counts() {
+    fn sample(&mut self) -> Option<Sample> {
+        if !self.counts() {
             return None;
         }
         let (rows, every) = (self.sampling.rows, self.sampling.every());
@@ -275,17 +272,15 @@ impl Driver {
             trial.add(variant == trial.challenger, ran.rows, ran.busy_ns);
         }
         if let Some(verdict) = trial.verdict() {
-            let challenger = trial.challenger;
+            let (challenger, tried) = (trial.challenger, trial.specialisation);
             self.trial = None;
-            self.decide(challenger, verdict);
+            self.decide(challenger, tried, verdict);
         }
     }
 
-    fn decide(&mut self, challenger: usize, verdict: Verdict) {
+    fn decide(&mut self, challenger: usize, tried: Option<Specialisation>, verdict: Verdict) {
         let Verdict { is_better, gain, nanos_per_row } = verdict;
         self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
-        // Generic code is tried again in the place of what runs.
-        let tried = self.variants[challenger].specialisation.or(self.variants[self.current].specialisation);
         let profiles = tried.map_or(0, |tried| self.waiting[tried as usize].decided(is_better, self.sampling.profiles));
         if is_better {
             self.current = challenger;
@@ -311,7 +306,7 @@ impl Driver {
         for specialisation in Specialisation::ALL {
             let is_due = self.sampling.profiles >= self.waiting[specialisation as usize].until;
             let is_allowed = self.may(specialisation) != Permission::Forbid;
-            if !is_due || !is_allowed || pinned.is_some_and(|pinned| pinned != specialisation) {
+            if !is_due || !is_allowed || pinned.is_some_and(|pinned| excludes(pinned, specialisation)) {
                 continue;
             }
             let found = match specialisation {
@@ -333,7 +328,7 @@ impl Driver {
             self.current = variant;
             return self.happened(variant, What::Pinned { specialisation: specialisation_of, assumption });
         }
-        self.trial = Some(Trial::new(variant));
+        self.trial = Some(Trial::new(variant, Some(specialisation)));
         self.happened(variant, What::Tried { specialisation: specialisation_of, assumption });
     }
 
@@ -398,7 +393,8 @@ impl Driver {
         self.restart_sampling(true);
         let is_free = self.variants[self.current].specialisation.is_some_and(|what| self.may(what) == Permission::Auto);
         if is_free && self.trial.is_none() {
-            self.trial = Some(Trial::new(0));
+            // Generic code is tried again in the place of what runs.
+            self.trial = Some(Trial::new(0, self.variants[self.current].specialisation));
             self.happened(0, What::Tried { specialisation: None, assumption: String::new() });
         }
         true
@@ -521,6 +517,12 @@ impl Driver {
         self.random ^= self.random << 17;
         (self.random >> 11) as usize % end
     }
+}
+
+/// Whether code that was made for one specialisation cannot be for another. Interpreted code is for no other; what fetches ahead may test predicates in any
+/// order.
+fn excludes(one: Specialisation, other: Specialisation) -> bool {
+    one != other && (one == Specialisation::Tier || other == Specialisation::Tier)
 }
 
 impl Sampling {

@@ -25,17 +25,11 @@ struct Code {
 }
 
 impl Code {
-    fn kernel(data: &Arc<AtomicUsize>) -> Arc<dyn Kernel> {
+    fn kernel(data: &Arc<AtomicUsize>, ahead: Option<bool>) -> Arc<dyn Kernel> {
         let predicate = |text: &str| Predicate { text: text.into(), is_primitive: true, word_ns: 6.0, row_ns: 1.0 };
         let predicates: Arc<[Predicate]> = [predicate("a"), predicate("b")].into();
         let tier = Tier::Compiled;
-        Arc::new(Code {
-            tier,
-            order: PredicateOrder::planned(&predicates),
-            predicates,
-            data: data.clone(),
-            ahead: None,
-        })
+        Arc::new(Code { tier, order: PredicateOrder::planned(&predicates), predicates, data: data.clone(), ahead })
     }
 
     /// Code without predicates.
@@ -87,7 +81,9 @@ impl Kernel for Code {
     }
 
     fn fetching(&self, ahead: bool) -> Option<Arc<dyn Kernel>> {
-        self.ahead.filter(|&present| present != ahead).map(|_| Code::that_fetches(ahead))
+        self.ahead.filter(|&present| present != ahead)?;
+        let (predicates, order, data) = (self.predicates.clone(), self.order.clone(), self.data.clone());
+        Some(Arc::new(Code { tier: self.tier, predicates, order, data, ahead: Some(ahead) }))
     }
 
     fn profile(&self, input: KernelInput<'_>, profile: &mut Profile, _: &mut Scratch) {
@@ -112,7 +108,7 @@ struct MadeUp {
 impl MadeUp {
     fn new(options: AdaptOptions) -> MadeUp {
         let data = Arc::default();
-        MadeUp::of(Code::kernel(&data), data, options)
+        MadeUp::of(Code::kernel(&data, None), data, options)
     }
 
     /// Interpreted code, and compiled code from the first row on.
@@ -147,7 +143,7 @@ impl MadeUp {
     }
 
     fn task_of(&mut self, cost: impl Fn(&dyn Kernel) -> f64) -> f64 {
-        let mut pick = self.slot.pick(0);
+        let mut pick = self.slot.pick();
         pick.sample(&self.blocks, &mut Scratch::default());
         self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.noise >> 40) as f64 / f64::from(1 << 24);
@@ -281,7 +277,7 @@ fn profiling_alone_goes_on_and_changes_nothing() {
     run.data.store(1, Ordering::SeqCst);
     // One row in 64, then in 128 is due, 512 of each task of 65,536 at least, long after the first profile as well.
     for _ in 0..1_000 {
-        let mut pick = run.slot.pick(0);
+        let mut pick = run.slot.pick();
         assert!(pick.sample.is_some());
         pick.sample(&run.blocks, &mut Scratch::default());
         run.slot.ran(pick, &Ran { rows: ROWS, blocks: 1, busy_ns: ROWS, at_ns: 0, met: Met::default() });
@@ -331,10 +327,10 @@ fn memory_is_asked_for_ahead_where_that_pays_and_as_long_as_it_does() {
     assert_eq!(run.slot.story().stage, Stage::Generic);
     let spent = run.tasks_of_fetching(20_000, 1.0, 1.4);
     assert!(spent < 1.02 * 20_000.0 * ROWS as f64, "{spent}");
-    assert!(run.slot.pick(0).kernel.fetches_ahead());
+    assert!(run.slot.pick().kernel.fetches_ahead());
     // What comes from the cache costs less either way: no row costs more than before, and what does not ask is tried again all the same.
     run.tasks_of_fetching(200_000, 0.6, 0.5);
-    assert!(!run.slot.pick(0).kernel.fetches_ahead());
+    assert!(!run.slot.pick().kernel.fetches_ahead());
     let tried = run.count(is_tried);
     let spent = run.tasks_of_fetching(20_000, 0.6, 0.5);
     assert!(spent < 1.01 * 0.5 * 20_000.0 * ROWS as f64, "{spent}");
@@ -343,17 +339,47 @@ fn memory_is_asked_for_ahead_where_that_pays_and_as_long_as_it_does() {
 }
 
 #[test]
+fn an_attempt_counts_for_what_it_was_made_for() {
+    let data = Arc::default();
+    let mut run = MadeUp::of(Code::kernel(&data, Some(false)), data, AdaptOptions::default());
+    run.data.store(1, Ordering::SeqCst);
+    // Both pay. What tests predicates in the better order and does not fetch ahead was made for the order, and is tried again for the fetching.
+    let cost = |kernel: &dyn Kernel| {
+        let by_order = if kernel.order().tested[0] == 1 { 1.0 } else { 3.0 };
+        if kernel.fetches_ahead() { 0.7 * by_order } else { by_order }
+    };
+    let spent: f64 = (0..20_000).map(|_| run.task_of(cost)).sum();
+    assert!(spent < 1.02 * 0.7 * 20_000.0 * ROWS as f64, "{spent}");
+    assert!((2..=12).contains(&run.count(is_tried)), "tried {} times", run.count(is_tried));
+    // So the order still follows the data.
+    run.data.store(2, Ordering::SeqCst);
+    let cost = |kernel: &dyn Kernel| if kernel.order().tested[0] == 0 { 1.0 } else { 1.3 };
+    for _ in 0..1_000 {
+        run.task_of(cost);
+    }
+    assert_eq!(run.slot.pick().kernel.order().tested[0], 0);
+}
+
+#[test]
 fn settings_pin_and_forbid_fetching_ahead() {
     let with = |adapt, fetch_ahead| {
         let options = AdaptOptions { adapt, fetch_ahead, ..AdaptOptions::default() };
         let mut run = MadeUp::of(Code::that_fetches(false), Arc::default(), options);
         run.tasks_of_fetching(300, 2.0, 1.0);
-        (run.slot.pick(0).kernel.fetches_ahead(), run.slot.story().events.len())
+        (run.slot.pick().kernel.fetches_ahead(), run.slot.story().events.len())
     };
     // Pinned, it stays though it costs more.
     assert_eq!(with(Adapt::On, Permission::Pin), (true, 2));
     assert_eq!(with(Adapt::On, Permission::Forbid), (false, 1));
     assert_eq!(with(Adapt::Off, Permission::Pin), (false, 1));
+    // It goes with any order of predicates.
+    let (data, pin) = (Arc::default(), Permission::Pin);
+    let options = AdaptOptions { fetch_ahead: pin, predicate_order: pin, ..AdaptOptions::default() };
+    let mut run = MadeUp::of(Code::kernel(&data, Some(false)), data, options);
+    run.data.store(1, Ordering::SeqCst);
+    run.tasks(300, |_| 1.0);
+    let kernel = run.slot.pick().kernel;
+    assert_eq!((kernel.order().tested[0], kernel.fetches_ahead()), (1, true));
 }
 
 #[test]
@@ -377,7 +403,7 @@ fn how_keys_are_found_is_told_less_and_less_often() {
 #[test]
 fn chance_changes_tiers() {
     let run = MadeUp::of_two_tiers(AdaptOptions { adapt: Adapt::Random { seed: 3 }, ..AdaptOptions::default() });
-    let tiers: Vec<_> = (0..200).map(|_| run.slot.pick(0).kernel.tier()).collect();
+    let tiers: Vec<_> = (0..200).map(|_| run.slot.pick().kernel.tier()).collect();
     let interpreted = tiers.iter().filter(|tier| **tier == Tier::Interpreted).count();
     assert!((50..150).contains(&interpreted), "{interpreted} of 200 tasks");
 }
@@ -386,7 +412,7 @@ fn chance_changes_tiers() {
 fn chance_tries_all_orders_and_repeats_itself() {
     let orders = |seed| {
         let run = MadeUp::new(AdaptOptions { adapt: Adapt::Random { seed }, ..AdaptOptions::default() });
-        (0..200).map(|_| run.slot.pick(0).kernel.order()).collect::<Vec<_>>()
+        (0..200).map(|_| run.slot.pick().kernel.order()).collect::<Vec<_>>()
     };
     let different: std::collections::HashSet<_> = orders(3).into_iter().collect();
     assert_eq!(different.len(), 4);

@@ -2,11 +2,15 @@
 //!
 //! Tasks run one and the other in alternation, so that what else changes meanwhile, the data or the machine, meets both alike.
 
+use super::Specialisation;
+
 /// A comparison.
 #[derive(Debug)]
 pub(super) struct Trial {
     /// The variant that is tried.
     pub challenger: usize,
+    /// What it is tried for.
+    pub specialisation: Option<Specialisation>,
     sides: [Side; 2],
 }
 
@@ -56,8 +60,8 @@ const STANDARD_ERRORS_MIN: f64 = 2.0;
 const WINS_MIN: usize = 13;
 
 impl Trial {
-    pub fn new(challenger: usize) -> Trial {
-        Trial { challenger, sides: Default::default() }
+    pub fn new(challenger: usize, specialisation: Option<Specialisation>) -> Trial {
+        Trial { challenger, specialisation, sides: Default::default() }
     }
 
     /// Whether the next task runs the new code.
@@ -123,7 +127,7 @@ mod tests {
 
     /// Runs tasks of 8192 rows that take so long, in pairs, until the trial is over. Returns the verdict and the pairs it took.
     fn trial(nanos: impl Fn(usize) -> (u64, u64)) -> (Verdict, usize) {
-        let mut trial = Trial::new(1);
+        let mut trial = Trial::new(1, None);
         for pair in 0..PAIRS_MAX {
             for _ in 0..2 {
                 let is_challenger = trial.next();
@@ -169,7 +173,7 @@ mod tests {
 
     #[test]
     fn small_tasks_are_put_together() {
-        let mut trial = Trial::new(1);
+        let mut trial = Trial::new(1, None);
         for _ in 0..2 * 8192 {
             let is_challenger = trial.next();
             trial.add(is_challenger, 1, 1);

@@ -69,6 +69,10 @@ pub(super) struct SharedKeys {
 }
 
 impl SharedKeys {
+    pub fn bytes(&self) -> usize {
+        self.keys.bytes() + self.repeated.get().and_then(Option::as_ref).map_or(0, LentKeys::bytes)
+    }
+
     /// The same once for each window of so many groups of all; `None` where they cannot be lent.
     fn repeated(&self, groups: usize) -> Option<&LentKeys> {
         let all = Chosen::first(self.keys.groups());

@@ -123,7 +123,8 @@ impl IntegerGroups {
         // SAFETY: there is one byte for each entry, of which there are as many, as just checked, and the table is borrowed exclusively.
         let marks = unsafe { std::slice::from_raw_parts_mut(present.as_ptr().add(to), from.len()) };
         marks.iter_mut().zip(&theirs.present[from.clone()]).for_each(|(mark, byte)| *mark |= byte);
-        let (Some(own), Some(their)) = (own_word, theirs.word) else { return };
+        let (own, their) =
+            own_word.zip(theirs.word).expect("one sum or count says by itself whether its entry is in use");
         assert!(own.1 == size_of::<u64>() && their.1 == own.1, "each entry is one word");
         let is_initial = |(start, _, initial): (*const u8, usize, u64), entry: usize| {
             // SAFETY: the entry is one of its table, which is borrowed: it has a byte, as just checked, and so a word.
