@@ -453,11 +453,13 @@ impl Worker<'_> {
         };
         let mut state = self.shared.state();
         let position = state.windows_closed(window, left.until);
-        let feeding: Vec<usize> = state.waiting_for(window).collect();
-        let must_go_on = state.windows[window].must_close() || !feeding.is_empty();
+        let must_go_on = state.windows[window].must_close() || state.has_blocks_for(window);
         drop(state);
         if must_go_on {
-            self.shared.progressed(feeding.into_iter().map(Part::Pipeline));
+            let feeds =
+                |target: &TargetState| matches!(target, TargetState::Window { window: fed, .. } if *fed == window);
+            let feeding = self.shared.targets.iter().enumerate().filter(|(_, target)| feeds(target));
+            self.shared.progressed(feeding.map(|(pipeline, _)| Part::Pipeline(pipeline)));
         }
         let closed = self.read_out(window, left).map_err(failed);
         let busy_ns = self.shared.clock.nanos() - started_ns;

@@ -181,12 +181,11 @@ impl State {
         node.closed.hand_out()
     }
 
-    /// The pipelines that feed it and have blocks to compute.
-    pub fn waiting_for(&self, window: usize) -> impl Iterator<Item = usize> {
+    /// Whether blocks wait to be added to a window.
+    pub fn has_blocks_for(&self, window: usize) -> bool {
         let feeds =
-            move |node: &PipelineState| matches!(node.target, TargetState::Window { window: fed, .. } if fed == window);
-        let pipelines = self.pipelines.iter().enumerate();
-        pipelines.filter(move |(_, node)| feeds(node) && !node.queue.is_empty()).map(|(pipeline, _)| pipeline)
+            |node: &PipelineState| matches!(node.target, TargetState::Window { window: fed, .. } if fed == window);
+        self.pipelines.iter().any(|node| feeds(node) && !node.queue.is_empty())
     }
 
     /// Keeps the rows of closed windows, and passes on all whose turn it is.

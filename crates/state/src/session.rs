@@ -172,6 +172,8 @@ impl OpenSessions {
             }
         }
         self.waiting.leave(hand_on)?;
+        // There may be nothing more to close before other rows come.
+        self.sessions.put_over_away();
         self.sessions.spare.iter_mut().for_each(Table::clear);
         spare.append(&mut self.sessions.spare);
         Ok(self.closed_until)
