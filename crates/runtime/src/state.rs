@@ -140,6 +140,13 @@ pub(crate) enum TargetState {
     },
 }
 
+impl TargetState {
+    /// Whether rows are added to this window.
+    pub fn feeds(self, fed: usize) -> bool {
+        matches!(self, TargetState::Window { window, .. } if window == fed)
+    }
+}
+
 /// What a kernel made of one block.
 pub(crate) struct Finished {
     pub stamp: Stamp,

@@ -456,9 +456,7 @@ impl Worker<'_> {
         let must_go_on = state.windows[window].must_close() || state.has_blocks_for(window);
         drop(state);
         if must_go_on {
-            let feeds =
-                |target: &TargetState| matches!(target, TargetState::Window { window: fed, .. } if *fed == window);
-            let feeding = self.shared.targets.iter().enumerate().filter(|(_, target)| feeds(target));
+            let feeding = self.shared.targets.iter().enumerate().filter(|(_, target)| target.feeds(window));
             self.shared.progressed(feeding.map(|(pipeline, _)| Part::Pipeline(pipeline)));
         }
         let closed = self.read_out(window, left).map_err(failed);

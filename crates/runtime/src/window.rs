@@ -13,7 +13,7 @@ use crate::late::LateRow;
 use crate::order::Reorder;
 use crate::results::{Results, Timed};
 use crate::run::RunError;
-use crate::state::{Finished, PipelineState, State, TargetState};
+use crate::state::{Finished, State};
 
 /// Windows that have closed, as rows.
 pub(crate) struct Closed {
@@ -183,9 +183,7 @@ impl State {
 
     /// Whether blocks wait to be added to a window.
     pub fn has_blocks_for(&self, window: usize) -> bool {
-        let feeds =
-            |node: &PipelineState| matches!(node.target, TargetState::Window { window: fed, .. } if fed == window);
-        self.pipelines.iter().any(|node| feeds(node) && !node.queue.is_empty())
+        self.pipelines.iter().any(|node| node.target.feeds(window) && !node.queue.is_empty())
     }
 
     /// Keeps the rows of closed windows, and passes on all whose turn it is.
@@ -206,10 +204,8 @@ impl State {
     fn pass_windows_on(&mut self, window: usize, closed: Closed) {
         let Closed { until, rows, late_rows, late } = closed;
         if let Some(late) = late {
-            let feeds =
-                |node: &&PipelineState| matches!(node.target, TargetState::Window { window: fed, .. } if fed == window);
-            let sources: BTreeSet<&str> =
-                self.pipelines.iter().filter(feeds).map(|node| node.input_name.as_str()).collect();
+            let feeding = self.pipelines.iter().filter(|node| node.target.feeds(window));
+            let sources: BTreeSet<&str> = feeding.map(|node| node.input_name.as_str()).collect();
             let source = sources.into_iter().collect::<Vec<_>>().join(", ");
             self.late.keep(&self.windows[window].name, &source, late);
         }

@@ -292,15 +292,14 @@ impl Gag {
 /// The layout, with one more behind its accumulators where these do not count rows, and which of them is zero where a group is not there: a count
 /// of slices where these are subtracted, else a byte.
 fn with_presence(layout: &Arc<EntryLayout>, is_subtracted: bool) -> (Arc<EntryLayout>, usize) {
-    let slots = layout.accumulators();
-    if let Some(presence) = slots.iter().position(|slot| slot.accumulator.counts_rows()) {
+    if let Some(presence) = layout.row_count() {
         return (layout.clone(), presence);
     }
     let presence = match is_subtracted {
         true => Accumulator::counting_rows(),
         false => Accumulator::new(Accumulate::Maximum, Some(DataType::Boolean), false),
     };
-    (layout.with_another(presence), slots.len())
+    (layout.with_another(presence), layout.accumulators().len())
 }
 
 impl Single {

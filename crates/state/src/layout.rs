@@ -202,6 +202,11 @@ impl EntryLayout {
         &self.accumulators
     }
 
+    /// Which of the accumulators counts the rows of its group, if one does.
+    pub(crate) fn row_count(&self) -> Option<usize> {
+        self.accumulators.iter().position(|slot| slot.accumulator.counts_rows())
+    }
+
     /// Bytes of an entry outside dense tables, a multiple of 8.
     pub fn stride(&self) -> usize {
         self.stride

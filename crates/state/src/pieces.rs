@@ -268,8 +268,7 @@ impl PieceWriter {
         let (mut groups, source) = (SliceGroups::new(&layout), Arc::<PieceSource>::default());
         let filling = Pieces::new(&layout, groups.table().layout(), source.clone());
         // A group leaves a running window with the last of its rows, and must have some in each slice.
-        let may_be_empty = combination != Combination::SubtractOnEvict
-            && layout.accumulators().iter().any(|slot| slot.accumulator.counts_rows());
+        let may_be_empty = combination != Combination::SubtractOnEvict && layout.row_count().is_some();
         let (complete, lent, present, ordered) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         PieceWriter { layout, groups, source, rows: 0, filling, may_be_empty, present, ordered, complete, lent }
     }

@@ -94,8 +94,7 @@ fn rate(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
     }
     let beside = |engine: &str| -> Result<String, String> {
         let found = lines.iter().find(|other| {
-            field(other, "engine") == Some(engine)
-                && ["bench", "case", "workers"].iter().all(|key| field(other, key) == field(line, key))
+            field(other, "engine") == Some(engine) && are_alike(line, other, &["bench", "case", "workers"])
         });
         found.map_or(Ok("–".to_string()), |found| Ok(format!("{:.1}", number(found, "records_per_s")? / 1e6)))
     };
@@ -171,33 +170,13 @@ fn crowd(line: &str, _: &[&str]) -> Result<Option<String>, String> {
     )))
 }
 
-fn value<'a>(line: &'a str, key: &str) -> Result<&'a str, String> {
-    field(line, key).ok_or_else(|| format!("no \"{key}\" in {line}"))
-}
-
-fn number(line: &str, key: &str) -> Result<f64, String> {
-    value(line, key)?.parse().map_err(|_| format!("\"{key}\" is not a number in {line}"))
-}
-
-/// A field of one flat object in the form that `pelton bench --json` writes: no nesting, no escapes in strings.
-fn field<'a>(object: &'a str, key: &str) -> Option<&'a str> {
-    let (_, rest) = object.split_once(&format!("\"{key}\":"))?;
-    let rest = rest.trim_start();
-    match rest.strip_prefix('"') {
-        Some(string) => string.split('"').next(),
-        None => rest.split([',', '}']).next().map(str::trim),
-    }
-}
-
 /// The engine's; the algorithms of the same case stand beside it.
 fn kept(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
     if value(line, "strategy")? != "pelton" {
         return Ok(None);
     }
-    let is_beside = |other: &&&str| {
-        ["bench", "case"].iter().all(|key| field(other, key) == field(line, key))
-            && field(other, "strategy") != Some("pelton")
-    };
+    let is_beside =
+        |other: &&&str| are_alike(line, other, &["bench", "case"]) && field(other, "strategy") != Some("pelton");
     let least = |key: &str| -> Result<String, String> {
         let numbers = lines.iter().filter(is_beside).map(|other| number(other, key));
         let least = numbers.reduce(|least, number| Ok(least?.min(number?))).transpose()?;
@@ -214,6 +193,29 @@ fn kept(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
         least("partials")?,
         least("median_ns")?,
     )))
+}
+
+/// Whether two lines have the same values in these fields.
+fn are_alike(line: &str, other: &str, keys: &[&str]) -> bool {
+    keys.iter().all(|key| field(other, key) == field(line, key))
+}
+
+fn value<'a>(line: &'a str, key: &str) -> Result<&'a str, String> {
+    field(line, key).ok_or_else(|| format!("no \"{key}\" in {line}"))
+}
+
+fn number(line: &str, key: &str) -> Result<f64, String> {
+    value(line, key)?.parse().map_err(|_| format!("\"{key}\" is not a number in {line}"))
+}
+
+/// A field of one flat object in the form that `pelton bench --json` writes: no nesting, no escapes in strings.
+fn field<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    let (_, rest) = object.split_once(&format!("\"{key}\":"))?;
+    let rest = rest.trim_start();
+    match rest.strip_prefix('"') {
+        Some(string) => string.split('"').next(),
+        None => rest.split([',', '}']).next().map(str::trim),
+    }
 }
 
 #[cfg(test)]

@@ -59,6 +59,13 @@ struct Variant {
     preparation: Duration,
 }
 
+impl Variant {
+    /// Whether it is the generic code of a tier.
+    fn is_generic(&self) -> bool {
+        matches!(self.specialisation, None | Some(Specialisation::Tier))
+    }
+}
+
 /// How rows are profiled.
 struct Sampling {
     /// Nothing while a worker has it.
@@ -221,8 +228,7 @@ impl Driver {
     /// Generic code of the tier that does not run.
     fn other_tier(&self) -> Option<usize> {
         let present = self.variants[self.current].kernel.tier();
-        let is_generic = |variant: &Variant| matches!(variant.specialisation, None | Some(Specialisation::Tier));
-        self.variants.iter().position(|variant| is_generic(variant) && variant.kernel.tier() != present)
+        self.variants.iter().position(|variant| variant.is_generic() && variant.kernel.tier() != present)
     }
 
     fn restart_sampling(&mut self, is_dense: bool) {
@@ -420,10 +426,7 @@ impl Driver {
         }
         if self.variants.len() == VARIANTS_MAX {
             // No trial runs now.
-            let is_spare = |&index: &usize| {
-                let specialisation = self.variants[index].specialisation;
-                index != self.current && !matches!(specialisation, None | Some(Specialisation::Tier))
-            };
+            let is_spare = |&index: &usize| index != self.current && !self.variants[index].is_generic();
             let oldest = (1..VARIANTS_MAX).find(is_spare).expect("all but three suit the data");
             self.variants.remove(oldest);
             self.current -= usize::from(self.current > oldest);
