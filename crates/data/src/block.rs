@@ -1,5 +1,6 @@
 //! The block: the unit in which rows are decoded, queued, scheduled and computed on.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -221,8 +222,8 @@ impl Block {
     }
 
     /// The values of the event-time column as they lie in memory: without the shift. `None` without event time.
-    pub fn raw_ticks(&self) -> Option<Int64Array> {
-        self.held.time_column.map(|time| ticks(&self.held.columns[time.index]))
+    pub fn raw_ticks(&self) -> Option<&[i64]> {
+        self.held.time_column.map(|time| tick_values(&self.held.columns[time.index]))
     }
 
     /// The smallest value of the event-time column as it lies in memory, and for each row the distance from it: a quarter of the bytes for
@@ -237,30 +238,34 @@ impl Block {
     }
 
     /// Column `index` with event times shifted. Costs a copy where the block is a replayed one and the column its event time.
-    pub fn column(&self, index: usize) -> ArrayRef {
+    ///
+    /// Else the column is borrowed: workers that compute passes over one block would pass on to each other the line of memory in which its owners are
+    /// counted.
+    pub fn column(&self, index: usize) -> Cow<'_, ArrayRef> {
         let raw = &self.held.columns[index];
         match self.held.time_column {
-            Some(time) if time.index == index && self.time_shift_ticks != 0 => shifted(raw, self.time_shift_ticks),
-            _ => raw.clone(),
+            Some(time) if time.index == index && self.time_shift_ticks != 0 => {
+                Cow::Owned(shifted(raw, self.time_shift_ticks))
+            }
+            _ => Cow::Borrowed(raw),
         }
     }
 
     /// The rows as an Arrow record batch, without a copy except for shifted event times.
     pub fn to_record_batch(&self) -> RecordBatch {
-        let columns = (0..self.held.columns.len()).map(|index| self.column(index)).collect();
+        let columns = (0..self.held.columns.len()).map(|index| self.column(index).into_owned()).collect();
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.held.rows));
         RecordBatch::try_new_with_options(self.held.schema.clone(), columns, &options)
             .expect("a block's columns fit its schema: they came from a record batch")
     }
 
     /// The same rows `micros` later in event time. `micros` must be a whole number of ticks of the event-time column.
-    pub fn shifted(&self, micros: Micros) -> Block {
-        let mut block = self.clone();
+    pub fn shifted(mut self, micros: Micros) -> Block {
         if let Some(time) = self.held.time_column {
             debug_assert_eq!(micros % time.micros_per_tick, 0);
-            block.time_shift_ticks += micros / time.micros_per_tick;
+            self.time_shift_ticks += micros / time.micros_per_tick;
         }
-        block
+        self
     }
 
     fn time_shift_micros(&self) -> Micros {
@@ -304,6 +309,18 @@ fn distances(column: &ArrayRef, time: TimeColumn, range: TimeRange) -> Option<(i
     let [first, last] = [range.min, range.max].map(|micros| micros.div_euclid(time.micros_per_tick));
     u16::try_from(last.checked_sub(first)?).ok()?;
     Some((first, ticks(column).values().iter().map(|tick| (tick - first) as u16).collect()))
+}
+
+/// The values of an event-time column.
+fn tick_values(column: &ArrayRef) -> &[i64] {
+    fn values<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> &[i64] {
+        column.as_primitive::<T>().values()
+    }
+    match column.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => values::<TimestampSecondType>(column),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => values::<TimestampMillisecondType>(column),
+        _ => values::<TimestampMicrosecondType>(column),
+    }
 }
 
 /// The values of a timestamp column as plain 64-bit ticks, without a copy.
@@ -367,7 +384,7 @@ mod tests {
     fn a_replayed_block_moves_in_time_without_moving_its_columns() {
         let first = block();
         assert_eq!(first.time_range(), Some(TimeRange { min: 10_000, max: 30_000 }));
-        let later = first.shifted(5_000);
+        let later = first.clone().shifted(5_000);
         assert_eq!(later.time_range(), Some(TimeRange { min: 15_000, max: 35_000 }));
         assert!(Arc::ptr_eq(&first.held, &later.held));
         let times = later.column(1);
@@ -385,10 +402,10 @@ mod tests {
         ] {
             let block = block_of(times.clone());
             assert_eq!((range(&block), block.in_time_order()), (Some(bounds), in_order));
-            assert_eq!(block.shifted(1_000).in_time_order(), in_order);
+            assert_eq!(block.clone().shifted(1_000).in_time_order(), in_order);
             let distances = times.iter().map(|tick| (tick - times.iter().min().unwrap()) as u16).collect::<Vec<_>>();
             let expected = (!in_order).then(|| (*times.iter().min().unwrap(), distances.as_slice()));
-            assert_eq!(block.shifted(1_000).tick_distances(), expected);
+            assert_eq!(block.clone().shifted(1_000).tick_distances(), expected);
         }
         assert_eq!(block_of(vec![7, 65_543, 8]).tick_distances(), None);
         assert!(!Block::punctuation(block().schema().clone(), Stamp::default()).in_time_order());

@@ -8,7 +8,6 @@ mod rows;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pelton_data::block::ticks;
 use pelton_data::window::{Covered, Slice, Window};
 use pelton_data::{Block, Micros, TimeRange};
 use pelton_state::slice::{Belong, SliceId, SliceRows};
@@ -143,11 +142,11 @@ pub(crate) fn late(block: &Block) -> Option<Late> {
     if floor(range.min) >= floor(watermark_at_last) {
         return None;
     }
-    let ticks = ticks(&block.raw_columns()[time.index]);
+    let ticks = block.raw_ticks().expect("it has a time column");
     let shift = block.time_shift_ticks();
     let mut watermark = stamp.watermark_before;
     let mut late = Late { rows: LateList::default(), others: vec![0; block.rows().div_ceil(64)] };
-    for (row, tick) in ticks.values().iter().enumerate() {
+    for (row, tick) in ticks.iter().enumerate() {
         let tick = tick + shift;
         if tick < floor(watermark) {
             late.rows.push(row, watermark);
@@ -210,8 +209,7 @@ fn slices_in_order(block: &Block, window: &Window, slices: &mut Vec<SliceRows>) 
     if stamp.watermark_delay < 0 || !block.in_time_order() {
         return false;
     }
-    let ticks = ticks(&block.raw_columns()[time.index]);
-    let ticks = ticks.values();
+    let ticks = block.raw_ticks().expect("it has a time column");
     let micros = |tick: i64| (tick + block.time_shift_ticks()) * time.micros_per_tick;
     let mut row = 0;
     while row < ticks.len() {
@@ -244,8 +242,7 @@ fn run_end(ticks: &[i64], row: usize, is_in: impl Fn(i64) -> bool) -> usize {
 /// a row may be late, or slices are many.
 fn slices_by_time(block: &Block, window: &Window) -> Option<Vec<SliceRows>> {
     let (time, mut range) = (block.time_column()?, block.time_range()?);
-    let (column, shift, delay) = (block.raw_ticks()?, block.time_shift_ticks(), block.stamp.watermark_delay);
-    let ticks = column.values();
+    let (ticks, shift, delay) = (block.raw_ticks()?, block.time_shift_ticks(), block.stamp.watermark_delay);
     let micros = |tick: i64| (tick + shift) * time.micros_per_tick;
     // The first raw tick that is not before a time.
     let tick = |micros: Micros| {
@@ -299,14 +296,14 @@ fn slices_of_range(window: &Window, range: TimeRange) -> Option<Vec<(SliceId, Ra
 
 fn runs(block: &Block, window: &Window, lateness: Micros) -> Runs {
     let time = block.time_column().expect("a block with a time range has a time column");
-    let ticks = ticks(&block.raw_columns()[time.index]);
+    let ticks = block.raw_ticks().expect("it has a time column");
     let shift = block.time_shift_ticks();
     let delay = block.stamp.watermark_delay;
     let mut watermark = block.stamp.watermark_before;
     let mut finder = Finder::new(window, lateness);
     let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
     let mut late = LateList::default();
-    for (row, tick) in ticks.values().iter().enumerate() {
+    for (row, tick) in ticks.iter().enumerate() {
         let micros = (tick + shift) * time.micros_per_tick;
         match finder.find(micros, watermark) {
             Place::Slice(index) => match runs.last_mut() {

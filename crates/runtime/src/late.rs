@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
-use pelton_data::block::ticks;
 use pelton_data::window::Window;
 use pelton_data::{Block, Micros};
 use pelton_state::session::LateSessions;
@@ -75,9 +74,9 @@ impl LateList {
     /// The rows themselves, which came too late for these windows, or for functions OVER rows; none where none did.
     pub fn take(self, block: &Block, window: Option<&Window>) -> Option<(RecordBatch, Vec<LateRow>)> {
         let time = block.time_column().filter(|_| self.count > 0)?;
-        let ticks = ticks(&block.raw_columns()[time.index]);
+        let ticks = block.raw_ticks()?;
         let late_row = |&(row, watermark): &(u32, Micros)| {
-            let time = (ticks.value(row as usize) + block.time_shift_ticks()) * time.micros_per_tick;
+            let time = (ticks[row as usize] + block.time_shift_ticks()) * time.micros_per_tick;
             let covered = window.and_then(|window| window.slice(time).covered);
             LateRow { time, window_end: covered.map(|covered| covered.last_end), watermark, count: 1 }
         };

@@ -20,7 +20,8 @@ use crate::graph::WindowNode;
 /// A block with rows of so many slices is the last for nearly all of them: they are put aside.
 const PUT_ASIDE_SLICES_MIN: usize = 8;
 
-/// The slices of one window that one worker has rows of.
+/// The slices of one window that one worker has rows of: on lines of memory that no other worker's are on.
+#[repr(align(128))]
 pub(crate) struct WorkerSlices {
     store: Mutex<SliceStore>,
     shared: Mutex<SharedSlices>,

@@ -96,7 +96,7 @@ impl SliceRows {
                 mask.clear();
                 mask.resize(block.rows().div_ceil(64), 0);
                 for row in self.rows.clone() {
-                    mask[row / 64] |= u64::from(belonging.contains(&ticks.value(row))) << (row % 64);
+                    mask[row / 64] |= u64::from(belonging.contains(&ticks[row])) << (row % 64);
                 }
                 Some(mask.as_slice())
             }

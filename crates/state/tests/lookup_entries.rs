@@ -33,6 +33,12 @@ fn find(table: &mut Table, keys: &[i64]) -> Vec<u32> {
     entries
 }
 
+fn discard(table: &mut Table, keys: &LookupKeys, number: u32) {
+    let mut numbers = vec![number];
+    table.discard_unknown(keys, &mut numbers);
+    assert_eq!(numbers, [number]);
+}
+
 fn known(table: &mut Table, keys: &LookupKeys) -> Vec<bool> {
     table.lookup_entries(keys).iter().map(|&address| address != 0).collect()
 }
@@ -46,7 +52,7 @@ fn there_is_an_address_for_each_number_and_one_for_rows_that_found_none() {
     let entries = find(&mut table, &[7, 1 << 40]);
     table.keep_lookup_entries(&by_row, &[0, 2, 1], &[entries[0], entries[0], entries[1]]);
     table.keep_lookup_entries(&by_place, &[1], &[entries[1]]);
-    table.discard_lookup_entry(&by_place, 4);
+    discard(&mut table, &by_place, 4);
     assert_eq!(known(&mut table, &by_row), [true, true, true, false]);
     assert_eq!(known(&mut table, &by_place), [false, true, false, false, true]);
     let addresses = table.lookup_entries(&by_row).to_vec();
@@ -59,10 +65,27 @@ fn there_is_an_address_for_each_number_and_one_for_rows_that_found_none() {
 }
 
 #[test]
+fn each_number_that_is_not_known_is_to_be_found_once() {
+    let (index, mut table) = (index(), table());
+    let keys = lookup_keys(&index, Numbering::Row, false);
+    let entries = find(&mut table, &[7]);
+    table.keep_lookup_entries(&keys, &[1], &entries);
+    let mut numbers = vec![2, 1, 0, 2, 1, 0, 2];
+    table.discard_unknown(&keys, &mut numbers);
+    assert_eq!(numbers, [2, 0]);
+    assert_eq!(known(&mut table, &keys), [true, true, true, false]);
+    // Until entries are kept for them, they are none of the table's.
+    let addresses = table.lookup_entries(&keys).to_vec();
+    assert_eq!((addresses[0], addresses[0] != addresses[1]), (addresses[2], true));
+    table.keep_lookup_entries(&keys, &[2, 0], &[entries[0], entries[0]]);
+    assert_eq!(table.lookup_entries(&keys)[..3], [addresses[1]; 3]);
+}
+
+#[test]
 fn inner_and_left_joins_with_one_table_are_kept_apart() {
     let (index, mut table) = (index(), table());
     let (inner, left) = (lookup_keys(&index, Numbering::Row, false), lookup_keys(&index, Numbering::Row, true));
-    table.discard_lookup_entry(&inner, 3);
+    discard(&mut table, &inner, 3);
     assert_eq!(known(&mut table, &left), [false; 4]);
     let null = table.null_entry();
     table.keep_lookup_entries(&left, &[3], &[null]);

@@ -111,9 +111,9 @@ impl<'a> Rows<'a> {
             Origin::Block(column) => {
                 let whole = self.block.column(column);
                 match &self.selected {
-                    Selected::Range { first: 0, end } if *end == self.block.rows() => whole,
+                    Selected::Range { first: 0, end } if *end == self.block.rows() => whole.into_owned(),
                     Selected::Range { first, end } => whole.slice(*first, end - first),
-                    Selected::Rows(rows) => gather(&whole, rows),
+                    Selected::Rows(rows) => gather(whole.as_ref(), rows),
                 }
             }
             Origin::Lookup { lookup, column } => {

@@ -103,7 +103,9 @@ impl Aggregation {
         let [mut keys, mut others] = std::mem::take(&mut call.spare.borrow_mut().arguments);
         match &self.grouping {
             Grouping::Single | Grouping::Integer { .. } => {}
-            Grouping::Columns(columns) => keys.extend(columns.iter().map(|&column| call.block.column(column))),
+            Grouping::Columns(columns) => {
+                keys.extend(columns.iter().map(|&column| call.block.column(column).into_owned()))
+            }
             Grouping::Computed(projection) => projection.evaluate(call, &mut keys)?,
         }
         self.others.iter().try_for_each(|(_, projection)| projection.evaluate(call, &mut others))?;
@@ -262,7 +264,7 @@ impl Aggregation {
         let positions = Positions::From(position(self.input, block.stamp.rows_before));
         for Fold { slot, column, .. } in &self.folds {
             let column = column.map(|column| block.column(column));
-            update(table, *slot, entries, column.as_ref(), kept, positions);
+            update(table, *slot, entries, column.as_deref(), kept, positions);
         }
     }
 

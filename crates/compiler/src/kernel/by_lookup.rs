@@ -76,23 +76,14 @@ impl ByLookup {
 
     /// Finds those entries of the numbers that are not known.
     fn find(&self, table: &mut Table, scratch: &mut Scratch, mut numbers: Vec<u32>) {
-        numbers.sort_unstable();
-        numbers.dedup();
-        let known = table.lookup_entries(&self.keys);
-        numbers.retain(|&number| known[number as usize] == 0);
+        table.discard_unknown(&self.keys, &mut numbers);
         let row = |number: u32| match (&self.probe_keys, self.keys.index.dense()) {
             (Some(_), Some((_, rows))) => rows.get(number as usize).copied().unwrap_or(UNMATCHED),
             _ if number as usize == self.keys.length() => UNMATCHED,
             _ => number,
         };
         if !self.keys.keep_unmatched {
-            numbers.retain(|&number| {
-                let is_matched = row(number) != UNMATCHED;
-                if !is_matched {
-                    table.discard_lookup_entry(&self.keys, number);
-                }
-                is_matched
-            });
+            numbers.retain(|&number| row(number) != UNMATCHED);
         }
         if numbers.is_empty() {
             return;

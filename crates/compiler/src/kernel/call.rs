@@ -1,5 +1,6 @@
 //! One call of a compiled kernel: which rows are still alive, and what machine code is told about them.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -127,13 +128,14 @@ pub(crate) struct Call<'a> {
     pub(super) spare: RefCell<Box<Spare>>,
 }
 
-/// Columns that machine code reads in a call. Holds what it points to.
+/// Columns that machine code reads in a call: points into the call's block, into tables of its kernel, and into what it holds itself.
 #[derive(Default)]
 pub(crate) struct Bound {
     pointers: Vec<ColumnPointer>,
     matches: Vec<*const u32>,
     /// For which calls the function must be compiled.
     pub(crate) variant: Variant,
+    /// Columns that were made for the call.
     held: Vec<(NodeId, ArrayRef)>,
     /// Those that can be fetched ahead.
     of_block: Columns,
@@ -146,11 +148,6 @@ impl Bound {
         self.matches.clear();
         self.held.clear();
         self.of_block.clear();
-    }
-
-    /// The values of a column that the loop reads.
-    pub(crate) fn array(&self, id: NodeId) -> &ArrayRef {
-        &self.held.iter().find(|(held, _)| *held == id).expect("the loop reads the column").1
     }
 }
 
@@ -285,12 +282,8 @@ impl<'a> Call<'a> {
         let mut rows = None;
         for &id in &code.reads {
             let array = match shared.graph.node(id).operation {
-                Operation::Foreign(index) => self.computed(index, &mut rows)?,
-                Operation::Column(index) => match shared.origins[index] {
-                    Origin::Block(column) if shared.columns[index].shifted => self.block.raw_columns()[column].clone(),
-                    Origin::Block(column) => self.block.column(column),
-                    Origin::Lookup { lookup, column } => shared.tables[lookup].1[column].clone(),
-                },
+                Operation::Foreign(index) => Cow::Owned(self.computed(index, &mut rows)?),
+                Operation::Column(index) => self.column(index),
                 _ => unreachable!("only columns are read"),
             };
             all_valid &= array.null_count() == 0;
@@ -299,14 +292,38 @@ impl<'a> Call<'a> {
                 && let Origin::Block(_) = shared.origins[index]
                 && let Some(layout) = Layout::of(array.data_type()).filter(|&layout| layout != Layout::Bits)
             {
-                of_block.push((values_ptr(array.as_ref()), layout.width()));
+                of_block.push((values_ptr(&**array), layout.width()));
             }
-            pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(array.as_ref());
-            held.push((id, array));
+            pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(&**array);
+            if let Cow::Owned(array) = array {
+                held.push((id, array));
+            }
         }
         matches.extend(self.matches.iter().map(|rows| rows.as_ptr()));
         *variant = Variant { all_valid, selected: self.selection.is_some() };
         Ok(())
+    }
+
+    /// A column of the block, which is shifted where machine code does not do that, or of a looked-up table.
+    fn column(&self, index: usize) -> Cow<'a, ArrayRef> {
+        match self.shared.origins[index] {
+            Origin::Block(column) if self.shared.columns[index].shifted => {
+                Cow::Borrowed(&self.block.raw_columns()[column])
+            }
+            Origin::Block(column) => self.block.column(column),
+            Origin::Lookup { lookup, column } => Cow::Borrowed(&self.shared.tables[lookup].1[column]),
+        }
+    }
+
+    /// A column that a loop reads, which is bound.
+    pub(crate) fn read<'b>(&'b self, bound: &'b Bound, id: NodeId) -> Cow<'b, ArrayRef> {
+        if let Some((_, array)) = bound.held.iter().find(|(held, _)| *held == id) {
+            return Cow::Borrowed(array);
+        }
+        let Operation::Column(index) = self.shared.graph.node(id).operation else {
+            unreachable!("what a loop reads is a column, or held")
+        };
+        self.column(index)
     }
 
     /// The values of a foreign column for these rows, which are `rows` once somebody has asked for them.
@@ -405,7 +422,7 @@ impl<'a> Call<'a> {
             rows.extend(first..first + self.count as u32);
             rows
         });
-        select.selector.keep(self.block.column(select.column).as_ref(), &mut rows);
+        select.selector.keep(&**self.block.column(select.column), &mut rows);
         self.count = rows.len();
         self.selection = Some(rows);
     }

@@ -127,7 +127,7 @@ impl CompiledKernel {
         }
         let level = Level::best();
         for select in selects {
-            select.selector.refine(level, block.column(select.column).as_ref(), first, end, mask);
+            select.selector.refine(level, &**block.column(select.column), first, end, mask);
         }
     }
 
@@ -288,7 +288,7 @@ fn belonging(slice: &SliceRows, block: &Block, mask: &mut Vec<u64>) {
                 return refine_between(level, Integers::Distances { from, distances }, between, (start, end), mask);
             }
             let ticks = block.raw_ticks().expect("rows with event times belong to a slice by them");
-            refine_between(level, Integers::Wide(ticks.values()), between, (start, end), mask);
+            refine_between(level, Integers::Wide(ticks), between, (start, end), mask);
         }
     }
 }

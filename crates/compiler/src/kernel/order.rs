@@ -76,7 +76,7 @@ impl CompiledKernel {
         let (mut masks, mut left) = (vec![Vec::new(); primitives.len().min(PREDICATES_MAX)], within.clone());
         for (number, select) in primitives.iter().zip(&self.selects) {
             let mut mask = within.clone();
-            select.selector.refine(Level::best(), block.column(select.column).as_ref(), first, end, &mut mask);
+            select.selector.refine(Level::best(), &**block.column(select.column), first, end, &mut mask);
             left.iter_mut().zip(&mask).for_each(|(left, bits)| *left &= bits);
             if let Some(counted) = masks.get_mut(*number) {
                 *counted = mask;

@@ -15,7 +15,7 @@ use pelton_data::abi::OutputPointer;
 use pelton_data::column::Layout;
 use pelton_state::kernel::KernelError;
 
-use super::call::{Bound, Call, Loop, Shared};
+use super::call::{Bound, Call, Loop};
 use super::few::append_rows;
 use super::multiply::multiply;
 use crate::interpret::expression::Expression;
@@ -80,7 +80,7 @@ impl Projection {
             }
             Projected::Written(index) => {
                 let bound = bound.as_ref().expect("a loop has written it");
-                Ok(written[*index].array(call.shared, bound, call.count))
+                Ok(written[*index].array(call, bound))
             }
             Projected::Product { node, column, factor } => {
                 let integers = rows.get_or_insert_with(|| call.rows()).column(*column);
@@ -102,7 +102,7 @@ impl Projection {
 fn plain_column(call: &Call<'_>, column: usize) -> Option<ArrayRef> {
     let Origin::Block(of_block) = call.shared.origins[column] else { return None };
     let Some(selection) = &call.selection else {
-        return (call.count == call.block.rows()).then(|| call.block.column(of_block));
+        return (call.count == call.block.rows()).then(|| call.block.column(of_block).into_owned());
     };
     let array = &call.block.raw_columns()[of_block];
     let Some(Layout::Fixed { width }) = Layout::of(array.data_type()) else { return None };
@@ -170,15 +170,16 @@ fn product(integers: &ArrayRef, factor: i64, data_type: &DataType) -> ArrayRef {
 
 impl WrittenColumn {
     /// What was written.
-    fn array(&mut self, shared: &Shared, bound: &Bound, rows: usize) -> ArrayRef {
+    fn array(&mut self, call: &Call<'_>, bound: &Bound) -> ArrayRef {
         if self.array.is_none() {
-            self.array = Some(self.finish(shared, bound, rows));
+            self.array = Some(self.finish(call, bound));
         }
         self.array.clone().expect("it was just made")
     }
 
-    fn finish(&mut self, shared: &Shared, bound: &Bound, rows: usize) -> ArrayRef {
-        let node = shared.graph.node(self.node);
+    fn finish(&mut self, call: &Call<'_>, bound: &Bound) -> ArrayRef {
+        let (graph, rows) = (&call.shared.graph, call.count);
+        let node = graph.node(self.node);
         let nulls = self.validity.take().map(|bytes| NullBuffer::new(packed(&bytes)));
         if node.data_type == DataType::Boolean {
             return Arc::new(BooleanArray::new(packed(&self.values), nulls));
@@ -191,9 +192,9 @@ impl WrittenColumn {
         let mut data = ArrayData::builder(node.data_type.clone()).len(rows).add_buffer(values.into()).nulls(nulls);
         data = match node.bytes {
             None | Some(Bytes::Inside) => data,
-            Some(Bytes::Constant) => data.add_buffer(Buffer::from(shared.graph.strings.as_slice())),
+            Some(Bytes::Constant) => data.add_buffer(Buffer::from(graph.strings.as_slice())),
             Some(Bytes::Of(column)) => {
-                data.add_buffers(bound.array(column).as_string_view().data_buffers().iter().cloned())
+                data.add_buffers(call.read(bound, column).as_string_view().data_buffers().iter().cloned())
             }
         };
         // SAFETY: the buffer holds a value of the type for each row, aligned as Arrow's own buffers are; views are of strings that lie

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::array::{Array, AsArray, StringViewArray};
 use arrow::datatypes::{DataType, Decimal128Type};
 use datafusion_common::ScalarValue;
 use pelton_data::column::values_ptr;
@@ -365,7 +365,7 @@ fn refine_numbers(
 
 /// Which codes of a dictionary-coded column have a value that passes, one bit a code.
 pub(super) fn set_of_codes(array: &dyn Array, test: &StringTest) -> Vec<u64> {
-    let values: ArrayRef = array.as_any_dictionary().values().clone();
+    let values = array.as_any_dictionary().values();
     let mut set = vec![0; words(values.len()).max(1)];
     let mut add = |code: usize, value: &str| {
         if !values.is_null(code) && test.holds(value.as_bytes()) {

@@ -106,18 +106,26 @@ impl Table {
         }
     }
 
-    /// Lets what is accumulated for a number count for nothing.
+    /// Leaves of `numbers` those whose entries are not known, each once. What is accumulated for them counts for nothing unless entries are kept for them.
     ///
     /// # Panics
-    /// Where the number is out of range.
-    pub fn discard_lookup_entry(&mut self, keys: &LookupKeys, number: u32) {
+    /// Where a number is out of range.
+    pub fn discard_unknown(&mut self, keys: &LookupKeys, numbers: &mut Vec<u32>) {
         let (slot, bytes) = (self.lookup_slot(keys), self.layout.stride());
         let discarded = &mut self.lookups[slot].discarded;
         if discarded.bytes() == 0 {
             *discarded = Region::zeroed(bytes);
         }
-        let address = discarded.as_ptr().expose_provenance();
-        self.lookup_addresses(keys)[number as usize] = address;
+        let discarded = discarded.as_ptr().expose_provenance();
+        let addresses = self.lookup_addresses(keys);
+        numbers.retain(|&number| {
+            let address = &mut addresses[number as usize];
+            let is_unknown = *address == 0;
+            if is_unknown {
+                *address = discarded;
+            }
+            is_unknown
+        });
     }
 
     fn lookup_addresses(&mut self, keys: &LookupKeys) -> &mut [usize] {

@@ -84,7 +84,7 @@ impl Input {
             times.fold((Micros::MAX, Micros::MIN), |(min, max), range| (min.min(range.min), max.max(range.max)));
         let tick = self.blocks.first().and_then(Block::time_column).map_or(1, |column| column.micros_per_tick);
         let later = if min <= max { max - min + tick } else { 0 };
-        let pass = |pass: usize| self.blocks.iter().map(move |block| block.shifted(later * pass as i64));
+        let pass = |pass: usize| self.blocks.iter().map(move |block| block.clone().shifted(later * pass as i64));
         (0..passes).flat_map(pass).collect()
     }
 }
