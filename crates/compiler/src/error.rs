@@ -67,6 +67,12 @@ pub fn row_failure(
     (least - 1, format!("{} in {expression}{values}", sql_message(&plain_message(&error))))
 }
 
+/// An expression in words, and the values that it has in a batch of one row.
+pub fn words_at_row(expression: &Arc<dyn PhysicalExpr>, row: &RecordBatch) -> String {
+    let names: BTreeSet<String> = collect_columns(expression).iter().map(|column| column.name().to_owned()).collect();
+    format!("{}{}", pelton_plan::explain::expression(expression.as_ref()), values_of(row, &names))
+}
+
 /// The smallest part of an expression that has no value for a row, which is the same however code is divided into functions. Parts of AND, OR and CASE are
 /// not looked into: they are evaluated for some rows only.
 fn smallest_failing<'a>(expression: &'a Arc<dyn PhysicalExpr>, row: &RecordBatch) -> &'a Arc<dyn PhysicalExpr> {

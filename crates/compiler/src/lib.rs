@@ -29,7 +29,7 @@ pub mod read_out;
 mod holistic;
 
 pub use describe::{KernelDescription, describe};
-pub use error::{CompileError, row_failure};
+pub use error::{CompileError, row_failure, words_at_row};
 pub use interpret::interpret;
 pub use lower::{Compiled, compile};
 pub use read_out::{entry_layout, read_out, read_rows};

@@ -172,6 +172,14 @@ pub fn open_completed_source(
     Ok(Box::new(ReplaySource::load(complete(source), request, replay)?))
 }
 
+/// Whether rows that do not fit a table with these options are left out, and counted, rather than an error.
+pub fn skips_errors(options: &BTreeMap<String, String>) -> bool {
+    let options = Options::new(options);
+    let skips = options.choice("on-error", &[("fail", false), ("skip", true)]);
+    let ignores = ["csv.ignore-parse-errors", "json.ignore-parse-errors"].map(|name| options.boolean(name, false));
+    skips.ok().flatten().unwrap_or_else(|| ignores.into_iter().any(|ignores| ignores.unwrap_or(false)))
+}
+
 /// Opens a table for writing.
 ///
 /// # Errors

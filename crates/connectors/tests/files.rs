@@ -2,7 +2,10 @@
 
 mod support;
 
-use pelton_connectors::{declared_schema, is_bounded, open_source};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use pelton_connectors::{declared_schema, is_bounded, open_sink, open_source};
 use support::{Directory, options, read, request, rows, schema};
 
 fn lines(path: &str, pairs: &[&str]) -> Result<Vec<String>, String> {
@@ -40,6 +43,41 @@ fn a_path_is_a_file_a_directory_or_a_glob() {
     assert_eq!(
         message(&root, &[]),
         "option 'format' is missing, and the name of ROOT/c.json does not tell the same as the others"
+    );
+}
+
+#[test]
+fn a_damaged_file_is_named_with_the_rows_that_are_lost() {
+    let directory = Directory::new();
+    let columns: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..400_000).map(|row| format!("row {row}"))));
+    let batch = RecordBatch::try_new(Arc::new(schema("a STRING")), vec![columns]).unwrap();
+    let damaged = |name: &str, damage: fn(&mut Vec<u8>)| {
+        let path = directory.path().join(name);
+        let request = request(schema("a STRING"), options(path.to_str().unwrap(), &[]));
+        let mut sink = open_sink(&request).unwrap();
+        sink.write(&batch).unwrap();
+        sink.finish().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        let Err(message) = read(&request) else { panic!("{name} is damaged") };
+        message.replace(directory.path().to_str().unwrap(), "DIR")
+    };
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    for name in ["t.csv.gz", "t.json.gz", "t.csv.zst"] {
+        let message = damaged(name, cut);
+        let (before, after) = message.split_once(" on are not there: cannot be decompressed: ").expect(&message);
+        let first_row = before.strip_prefix(&format!("DIR/{name}: the rows from ")).expect(&message);
+        // Rows before it were read.
+        assert!((2..240_000).contains(&first_row.parse::<u64>().expect(&message)), "{message}");
+        assert!(after.ends_with("; it is damaged, cut off, or not compressed as its name says"), "{message}");
+    }
+    let message = damaged("t.parquet", cut);
+    assert!(message.starts_with("DIR/t.parquet: is no Parquet file, or a damaged one: "), "{message}");
+    let message = damaged("u.parquet", |bytes| bytes[4..64].fill(0xff));
+    assert!(
+        message.starts_with("DIR/u.parquet: the rows from 1 on cannot be decoded, the file is damaged: "),
+        "{message}"
     );
 }
 

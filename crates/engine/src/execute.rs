@@ -29,6 +29,7 @@ use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
 use crate::error::Error;
+use crate::event_time::with_computed_time;
 use crate::push::PushTable;
 use crate::query::{Query, result_channel};
 use crate::settings::{Settings, WindowChoice};
@@ -115,7 +116,7 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
 fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker) -> Result<SourceNode, Error> {
     let source: Box<dyn Source> = match (&used.rows, surroundings.push_tables.get(&used.table)) {
         (Some(rows), _) => table::written_rows(rows.clone()),
-        (None, Some(push)) => table::with_computed_time(push.open(&used.table, &used.columns, waker)?, used),
+        (None, Some(push)) => with_computed_time(push.open(&used.table, &used.columns, waker)?, used, false),
         (None, None) if used.table == LATE_ROWS => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),

@@ -28,6 +28,8 @@ pub mod settings;
 
 mod table;
 
+mod event_time;
+
 mod emission;
 
 mod execute;

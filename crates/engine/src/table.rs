@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion_physical_expr::PhysicalExpr;
 use pelton_connectors::options::Options;
 use pelton_connectors::{ConnectorError, TableRequest};
 use pelton_data::TimeColumn;
@@ -14,9 +13,10 @@ use pelton_plan::Table;
 use pelton_plan::parse::{ColumnKind, TableDefinition};
 use pelton_plan::pipeline::{SourceUse, TimeSource};
 use pelton_runtime::sink::Sink;
-use pelton_runtime::source::{Chunk, Decoded, Read, Rows, Source, SourceError};
+use pelton_runtime::source::{Decoded, Read, Source, SourceError};
 
 use crate::error::Error;
+use crate::event_time::with_computed_time;
 use crate::settings::Settings;
 
 /// The option, of any table that has a watermark, that says when its partitions are idle.
@@ -109,25 +109,10 @@ pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) 
     };
     let event_time = time_column.and_then(|column| TimeColumn::new(column, used.schema.field(column).data_type()));
     let request = request(definition, definition.physical_schema(), used.columns.clone(), event_time, settings);
-    pelton_connectors::open_completed_source(&request, |source| with_computed_time(source, used))
-        .map_err(|error| refused(definition, error))
-}
-
-/// Where the event time is a computed column, appends it to each decoded chunk.
-pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse) -> Box<dyn Source> {
-    match &used.computed_time {
-        None => source,
-        Some(expression) => Box::new(ComputedTime {
-            source,
-            expression: expression.clone(),
-            schema: Arc::new(
-                used.schema
-                    .project(&(0..=used.columns.len()).collect::<Vec<_>>())
-                    .expect("a computed event time stands behind the physical columns"),
-            ),
-            table: used.table.clone(),
-        }),
-    }
+    pelton_connectors::open_completed_source(&request, |source| {
+        with_computed_time(source, used, pelton_connectors::skips_errors(&definition.options))
+    })
+    .map_err(|error| refused(definition, error))
 }
 
 /// Reads the rows that a query's text has itself.
@@ -160,56 +145,4 @@ pub(crate) fn open_sink(table: &Table, settings: &Settings) -> Result<Box<dyn Si
     let all = (0..schema.fields().len()).collect();
     let request = request(definition, schema, all, None, settings);
     pelton_connectors::open_sink(&request).map_err(|error| refused(definition, error))
-}
-
-/// A source whose event time is computed from other columns.
-struct ComputedTime {
-    source: Box<dyn Source>,
-    expression: Arc<dyn PhysicalExpr>,
-    /// The physical columns and the event time.
-    schema: SchemaRef,
-    table: String,
-}
-
-impl Source for ComputedTime {
-    fn partitions(&self) -> usize {
-        self.source.partitions()
-    }
-
-    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let chunk = match self.source.read(partition)? {
-            Read::Chunk(chunk) => chunk,
-            other => return Ok(other),
-        };
-        let (expression, schema, table) = (self.expression.clone(), self.schema.clone(), self.table.clone());
-        let chunk: Chunk = Box::new(move || append_time(chunk()?, &expression, schema, &table));
-        Ok(Read::Chunk(chunk))
-    }
-}
-
-fn append_time(
-    decoded: Decoded,
-    expression: &Arc<dyn PhysicalExpr>,
-    schema: SchemaRef,
-    table: &str,
-) -> Result<Decoded, SourceError> {
-    let failed = |problem: String| SourceError::Input { place: table.to_owned(), problem };
-    let mut rows_before = 0;
-    let with_time = |batch: RecordBatch| {
-        let time_of = |batch: &RecordBatch| expression.evaluate(batch)?.into_array(batch.num_rows());
-        let time: ArrayRef = time_of(&batch).map_err(|error| {
-            let (row, failure) =
-                pelton_compiler::row_failure(expression, &batch, error, |batch| time_of(batch).map(drop));
-            let place = decoded.provenance.as_ref().map(|provenance| provenance.from_row(rows_before + row));
-            failed(format!(
-                "the event time has no value: {failure}{}",
-                place.map_or(String::new(), |place| place.to_string())
-            ))
-        })?;
-        rows_before += batch.num_rows();
-        let columns = batch.columns().iter().cloned().chain([time]).collect();
-        RecordBatch::try_new(schema.clone(), columns).map_err(|error| failed(error.to_string()))
-    };
-    let batches = decoded.rows.into_batches().into_iter().map(with_time).collect::<Result<_, _>>()?;
-    Ok(Decoded { rows: Rows::Batches(batches), ..decoded })
 }

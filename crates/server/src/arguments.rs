@@ -33,7 +33,7 @@ pub struct ScriptArguments {
     #[arg(conflicts_with = "statements")]
     pub script: Option<PathBuf>,
     /// The statements themselves
-    #[arg(short = 'e', long = "execute", value_name = "SQL")]
+    #[arg(short = 'e', long = "execute", value_name = "SQL", allow_hyphen_values = true)]
     pub statements: Option<String>,
 }
 

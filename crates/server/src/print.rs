@@ -1,9 +1,12 @@
 //! Rows on standard output.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use pelton::arrow::array::RecordBatch;
-use pelton::arrow::datatypes::{DataType, SchemaRef};
+use arrow_json::writer::NullableEncoder;
+use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
+use pelton::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use pelton::arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use pelton::arrow::error::ArrowError;
 use pelton::arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton::display::format_options;
@@ -33,6 +36,7 @@ impl Printer {
             Format::Table => print_table(rows, &mut self.widths, out)?,
             Format::Json => {
                 let builder = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
+                let builder = builder.with_encoder_factory(Arc::new(FloatEncoders));
                 let mut writer = builder.build::<_, arrow_json::writer::LineDelimited>(&mut *out);
                 writer.write(rows)?;
                 writer.finish()?;
@@ -40,7 +44,10 @@ impl Printer {
             Format::Csv => {
                 let builder = arrow_csv::WriterBuilder::new().with_header(first);
                 let builder = builder.with_timestamp_format("%Y-%m-%d %H:%M:%S%.f".into());
-                builder.with_timestamp_tz_format("%Y-%m-%d %H:%M:%S%.fZ".into()).build(&mut *out).write(rows)?;
+                builder
+                    .with_timestamp_tz_format("%Y-%m-%d %H:%M:%S%.fZ".into())
+                    .build(&mut *out)
+                    .write(&with_lists_as_text(rows)?)?;
             }
         }
         out.flush()?;
@@ -54,6 +61,66 @@ impl Printer {
         }
         let none = RecordBatch::new_empty(self.schema.clone());
         self.print(&none, out)
+    }
+}
+
+/// CSV has no lists: they are printed as in a table.
+fn with_lists_as_text(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = rows.schema();
+    let columns = schema.fields().iter().zip(rows.columns()).map(|(field, column)| {
+        if !matches!(field.data_type(), DataType::List(_)) {
+            return Ok((field.clone(), column.clone()));
+        }
+        let options = format_options(field.data_type());
+        let formatter = ArrayFormatter::try_new(column, &options)?;
+        let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
+        let texts = (0..column.len()).map(text).collect::<Result<StringArray, _>>()?;
+        Ok((Arc::new(Field::new(field.name(), DataType::Utf8, true)), Arc::new(texts) as ArrayRef))
+    });
+    let (fields, columns): (Vec<FieldRef>, Vec<ArrayRef>) =
+        columns.collect::<Result<Vec<_>, ArrowError>>()?.into_iter().unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+/// JSON has no number for NaN and the infinities: they are strings, as tables write them.
+#[derive(Debug)]
+struct FloatEncoders;
+
+impl EncoderFactory for FloatEncoders {
+    fn make_default_encoder<'a>(
+        &self,
+        _field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let encoder: Box<dyn Encoder + 'a> = match array.data_type() {
+            DataType::Float32 => {
+                let values = array.as_primitive::<Float32Type>().values();
+                Box::new(FloatEncoder(move |row| (f64::from(values[row]), format!("{:?}", values[row]))))
+            }
+            DataType::Float64 => {
+                let values = array.as_primitive::<Float64Type>().values();
+                Box::new(FloatEncoder(move |row| (values[row], format!("{:?}", values[row]))))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
+    }
+}
+
+/// The number in a row, and its text.
+struct FloatEncoder<Number>(Number);
+
+impl<Number: Fn(usize) -> (f64, String)> Encoder for FloatEncoder<Number> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let (number, text) = (self.0)(row);
+        let text = match number {
+            f64::INFINITY => "\"Infinity\"",
+            f64::NEG_INFINITY => "\"-Infinity\"",
+            number if number.is_nan() => "\"NaN\"",
+            _ => &text,
+        };
+        out.extend_from_slice(text.as_bytes());
     }
 }
 

@@ -37,6 +37,22 @@ fn a_select_prints_its_rows_in_each_format() {
 }
 
 #[test]
+fn what_a_format_has_no_form_for_is_printed_as_text() {
+    let query = "-- floats and lists\nSELECT CAST(x AS DOUBLE) AS d, CAST(x AS FLOAT) AS f FROM (VALUES ('1.5'), ('NaN'), ('-Infinity'), (NULL)) AS t (x)";
+    let printed = |format: &str, query: &str| {
+        let output = output(&["run", "--format", format, "-e", query]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_string()
+    };
+    let rows = [("1.5", "1.5"), ("\"NaN\"", "\"NaN\""), ("\"-Infinity\"", "\"-Infinity\""), ("null", "null")];
+    let lines = rows.map(|(double, float)| format!("{{\"d\":{double},\"f\":{float}}}\n"));
+    assert_eq!(printed("json", query), lines.concat());
+    let lists = "SELECT k, ARRAY_AGG(v) AS v FROM (VALUES (1, 2), (1, 3)) AS t (k, v) GROUP BY k";
+    assert_eq!(printed("csv", lists), "k,v\n1,\"[2, 3]\"\n");
+    assert_eq!(printed("json", lists), "{\"k\":1,\"v\":[2,3]}\n");
+}
+
+#[test]
 fn a_mistake_is_named_on_standard_error_with_its_line() {
     let output = output(&["run", "-e", "SELECT\n  nothing FROM (VALUES (1)) AS t (a)"]);
     assert_eq!(output.status.code(), Some(1));

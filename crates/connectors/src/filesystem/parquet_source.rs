@@ -54,9 +54,12 @@ impl Source for ParquetSource {
             None => {
                 let constants = file.constants(&self.shape);
                 let opened = ParquetDecoder::open(&file.path, &file.place, &self.shape, constants, self.on_error);
-                let input = |error: ConnectorError| SourceError::Input {
-                    place: file.place.clone(),
-                    problem: error.to_string(),
+                let input = |error: ConnectorError| {
+                    let problem = match error {
+                        ConnectorError::Place { problem, .. } => problem,
+                        other => other.to_string(),
+                    };
+                    SourceError::Input { place: file.place.clone(), problem }
                 };
                 decoder.insert(Arc::new(opened.map_err(input)?))
             }

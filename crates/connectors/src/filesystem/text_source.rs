@@ -214,7 +214,9 @@ impl OpenFile {
         let end = loop {
             let mut filled = Filled::End;
             if !self.at_end {
-                filled = fill(&mut *self.reader, &mut bytes, wanted).map_err(|error| self.input(problem(&error)))?;
+                filled = fill(&mut *self.reader, &mut bytes, wanted).map_err(|error| {
+                    self.input(format!("the rows from {} on are not there: {}", self.line, problem(&error)))
+                })?;
             }
             if filled == Filled::End {
                 self.at_end = true;

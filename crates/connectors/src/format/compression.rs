@@ -9,9 +9,27 @@ pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     let file = File::open(path)?;
     Ok(match Compression::of(path) {
         Compression::None => Box::new(file),
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, file))),
-        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(file)?),
+        Compression::Gzip => {
+            let file = io::BufReader::with_capacity(1 << 16, file);
+            Box::new(Decompressed(flate2::read::MultiGzDecoder::new(file)))
+        }
+        Compression::Zstd => Box::new(Decompressed(zstd::stream::read::Decoder::new(file)?)),
     })
+}
+
+/// What was compressed. Errors that are not the system's say that it cannot be decompressed.
+struct Decompressed<R>(R);
+
+impl<R: Read> Read for Decompressed<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| match error.raw_os_error() {
+            Some(_) => error,
+            None => io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("cannot be decompressed: {error}; it is damaged, cut off, or not compressed as its name says"),
+            ),
+        })
+    }
 }
 
 /// How a file is compressed.

@@ -63,7 +63,17 @@ fn metadata(path: &Path, place: &str) -> Result<ArrowReaderMetadata, ConnectorEr
     let file = File::open(path).map_err(|error| ConnectorError::place(place, error))?;
     // Where pages begin, so that those that others decode are not touched; their statistics are not needed.
     let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-    ArrowReaderMetadata::load(&file, options).map_err(|error| ConnectorError::place(place, error))
+    ArrowReaderMetadata::load(&file, options).map_err(|error| {
+        let problem = format!("is no Parquet file, or a damaged one: {}", plain(&error.to_string()));
+        ConnectorError::place(place, problem)
+    })
+}
+
+/// What the library says, without the names that it gives to its errors.
+fn plain(message: &str) -> &str {
+    let names = ["External: ", "Parquet error: ", "Parquet argument error: ", "EOF: "];
+    let rest = names.iter().find_map(|name| message.strip_prefix(name));
+    rest.map_or(message, plain)
 }
 
 /// The columns of a file, with the types that tables have for them.
@@ -181,7 +191,11 @@ impl ParquetDecoder {
             Column::Constant(_) => None,
         });
         let open = || parts::builder(&self.path, &self.metadata, wanted);
-        for batch in readers.read(file, part, self.division, open).map_err(|error| self.input(error))? {
+        let read = readers.read(file, part, self.division, open).map_err(|error| {
+            let problem = plain(&error.to_string()).to_owned();
+            self.input(format!("the rows from {first_row} on cannot be decoded, the file is damaged: {problem}"))
+        });
+        for batch in read? {
             batches.push(self.convert(&batch, first_row, &mut left_out)?);
             first_row += batch.num_rows() as u64;
         }
