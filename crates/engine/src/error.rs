@@ -44,6 +44,12 @@ pub enum Error {
 
 impl Error {
     /// Where in the script the mistake is, for those that are in its text.
+    ///
+    /// ```
+    /// let error = pelton::Session::new().sql("SELECT a,\n  b FROM (VALUES (1)) AS t (a)").err().unwrap();
+    /// let place = error.place().unwrap();
+    /// assert_eq!((place.line, place.column), (2, 3));
+    /// ```
     pub fn place(&self) -> Option<Place> {
         match self {
             Error::Plan(error) => error.place,

@@ -116,6 +116,23 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
     ///
     /// `initial` makes the state of a group before its first row; `accumulate` lets rows of one group reach it; `finish` returns
     /// one value for each state. Errors stop the query when a window is read, and are shown to the user.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{Array, ArrayRef, AsArray, Int64Array}, datatypes::{DataType, Int64Type}};
+    /// use pelton::function::AggregateFunction;
+    ///
+    /// let values = |states: &[&i64]| Ok(Arc::new(states.iter().map(|&&state| state).collect::<Int64Array>()) as ArrayRef);
+    /// let total = AggregateFunction::new("total", vec![DataType::Int64], DataType::Int64, || 0, |state, arguments| {
+    ///     *state += arguments[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+    ///     Ok(())
+    /// }, values);
+    /// let session = pelton::Session::new();
+    /// session.register_aggregate(total);
+    /// let rows = session.sql("SELECT TOTAL(i) AS total FROM (VALUES (1), (2)) AS t (i)")?.collect()?;
+    /// assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 3);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn new(
         name: &str,
         arguments: Vec<DataType>,
@@ -138,6 +155,27 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
     }
 
     /// Lets the first state become that of its rows and the second's together.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{Array, ArrayRef, AsArray, Int64Array}, datatypes::{DataType, Int64Type}};
+    /// use pelton::function::AggregateFunction;
+    ///
+    /// let values = |states: &[&i64]| Ok(Arc::new(states.iter().map(|&&state| state).collect::<Int64Array>()) as ArrayRef);
+    /// let total = AggregateFunction::new("total", vec![DataType::Int64], DataType::Int64, || 0, |state, arguments| {
+    ///     *state += arguments[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+    ///     Ok(())
+    /// }, values)
+    /// .with_combine(|state, other| {
+    ///     *state += other;
+    ///     Ok(())
+    /// });
+    /// let session = pelton::Session::new();
+    /// session.register_aggregate(total);
+    /// let rows = session.sql("SELECT TOTAL(i) AS total FROM (VALUES (1), (2)) AS t (i)")?.collect()?;
+    /// assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 3);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn with_combine(
         mut self,
         combine: impl Fn(&mut S, &S) -> Result<(), String> + Send + Sync + 'static,
@@ -148,6 +186,31 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
 
     /// Lets the first state become that of its rows without the second's, which it was combined with before. This must be exact: what
     /// only nearly is, such as a sum of floating-point numbers, would drift. Without [`AggregateFunction::with_combine`] it is of no use.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{Array, ArrayRef, AsArray, Int64Array}, datatypes::{DataType, Int64Type}};
+    /// use pelton::function::AggregateFunction;
+    ///
+    /// let values = |states: &[&i64]| Ok(Arc::new(states.iter().map(|&&state| state).collect::<Int64Array>()) as ArrayRef);
+    /// let total = AggregateFunction::new("total", vec![DataType::Int64], DataType::Int64, || 0, |state, arguments| {
+    ///     *state += arguments[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+    ///     Ok(())
+    /// }, values)
+    /// .with_combine(|state, other| {
+    ///     *state += other;
+    ///     Ok(())
+    /// })
+    /// .with_subtract(|state, other| {
+    ///     *state -= other;
+    ///     Ok(())
+    /// });
+    /// let session = pelton::Session::new();
+    /// session.register_aggregate(total);
+    /// let rows = session.sql("SELECT TOTAL(i) AS total FROM (VALUES (1), (2)) AS t (i)")?.collect()?;
+    /// assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 3);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn with_subtract(
         mut self,
         subtract: impl Fn(&mut S, &S) -> Result<(), String> + Send + Sync + 'static,
@@ -158,6 +221,28 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
 
     /// Lets states be written down, as part of the snapshot of a window: `save` makes an array of this type of states, one value for each, and `restore` makes
     /// the same states of it again. A function that does not combine needs it not: of its windows rows are written.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{Array, ArrayRef, AsArray, Int64Array}, datatypes::{DataType, Int64Type}};
+    /// use pelton::function::AggregateFunction;
+    ///
+    /// let values = |states: &[&i64]| Ok(Arc::new(states.iter().map(|&&state| state).collect::<Int64Array>()) as ArrayRef);
+    /// let total = AggregateFunction::new("total", vec![DataType::Int64], DataType::Int64, || 0, |state, arguments| {
+    ///     *state += arguments[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+    ///     Ok(())
+    /// }, values)
+    /// .with_combine(|state, other| {
+    ///     *state += other;
+    ///     Ok(())
+    /// })
+    /// .with_snapshot(DataType::Int64, values, |saved| Ok(saved.as_primitive::<Int64Type>().values().to_vec()));
+    /// let session = pelton::Session::new();
+    /// session.register_aggregate(total);
+    /// let rows = session.sql("SELECT TOTAL(i) AS total FROM (VALUES (1), (2)) AS t (i)")?.collect()?;
+    /// assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 3);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn with_snapshot(
         mut self,
         data_type: DataType,

@@ -18,11 +18,13 @@
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! In reading order: [`session`], [`settings`], `table` (what `CREATE TABLE` does), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
+//! In reading order: [`session`], [`statement`], [`settings`], `table` (what `CREATE TABLE` does), `event_time` (where that is computed), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
 //! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod session;
+
+pub mod statement;
 
 pub mod settings;
 
@@ -65,4 +67,5 @@ pub use pelton_plan::Place;
 pub use pelton_runtime::{adapt, clock, pool, progress};
 pub use push::PushSource;
 pub use query::{Query, Summary};
-pub use session::{Outcome, Prepared, Session};
+pub use session::Session;
+pub use statement::{Outcome, Prepared};

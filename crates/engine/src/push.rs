@@ -55,6 +55,21 @@ impl PushSource {
     ///
     /// # Errors
     /// [`Error::Usage`] where the rows have another schema, or the query has ended: the rows were not taken.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::array::{Int64Array, RecordBatch};
+    /// # futures_util::future::FutureExt::now_or_never(async {
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// let rows = RecordBatch::try_new(numbers.schema().clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
+    /// numbers.push(rows).await?;
+    /// drop(numbers);
+    /// assert_eq!(query.collect()?[0].num_rows(), 2);
+    /// # Ok::<(), pelton::Error>(()) }).expect("there is room")?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub async fn push(&self, rows: RecordBatch) -> Result<(), Error> {
         self.check(&rows)?;
         self.sender.send(rows).await.map_err(|_| ended())?;
@@ -66,6 +81,19 @@ impl PushSource {
     ///
     /// # Errors
     /// As [`PushSource::push`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::array::{Int64Array, RecordBatch};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// let rows = RecordBatch::try_new(numbers.schema().clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
+    /// numbers.push_blocking(rows)?;
+    /// drop(numbers);
+    /// assert_eq!(query.collect()?[0].num_rows(), 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn push_blocking(&self, rows: RecordBatch) -> Result<(), Error> {
         self.check(&rows)?;
         self.sender.blocking_send(rows).map_err(|_| ended())?;
@@ -77,6 +105,19 @@ impl PushSource {
     ///
     /// # Errors
     /// As [`PushSource::push`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::array::{Int64Array, RecordBatch};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// let rows = RecordBatch::try_new(numbers.schema().clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
+    /// assert!(numbers.try_push(rows)?);
+    /// drop(numbers);
+    /// assert_eq!(query.collect()?[0].num_rows(), 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn try_push(&self, rows: RecordBatch) -> Result<bool, Error> {
         self.check(&rows)?;
         match self.sender.try_send(rows) {
@@ -90,6 +131,12 @@ impl PushSource {
     }
 
     /// Names and types that pushed rows must have.
+    ///
+    /// ```
+    /// let numbers = pelton::Session::new().push_table("numbers", "i BIGINT NOT NULL, s STRING")?;
+    /// assert_eq!(numbers.schema().field(1).name(), "s");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn schema(&self) -> &SchemaRef {
         &self.table.schema
     }

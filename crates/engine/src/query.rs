@@ -116,6 +116,13 @@ impl Query {
     }
 
     /// Names and types of the result's columns; none for an `INSERT`.
+    ///
+    /// ```
+    /// let query = pelton::Session::new().sql("SELECT a, 'x' AS b FROM (VALUES (1), (2)) AS t (a)")?;
+    /// let names: Vec<&str> = query.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    /// assert_eq!(names, ["a", "b"]);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn schema(&self) -> &SchemaRef {
         &self.results.schema
     }
@@ -124,6 +131,16 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::Run`] where the query stopped; the rows before are what it computed until then.
+    ///
+    /// ```
+    /// let mut query = pelton::Session::new().sql("SELECT a FROM (VALUES (1), (2)) AS t (a)")?;
+    /// let mut rows = 0;
+    /// while let Some(batch) = query.next_batch()? {
+    ///     rows += batch.num_rows();
+    /// }
+    /// assert_eq!(rows, 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         match self.results.receiver.as_mut().and_then(Receiver::blocking_recv) {
             Some(batch) => {
@@ -138,6 +155,17 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::Run`] where the query stopped.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let mut query = session.sql("SELECT i FROM numbers")?;
+    /// // Nothing was pushed yet.
+    /// assert!(query.try_next_batch()?.is_none());
+    /// # drop(numbers);
+    /// # query.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn try_next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         match self.results.receiver.as_mut().map(Receiver::try_recv) {
             Some(Ok(batch)) => {
@@ -153,6 +181,12 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::Run`] where the query stopped.
+    ///
+    /// ```
+    /// let batches = pelton::Session::new().sql("SELECT a FROM (VALUES (1), (2)) AS t (a)")?.collect()?;
+    /// assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn collect(mut self) -> Result<Vec<RecordBatch>, Error> {
         let mut batches = Vec::new();
         while let Some(batch) = self.next_batch()? {
@@ -166,6 +200,17 @@ impl Query {
     ///
     /// # Errors
     /// [`Error::Run`] where the query stopped.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let insert = session.sql(
+    ///     "CREATE TABLE hole (a BIGINT) WITH ('connector' = 'blackhole');
+    ///      INSERT INTO hole SELECT a FROM (VALUES (1), (2)) AS t (a)",
+    /// )?;
+    /// let summary = insert.wait()?;
+    /// assert_eq!(summary.sinks[0].rows, 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn wait(mut self) -> Result<Summary, Error> {
         if let Some(mut receiver) = self.results.receiver.take() {
             while receiver.blocking_recv().is_some() {
@@ -207,6 +252,18 @@ impl Query {
     }
 
     /// Something to watch and stop the query with from elsewhere.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// let control = query.control();
+    /// std::thread::spawn(move || control.drain());
+    /// // Nothing was pushed; the query ends because it was told to.
+    /// assert!(query.collect()?.is_empty());
+    /// # drop(numbers);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn control(&self) -> QueryControl {
         QueryControl(self.handle.clone())
     }
@@ -244,21 +301,62 @@ pub struct QueryControl(RunHandle);
 
 impl QueryControl {
     /// Reads nothing more, processes what was read, writes it out, and ends. Windows that are still open are not reported.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// query.control().drain();
+    /// assert!(query.collect()?.is_empty());
+    /// # drop(numbers);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn drain(&self) {
         self.0.drain();
     }
 
     /// Stops at once.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// query.control().abort();
+    /// assert!(query.collect()?.is_empty());
+    /// # drop(numbers);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn abort(&self) {
         self.0.abort();
     }
 
     /// Whether the query has ended.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// let control = query.control();
+    /// assert!(!control.has_ended());
+    /// control.drain();
+    /// query.wait()?;
+    /// assert!(control.has_ended());
+    /// # drop(numbers);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn has_ended(&self) -> bool {
         self.0.has_ended()
     }
 
     /// What the query has done so far.
+    ///
+    /// ```
+    /// let query = pelton::Session::new().sql("SELECT a FROM (VALUES (1), (2)) AS t (a)")?;
+    /// let control = query.control();
+    /// query.collect()?;
+    /// assert_eq!(control.progress().sources[0].rows, 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn progress(&self) -> Progress {
         self.0.progress()
     }

@@ -9,7 +9,7 @@ use datafusion_expr::Expr;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, plan_statements};
-use pelton_plan::{Catalog, Place, Table};
+use pelton_plan::{Catalog, Table};
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
@@ -25,6 +25,7 @@ use crate::function::{AggregateFunction, scalar_function};
 use crate::push::{PushSource, PushTable};
 use crate::query::{NamedStories, Query};
 use crate::settings::{KEYS, Settings};
+use crate::statement::{Outcome, Prepared};
 use crate::{analyze, emission, late, running, table, waiting};
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
@@ -65,37 +66,6 @@ impl Started {
 /// Queries that have ended and of which is still known what became of their code.
 const ENDED_QUERIES_MAX: usize = 32;
 
-/// A statement of a script, parsed and not yet executed.
-#[derive(Debug, Clone)]
-pub struct Prepared(Parsed);
-
-impl Prepared {
-    /// Its text, without the semicolon.
-    pub fn text(&self) -> &str {
-        &self.0.text
-    }
-
-    /// Line of the script it begins on, from 1.
-    pub fn line(&self) -> u64 {
-        self.0.line
-    }
-
-    /// Where in the script it begins.
-    pub fn place(&self) -> Place {
-        Place { line: self.0.line, column: self.0.column }
-    }
-}
-
-/// What a statement has led to.
-pub enum Outcome {
-    /// It is done: a definition or a setting.
-    Done,
-    /// What `SHOW`, `DESCRIBE` or `EXPLAIN` shows.
-    Rows(RecordBatch),
-    /// A query or an insert that now runs.
-    Running(Query),
-}
-
 impl Session {
     /// A session without tables.
     ///
@@ -133,6 +103,16 @@ impl Session {
 
     /// A session whose queries run on the workers of this pool, which other sessions may share, or a test moves itself
     /// ([`Pool::manual`]); another number of `pelton.workers` gives it a pool of its own.
+    ///
+    /// ```
+    /// use pelton::clock::Clock;
+    /// use pelton::pool::Pool;
+    /// let pool = Pool::new(1, Clock::system());
+    /// let (one, other) = (pelton::Session::with_pool(pool.clone()), pelton::Session::with_pool(pool));
+    /// one.sql("SELECT 1")?.collect()?;
+    /// other.sql("SELECT 2")?.collect()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn with_pool(pool: Pool) -> Session {
         let mut known = Known { clock: pool.clock().clone(), ..Known::default() };
         known.catalog.set("pelton.workers", pool.workers().to_string());
@@ -141,6 +121,14 @@ impl Session {
     }
 
     /// Bytes that the state of all queries takes, when it was measured last.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// session.sql("SELECT a, COUNT(*) FROM (VALUES (1), (2)) AS t (a) GROUP BY a")?.collect()?;
+    /// // What has ended has no state.
+    /// assert_eq!(session.state_bytes(), 0);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn state_bytes(&self) -> usize {
         self.known().budget.bytes()
     }
@@ -240,6 +228,14 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Setting`] where there is no such setting, or it does not take the value.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// session.set("pelton.workers", "2")?;
+    /// let error = session.set("pelton.wrokers", "2").unwrap_err();
+    /// assert!(error.to_string().contains("pelton.workers"), "{error}");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
         Settings::check(key, value, None)?;
         let mut known = self.known();
@@ -305,7 +301,24 @@ impl Session {
 
     /// Makes an aggregate function available to queries: in windows of every kind, and wherever else queries aggregate.
     ///
-    /// [`AggregateFunction`] has an example.
+    /// [`AggregateFunction`] says what else it can do.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{Array, ArrayRef, AsArray, Int64Array}, datatypes::{DataType, Int64Type}};
+    /// use pelton::function::AggregateFunction;
+    ///
+    /// let values = |states: &[&i64]| Ok(Arc::new(states.iter().map(|&&state| state).collect::<Int64Array>()) as ArrayRef);
+    /// let total = AggregateFunction::new("total", vec![DataType::Int64], DataType::Int64, || 0, |state, arguments| {
+    ///     *state += arguments[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+    ///     Ok(())
+    /// }, values);
+    /// let session = pelton::Session::new();
+    /// session.register_aggregate(total);
+    /// let rows = session.sql("SELECT TOTAL(i) AS total FROM (VALUES (1), (2)) AS t (i)")?.collect()?;
+    /// assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 3);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
     pub fn register_aggregate<S: Send + Sync + 'static>(&self, function: AggregateFunction<S>) {
         self.known().catalog.add_aggregate(function.planned());
     }

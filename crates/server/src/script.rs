@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
-use pelton::session::Prepared;
+use pelton::Prepared;
 use pelton::{Error, Place, Session};
 
 use crate::Failure;

@@ -52,13 +52,10 @@ impl fmt::Display for Configuration {
 /// policy, with blocks and queues, with one worker and two.
 pub fn configurations(script: usize) -> Vec<Configuration> {
     let mut all = Vec::new();
-    // One turn more than there are configurations, so that each meets all policies.
-    let mut turns = (CONFIGURATIONS + 1) * script..;
-    for tier in ["interpret", "compile"] {
+    let mut turns = TURNS_PER_SCRIPT * script..;
+    for (tier, sizes) in [("interpret", SIZES), ("compile", SIZES), ("auto", &[Some(7)])] {
         for workers in [1, 2] {
-            for block_rows in [None, Some(1), Some(7)] {
-                let is_mixed = tier == "compile" && block_rows == Some(7);
-                let tier = if is_mixed { "auto" } else { tier };
+            for &block_rows in sizes {
                 let (policy, data_passing) = ("adaptive", "blocks");
                 let configuration = Configuration { tier, workers, block_rows, policy, data_passing };
                 all.extend(turns.next().map(|turn| configuration.in_turn(turn)));
@@ -68,8 +65,14 @@ pub fn configurations(script: usize) -> Vec<Configuration> {
     all
 }
 
+/// Rows in a block; none for the engine's default.
+const SIZES: &[Option<usize>] = &[None, Some(1), Some(7)];
+
 /// Configurations of a script.
-pub const CONFIGURATIONS: usize = 12;
+pub const CONFIGURATIONS: usize = 14;
+
+/// No fewer than there are configurations; and no factor is one of the number of policies and ways to pass data, so that each configuration meets all of them.
+const TURNS_PER_SCRIPT: usize = 17;
 
 /// What a script's engine says to one block's SQL.
 #[derive(Debug, Default)]
