@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::Expr;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
-use pelton_plan::query::{Planned, plan_statements};
+use pelton_plan::query::{Planned, check_view, plan_statements};
 use pelton_plan::{Catalog, Table};
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
@@ -400,7 +400,10 @@ impl Session {
         let known = &mut *known;
         match statement {
             Statement::CreateTable(definition) => known.catalog.add_table(table::define(definition.clone())?)?,
-            Statement::CreateView(definition) => known.catalog.add_view(definition.clone())?,
+            Statement::CreateView(definition) => {
+                check_view(&known.catalog, definition)?;
+                known.catalog.add_view(definition.clone())?;
+            }
             Statement::DropTable(dropped) => {
                 known.catalog.drop_table(dropped)?;
                 known.push_tables.remove(&dropped.target.name);

@@ -11,7 +11,7 @@ use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, Scalar
 use pelton_data::column::sql_name;
 use regex::Regex;
 
-use crate::{digest, json, text, time, url};
+use crate::{charset, digest, json, text, time, url};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(super) enum Parameter {
     Text,
     /// A whole number, as BIGINT.
     Integer,
+    /// BYTES.
+    Bytes,
     /// A DATE or TIMESTAMP of any precision; a string is read as TIMESTAMP(3).
     Time,
     /// Anything.
@@ -93,11 +95,13 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 33] = {
-    use Parameter::{Any, Integer, Text, Time};
+pub(super) const DEFINITIONS: [Definition; 35] = {
+    use Parameter::{Any, Bytes, Integer, Text, Time};
     [
         define("bin", &[Integer], 1, string, text::bin),
         define_once("ceil_to", &[Text, Time], 2, second, time::ceil_to),
+        define("character_decode", &[Bytes, Text], 2, string, charset::decode),
+        define("character_encode", &[Text, Text], 2, bytes, charset::encode),
         define("date_format", &[Time, Text], 2, string, time::date_format),
         define_once("floor_to", &[Text, Time], 2, second, time::floor_to),
         define("from_unixtime", &[Integer, Text], 1, string, time::from_unixtime),
@@ -155,6 +159,10 @@ const fn define_once(
 
 fn string(_: &[DataType]) -> DataType {
     DataType::Utf8View
+}
+
+fn bytes(_: &[DataType]) -> DataType {
+    DataType::BinaryView
 }
 
 fn boolean(_: &[DataType]) -> DataType {
@@ -242,6 +250,7 @@ impl ScalarUDFImpl for Function {
                 let wanted = match parameter {
                     Parameter::Text => "a string",
                     Parameter::Integer => "a whole number",
+                    Parameter::Bytes => "BYTES",
                     Parameter::Time => "a DATE or TIMESTAMP",
                     Parameter::Any => "a value",
                 };
@@ -304,6 +313,8 @@ pub fn unmet_count(required: usize, most: usize, given: usize) -> Option<String>
 fn written_name(name: &str) -> String {
     match name {
         "ceil_to" => "CEIL".to_string(),
+        "character_decode" => "DECODE".to_string(),
+        "character_encode" => "ENCODE".to_string(),
         "floor_to" => "FLOOR".to_string(),
         "substring_from" => "SUBSTRING".to_string(),
         "timestampadd_time" => "TIMESTAMPADD".to_string(),
@@ -321,6 +332,10 @@ fn accepted(parameter: Parameter, given: &DataType) -> Option<DataType> {
         Parameter::Any if given.is_string() => Some(DataType::Utf8View),
         Parameter::Any => Some(given.clone()),
         Parameter::Text => (given.is_string() || given.is_null()).then_some(DataType::Utf8View),
+        Parameter::Bytes => {
+            let is_bytes = matches!(given, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+            (is_bytes || given.is_null()).then_some(DataType::BinaryView)
+        }
         Parameter::Integer => (given.is_integer() || given.is_null()).then_some(DataType::Int64),
         Parameter::Time => match given {
             DataType::Timestamp(TimeUnit::Nanosecond, zone) => {

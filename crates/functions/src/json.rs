@@ -68,6 +68,11 @@ impl JsonStep {
     }
 }
 
+/// Whether a text is a path into JSON.
+pub fn is_path(path: &str) -> bool {
+    json_path(path).is_some()
+}
+
 fn json_path(path: &str) -> Option<Vec<JsonStep>> {
     let path = path.trim();
     let path = path.strip_prefix("lax ").or_else(|| path.strip_prefix("strict ")).unwrap_or(path);

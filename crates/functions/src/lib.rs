@@ -23,6 +23,8 @@ mod json;
 
 mod url;
 
+mod charset;
+
 mod digest;
 
 mod pattern;
@@ -31,7 +33,9 @@ mod extreme;
 
 mod significant;
 
+pub use charset::CHARACTER_SETS;
 pub use definition::unmet_count;
+pub use json::is_path as is_json_path;
 
 use std::sync::{Arc, LazyLock};
 
@@ -44,6 +48,11 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
         .map(|definition| ScalarUDF::new_from_impl(definition::Function::new(definition)));
     let clock = ScalarUDF::new_from_impl(clock::CurrentTimestamp::new());
     own.chain(extreme::functions()).chain([clock]).map(Arc::new).collect()
+}
+
+/// What is wrong with a pattern of times such as `yyyy-MM-dd`; `None` where nothing is.
+pub fn time_pattern_error(pattern: &str) -> Option<String> {
+    pattern::Pattern::new(pattern).err().map(|error| error.message().into_owned())
 }
 
 /// A timestamp as a string, as Flink writes it.

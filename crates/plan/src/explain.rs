@@ -2,6 +2,8 @@
 
 mod expression;
 
+pub(crate) mod flink;
+
 mod over;
 
 mod portability;

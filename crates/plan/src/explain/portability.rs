@@ -8,52 +8,12 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use crate::catalog::LATE_ROWS;
 use crate::pipeline::{Program, Window};
-use crate::query::{Planned, RESULT_KIND};
+use crate::query::Planned;
 use crate::types::SqlType;
-
-/// DataFusion's functions that Flink does not have, as far as no function of Flink is respelt to them.
-const NOT_IN_FLINK: [&str; 25] = [
-    "arrow_cast",
-    "arrow_typeof",
-    "bit_length",
-    "cbrt",
-    "date_bin",
-    "factorial",
-    "find_in_set",
-    "gcd",
-    "isnan",
-    "iszero",
-    "lcm",
-    "levenshtein",
-    "make_date",
-    "make_time",
-    "nanvl",
-    "nvl2",
-    "octet_length",
-    "regexp_like",
-    "regexp_match",
-    "strpos",
-    "substr_index",
-    "to_char",
-    "to_hex",
-    "to_local_time",
-    "union_extract",
-];
-
-/// Aggregate functions that Flink does not have in its streaming mode, and what comes near to them.
-const NOT_AGGREGATES_IN_FLINK: [(&str, &str); 7] = [
-    ("approx_count_distinct", " in its streaming mode; COUNT(DISTINCT column) is exact"),
-    ("approx_percentile", "; PERCENTILE(column, 0.5) is exact"),
-    ("median", "; PERCENTILE(column, 0.5) is the same"),
-    ("mode", ""),
-    ("percentile_cont", "; PERCENTILE(column, 0.5) is the same"),
-    ("percentile_disc", ""),
-    (RESULT_KIND, ""),
-];
 
 /// One line for each thing that is not portable to Flink; none where the statement is.
 pub fn portability(planned: &Planned) -> Vec<String> {
-    let mut notes = BTreeSet::new();
+    let mut notes = planned.foreign.clone();
     for (_, plan) in &planned.logical {
         // The plan is well-formed: the walk visits its nodes and fails at none.
         let _ = plan.apply(|node| {
@@ -107,30 +67,10 @@ fn note_plan(node: &LogicalPlan, notes: &mut BTreeSet<String>) {
             note_aggregate(expression, &aggregate.input, notes);
         }
     }
-    for expression in node.expressions() {
-        let _ = expression.apply(|part| {
-            if let Expr::ScalarFunction(call) = part
-                && NOT_IN_FLINK.contains(&call.func.name())
-            {
-                notes.insert(format!("Flink has no function {}", call.func.name().to_uppercase()));
-            }
-            if let Expr::WindowFunction(call) = part
-                && call.fun.name() == RESULT_KIND
-            {
-                notes.insert(format!("Flink has no function {}", RESULT_KIND.to_uppercase()));
-            }
-            Ok(TreeNodeRecursion::Continue)
-        });
-    }
 }
 
 fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<String>) {
     let Expr::AggregateFunction(call) = expression.clone().unalias_nested().data else { return };
-    let name = call.func.name();
-    if let Some(instead) = NOT_AGGREGATES_IN_FLINK.iter().find(|(known, _)| *known == name).map(|(_, instead)| instead)
-    {
-        notes.insert(format!("Flink has no function {}{instead}", name.to_uppercase()));
-    }
     let Some(mut argument) = call.params.args.first() else { return };
     if let Expr::Cast(cast) = argument {
         argument = &cast.expr;

@@ -9,7 +9,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use super::interval;
-use super::respell::{like_pattern, respell, similar_to};
+use super::patterns::{like_pattern, similar_to};
+use super::respell::respell;
 use crate::error::PlanError;
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:

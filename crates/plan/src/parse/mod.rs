@@ -2,7 +2,7 @@
 //!
 //! A script is cut into tokens once, so that every token, and with it every node of a syntax tree, knows its place in the
 //! whole script. The tokens are divided at semicolons (`script`), looked over for what cannot be parsed or planned
-//! (`refuse`), and read statement by statement (`reader`, `table`, `column_type`) with sqlparser's own parser as a base.
+//! (`refuse`, `syntax`, `substitutes`), and read statement by statement (`reader`, `table`, `column_type`) with sqlparser's own parser as a base.
 
 mod statement;
 
@@ -11,6 +11,12 @@ mod script;
 mod dialect;
 
 mod respell;
+
+mod patterns;
+
+mod substitutes;
+
+mod syntax;
 
 mod refuse;
 
@@ -25,7 +31,7 @@ mod interval;
 pub(crate) use column_type::unknown_type;
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
 pub use interval::interval_micros;
-pub(crate) use respell::{is_written, respelt_names};
+pub(crate) use respell::{is_as_written, is_written, respelt_names};
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, Insert, Named, OptionPlace, Parsed, Statement, TableDefinition,
     ViewDefinition, WatermarkDefinition,

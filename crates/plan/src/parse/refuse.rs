@@ -3,6 +3,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::syntax;
 use crate::error::{Place, PlanError};
 
 /// Deepest expression or chain of set operations that is read. The syntax tree is walked recursively, and a sum of n terms is a tree n deep.
@@ -61,6 +62,7 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<(), PlanError> {
     let words: Vec<&TokenWithSpan> = tokens.iter().filter(|token| !super::script::is_blank(token)).collect();
     for (at, token) in words.iter().enumerate() {
         check_construct(token, words.get(at + 1).copied())?;
+        syntax::check(&words, at)?;
     }
     check_depth(&words)
 }

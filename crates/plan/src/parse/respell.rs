@@ -3,6 +3,7 @@
 //! What is respelt is optimised and compiled like what it stands for. Functions that DataFusion does not have, or
 //! gives another meaning, are those of `pelton_functions`.
 
+use pelton_functions::CHARACTER_SETS;
 use pelton_functions::time_unit::Unit;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, ExactNumberInfo, Expr,
@@ -11,8 +12,18 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::substitutes;
 use crate::error::{Place, PlanError};
 use crate::types::TIMESTAMP_PRECISION_DEFAULT;
+
+/// Sets calls that stand in for a spelling of Flink apart from those that were written: nothing that is read has this syntax, and
+/// planning does not look at it.
+const STANDS_IN: bool = true;
+
+/// Whether a call was written as it is.
+pub(crate) fn is_as_written(call: &Function) -> bool {
+    call.uses_odbc_syntax != STANDS_IN
+}
 
 /// Names of functions that `respell` knows, in upper case.
 const RESPELT: &[&str] = &[
@@ -24,6 +35,7 @@ const RESPELT: &[&str] = &[
     "DAYOFWEEK",
     "DAYOFYEAR",
     "E",
+    "ELT",
     "ENDSWITH",
     "FROM_BASE64",
     "HOUR",
@@ -57,9 +69,17 @@ pub(crate) fn respelt_names() -> impl Iterator<Item = &'static str> {
 
 /// Whether a function's name, in upper case, is one to be written in a query: others stand in for a spelling, or are refused.
 pub(crate) fn is_written(name: &str) -> bool {
-    let stands_in =
-        matches!(name, "CEIL_TO" | "FLOOR_TO" | "SUBSTRING_FROM" | "TIMESTAMPADD_TIME" | "TIMESTAMP_TO_STRING");
-    !stands_in && refused(name).is_none()
+    let stands_in = matches!(
+        name,
+        "CEIL_TO"
+            | "CHARACTER_DECODE"
+            | "CHARACTER_ENCODE"
+            | "FLOOR_TO"
+            | "SUBSTRING_FROM"
+            | "TIMESTAMPADD_TIME"
+            | "TIMESTAMP_TO_STRING"
+    );
+    !stands_in && substitutes::instead_of(name).is_none()
 }
 
 /// The expression in DataFusion's spelling, or `None` where it stays as it is. Its arguments have been respelt before.
@@ -132,12 +152,19 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let span = function.name.0[0].span();
     refuse(&name, function, span)?;
     let is_known = RESPELT.contains(&name.as_str())
-        || matches!(name.as_str(), "LOCATE" | "REGEXP_REPLACE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP");
+        || matches!(
+            name.as_str(),
+            "DECODE" | "ENCODE" | "LOCATE" | "REGEXP_REPLACE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP"
+        );
     if !is_known {
         return Ok(None);
     }
     let Some(arguments) = plain_arguments(function) else { return Ok(None) };
-    respell_call(&name, arguments, span)
+    match (name.as_str(), arguments.as_slice()) {
+        ("DECODE" | "ENCODE", [value, set]) => recoded(&name, value, set, span),
+        ("ELT", [index, values @ ..]) if !values.is_empty() => Ok(Some(chosen(index, values, span))),
+        _ => respell_call(&name, arguments, span),
+    }
 }
 
 fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<Expr>, PlanError> {
@@ -201,7 +228,7 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("TO_TIMESTAMP_LTZ", 2) => instant_of_precision(next(), &next(), span)?,
         ("TRUNCATE", 1..=2) => call("trunc", arguments.collect(), span),
         ("CEILING" | "FROM_BASE64" | "RAND_INTEGER" | "TO_BASE64" | "SIGN", _) => return wrong_count("1"),
-        ("CONCAT", _) => return wrong_count("1 or more"),
+        ("CONCAT" | "ELT", _) => return wrong_count(if name == "ELT" { "2 or more" } else { "1 or more" }),
         ("CURRENT_DATE" | "CURRENT_ROW_TIMESTAMP" | "E" | "LOCALTIMESTAMP" | "NOW", _) => return wrong_count("0"),
         ("IF" | "TIMESTAMPADD" | "TIMESTAMPDIFF", _) => return wrong_count("3"),
         ("ENDSWITH" | "STARTSWITH" | "MOD" | "REGEXP" | "REGEXP_SUBSTR", _) => return wrong_count("2"),
@@ -209,6 +236,20 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("LOCATE" | "SUBSTR" | "SUBSTRING", _) => return wrong_count("2 to 3"),
         _ => return Ok(None),
     }))
+}
+
+/// `ENCODE` and `DECODE` with a character set, as Flink has them; what else they are told by name DataFusion knows: 'hex' and 'base64'.
+fn recoded(name: &str, value: &Expr, set: &Expr, span: Span) -> Result<Option<Expr>, PlanError> {
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = set else { return Ok(None) };
+    if CHARACTER_SETS.iter().any(|known| known.eq_ignore_ascii_case(text)) {
+        let name = if name == "ENCODE" { "character_encode" } else { "character_decode" };
+        return Ok(Some(call(name, vec![value.clone(), set.clone()], span)));
+    }
+    if ["hex", "base64", "base64pad"].contains(&text.to_lowercase().as_str()) {
+        return Ok(None);
+    }
+    let error = PlanError::invalid(Place::of(set.span()), format!("'{text}' is no character set"));
+    Err(error.with_hint(format!("use {}, hex or base64", CHARACTER_SETS.join(", "))))
 }
 
 /// What DataFusion calls a function of two arguments.
@@ -260,7 +301,7 @@ fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> 
         FunctionArguments::None | FunctionArguments::Subquery(_) => 0,
         FunctionArguments::List(list) => list.args.len(),
     };
-    let (construct, instead) = match (name, refused(name)) {
+    let (construct, instead) = match (name, substitutes::instead_of(name)) {
         ("RAND", _) if arguments > 0 => {
             ("RAND with a seed", "write RAND(): in which order rows are computed is not fixed")
         }
@@ -272,19 +313,6 @@ fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> 
         (_, None) => return Ok(()),
     };
     Err(PlanError::unsupported(Place::of(span), construct, instead))
-}
-
-/// What to write instead of a function that is left out.
-fn refused(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "CURRENT_TIME" | "LOCALTIME" => "write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss'): there is no type TIME",
-        "TODAY" => "write CURRENT_DATE",
-        "CURRENT_WATERMARK" => "SHOW PROGRESS says how far time has come",
-        "RANDOM" => "write RAND()",
-        "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
-        "JSON_QUERY" | "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" => "use JSON_VALUE for each value",
-        _ => return None,
-    })
 }
 
 /// The field that a function such as HOUR extracts.
@@ -394,97 +422,6 @@ fn fractional_digits(value: &ValueWithSpan) -> u64 {
     fraction.bytes().take_while(u8::is_ascii_digit).count().min(6) as u64
 }
 
-/// The pattern of `LIKE pattern ESCAPE escape` with a backslash in place of the letter that escapes others.
-pub(crate) fn like_pattern(pattern: &Expr, escape: &ValueWithSpan) -> Result<Expr, PlanError> {
-    let single = match &escape.value {
-        Value::SingleQuotedString(text) => text.chars().next().filter(|_| text.chars().count() == 1),
-        _ => None,
-    };
-    let Some(escape_letter) = single else {
-        return Err(PlanError::invalid(Place::of(escape.span), "what ESCAPE names must be one character")
-            .with_hint("write ESCAPE '!'"));
-    };
-    let span = pattern.span();
-    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern else {
-        let construct = "ESCAPE behind a pattern that is no literal";
-        return Err(PlanError::unsupported(Place::of(span), construct, "write the pattern as 'text', or use LOCATE"));
-    };
-    let mut rewritten = String::new();
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        if letter != escape_letter {
-            rewritten.push_str(if letter == '\\' { "\\" } else { "" });
-            rewritten.push(letter);
-            continue;
-        }
-        match letters.next() {
-            Some(escaped) if escaped == '%' || escaped == '_' || escaped == escape_letter => {
-                rewritten.push_str(if escaped == '%' || escaped == '_' || escaped == '\\' { "\\" } else { "" });
-                rewritten.push(escaped);
-            }
-            _ => {
-                let message = format!("in the pattern '{text}' the letter {escape_letter} escapes nothing");
-                let hint = format!("write it before %, _ or another {escape_letter}");
-                return Err(PlanError::invalid(Place::of(span), message).with_hint(hint));
-            }
-        }
-    }
-    Ok(text_literal(&rewritten, span))
-}
-
-/// `text [NOT] SIMILAR TO pattern [ESCAPE escape]`
-pub(crate) fn similar_to(
-    text: Expr,
-    negated: bool,
-    pattern: &Expr,
-    escape: Option<&ValueWithSpan>,
-) -> Result<Expr, PlanError> {
-    let span = pattern.span();
-    let matches = call("regexp_like", vec![text, text_literal(&similar_pattern(pattern, escape)?, span)], span);
-    Ok(if negated { not(matches) } else { matches })
-}
-
-/// A regular expression for a SIMILAR TO pattern: `%` and `_` as in LIKE, the rest as in regular expressions.
-fn similar_pattern(pattern: &Expr, escape: Option<&ValueWithSpan>) -> Result<String, PlanError> {
-    let place = Place::of(pattern.span());
-    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern else {
-        return Err(PlanError::unsupported(
-            place,
-            "SIMILAR TO with a pattern that is no literal",
-            "use REGEXP(text, pattern)",
-        ));
-    };
-    let escape = match escape.map(|escape| &escape.value) {
-        Some(Value::SingleQuotedString(text)) => text.chars().next(),
-        _ => None,
-    };
-    let mut expression = String::from("(?s)^(?:");
-    let mut letters = text.chars();
-    let mut is_in_class = false;
-    while let Some(letter) = letters.next() {
-        if Some(letter) == escape {
-            let escaped = letters.next().map(String::from).unwrap_or_default();
-            expression.push_str(&regex::escape(&escaped));
-            continue;
-        }
-        match letter {
-            '%' if !is_in_class => expression.push_str(".*"),
-            '_' if !is_in_class => expression.push('.'),
-            '.' | '^' | '$' | '\\' if !is_in_class => expression.extend(['\\', letter]),
-            _ => {
-                is_in_class = (is_in_class || letter == '[') && letter != ']';
-                expression.push(letter);
-            }
-        }
-    }
-    expression.push_str(")$");
-    match regex::Regex::new(&expression) {
-        Ok(_) => Ok(expression),
-        Err(_) => Err(PlanError::invalid(place, format!("'{text}' is no SIMILAR TO pattern"))
-            .with_hint("close all brackets, and put what * + ? { repeat before them")),
-    }
-}
-
 fn unit_argument(argument: &Expr) -> Result<Unit, PlanError> {
     let name = match argument {
         Expr::Identifier(name) => name.value.clone(),
@@ -529,11 +466,26 @@ fn conditional(condition: Expr, result: Expr, otherwise: Expr) -> Expr {
     }
 }
 
+/// The value of that number, counted from 1; NULL where there is none.
+fn chosen(index: &Expr, values: &[Expr], span: Span) -> Expr {
+    let numbered = values.iter().enumerate().map(|(before, value)| CaseWhen {
+        condition: number_literal(&(before + 1).to_string(), span),
+        result: value.clone(),
+    });
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: Some(Box::new(index.clone())),
+        conditions: numbered.collect(),
+        else_result: None,
+    }
+}
+
 fn operator(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-fn not(expression: Expr) -> Expr {
+pub(super) fn not(expression: Expr) -> Expr {
     Expr::UnaryOp { op: sqlparser::ast::UnaryOperator::Not, expr: Box::new(expression) }
 }
 
@@ -541,7 +493,7 @@ fn cast(expression: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expression), data_type, array: false, format: None }
 }
 
-fn text_literal(text: &str, span: Span) -> Expr {
+pub(super) fn text_literal(text: &str, span: Span) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_string()).with_span(span))
 }
 
@@ -549,11 +501,11 @@ fn number_literal(digits: &str, span: Span) -> Expr {
     Expr::Value(Value::Number(digits.to_string(), false).with_span(span))
 }
 
-fn call(name: &str, arguments: Vec<Expr>, span: Span) -> Expr {
+pub(super) fn call(name: &str, arguments: Vec<Expr>, span: Span) -> Expr {
     let arguments = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::with_span(span, name)]),
-        uses_odbc_syntax: false,
+        uses_odbc_syntax: STANDS_IN,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,

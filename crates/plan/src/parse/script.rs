@@ -118,7 +118,15 @@ pub(super) fn from_parser(error: ParserError, end: Option<Location>) -> PlanErro
     let message = match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
         Some((expected, "EOF")) => format!("expected {expected}, found the end of the statement"),
         Some((expected, found)) => format!("expected {expected}, found {found}"),
-        None => message.to_string(),
+        None => match message.strip_prefix("No infix parser for token ") {
+            Some(token) => {
+                let word = token.split_once("value: \"").and_then(|(_, rest)| rest.split('"').next());
+                let operator = word.unwrap_or("of this form");
+                let hint = "there are + - * / % || = <> < <= > >= AND OR NOT IN IS LIKE BETWEEN";
+                return PlanError::syntax(place, format!("there is no operator {operator}")).with_hint(hint);
+            }
+            None => message.to_string(),
+        },
     };
     PlanError::syntax(place, message)
 }

@@ -1,8 +1,8 @@
 //! What DataFusion's planner asks about names: tables, views, functions.
 
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
@@ -30,7 +30,8 @@ use super::over;
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
-use crate::parse::{ColumnKind, Named, ViewDefinition};
+use crate::explain::flink;
+use crate::parse::{ColumnKind, Named, ViewDefinition, is_as_written};
 
 /// Functions that are called in FROM.
 pub(super) const TABLE_FUNCTIONS: [&str; 6] = ["tumble", "hop", "cumulate", "session", "tumble_rows", "hop_rows"];
@@ -48,6 +49,8 @@ pub(crate) struct Context<'a> {
     catalog: &'a Catalog,
     relation_planners: [Arc<dyn RelationPlanner>; 1],
     view_depth: Cell<usize>,
+    /// What Flink would not understand of the queries, views and computed columns that were walked, one line each.
+    pub foreign: RefCell<BTreeSet<String>>,
 }
 
 /// A table as DataFusion's planner sees it: its physical columns, a computed event time where it has one, and one column
@@ -86,7 +89,12 @@ impl TableSource for Inlined {
 
 impl<'a> Context<'a> {
     pub fn new(catalog: &'a Catalog) -> Context<'a> {
-        Context { catalog, relation_planners: [Arc::new(WindowFunctionPlanner)], view_depth: Cell::new(0) }
+        Context {
+            catalog,
+            relation_planners: [Arc::new(WindowFunctionPlanner)],
+            view_depth: Cell::new(0),
+            foreign: RefCell::default(),
+        }
     }
 
     /// The planner of statements. Names are taken as written, `0.5` is a DECIMAL, and NULL is the least value, as in Flink.
@@ -213,12 +221,35 @@ impl<'a> Context<'a> {
         ExprSimplifier::new(context).coerce(typed, columns)
     }
 
+    /// Whether a function is one that the user's program has added.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        self.catalog.function(name).is_some() || self.catalog.aggregate(name).is_some()
+    }
+
+    /// Notes what Flink would not understand of an expression as it was written.
+    pub(super) fn note_foreign(&self, expression: &ast::Expr) {
+        let note = match expression {
+            ast::Expr::Function(call) if is_as_written(call) => {
+                let name = call.name.to_string();
+                if self.is_own(&name) { None } else { flink::function_note(&name) }
+            }
+            other => flink::syntax_note(other),
+        };
+        self.foreign.borrow_mut().extend(note);
+    }
+
     /// What a name stands for.
     pub(super) fn relation(&self, name: &str) -> Option<Relation<'_>> {
         self.catalog.get(name)
     }
 
     fn view_source(&self, view: &ViewDefinition) -> Result<Arc<dyn TableSource>> {
+        let plan = self.view_plan(view)?;
+        Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
+    }
+
+    /// The plan of a view's query, with the view's own names of its columns.
+    pub(super) fn view_plan(&self, view: &ViewDefinition) -> Result<LogicalPlan> {
         let depth = self.view_depth.get();
         if depth == VIEW_DEPTH_MAX {
             let message = format!("the view {} reads itself, or lies more than {VIEW_DEPTH_MAX} views deep", view.name);
@@ -232,18 +263,17 @@ impl<'a> Context<'a> {
         self.view_depth.set(depth);
         let plan = plan?;
         let width = plan.schema().fields().len();
-        let plan = if view.columns.is_empty() {
-            plan
-        } else if view.columns.len() == width {
-            let columns = plan.schema().columns().into_iter().zip(&view.columns);
-            let columns: Vec<Expr> = columns.map(|(column, name)| Expr::Column(column).alias(&name.value)).collect();
-            LogicalPlanBuilder::from(plan).project(columns)?.build()?
-        } else {
+        if view.columns.is_empty() {
+            return Ok(plan);
+        }
+        if view.columns.len() != width {
             let named = view.columns.len();
             let message = format!("the view {} names {named} columns, and its query has {width}", view.name);
             return Err(external(PlanError::invalid(view.place, message)));
-        };
-        Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
+        }
+        let columns = plan.schema().columns().into_iter().zip(&view.columns);
+        let columns: Vec<Expr> = columns.map(|(column, name)| Expr::Column(column).alias(&name.value)).collect();
+        LogicalPlanBuilder::from(plan).project(columns)?.build()
     }
 
     /// The function that goes by this name: its own name, which errors call it by.
@@ -341,9 +371,27 @@ pub(super) fn external(error: PlanError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// DataFusion's functions that are of no use here: over values of types that no row holds, or about its own types and files.
+const USELESS: [&str; 12] = [
+    "arrow_field",
+    "arrow_metadata",
+    "cast_to_type",
+    "file_row_index",
+    "get_field",
+    "input_file_name",
+    "named_struct",
+    "struct",
+    "try_cast_to_type",
+    "union_extract",
+    "union_tag",
+    "with_metadata",
+];
+
 static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let mut functions = HashMap::new();
-    for function in datafusion_functions::all_default_functions().into_iter().chain(scalar_functions()) {
+    let useful = |function: &Arc<ScalarUDF>| !USELESS.contains(&function.name());
+    let known = datafusion_functions::all_default_functions().into_iter().filter(useful);
+    for function in known.chain(scalar_functions()) {
         for name in function.aliases() {
             functions.insert(name.clone(), function.clone());
         }

@@ -17,9 +17,23 @@ pub(super) fn sql_name(data_type: &DataType) -> String {
         (DataType::Timestamp(_, None), None) => "TIMESTAMP(9)".to_string(),
         (DataType::Timestamp(_, Some(_)), None) => "TIMESTAMP_LTZ(9)".to_string(),
         (DataType::Null, None) => "NULL".to_string(),
+        (DataType::Struct(_), None) => "ROW".to_string(),
+        (DataType::Time32(_) | DataType::Time64(_), None) => "TIME".to_string(),
         (DataType::List(field), None) => format!("ARRAY<{}>", sql_name(field.data_type())),
         (other, None) => other.to_string(),
     }
+}
+
+/// The error of a column that no row can hold.
+pub(super) fn unheld_column(name: &str, data_type: &DataType) -> PlanError {
+    let message = format!("the column {name} has type {}, which no row can hold", sql_name(data_type));
+    let hint = match data_type {
+        DataType::Interval(_) | DataType::Duration(_) => "write TIMESTAMPDIFF(SECOND, earlier, later) for a number",
+        DataType::Time32(_) | DataType::Time64(_) => "CAST it to STRING",
+        DataType::Struct(_) => "keep each value in a column of its own",
+        _ => "CAST it to another type",
+    };
+    PlanError::invalid(None, message).with_hint(hint)
 }
 
 /// What an error says, and what is known of its place.
@@ -116,7 +130,10 @@ fn translate(error: DataFusionError, places: &mut Places, landmarks: &Landmarks)
             None => PlanError::invalid(None, "the query cannot be planned"),
         },
         DataFusionError::SchemaError(error, _) => schema_error(*error, places),
-        other => plan_error(&other.message(), places, landmarks),
+        other => {
+            let is_unplanned = matches!(other, DataFusionError::NotImplemented(_));
+            plan_error(&other.message(), is_unplanned, places, landmarks)
+        }
     }
 }
 
@@ -165,7 +182,7 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
     }
 }
 
-fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> PlanError {
+fn plan_error(message: &str, is_unplanned: bool, places: &mut Places, landmarks: &Landmarks) -> PlanError {
     if let Some((error, clue)) = rephrase::of_clause(message) {
         places.is_span_near = clue == Clue::Width;
         places.clue = clue;
@@ -193,6 +210,9 @@ fn plan_error(message: &str, places: &mut Places, landmarks: &Landmarks) -> Plan
         places.construct = landmarks.order;
     } else if message.contains("LIMIT") || message.contains("OFFSET") {
         places.construct = landmarks.limit;
+    }
+    if is_unplanned || rephrase::has_structure(message) {
+        return rephrase::not_implemented(message);
     }
     PlanError::invalid(None, in_sql_terms(message))
 }

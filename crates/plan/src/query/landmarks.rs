@@ -4,14 +4,17 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
-    GroupByExpr, Ident, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, Visit, Visitor, WindowSpec, WindowType,
+    BinaryOperator, CastKind, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, GroupByExpr, Ident, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, UnaryOperator,
+    Value, ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
 };
+use sqlparser::tokenizer::Span;
 
 use datafusion_expr::planner::ContextProvider;
 
 use super::aggregate_functions::{AGGREGATES, instead_of};
+use super::constants;
 use super::context::{Context, TABLE_FUNCTIONS};
 use super::locate::aggregate_in;
 use super::over;
@@ -109,7 +112,7 @@ fn survey_node(
     depth: usize,
 ) -> Result<Landmarks, PlanError> {
     let landmarks = Landmarks { query: place, ..Landmarks::default() };
-    let mut walk = Walk { context, landmarks, tables: Vec::new(), depth };
+    let mut walk = Walk { context, landmarks, tables: Vec::new(), depth, negated: None, choices: 0 };
     match node.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.landmarks),
         ControlFlow::Break(error) => Err(error),
@@ -123,6 +126,10 @@ struct Walk<'w, 'c> {
     tables: Vec<Place>,
     /// Queries that are being walked, one inside the other.
     depth: usize,
+    /// The operand of the last sign -.
+    negated: Option<Span>,
+    /// Expressions that are being walked and may leave parts of theirs out.
+    choices: usize,
 }
 
 impl Visitor for Walk<'_, '_> {
@@ -174,8 +181,15 @@ impl Visitor for Walk<'_, '_> {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
+        self.choices -= usize::from(is_choice(expression));
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
+        self.choices += usize::from(is_choice(expression));
         let place = Place::of(expression.span());
+        self.context.note_foreign(expression);
         match expression {
             Expr::Subquery(_) if place.is_some_and(|place| self.tables.contains(&place)) => ControlFlow::Continue(()),
             Expr::Subquery(_)
@@ -190,17 +204,53 @@ impl Visitor for Walk<'_, '_> {
                 let function_place = Place::of(function.name.span()).or(place);
                 flow(self.check_function(function, function_place))
             }
+            Expr::Value(value) => flow(self.check_number(value)),
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+                self.negated = Some(expr.span());
+                ControlFlow::Continue(())
+            }
             Expr::Cast { data_type, .. } => {
                 self.landmarks.casts.extend(place.map(|place| (data_type.to_string().to_uppercase(), place)));
                 ControlFlow::Continue(())
             }
             _ => {
+                flow(check_syntax(expression, place))?;
                 let function = written_as_syntax(expression);
                 self.landmarks.functions.extend(function.map(|name| (name.to_string(), place)));
                 ControlFlow::Continue(())
             }
         }
     }
+}
+
+/// Whether parts of an expression may never be computed.
+fn is_choice(expression: &Expr) -> bool {
+    match expression {
+        Expr::Case { .. } | Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } => true,
+        Expr::Cast { kind, .. } => *kind != CastKind::Cast,
+        Expr::Function(call) => {
+            let name = call.name.to_string().to_lowercase();
+            matches!(name.as_str(), "coalesce" | "ifnull" | "nvl" | "nvl2")
+        }
+        _ => false,
+    }
+}
+
+/// What is read, and cannot be planned.
+fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<(), PlanError> {
+    let (construct, instead) = match expression {
+        Expr::Collate { .. } => ("COLLATE", "leave it out: strings are compared byte by byte"),
+        Expr::CompoundFieldAccess { .. } => {
+            ("an element in […]", "keep each value in a column of its own, or use FIRST_VALUE in place of ARRAY_AGG")
+        }
+        Expr::Convert { .. } => ("CONVERT", "write CAST(value AS type)"),
+        Expr::IsNormalized { .. } => ("IS NORMALIZED", "leave it out"),
+        Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => {
+            ("LIKE ANY", "write text LIKE 'a%' OR text LIKE 'b%'")
+        }
+        _ => return Ok(()),
+    };
+    refuse(place, construct, instead)
 }
 
 fn flow(result: Result<(), PlanError>) -> ControlFlow<PlanError> {
@@ -273,6 +323,21 @@ fn check_select(select: &Select) -> Result<(), PlanError> {
     if let Some(Distinct::On(columns)) = &select.distinct {
         let place = columns.first().and_then(|column| Place::of(column.span())).or(place);
         return refuse(place, "DISTINCT ON", "use MIN or MAX, grouped by window_start, window_end");
+    }
+    if let Some(into) = &select.into {
+        let instead = format!("write INSERT INTO {} SELECT …", into.name);
+        return refuse(Place::of(into.name.span()).or(place), "SELECT … INTO", &instead);
+    }
+    for item in &select.projection {
+        if let SelectItem::UnnamedExpr(row @ Expr::Tuple(_))
+        | SelectItem::ExprWithAlias { expr: row @ Expr::Tuple(_), .. } = item
+        {
+            return refuse(
+                Place::of(row.span()).or(place),
+                "a row of values",
+                "keep each value in a column of its own",
+            );
+        }
     }
     if let GroupByExpr::Expressions(expressions, modifiers) = &select.group_by {
         for expression in expressions {
@@ -357,6 +422,22 @@ impl Walk<'_, '_> {
         check_set(&query.body)
     }
 
+    /// Numbers have a type that holds them. The least BIGINT is the negation of what is none.
+    fn check_number(&self, value: &ValueWithSpan) -> Result<(), PlanError> {
+        let Value::Number(digits, _) = &value.value else { return Ok(()) };
+        let place = Place::of(value.span);
+        if digits.contains(['e', 'E']) && digits.parse::<f64>().is_ok_and(f64::is_infinite) {
+            let error = PlanError::invalid(place, format!("{digits} is no DOUBLE"));
+            return Err(error.with_hint("the greatest is 1.7976931348623157e308"));
+        }
+        let is_least = || self.negated == Some(value.span) && digits.parse() == Ok(i64::MIN.unsigned_abs());
+        if digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()) && !is_least() {
+            let error = PlanError::invalid(place, format!("{digits} is no BIGINT"));
+            return Err(error.with_hint(format!("write CAST('{digits}' AS DECIMAL({}, 0))", digits.len())));
+        }
+        Ok(())
+    }
+
     fn check_function(&mut self, function: &Function, place: Option<Place>) -> Result<(), PlanError> {
         let name = function.name.to_string().to_lowercase();
         let shown = name.to_uppercase();
@@ -369,6 +450,12 @@ impl Walk<'_, '_> {
             return refuse(place, &format!("ORDER BY inside {shown}"), "values come in the order of their arrival");
         }
         if let Some(canonical) = self.context.function_name(&name) {
+            if !self.context.is_own(&name) {
+                constants::check_pattern(&canonical, function)?;
+            }
+            if self.choices == 0 {
+                constants::check_value(function, self.context, place)?;
+            }
             let names = [canonical, name].into_iter();
             self.landmarks.functions.extend(names.map(|name| (name, place)));
             return Ok(());

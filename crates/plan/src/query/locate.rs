@@ -160,6 +160,15 @@ impl Search<'_, '_> {
                 self.condition(select.having.as_ref()?, &columns)
             })
             .or_else(|| self.windows(select, &columns))
+            .or_else(|| {
+                // What a table's column takes is no part of the query.
+                select.projection.iter().find_map(|item| match item {
+                    SelectItem::UnnamedExpr(literal) | SelectItem::ExprWithAlias { expr: literal, .. } => {
+                        self.literal(literal)
+                    }
+                    _ => None,
+                })
+            })
     }
 
     fn windows(&self, select: &Select, columns: &DFSchema) -> Option<Place> {
@@ -323,13 +332,19 @@ impl Search<'_, '_> {
         })
     }
 
-    /// The string that the error is about, in an expression.
+    /// The string or number that the error is about, in an expression.
     fn literal(&self, expression: &Expr) -> Option<Place> {
-        let (text, _) = self.error.message.strip_prefix('\'')?.rsplit_once("' is no ")?;
-        if let Expr::Value(value) | Expr::TypedString(sqlparser::ast::TypedString { value, .. }) = expression
-            && matches!(&value.value, Value::SingleQuotedString(found) if found == text)
-        {
-            return Place::of(value.span);
+        let (text, _) = self.error.message.rsplit_once(" is no ")?;
+        if let Expr::Value(value) | Expr::TypedString(sqlparser::ast::TypedString { value, .. }) = expression {
+            let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+            let is_it = match &value.value {
+                Value::SingleQuotedString(found) => quoted == Some(found),
+                Value::Number(digits, _) => text.trim_start_matches('-') == digits,
+                _ => false,
+            };
+            if is_it {
+                return Place::of(value.span);
+            }
         }
         parts(expression).iter().find_map(|part| self.literal(part))
     }

@@ -1,8 +1,8 @@
 //! Queries to pipelines.
 //!
-//! A query's syntax tree is walked once for what cannot be planned (`landmarks`). DataFusion resolves its names against the
+//! A query's syntax tree is walked once for what cannot be planned (`landmarks`), constants among it (`constants`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! those of Flink (`flink_types`, `decimals`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
+//! those of Flink (`flink_types`, `decimals`; where they are others is noted: `foreign_types`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
@@ -22,9 +22,13 @@ mod time_attribute;
 
 mod flink_types;
 
+mod foreign_types;
+
 mod decimals;
 
 mod chance;
+
+mod constants;
 
 mod optimize;
 
@@ -73,21 +77,25 @@ pub mod builder;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
+use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
 use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, LATE_ROWS, Relation};
 use crate::error::{Place, PlanError};
-use crate::parse::{Insert, Statement};
+use crate::explain::flink;
+use crate::parse::{Insert, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
 pub(crate) use context::Context;
+use context::external;
 use draft::Draft;
 use landmarks::Landmarks;
 use lower::Lowering;
 pub use own_aggregate::own_aggregate;
 use sink::Destination;
 
-pub(crate) use aggregate_functions::RESULT_KIND;
 pub use window::Length;
 
 /// A program, and the plans it was made of.
@@ -97,6 +105,8 @@ pub struct Planned {
     pub program: Program,
     /// For each statement where its rows go, and its logical plan with types made to agree.
     pub logical: Vec<(OutputTarget, LogicalPlan)>,
+    /// What of the text Flink would not understand: functions, operators, types, and the options of the tables; one line each.
+    pub foreign: BTreeSet<String>,
 }
 
 /// Plans a query, or one or several inserts that run as one program.
@@ -115,11 +125,12 @@ pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<P
     let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
     let mut landmarks = Landmarks::default();
     let mut logical = Vec::new();
+    let mut foreign = BTreeSet::new();
     let mut inserts = Vec::new();
     for statement in statements {
         match statement {
             Statement::Query(query) => {
-                let plan = lower_query(catalog, query, None, &mut draft, &mut landmarks)?;
+                let plan = lower_query(catalog, query, None, &mut draft, &mut landmarks, &mut foreign)?;
                 logical.push((OutputTarget::Result, plan));
             }
             Statement::Insert(insert) => inserts.push(insert),
@@ -131,11 +142,12 @@ pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<P
         }
     }
     for insert in inserts {
-        let plan = lower_query(catalog, &insert.query, Some(insert), &mut draft, &mut landmarks)?;
+        let plan = lower_query(catalog, &insert.query, Some(insert), &mut draft, &mut landmarks, &mut foreign)?;
         logical.push((OutputTarget::Table(insert.target.name.clone()), plan));
     }
     let program = finish::finish(draft).map_err(|error| diagnose::diagnose(error, &landmarks))?;
-    Ok(Planned { program, logical })
+    note_options(catalog, &program, &mut foreign);
+    Ok(Planned { program, logical, foreign })
 }
 
 fn lower_query(
@@ -144,6 +156,7 @@ fn lower_query(
     insert: Option<&Insert>,
     draft: &mut Draft,
     all_landmarks: &mut Landmarks,
+    foreign: &mut BTreeSet<String>,
 ) -> Result<LogicalPlan, PlanError> {
     let context = Context::new(catalog);
     let landmarks = landmarks::survey(query, &context)?;
@@ -154,10 +167,58 @@ fn lower_query(
         }
         None => None,
     };
-    let plan = context.plan_query(query).and_then(|plan| lower_plan(plan, destination.as_ref(), draft, &landmarks));
+    let plan = context.plan_query(query).and_then(|plan| {
+        let unheld = if insert.is_none() { check_columns(&plan, query).err() } else { None };
+        foreign_types::note(&plan, insert.is_some(), &mut context.foreign.borrow_mut());
+        lower_plan(plan, destination.as_ref(), draft, &landmarks).map_err(|error| match unheld {
+            Some(placed) if error.message().contains(&placed.message) => external(placed),
+            _ => error,
+        })
+    });
     let plan = plan.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
     all_landmarks.add(landmarks);
+    foreign.append(&mut context.foreign.take());
     Ok(plan)
+}
+
+/// Finds a column that no row can hold while it is known where it was written.
+fn check_columns(plan: &LogicalPlan, query: &sqlparser::ast::Query) -> Result<(), PlanError> {
+    for (index, field) in plan.schema().fields().iter().enumerate() {
+        let data_type = field.data_type();
+        if draft::held_type(data_type).is_none() && !matches!(data_type, DataType::List(_)) {
+            let place = union_parts(&query.body).first().and_then(|part| select_item(part, index).0);
+            return Err(PlanError { place, ..diagnose::unheld_column(field.name(), data_type) });
+        }
+    }
+    Ok(())
+}
+
+/// Checks a view's query by itself: whoever reads the view plans it as a part of another.
+///
+/// # Errors
+/// [`PlanError`] names what is wrong, its place and what to write instead.
+pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanError> {
+    let context = Context::new(catalog);
+    let landmarks = landmarks::survey_view(&view.query, &context)?;
+    let planned = context.view_plan(view).and_then(optimize::coerce);
+    planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
+}
+
+/// Notes what Flink would not understand of the tables that a program reads and writes.
+fn note_options(catalog: &Catalog, program: &Program, foreign: &mut BTreeSet<String>) {
+    let written = program.outputs.iter().filter_map(|output| match &output.target {
+        OutputTarget::Table(table) => Some(table.as_str()),
+        OutputTarget::Result => None,
+    });
+    for name in written.chain(program.sources.iter().map(|source| source.table.as_str())) {
+        // A program's reading the rows that came too late has a note of its own.
+        if let Some(Relation::Table(table)) = catalog.get(name).filter(|_| name != LATE_ROWS) {
+            flink::option_notes(&table.definition, foreign);
+        }
+    }
+    for lookup in &program.lookups {
+        note_options(catalog, &lookup.program, foreign);
+    }
 }
 
 /// Lowers a plan as DataFusion made it to pipelines that end in a table, or in the program's result. Returns the plan

@@ -164,9 +164,37 @@ fn of_operand(message: &str) -> Option<PlanError> {
     Some(unknown_type(&name.to_uppercase(), None))
 }
 
-/// A string that is no value of the type that it must have.
+/// A number that a type does not hold, and that type.
+fn no_number(message: &str) -> Option<(String, String)> {
+    let (_, rest) = message.split_once("an't cast value ")?;
+    let (number, data_type) = rest.split_once(" to type ")?;
+    Some((number.to_string(), in_sql_terms(data_type)))
+}
+
+/// Whether a message has a structure of the planner's own in it, as Rust prints it.
+pub(super) fn has_structure(message: &str) -> bool {
+    message.contains(" { ") || message.contains("([") || message.contains("(\"")
+}
+
+/// What the planner does not do. A structure of its own in the message is left out.
+pub(super) fn not_implemented(message: &str) -> PlanError {
+    let hint = "write it in another way: SHOW FUNCTIONS lists what there is";
+    if has_structure(message) {
+        return PlanError::unsupported(None, "this expression", hint);
+    }
+    let terms = in_sql_terms(message);
+    if terms.contains("supported") {
+        return PlanError::invalid(None, terms).with_hint(hint);
+    }
+    PlanError::unsupported(None, terms, hint)
+}
+
+/// A string or number that is no value of the type that it must have.
 fn of_literal(message: &str) -> Option<PlanError> {
-    let (text, data_type) = no_value(message)?;
+    let (text, data_type) = match no_number(message) {
+        Some(number) => number,
+        None => no_value(message).map(|(text, data_type)| (format!("'{text}'"), data_type))?,
+    };
     let hint = match data_type.split('(').next().unwrap_or_default() {
         "DATE" => "write it as '2024-12-31'",
         "TIMESTAMP" | "TIMESTAMP_LTZ" => "write it as '2024-12-31 23:59:59.999'",
@@ -175,7 +203,7 @@ fn of_literal(message: &str) -> Option<PlanError> {
         "TINYINT" | "SMALLINT" | "INT" | "BIGINT" => "write a whole number within the range of the type",
         _ => "write a number such as 12.5",
     };
-    Some(PlanError::invalid(None, format!("'{text}' is no {data_type}")).with_hint(hint))
+    Some(PlanError::invalid(None, format!("{text} is no {data_type}")).with_hint(hint))
 }
 
 /// Whether a function cannot bring its arguments to one type; as the end of a sentence, which these are where the message has them.

@@ -12,7 +12,7 @@ use sqlparser::ast::{Ident, Query, SetExpr};
 
 use super::arrange::Arranged;
 use super::context::external;
-use super::diagnose::sql_name;
+use super::diagnose::{sql_name, unheld_column};
 use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
 use super::{select_item, union_parts};
@@ -31,8 +31,7 @@ impl Draft {
             let data_type = column.get_type(branch.scope.as_ref())?;
             let is_array = matches!(data_type, DataType::List(_));
             let Some(wanted) = held_type(&data_type).or_else(|| is_array.then(|| data_type.clone())) else {
-                let message = format!("the column {name} has type {}, which no row can hold", sql_name(&data_type));
-                return Err(external(PlanError::invalid(None, message).with_hint("CAST it to another type")));
+                return Err(external(unheld_column(name, &data_type)));
             };
             held.push(simplify(cast_to(column, &wanted, &branch.scope)?, &branch.scope)?);
         }

@@ -1,0 +1,32 @@
+//! Functions that are left out, by name: each with what to write instead.
+
+/// What to write instead of a function that is left out, by its name in upper case.
+pub(super) fn instead_of(name: &str) -> Option<&'static str> {
+    let flat = "keep each value in a column of its own";
+    Some(match name {
+        "CURRENT_TIME" | "LOCALTIME" => "write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss'): there is no type TIME",
+        "TODAY" => "write CURRENT_DATE",
+        "CURRENT_WATERMARK" => "SHOW PROGRESS says how far time has come",
+        "RANDOM" => "write RAND()",
+        "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
+        "SPLIT" => "write SPLIT_INDEX(text, ',', 0) for each value",
+        "REGEXP_EXTRACT_ALL" => "write REGEXP_EXTRACT(text, pattern, 1) for each value",
+        "JSON_QUERY" => "use JSON_VALUE for each value",
+        "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" | "JSON" => {
+            r#"put the text together: CONCAT('{"a": ', CAST(a AS STRING), '}')"#
+        }
+        "JSON_QUOTE" => r#"write CONCAT('"', text, '"')"#,
+        "JSON_UNQUOTE" => r#"write TRIM(BOTH '"' FROM text)"#,
+        "PARSE_JSON" | "TRY_PARSE_JSON" => "keep the text, and take values out of it with JSON_VALUE(text, '$.a')",
+        "CONVERT_TZ" => "add what the zones are apart: TIMESTAMPADD(HOUR, 2, time)",
+        "UNHEX" => "write DECODE(text, 'hex')",
+        "PRINTF" => "put the text together with CONCAT, LPAD and CAST(number AS STRING)",
+        "SOURCE_WATERMARK" => "write WATERMARK FOR time AS time - INTERVAL '5' SECOND in CREATE TABLE",
+        "DIGEST" | "BLAKE2B" | "BLAKE2S" | "BLAKE3" => "use MD5, SHA1, SHA256 or SHA2(text, 512)",
+        "ELEMENT" => "aggregate with FIRST_VALUE in place of ARRAY_AGG",
+        "CARDINALITY" => "aggregate with COUNT in place of ARRAY_AGG",
+        "STRUCT" | "NAMED_STRUCT" | "GET_FIELD" | "UNION_EXTRACT" | "UNION_TAG" => flat,
+        _ if name.starts_with("ARRAY_") && name != "ARRAY_AGG" || name.starts_with("MAP_") => flat,
+        _ => return None,
+    })
+}

@@ -1,0 +1,156 @@
+//! Flink's syntax, and that of other dialects, that the parser would stumble over or take for something else: it is known by a
+//! few words in a row, and refused where these stand.
+
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::substitutes;
+use crate::error::{Place, PlanError};
+
+/// A statement's tokens without blanks, seen from one of them.
+struct Words<'t, 's> {
+    tokens: &'t [&'s TokenWithSpan],
+    at: usize,
+}
+
+impl Words<'_, '_> {
+    /// The token so many places on.
+    fn token(&self, offset: usize) -> Option<&Token> {
+        self.tokens.get(self.at + offset).map(|token| &token.token)
+    }
+
+    /// The token before.
+    fn before(&self) -> Option<&Token> {
+        self.at.checked_sub(1).map(|at| &self.tokens[at].token)
+    }
+
+    /// Whether the token so many places on is this word, not in backticks.
+    fn is(&self, offset: usize, word: &str) -> bool {
+        self.token(offset).is_some_and(|token| is_word(token, word))
+    }
+
+    /// Whether these words follow one another.
+    fn are(&self, words: &[&str]) -> bool {
+        words.iter().enumerate().all(|(offset, word)| self.is(offset, word))
+    }
+
+    fn opens(&self, offset: usize) -> bool {
+        self.token(offset) == Some(&Token::LParen)
+    }
+
+    /// Whether no blank stands between a token and the next.
+    fn touches_next(&self, offset: usize) -> bool {
+        let [first, second] = [offset, offset + 1].map(|offset| self.tokens.get(self.at + offset));
+        first.zip(second).is_some_and(|(first, second)| first.span.end == second.span.start)
+    }
+
+    /// A whole number so many places on.
+    fn number(&self, offset: usize) -> &str {
+        match self.token(offset) {
+            Some(Token::Number(digits, _)) => digits,
+            _ => "10",
+        }
+    }
+
+    fn place(&self, offset: usize) -> Option<Place> {
+        Place::at(self.tokens[self.at + offset].span.start)
+    }
+
+    fn refuse(&self, offset: usize, construct: &str, instead: &str) -> Result<(), PlanError> {
+        Err(PlanError::unsupported(self.place(offset), construct, instead))
+    }
+}
+
+fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+/// Refuses such syntax where it begins at token `at` of a statement without its blanks.
+pub(super) fn check(tokens: &[&TokenWithSpan], at: usize) -> Result<(), PlanError> {
+    let words = Words { tokens, at };
+    let no_operator = |operator: &str, hint: &str| Err(PlanError::syntax(words.place(0), operator).with_hint(hint));
+    match &tokens[at].token {
+        Token::ShiftLeft => no_operator("there is no operator <<", "multiply by a power of two, as in i * 2"),
+        Token::ShiftRight => no_operator("there is no operator >>", "divide by a power of two, as in i / 2"),
+        Token::NationalStringLiteral(_) => words.refuse(0, "N'…'", "leave N out: strings are Unicode"),
+        Token::Mul if words.before().is_some_and(|before| is_word(before, "SELECT") || *before == Token::Period) => {
+            let listed = ["EXCEPT", "EXCLUDE", "REPLACE", "RENAME"].into_iter().find(|word| words.is(1, word));
+            match listed {
+                Some(word) if words.opens(2) => words.refuse(0, &format!("* {word}"), "name the columns"),
+                _ => Ok(()),
+            }
+        }
+        Token::Word(word) if word.quote_style.is_none() => check_word(&words, &word.value),
+        _ => Ok(()),
+    }
+}
+
+fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
+    let upper = word.to_ascii_uppercase();
+    match upper.as_str() {
+        "BETWEEN" if words.is(1, "SYMMETRIC") && !words.is(2, "AND") => {
+            words.refuse(0, "BETWEEN SYMMETRIC", "write BETWEEN LEAST(a, b) AND GREATEST(a, b)")
+        }
+        "BETWEEN" if words.is(1, "ASYMMETRIC") && !words.is(2, "AND") => {
+            words.refuse(0, "BETWEEN ASYMMETRIC", "leave ASYMMETRIC out: it says what BETWEEN does without it")
+        }
+        "IS" if words.is(1, "JSON") || words.are(&["IS", "NOT", "JSON"]) => {
+            words.refuse(0, "IS JSON", "write JSON_EXISTS(text, '$')")
+        }
+        "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" | "JSON_QUERY" | "JSON_OBJECTAGG" if words.opens(1) => {
+            let instead = substitutes::instead_of(&upper).unwrap_or("write LISTAGG(key || ':' || value)");
+            words.refuse(0, &upper, instead)
+        }
+        "RETURNING" if matches!(words.before(), Some(Token::SingleQuotedString(_))) => {
+            words.refuse(0, "RETURNING", "write CAST(JSON_VALUE(text, path) AS INT)")
+        }
+        "ON" if words.is(1, "EMPTY") || words.is(1, "ERROR") => check_default(words),
+        "AS" if words.is(1, "INTERVAL") && matches!(words.token(2), Some(Token::Word(_))) => {
+            words.refuse(1, "a cast to INTERVAL", "write TIMESTAMPADD(DAY, number, time) to add so many days to a time")
+        }
+        "MEMBER" if words.is(1, "OF") => words.refuse(0, "MEMBER OF", "write value IN (1, 2)"),
+        "OVERLAPS" if words.opens(1) => {
+            words.refuse(0, "OVERLAPS", "compare the ends: start_1 < end_2 AND start_2 < end_1")
+        }
+        "SELECT" if words.is(1, "TOP") && matches!(words.token(2), Some(Token::Number(..))) => {
+            let instead = format!("write LIMIT {} at the end of the query", words.number(2));
+            words.refuse(1, "TOP", &instead)
+        }
+        "FETCH" if words.is(1, "FIRST") || words.is(1, "NEXT") => {
+            words.refuse(0, "FETCH", &format!("write LIMIT {}", words.number(2)))
+        }
+        "FOR" if words.before().is_none_or(|before| !is_word(before, "PLAN")) => {
+            let locked = ["UPDATE", "SHARE"].into_iter().find(|word| words.is(1, word));
+            match locked {
+                Some(word) => words.refuse(0, &format!("FOR {word}"), "leave it out: rows need no locks"),
+                None => Ok(()),
+            }
+        }
+        "U" if matches!(words.token(1), Some(Token::Ampersand)) && words.touches_next(0) && words.touches_next(1) => {
+            match words.token(2) {
+                Some(Token::SingleQuotedString(_)) => words.refuse(0, "U&'…'", "write the characters themselves"),
+                _ => Ok(()),
+            }
+        }
+        _ if upper.starts_with('_')
+            && matches!(words.token(1), Some(Token::SingleQuotedString(_)))
+            && words.touches_next(0) =>
+        {
+            words.refuse(0, &format!("{upper}'…'"), &format!("leave {upper} out: strings are UTF-8"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `… ON EMPTY` and `… ON ERROR` behind the path of JSON_VALUE; `JOIN … ON error = …` is something else.
+fn check_default(words: &Words<'_, '_>) -> Result<(), PlanError> {
+    let ends = match words.token(2) {
+        Some(Token::RParen) => true,
+        Some(token) => ["NULL", "ERROR", "DEFAULT"].into_iter().any(|word| is_word(token, word)),
+        None => false,
+    };
+    if !ends {
+        return Ok(());
+    }
+    let construct = if words.is(1, "EMPTY") { "ON EMPTY" } else { "ON ERROR" };
+    words.refuse(0, construct, "leave out NULL ON …; for DEFAULT write COALESCE(JSON_VALUE(text, path), value)")
+}
