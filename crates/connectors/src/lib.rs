@@ -175,9 +175,11 @@ pub fn open_completed_source(
 /// Whether rows that do not fit a table with these options are left out, and counted, rather than an error.
 pub fn skips_errors(options: &BTreeMap<String, String>) -> bool {
     let options = Options::new(options);
-    let skips = options.choice("on-error", &[("fail", false), ("skip", true)]);
-    let ignores = ["csv.ignore-parse-errors", "json.ignore-parse-errors"].map(|name| options.boolean(name, false));
-    skips.ok().flatten().unwrap_or_else(|| ignores.into_iter().any(|ignores| ignores.unwrap_or(false)))
+    let skips = options.choice("on-error", &[("fail", false), ("skip", true)]).ok().flatten().unwrap_or(false);
+    // As formats have it: their own options go before.
+    let of_format = ["csv.ignore-parse-errors", "json.ignore-parse-errors"];
+    let of_format = of_format.into_iter().find(|name| options.text(name).is_some());
+    of_format.map_or(skips, |name| options.boolean(name, skips).unwrap_or(skips))
 }
 
 /// Opens a table for writing.

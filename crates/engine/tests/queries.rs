@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use pelton::arrow::array::{AsArray, Int64Array, RecordBatch};
+use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use pelton::arrow::datatypes::{DataType, Int64Type};
 use pelton::{Error, Outcome, PushSource, Query, Session};
 
@@ -205,4 +205,21 @@ fn rows_that_are_wider_than_an_event_pass_in_parts() {
         }
     }
     assert_eq!(next, ROWS + 1);
+}
+
+#[test]
+fn a_programs_own_function_may_have_the_name_of_one_that_is_left_out() {
+    let session = session("1");
+    let next = |arguments: &[ArrayRef]| -> Result<ArrayRef, String> {
+        let numbers = arguments[0].as_primitive::<Int64Type>();
+        Ok(Arc::new(numbers.unary::<_, Int64Type>(|number| number + 1)))
+    };
+    for name in ["map_country", "split", "array_next"] {
+        session.register_function(name, vec![DataType::Int64], DataType::Int64, next);
+        let rows = session.sql(&format!("SELECT {}(v) AS v FROM (VALUES (1)) AS t (v)", name.to_uppercase()));
+        let rows = rows.and_then(pelton::Query::collect).unwrap();
+        assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().values().as_ref(), [2], "{name}");
+    }
+    let refused = session.sql("SELECT MAP_KEYS(v) AS v FROM (VALUES (1)) AS t (v)").err().unwrap().to_string();
+    assert!(refused.ends_with("MAP_KEYS is not supported yet; keep each value in a column of its own"), "{refused}");
 }

@@ -8,7 +8,9 @@ use datafusion_expr::planner::ContextProvider;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
-use crate::parse::{ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names};
+use crate::parse::{
+    ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names, written,
+};
 use crate::query::Context;
 use crate::types::SqlType;
 
@@ -53,8 +55,9 @@ fn function_names(catalog: &Catalog) -> Vec<String> {
     let own = catalog.functions().map(|function| function.name().to_string());
     let syntax = ["CAST", "CEIL", "EXTRACT", "FLOOR", "OVERLAY", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST"];
     let syntax = syntax.into_iter().chain(respelt_names()).map(str::to_string);
-    let all: BTreeSet<String> = planned.chain(own).chain(syntax).map(|name| name.to_uppercase()).collect();
-    all.into_iter().filter(|name| is_written(name)).collect()
+    let known = planned.chain(syntax).map(|name| name.to_uppercase()).filter(|name| is_written(name));
+    let all: BTreeSet<String> = known.chain(own.map(|name| name.to_uppercase())).collect();
+    all.into_iter().collect()
 }
 
 /// One row for each column: name, type, whether it may be NULL, whether it is in the key, where it comes from, watermark.
@@ -99,7 +102,7 @@ fn declared_type(column: &ColumnDefinition) -> Option<String> {
 fn origin(column: &ColumnDefinition) -> String {
     match &column.kind {
         ColumnKind::Physical { .. } => String::new(),
-        ColumnKind::Computed { expression } => format!("AS {expression}"),
+        ColumnKind::Computed { expression } => format!("AS {}", written(expression)),
         ColumnKind::ProcessingTime => "AS PROCTIME()".to_string(),
         ColumnKind::Metadata { key, is_virtual, .. } => {
             let key = if *key == column.name { String::new() } else { format!(" FROM {}", quoted(key)) };

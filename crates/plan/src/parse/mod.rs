@@ -31,11 +31,12 @@ mod interval;
 pub(crate) use column_type::unknown_type;
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
 pub use interval::interval_micros;
-pub(crate) use respell::{is_as_written, is_written, respelt_names};
+pub(crate) use respell::{is_as_written, is_written, respelt_names, written};
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, Insert, Named, OptionPlace, Parsed, Statement, TableDefinition,
     ViewDefinition, WatermarkDefinition,
 };
+pub(crate) use substitutes::instead_of;
 
 #[cfg(test)]
 mod tests;

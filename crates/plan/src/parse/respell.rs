@@ -3,12 +3,15 @@
 //! What is respelt is optimised and compiled like what it stands for. Functions that DataFusion does not have, or
 //! gives another meaning, are those of `pelton_functions`.
 
+use std::ops::ControlFlow;
+
 use pelton_functions::CHARACTER_SETS;
 use pelton_functions::time_unit::Unit;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, ExactNumberInfo, Expr,
     ExtractSyntax, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Spanned, TimezoneInfo, Value, ValueWithSpan, helpers::attached_token::AttachedToken,
+    visit_expressions_mut,
 };
 use sqlparser::tokenizer::Span;
 
@@ -16,13 +19,25 @@ use super::substitutes;
 use crate::error::{Place, PlanError};
 use crate::types::TIMESTAMP_PRECISION_DEFAULT;
 
-/// Sets calls that stand in for a spelling of Flink apart from those that were written: nothing that is read has this syntax, and
+/// Sets calls that stand in for a spelling of Flink apart from those that were written: what is read with this syntax is refused, and
 /// planning does not look at it.
 const STANDS_IN: bool = true;
 
 /// Whether a call was written as it is.
 pub(crate) fn is_as_written(call: &Function) -> bool {
     call.uses_odbc_syntax != STANDS_IN
+}
+
+/// An expression as it would be written.
+pub(crate) fn written(expression: &Expr) -> String {
+    let mut plain = expression.clone();
+    let _ = visit_expressions_mut(&mut plain, |part| {
+        if let Expr::Function(call) = part {
+            call.uses_odbc_syntax = !STANDS_IN;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    plain.to_string()
 }
 
 /// Names of functions that `respell` knows, in upper case.
@@ -79,7 +94,7 @@ pub(crate) fn is_written(name: &str) -> bool {
             | "TIMESTAMPADD_TIME"
             | "TIMESTAMP_TO_STRING"
     );
-    !stands_in && substitutes::instead_of(name).is_none()
+    !stands_in && substitutes::instead_of(name).or_else(|| substitutes::of_syntax(name)).is_none()
 }
 
 /// The expression in DataFusion's spelling, or `None` where it stays as it is. Its arguments have been respelt before.
@@ -301,7 +316,7 @@ fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> 
         FunctionArguments::None | FunctionArguments::Subquery(_) => 0,
         FunctionArguments::List(list) => list.args.len(),
     };
-    let (construct, instead) = match (name, substitutes::instead_of(name)) {
+    let (construct, instead) = match (name, substitutes::of_syntax(name)) {
         ("RAND", _) if arguments > 0 => {
             ("RAND with a seed", "write RAND(): in which order rows are computed is not fixed")
         }

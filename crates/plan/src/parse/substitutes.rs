@@ -1,13 +1,20 @@
 //! Functions that are left out, by name: each with what to write instead.
 
-/// What to write instead of a function that is left out, by its name in upper case.
-pub(super) fn instead_of(name: &str) -> Option<&'static str> {
-    let flat = "keep each value in a column of its own";
+/// What to write instead of a function that is left out and is a part of the language, by its name in upper case.
+pub(super) fn of_syntax(name: &str) -> Option<&'static str> {
     Some(match name {
         "CURRENT_TIME" | "LOCALTIME" => "write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss'): there is no type TIME",
         "TODAY" => "write CURRENT_DATE",
         "CURRENT_WATERMARK" => "SHOW PROGRESS says how far time has come",
         "RANDOM" => "write RAND()",
+        _ => return None,
+    })
+}
+
+/// What to write instead of a function that is left out, by its name in upper case, unless a program has one of that name.
+pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
+    let flat = "keep each value in a column of its own";
+    Some(match name {
         "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
         "SPLIT" => "write SPLIT_INDEX(text, ',', 0) for each value",
         "REGEXP_EXTRACT_ALL" => "write REGEXP_EXTRACT(text, pattern, 1) for each value",

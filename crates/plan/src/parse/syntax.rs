@@ -33,6 +33,11 @@ impl Words<'_, '_> {
         words.iter().enumerate().all(|(offset, word)| self.is(offset, word))
     }
 
+    /// Whether the statement ends so many places on.
+    fn ends(&self, offset: usize) -> bool {
+        matches!(self.token(offset), None | Some(Token::SemiColon | Token::EOF))
+    }
+
     fn opens(&self, offset: usize) -> bool {
         self.token(offset) == Some(&Token::LParen)
     }
@@ -47,7 +52,7 @@ impl Words<'_, '_> {
     fn number(&self, offset: usize) -> &str {
         match self.token(offset) {
             Some(Token::Number(digits, _)) => digits,
-            _ => "10",
+            _ => "1",
         }
     }
 
@@ -64,6 +69,9 @@ fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
+/// Units of an interval.
+const INTERVAL_UNITS: [&str; 8] = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"];
+
 /// Refuses such syntax where it begins at token `at` of a statement without its blanks.
 pub(super) fn check(tokens: &[&TokenWithSpan], at: usize) -> Result<(), PlanError> {
     let words = Words { tokens, at };
@@ -71,6 +79,7 @@ pub(super) fn check(tokens: &[&TokenWithSpan], at: usize) -> Result<(), PlanErro
     match &tokens[at].token {
         Token::ShiftLeft => no_operator("there is no operator <<", "multiply by a power of two, as in i * 2"),
         Token::ShiftRight => no_operator("there is no operator >>", "divide by a power of two, as in i / 2"),
+        Token::LBrace if words.is(1, "fn") => words.refuse(0, "{fn …}", "call the function by its name alone"),
         Token::NationalStringLiteral(_) => words.refuse(0, "N'…'", "leave N out: strings are Unicode"),
         Token::Mul if words.before().is_some_and(|before| is_word(before, "SELECT") || *before == Token::Period) => {
             let listed = ["EXCEPT", "EXCLUDE", "REPLACE", "RENAME"].into_iter().find(|word| words.is(1, word));
@@ -104,7 +113,7 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
             words.refuse(0, "RETURNING", "write CAST(JSON_VALUE(text, path) AS INT)")
         }
         "ON" if words.is(1, "EMPTY") || words.is(1, "ERROR") => check_default(words),
-        "AS" if words.is(1, "INTERVAL") && matches!(words.token(2), Some(Token::Word(_))) => {
+        "AS" if words.is(1, "INTERVAL") && INTERVAL_UNITS.iter().any(|unit| words.is(2, unit)) => {
             words.refuse(1, "a cast to INTERVAL", "write TIMESTAMPADD(DAY, number, time) to add so many days to a time")
         }
         "MEMBER" if words.is(1, "OF") => words.refuse(0, "MEMBER OF", "write value IN (1, 2)"),
@@ -118,7 +127,8 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
         "FETCH" if words.is(1, "FIRST") || words.is(1, "NEXT") => {
             words.refuse(0, "FETCH", &format!("write LIMIT {}", words.number(2)))
         }
-        "FOR" if words.before().is_none_or(|before| !is_word(before, "PLAN")) => {
+        // Not `WATERMARK FOR share AS …` nor `SUBSTRING(… FOR share)`.
+        "FOR" if words.ends(2) || ["OF", "NOWAIT", "SKIP"].iter().any(|word| words.is(2, word)) => {
             let locked = ["UPDATE", "SHARE"].into_iter().find(|word| words.is(1, word));
             match locked {
                 Some(word) => words.refuse(0, &format!("FOR {word}"), "leave it out: rows need no locks"),

@@ -31,7 +31,7 @@ use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
 use crate::explain::flink;
-use crate::parse::{ColumnKind, Named, ViewDefinition, is_as_written};
+use crate::parse::{ColumnKind, Named, ViewDefinition, instead_of, is_as_written};
 
 /// Functions that are called in FROM.
 pub(super) const TABLE_FUNCTIONS: [&str; 6] = ["tumble", "hop", "cumulate", "session", "tumble_rows", "hop_rows"];
@@ -284,6 +284,9 @@ impl<'a> Context<'a> {
 
     /// The error for a function that there is not.
     pub fn unknown_function(&self, name: &str, place: Option<Place>) -> PlanError {
+        if let Some(instead) = instead_of(&name.to_uppercase()) {
+            return PlanError::unsupported(place, &name.to_uppercase(), instead);
+        }
         let error = PlanError::invalid(place, format!("there is no function {name}"));
         let windows = TABLE_FUNCTIONS.map(str::to_string);
         let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).chain(windows).collect();

@@ -6,10 +6,9 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{
     BinaryOperator, CastKind, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, GroupByExpr, Ident, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, UnaryOperator,
-    Value, ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
+    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, Value,
+    ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
 };
-use sqlparser::tokenizer::Span;
 
 use datafusion_expr::planner::ContextProvider;
 
@@ -112,7 +111,7 @@ fn survey_node(
     depth: usize,
 ) -> Result<Landmarks, PlanError> {
     let landmarks = Landmarks { query: place, ..Landmarks::default() };
-    let mut walk = Walk { context, landmarks, tables: Vec::new(), depth, negated: None, choices: 0 };
+    let mut walk = Walk { context, landmarks, tables: Vec::new(), depth, choices: 0, operations: 0 };
     match node.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.landmarks),
         ControlFlow::Break(error) => Err(error),
@@ -126,10 +125,10 @@ struct Walk<'w, 'c> {
     tables: Vec<Place>,
     /// Queries that are being walked, one inside the other.
     depth: usize,
-    /// The operand of the last sign -.
-    negated: Option<Span>,
     /// Expressions that are being walked and may leave parts of theirs out.
     choices: usize,
+    /// Those that may take a number that no BIGINT holds.
+    operations: usize,
 }
 
 impl Visitor for Walk<'_, '_> {
@@ -183,11 +182,13 @@ impl Visitor for Walk<'_, '_> {
 
     fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
         self.choices -= usize::from(is_choice(expression));
+        self.operations -= usize::from(is_operation(expression));
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
         self.choices += usize::from(is_choice(expression));
+        self.operations += usize::from(is_operation(expression));
         let place = Place::of(expression.span());
         self.context.note_foreign(expression);
         match expression {
@@ -205,10 +206,6 @@ impl Visitor for Walk<'_, '_> {
                 flow(self.check_function(function, function_place))
             }
             Expr::Value(value) => flow(self.check_number(value)),
-            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-                self.negated = Some(expr.span());
-                ControlFlow::Continue(())
-            }
             Expr::Cast { data_type, .. } => {
                 self.landmarks.casts.extend(place.map(|place| (data_type.to_string().to_uppercase(), place)));
                 ControlFlow::Continue(())
@@ -221,6 +218,14 @@ impl Visitor for Walk<'_, '_> {
             }
         }
     }
+}
+
+/// Whether an expression may make something else of a number: another type by a cast, a DECIMAL beside one, the least BIGINT by its sign.
+fn is_operation(expression: &Expr) -> bool {
+    matches!(
+        expression,
+        Expr::Cast { .. } | Expr::BinaryOp { .. } | Expr::UnaryOp { .. } | Expr::Between { .. } | Expr::InList { .. }
+    )
 }
 
 /// Whether parts of an expression may never be computed.
@@ -422,7 +427,7 @@ impl Walk<'_, '_> {
         check_set(&query.body)
     }
 
-    /// Numbers have a type that holds them. The least BIGINT is the negation of what is none.
+    /// Numbers have a type that holds them.
     fn check_number(&self, value: &ValueWithSpan) -> Result<(), PlanError> {
         let Value::Number(digits, _) = &value.value else { return Ok(()) };
         let place = Place::of(value.span);
@@ -430,8 +435,7 @@ impl Walk<'_, '_> {
             let error = PlanError::invalid(place, format!("{digits} is no DOUBLE"));
             return Err(error.with_hint("the greatest is 1.7976931348623157e308"));
         }
-        let is_least = || self.negated == Some(value.span) && digits.parse() == Ok(i64::MIN.unsigned_abs());
-        if digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()) && !is_least() {
+        if self.operations == 0 && digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()) {
             let error = PlanError::invalid(place, format!("{digits} is no BIGINT"));
             return Err(error.with_hint(format!("write CAST('{digits}' AS DECIMAL({}, 0))", digits.len())));
         }
@@ -451,10 +455,7 @@ impl Walk<'_, '_> {
         }
         if let Some(canonical) = self.context.function_name(&name) {
             if !self.context.is_own(&name) {
-                constants::check_pattern(&canonical, function)?;
-            }
-            if self.choices == 0 {
-                constants::check_value(function, self.context, place)?;
+                self.check_known(&canonical, function, place)?;
             }
             let names = [canonical, name].into_iter();
             self.landmarks.functions.extend(names.map(|name| (name, place)));
@@ -474,6 +475,19 @@ impl Walk<'_, '_> {
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),
         }
+    }
+
+    /// Checks a call of a function that is no program's own. What may never be computed is let be.
+    fn check_known(&self, canonical: &str, function: &Function, place: Option<Place>) -> Result<(), PlanError> {
+        let shown = function.name.to_string().to_uppercase();
+        if let Some(instead) = crate::parse::instead_of(&shown) {
+            return refuse(place, &shown, instead);
+        }
+        if self.choices > 0 {
+            return Ok(());
+        }
+        constants::check_pattern(canonical, function)?;
+        constants::check_value(function, self.context, place)
     }
 
     fn check_over(&mut self, function: &Function, window: &WindowType, place: Option<Place>) -> Result<(), PlanError> {
