@@ -285,7 +285,7 @@ impl<'a> Context<'a> {
     /// The error for a function that there is not.
     pub fn unknown_function(&self, name: &str, place: Option<Place>) -> PlanError {
         if let Some(instead) = instead_of(&name.to_uppercase()) {
-            return PlanError::unsupported(place, &name.to_uppercase(), instead);
+            return PlanError::unsupported(place, name.to_uppercase(), instead);
         }
         let error = PlanError::invalid(place, format!("there is no function {name}"));
         let windows = TABLE_FUNCTIONS.map(str::to_string);
