@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use arrow::datatypes::Schema;
 use pelton_connectors::TableRequest;
@@ -217,12 +218,7 @@ fn each_named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Eac
         }
         "sums-by-integer" | "sums-by-string" => {
             let (key, value, groups) = (column("k"), column("v"), parameter("keys")?);
-            match name {
-                "sums-by-integer" => {
-                    Box::new(move |blocks| drop(black_box(sums::by_integer(blocks, key, value, groups, MINUTE))))
-                }
-                _ => Box::new(move |blocks| drop(black_box(sums::by_string(blocks, key, value, groups, MINUTE)))),
-            }
+            sums_by_key(name, (key, value), groups)
         }
         "functions-by-key" => {
             let (columns, keys) = ((column("k"), column("v")), parameter("keys")?);
@@ -251,6 +247,42 @@ fn by_places(sharing: &str, case: &Case, input: &Input) -> Result<Loop, BenchErr
     Ok(Loop::Together(Box::new(move |blocks, workers| {
         drop(black_box(places::sums(blocks, columns, keys, TEN_SECONDS, workers, sharing)));
     })))
+}
+
+/// The loop over sums by integers or strings.
+fn sums_by_key(name: &str, columns: (usize, usize), groups: usize) -> EachLoop {
+    match name {
+        "sums-by-integer" => with_kept(
+            move || sums::IntegerSums::new(groups),
+            move |sums, blocks| {
+                sums.sum(blocks, columns, MINUTE, |start, sums| {
+                    black_box((start, sums));
+                });
+            },
+        ),
+        _ => with_kept(
+            move || sums::StringSums::new(groups),
+            move |sums, blocks| {
+                sums.sum(blocks, columns, MINUTE, |start, sums, bytes| {
+                    black_box((start, sums, bytes));
+                });
+            },
+        ),
+    }
+}
+
+/// A loop whose calls find the memory that those before had: fresh memory costs more than what is done with it.
+fn with_kept<T: Send + 'static>(
+    new: impl Fn() -> T + Sync + 'static,
+    run: impl Fn(&mut T, &[Block]) + Sync + 'static,
+) -> EachLoop {
+    let kept = Mutex::new(Vec::new());
+    Box::new(move |blocks| {
+        let before = kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut state = before.unwrap_or_else(&new);
+        run(&mut state, blocks);
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+    })
 }
 
 /// The loop over windows that count rows.
@@ -293,15 +325,27 @@ fn hopping(name: &str, case: &Case, input: &Input) -> Result<EachLoop, BenchErro
     Ok(match name {
         "hop-sums" => {
             let value = column("v");
-            Box::new(move |blocks| drop(black_box(hop::sums(blocks, value, lengths))))
+            Box::new(move |blocks| {
+                hop::sums(blocks, value, lengths, |windows| {
+                    black_box(windows);
+                });
+            })
         }
         "hop-averages" => {
             let value = column("v");
-            Box::new(move |blocks| drop(black_box(hop::averages(blocks, value, lengths))))
+            Box::new(move |blocks| {
+                hop::averages(blocks, value, lengths, |windows| {
+                    black_box(windows);
+                });
+            })
         }
         "hop-sums-by-key" => {
-            let (key, value) = (column("k"), column("v"));
-            Box::new(move |blocks| drop(black_box(hop::sums_by_key(blocks, key, value, lengths))))
+            let columns = (column("k"), column("v"));
+            Box::new(move |blocks| {
+                hop::sums_by_key(blocks, columns, lengths, |windows| {
+                    black_box(windows);
+                });
+            })
         }
         "hop-averages-by-group" => {
             let (keys, value) = (keys(case, input)?, column("v"));

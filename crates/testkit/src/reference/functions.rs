@@ -1,5 +1,7 @@
 //! Six functions by a key over tumbling windows (Grizzly, figure 8): states side by side in an array, for keys from 0 on.
 
+use std::mem::take;
+
 use pelton_data::{Block, Micros};
 
 use super::{integers, windows};
@@ -51,32 +53,40 @@ pub fn by_key(
 ) -> Vec<Window> {
     let input = Input { blocks, key, value, keys, window };
     match function {
-        Function::Sum => input.states(0_i64, |sum, value| *sum += value, |sum| *sum as f64),
-        Function::Count => input.states(0_u64, |count, _| *count += 1, |count| *count as f64),
+        Function::Sum => input.states(|sum: &mut i64, value| *sum += value, |sum| take(sum) as f64),
+        Function::Count => input.states(|count: &mut u64, _| *count += 1, |count| take(count) as f64),
         Function::Mean => input.states(
-            (0_i64, 0_u64),
-            |(sum, count), value| {
+            |(sum, count): &mut (i64, u64), value| {
                 *sum += value;
                 *count += 1;
             },
-            |(sum, count)| *sum as f64 / *count as f64,
+            |state| {
+                let (sum, count) = take(state);
+                sum as f64 / count as f64
+            },
         ),
         Function::Deviation => input.states(
-            (0_i64, 0_i64, 0_i64),
-            |(sum, squares, count), value| {
+            |(sum, squares, count): &mut (i64, i64, i64), value| {
                 *sum += value;
                 *squares += value * value;
                 *count += 1;
             },
-            |(sum, squares, count)| {
-                let count = *count as f64;
-                let mean = *sum as f64 / count;
-                (*squares as f64 / count - mean * mean).max(0.0).sqrt()
+            |state| {
+                let (sum, squares, count) = take(state);
+                let mean = sum as f64 / count as f64;
+                (squares as f64 / count as f64 - mean * mean).max(0.0).sqrt()
             },
         ),
-        Function::Median => input.states(Vec::new(), Vec::push, |values| median(values)),
-        Function::Mode => input.states(Vec::new(), Vec::push, |values| mode(values)),
+        Function::Median => input.states(Vec::push, |values| emptied(values, median)),
+        Function::Mode => input.states(Vec::push, |values| emptied(values, mode)),
     }
+}
+
+/// What the function makes of the values, which keep their memory for those of the next window.
+fn emptied(values: &mut Vec<i64>, function: fn(&mut [i64]) -> f64) -> f64 {
+    let result = function(values);
+    values.clear();
+    result
 }
 
 /// Rows, and how they are grouped.
@@ -89,31 +99,27 @@ struct Input<'a> {
 }
 
 impl Input<'_> {
-    fn states<S: Clone>(
+    /// `finish` gives the value of a state, and leaves that of no rows.
+    fn states<S: Clone + Default>(
         &self,
-        initial: S,
         add: impl Fn(&mut S, i64),
         mut finish: impl FnMut(&mut S) -> f64,
     ) -> Vec<Window> {
         let mut closed = Vec::new();
-        let mut open: Option<(Micros, Vec<S>)> = None;
-        let mut close = |(start, mut states): (Micros, Vec<S>)| {
-            closed.push((start, states.iter_mut().map(&mut finish).collect()));
-        };
+        let mut open = None;
+        let mut states = vec![S::default(); self.keys];
         for block in self.blocks {
             let (keys, values) = (integers(block, self.key), integers(block, self.value));
             windows(block, self.window, |start, rows| {
-                if open.as_ref().is_none_or(|(open, _)| *open != start) {
-                    open.take().into_iter().for_each(&mut close);
-                    open = Some((start, vec![initial.clone(); self.keys]));
+                if let Some(before) = open.replace(start).filter(|open| *open != start) {
+                    closed.push((before, states.iter_mut().map(&mut finish).collect()));
                 }
-                let states = &mut open.as_mut().expect("opened above").1;
                 for (key, value) in keys[rows.clone()].iter().zip(&values[rows]) {
                     add(&mut states[*key as usize], *value);
                 }
             });
         }
-        open.into_iter().for_each(close);
+        closed.extend(open.map(|start| (start, states.iter_mut().map(finish).collect())));
         closed
     }
 }

@@ -18,6 +18,33 @@ pub const KEYS: usize = 4;
 /// Sums of partial results that are added to at a time: a chain of additions would wait for each.
 const LANES: usize = 8;
 
+/// Windows handed on at a time.
+const WINDOWS_AT_ONCE: usize = 1 << 12;
+
+/// Windows on their way to whoever takes them: some at a time, in the same memory.
+struct Closed<V, T> {
+    windows: Vec<Window<V>>,
+    take: T,
+}
+
+impl<V, T: FnMut(&[Window<V>])> Closed<V, T> {
+    fn new(take: T) -> Closed<V, T> {
+        Closed { windows: Vec::with_capacity(WINDOWS_AT_ONCE), take }
+    }
+
+    fn push(&mut self, window: Window<V>) {
+        self.windows.push(window);
+        if self.windows.len() == WINDOWS_AT_ONCE {
+            self.leave();
+        }
+    }
+
+    fn leave(&mut self) {
+        (self.take)(&self.windows);
+        self.windows.clear();
+    }
+}
+
 /// Lengths of windows whose size is a multiple of their slide.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
@@ -27,11 +54,11 @@ pub struct Lengths {
     pub slides: usize,
 }
 
-/// SUM of the integers `value` over hopping windows of rows in order of time.
-pub fn sums(blocks: &[Block], value: usize, lengths: Lengths) -> Vec<Window<i64>> {
+/// SUM of the integers `value` over hopping windows of rows in order of time. `take` gets the windows, some at a time.
+pub fn sums(blocks: &[Block], value: usize, lengths: Lengths, take: impl FnMut(&[Window<i64>])) {
     let (mut ring, mut at) = (vec![0; lengths.slides], 0);
     let (mut slice, mut running) = (0_i64, 0_i64);
-    let mut windows = Vec::new();
+    let mut windows = Closed::new(take);
     let mut close = |slice: &mut i64, end| {
         running = running.wrapping_add(*slice).wrapping_sub(ring[at]);
         ring[at] = std::mem::take(slice);
@@ -47,7 +74,7 @@ pub fn sums(blocks: &[Block], value: usize, lengths: Lengths) -> Vec<Window<i64>
         },
         &mut close,
     );
-    windows
+    windows.leave();
 }
 
 /// Sum and count.
@@ -64,11 +91,11 @@ impl AddAssign<&Mean> for Mean {
     }
 }
 
-/// AVG of the floating-point `value` over hopping windows of rows in order of time.
-pub fn averages(blocks: &[Block], value: usize, lengths: Lengths) -> Vec<Window<f64>> {
+/// AVG of the floating-point `value`, as [`sums`].
+pub fn averages(blocks: &[Block], value: usize, lengths: Lengths, take: impl FnMut(&[Window<f64>])) {
     let mut stacks = TwoStacks::new(lengths.slides);
     let mut slice = Mean::default();
-    let mut windows = Vec::new();
+    let mut windows = Closed::new(take);
     let mut close = |slice: &mut Mean, end| {
         let window = stacks.slide(std::mem::take(slice));
         windows.push((end, window.sum / window.count as f64));
@@ -89,7 +116,7 @@ pub fn averages(blocks: &[Block], value: usize, lengths: Lengths) -> Vec<Window<
         },
         &mut close,
     );
-    windows
+    windows.leave();
 }
 
 /// Sums and counts of all keys.
@@ -102,14 +129,19 @@ impl AddAssign<&Sums> for Sums {
     }
 }
 
-/// SUM of the floating-point `value` by the integer `key` over hopping windows of rows in order of time. Keys without rows have no sum.
+/// SUM of the floating-point `value` by the integer `key`, as [`sums`]. Keys without rows have no sum.
 ///
 /// # Panics
 /// Where a key is not below [`KEYS`].
-pub fn sums_by_key(blocks: &[Block], key: usize, value: usize, lengths: Lengths) -> Vec<Window<[Option<f64>; KEYS]>> {
+pub fn sums_by_key(
+    blocks: &[Block],
+    (key, value): (usize, usize),
+    lengths: Lengths,
+    take: impl FnMut(&[Window<[Option<f64>; KEYS]>]),
+) {
     let mut stacks = TwoStacks::new(lengths.slides);
     let mut slice = Sums::default();
-    let mut windows = Vec::new();
+    let mut windows = Closed::new(take);
     let mut close = |slice: &mut Sums, end| {
         let window = stacks.slide(std::mem::take(slice));
         windows.push((end, window.0.map(|group| Some(group.sum).filter(|_| group.count > 0))));
@@ -126,7 +158,7 @@ pub fn sums_by_key(blocks: &[Block], key: usize, value: usize, lengths: Lengths)
         },
         &mut close,
     );
-    windows
+    windows.leave();
 }
 
 /// Suffixes of older slices and a prefix of younger ones, of as many slices as a window has.
@@ -256,18 +288,23 @@ mod tests {
 
     #[test]
     fn windows_of_slices_are_windows_of_rows() {
+        fn collected<V: Clone>(run: impl FnOnce(&mut dyn FnMut(&[Window<V>]))) -> Vec<Window<V>> {
+            let mut found = Vec::new();
+            run(&mut |windows| found.extend_from_slice(windows));
+            found
+        }
         let sum = |rows: &[(i64, i64, i64)]| rows.iter().map(|row| row.2).sum::<i64>();
         let expected = windows();
         assert_eq!(
-            sums(&blocks(), 1, LENGTHS),
+            collected(|take| sums(&blocks(), 1, LENGTHS, take)),
             expected.iter().map(|(end, rows)| (*end, sum(rows))).collect::<Vec<_>>()
         );
         let means = expected.iter().map(|(end, rows)| (*end, sum(rows) as f64 / rows.len() as f64));
-        assert_eq!(averages(&blocks(), 2, LENGTHS), means.collect::<Vec<_>>());
+        assert_eq!(collected(|take| averages(&blocks(), 2, LENGTHS, take)), means.collect::<Vec<_>>());
         let by_key = expected.iter().map(|(end, rows)| {
             let of = |key: usize| rows.iter().copied().filter(|row| row.1 == key as i64).collect::<Vec<_>>();
             (*end, std::array::from_fn(|key| Some(sum(&of(key)) as f64).filter(|_| !of(key).is_empty())))
         });
-        assert_eq!(sums_by_key(&blocks(), 0, 2, LENGTHS), by_key.collect::<Vec<_>>());
+        assert_eq!(collected(|take| sums_by_key(&blocks(), (0, 2), LENGTHS, take)), by_key.collect::<Vec<_>>());
     }
 }

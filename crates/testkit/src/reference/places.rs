@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use pelton_data::{Block, Micros};
 
-use super::sums::{Window, use_huge_pages};
+use super::sums::use_huge_pages;
+use super::ysb::Window;
 use super::{integers, windows};
 
 /// Rows that a thread takes at a time.

@@ -15,45 +15,88 @@ const SMALL_TABLE_ENTRIES: usize = 4096;
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 const SPREAD_HIGH: u64 = 0xD6E8_FEB8_6659_FD93;
 
-/// One window's sums, in no order.
-pub type Window<K> = (Micros, Vec<(K, i64)>);
+/// Results handed on at a time.
+const RESULTS_AT_ONCE: usize = 1 << 13;
 
-/// Sums `value` by the integer `key`, at most `groups` of them, over tumbling windows of rows in order of time.
-pub fn by_integer(blocks: &[Block], key: usize, value: usize, groups: usize, window: Micros) -> Vec<Window<i64>> {
-    let mut open: Option<(Micros, IntegerTable)> = None;
-    let mut closed = Vec::new();
-    for block in blocks {
-        let (keys, values) = (integers(block, key), integers(block, value));
-        windows(block, window, |start, rows| {
-            if open.as_ref().is_none_or(|(open, _)| *open != start) {
-                closed.extend(open.take().map(|(start, table)| (start, table.rows())));
-                open = Some((start, IntegerTable::new(groups)));
-            }
-            open.as_mut().expect("opened above").1.add(&keys[rows.clone()], &values[rows]);
-        });
-    }
-    closed.extend(open.map(|(start, table)| (start, table.rows())));
-    closed
+/// Sums by integers over one tumbling window after the other, of rows in order of time. The memory of one serves the next.
+pub struct IntegerSums {
+    table: IntegerTable,
+    results: Vec<(i64, i64)>,
 }
 
-/// Sums `value` by the string `key`, at most `groups` of them, over tumbling windows of rows in order of time.
-pub fn by_string(blocks: &[Block], key: usize, value: usize, groups: usize, window: Micros) -> Vec<Window<String>> {
-    let mut open: Option<(Micros, StringTable)> = None;
-    let mut closed = Vec::new();
-    for block in blocks {
-        let keys = block.raw_columns()[key].as_string_view();
-        assert_eq!(keys.null_count(), 0, "the reference loops know no NULLs");
-        let values = integers(block, value);
-        windows(block, window, |start, rows| {
-            if open.as_ref().is_none_or(|(open, _)| *open != start) {
-                closed.extend(open.take().map(|(start, table)| (start, table.rows())));
-                open = Some((start, StringTable::new(groups)));
-            }
-            open.as_mut().expect("opened above").1.add(keys, rows, values);
-        });
+impl IntegerSums {
+    /// For at most `groups` keys.
+    pub fn new(groups: usize) -> IntegerSums {
+        IntegerSums { table: IntegerTable::new(groups), results: Vec::with_capacity(RESULTS_AT_ONCE) }
     }
-    closed.extend(open.map(|(start, table)| (start, table.rows())));
-    closed
+
+    /// Sums the column `value` by the column `key`. `take` gets the start of each window with the sums of some keys, in no order.
+    pub fn sum(
+        &mut self,
+        blocks: &[Block],
+        (key, value): (usize, usize),
+        window: Micros,
+        mut take: impl FnMut(Micros, &[(i64, i64)]),
+    ) {
+        let IntegerSums { table, results } = self;
+        let mut open = None;
+        for block in blocks {
+            let (keys, values) = (integers(block, key), integers(block, value));
+            windows(block, window, |start, rows| {
+                if let Some(closed) = open.replace(start).filter(|open| *open != start) {
+                    table.drain(results, |sums| take(closed, sums));
+                }
+                table.add(&keys[rows.clone()], &values[rows]);
+            });
+        }
+        if let Some(closed) = open {
+            table.drain(results, |sums| take(closed, sums));
+        }
+    }
+}
+
+/// A string as it is kept: its length and bytes where there are at most 12, else its length, its first four bytes and where it begins in the table's own
+/// bytes.
+pub type View = [u64; 2];
+
+/// Sums by strings over one tumbling window after the other, of rows in order of time. The memory of one serves the next.
+pub struct StringSums {
+    table: StringTable,
+    results: Vec<(View, i64)>,
+}
+
+impl StringSums {
+    /// For at most `groups` keys.
+    pub fn new(groups: usize) -> StringSums {
+        StringSums { table: StringTable::new(groups), results: Vec::with_capacity(RESULTS_AT_ONCE) }
+    }
+
+    /// Sums the column `value` by the column `key`. `take` gets the start of each window with the sums of some keys, in no order, and the bytes
+    /// that long keys are in.
+    pub fn sum(
+        &mut self,
+        blocks: &[Block],
+        (key, value): (usize, usize),
+        window: Micros,
+        mut take: impl FnMut(Micros, &[(View, i64)], &[u8]),
+    ) {
+        let StringSums { table, results } = self;
+        let mut open = None;
+        for block in blocks {
+            let keys = block.raw_columns()[key].as_string_view();
+            assert_eq!(keys.null_count(), 0, "the reference loops know no NULLs");
+            let values = integers(block, value);
+            windows(block, window, |start, rows| {
+                if let Some(closed) = open.replace(start).filter(|open| *open != start) {
+                    table.drain(results, |sums, bytes| take(closed, sums, bytes));
+                }
+                table.add(keys, rows, values);
+            });
+        }
+        if let Some(closed) = open {
+            table.drain(results, |sums, bytes| take(closed, sums, bytes));
+        }
+    }
 }
 
 /// Zero in all bits is an entry without a key, so that a new table costs nothing before it is written to.
@@ -124,11 +167,19 @@ impl IntegerTable {
         }
     }
 
-    fn rows(&self) -> Vec<(i64, i64)> {
-        let (entries, side) = self.entries.split_at(self.capacity());
-        let known = entries.iter().filter(|entry| entry.tag != 0);
-        let side = side.iter().filter(|_| self.has_empty_key);
-        known.chain(side).map(|entry| (entry.tag ^ EMPTY, entry.sum)).collect()
+    /// Gives what there is, some at a time, and leaves none.
+    fn drain(&mut self, results: &mut Vec<(i64, i64)>, mut take: impl FnMut(&[(i64, i64)])) {
+        let capacity = self.capacity();
+        if std::mem::take(&mut self.has_empty_key) {
+            take(&[(EMPTY, std::mem::take(&mut self.entries[capacity].sum))]);
+        }
+        for entries in self.entries[..capacity].chunks_mut(RESULTS_AT_ONCE) {
+            let known = entries.iter().filter(|entry| entry.tag != 0);
+            results.extend(known.map(|entry| (entry.tag ^ EMPTY, entry.sum)));
+            entries.fill(IntegerEntry::default());
+            take(results);
+            results.clear();
+        }
     }
 }
 
@@ -139,9 +190,7 @@ struct StringEntry {
     /// The hash of the key, never zero.
     hash: u64,
     sum: i64,
-    /// The string's length and bytes where there are at most 12, else its length, its first four bytes and where it begins in the
-    /// table's own bytes.
-    view: [u64; 2],
+    view: View,
 }
 
 const INLINE_BYTES_MAX: u32 = 12;
@@ -198,13 +247,13 @@ impl StringTable {
         slot
     }
 
-    fn keep(&mut self, view: [u64; 2], text: &str) -> [u64; 2] {
+    fn keep(&mut self, view: View, text: &str) -> View {
         let place = self.bytes.len() as u64;
         self.bytes.extend_from_slice(text.as_bytes());
         [view[0], place]
     }
 
-    fn is_equal(&self, kept: [u64; 2], view: [u64; 2], keys: &StringViewArray, row: usize) -> bool {
+    fn is_equal(&self, kept: View, view: View, keys: &StringViewArray, row: usize) -> bool {
         if view[0] as u32 <= INLINE_BYTES_MAX {
             return kept == view;
         }
@@ -212,19 +261,16 @@ impl StringTable {
         kept[0] == view[0] && &self.bytes[place..place + kept[0] as u32 as usize] == keys.value(row).as_bytes()
     }
 
-    fn text(&self, view: [u64; 2]) -> Vec<u8> {
-        let length = view[0] as u32 as usize;
-        if length <= INLINE_BYTES_MAX as usize {
-            let bytes = (u128::from(view[0]) | u128::from(view[1]) << 64).to_le_bytes();
-            return bytes[4..4 + length].to_vec();
+    /// Gives what there is, some at a time, with the bytes of long strings, and leaves none.
+    fn drain(&mut self, results: &mut Vec<(View, i64)>, mut take: impl FnMut(&[(View, i64)], &[u8])) {
+        for entries in self.entries.chunks_mut(RESULTS_AT_ONCE) {
+            let known = entries.iter().filter(|entry| entry.hash != 0);
+            results.extend(known.map(|entry| (entry.view, entry.sum)));
+            entries.fill(StringEntry::default());
+            take(results, &self.bytes);
+            results.clear();
         }
-        let place = view[1] as usize;
-        self.bytes[place..place + length].to_vec()
-    }
-
-    fn rows(&self) -> Vec<(String, i64)> {
-        let known = self.entries.iter().filter(|entry| entry.hash != 0);
-        known.map(|entry| (String::from_utf8_lossy(&self.text(entry.view)).into_owned(), entry.sum)).collect()
+        self.bytes.clear();
     }
 }
 
@@ -317,21 +363,42 @@ mod tests {
         windows.into_iter().collect()
     }
 
-    fn sorted<K: Ord>(found: Vec<Window<K>>) -> Vec<(Micros, BTreeMap<K, i64>)> {
-        found.into_iter().map(|(start, groups)| (start, groups.into_iter().collect())).collect()
+    fn text_of(view: View, bytes: &[u8]) -> String {
+        let length = view[0] as u32;
+        let inside = (u128::from(view[0]) | u128::from(view[1]) << 64).to_le_bytes();
+        let bytes = match length <= INLINE_BYTES_MAX {
+            true => &inside[4..][..length as usize],
+            false => &bytes[view[1] as usize..][..length as usize],
+        };
+        String::from_utf8(bytes.to_vec()).unwrap()
     }
 
     #[test]
     fn sums_by_integer() {
         for groups in [215, 100_000] {
-            assert_eq!(sorted(by_integer(&[block()], 0, 2, groups, 1_000_000)), expected(key));
+            let mut sums = IntegerSums::new(groups);
+            for _ in 0..2 {
+                let mut found: BTreeMap<Micros, BTreeMap<i64, i64>> = BTreeMap::new();
+                sums.sum(&[block()], (0, 2), 1_000_000, |start, sums| {
+                    found.entry(start).or_default().extend(sums.iter().copied())
+                });
+                assert_eq!(found.into_iter().collect::<Vec<_>>(), expected(key));
+            }
         }
     }
 
     #[test]
     fn sums_by_string() {
         for groups in [1000, 100_000] {
-            assert_eq!(sorted(by_string(&[block()], 1, 2, groups, 1_000_000)), expected(text));
+            let mut sums = StringSums::new(groups);
+            for _ in 0..2 {
+                let mut found: BTreeMap<Micros, BTreeMap<String, i64>> = BTreeMap::new();
+                sums.sum(&[block()], (1, 2), 1_000_000, |start, sums, bytes| {
+                    let sums = sums.iter().map(|(view, sum)| (text_of(*view, bytes), *sum));
+                    found.entry(start).or_default().extend(sums);
+                });
+                assert_eq!(found.into_iter().collect::<Vec<_>>(), expected(text));
+            }
         }
     }
 }
