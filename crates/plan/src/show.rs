@@ -8,9 +8,7 @@ use datafusion_expr::planner::ContextProvider;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
-use crate::parse::{
-    ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names, written,
-};
+use crate::parse::{ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names};
 use crate::query::Context;
 use crate::types::SqlType;
 
@@ -102,7 +100,7 @@ fn declared_type(column: &ColumnDefinition) -> Option<String> {
 fn origin(column: &ColumnDefinition) -> String {
     match &column.kind {
         ColumnKind::Physical { .. } => String::new(),
-        ColumnKind::Computed { expression } => format!("AS {}", written(expression)),
+        ColumnKind::Computed { expression } => format!("AS {expression}"),
         ColumnKind::ProcessingTime => "AS PROCTIME()".to_string(),
         ColumnKind::Metadata { key, is_virtual, .. } => {
             let key = if *key == column.name { String::new() } else { format!(" FROM {}", quoted(key)) };

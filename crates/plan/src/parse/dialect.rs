@@ -6,7 +6,7 @@ use sqlparser::ast::{Expr, Ident};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::interval;
 use super::patterns::{like_pattern, similar_to};
@@ -128,10 +128,11 @@ impl Dialect for FlinkDialect {
         if self.is_left_to_parser.take() {
             return None;
         }
-        match &parser.peek_token_ref().token {
-            Token::Word(word) if word.keyword == Keyword::INTERVAL => Some(interval::parse_literal(parser)),
-            Token::Word(word) if word.keyword == Keyword::TABLE => Some(parse_table_argument(parser)),
-            Token::Word(_) => Some(self.parse_respelt(parser)),
+        match parser.peek_tokens_ref::<2>().map(|token| &token.token) {
+            [Token::Word(word), _] if word.keyword == Keyword::INTERVAL => Some(interval::parse_literal(parser)),
+            [Token::Word(word), _] if word.keyword == Keyword::TABLE => Some(parse_table_argument(parser)),
+            [Token::LBrace, Token::Word(word)] if word.keyword == Keyword::FN => Some(parse_braced_call(parser)),
+            [Token::Word(_) | Token::LBrace, _] => Some(self.parse_respelt(parser)),
             _ => None,
         }
     }
@@ -144,6 +145,19 @@ impl Dialect for FlinkDialect {
         };
         matches.then(|| self.parse_match(parser, left))
     }
+}
+
+/// `{fn name(…)}`, which is the call alone.
+fn parse_braced_call(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LBrace)?;
+    parser.expect_keyword(Keyword::FN)?;
+    match parser.peek_tokens_ref::<2>() {
+        [TokenWithSpan { token: Token::Word(_), .. }, TokenWithSpan { token: Token::LParen, .. }] => {}
+        [other, _] => return parser.expected_ref("a call of a function", other),
+    }
+    let call = parser.parse_prefix()?;
+    parser.expect_token(&Token::RBrace)?;
+    Ok(call)
 }
 
 fn parse_table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {

@@ -31,7 +31,7 @@ mod interval;
 pub(crate) use column_type::unknown_type;
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
 pub use interval::interval_micros;
-pub(crate) use respell::{is_as_written, is_written, respelt_names, written};
+pub(crate) use respell::{is_written, respelt_names};
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, Insert, Named, OptionPlace, Parsed, Statement, TableDefinition,
     ViewDefinition, WatermarkDefinition,

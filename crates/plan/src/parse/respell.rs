@@ -3,42 +3,18 @@
 //! What is respelt is optimised and compiled like what it stands for. Functions that DataFusion does not have, or
 //! gives another meaning, are those of `pelton_functions`.
 
-use std::ops::ControlFlow;
-
 use pelton_functions::CHARACTER_SETS;
 use pelton_functions::time_unit::Unit;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, ExactNumberInfo, Expr,
     ExtractSyntax, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Spanned, TimezoneInfo, Value, ValueWithSpan, helpers::attached_token::AttachedToken,
-    visit_expressions_mut,
 };
 use sqlparser::tokenizer::Span;
 
 use super::substitutes;
 use crate::error::{Place, PlanError};
 use crate::types::TIMESTAMP_PRECISION_DEFAULT;
-
-/// Sets calls that stand in for a spelling of Flink apart from those that were written: what is read with this syntax is refused, and
-/// planning does not look at it.
-const STANDS_IN: bool = true;
-
-/// Whether a call was written as it is.
-pub(crate) fn is_as_written(call: &Function) -> bool {
-    call.uses_odbc_syntax != STANDS_IN
-}
-
-/// An expression as it would be written.
-pub(crate) fn written(expression: &Expr) -> String {
-    let mut plain = expression.clone();
-    let _ = visit_expressions_mut(&mut plain, |part| {
-        if let Expr::Function(call) = part {
-            call.uses_odbc_syntax = !STANDS_IN;
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    plain.to_string()
-}
 
 /// Names of functions that `respell` knows, in upper case.
 const RESPELT: &[&str] = &[
@@ -516,11 +492,13 @@ fn number_literal(digits: &str, span: Span) -> Expr {
     Expr::Value(Value::Number(digits.to_string(), false).with_span(span))
 }
 
+/// A call that stands in for a spelling of Flink: its name is at the place of what was written, and takes no room there, by which it is
+/// told from names that were written.
 pub(super) fn call(name: &str, arguments: Vec<Expr>, span: Span) -> Expr {
     let arguments = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
     Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::with_span(span, name)]),
-        uses_odbc_syntax: STANDS_IN,
+        name: ObjectName::from(vec![Ident::with_span(Span::new(span.start, span.start), name)]),
+        uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,

@@ -79,7 +79,6 @@ pub(super) fn check(tokens: &[&TokenWithSpan], at: usize) -> Result<(), PlanErro
     match &tokens[at].token {
         Token::ShiftLeft => no_operator("there is no operator <<", "multiply by a power of two, as in i * 2"),
         Token::ShiftRight => no_operator("there is no operator >>", "divide by a power of two, as in i / 2"),
-        Token::LBrace if words.is(1, "fn") => words.refuse(0, "{fn …}", "call the function by its name alone"),
         Token::NationalStringLiteral(_) => words.refuse(0, "N'…'", "leave N out: strings are Unicode"),
         Token::Mul if words.before().is_some_and(|before| is_word(before, "SELECT") || *before == Token::Period) => {
             let listed = ["EXCEPT", "EXCLUDE", "REPLACE", "RENAME"].into_iter().find(|word| words.is(1, word));

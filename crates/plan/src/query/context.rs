@@ -19,7 +19,7 @@ use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
 use pelton_functions::scalar_functions;
-use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
+use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut};
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::flink_types::{flink_expression, is_mixed};
@@ -31,7 +31,7 @@ use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
 use crate::explain::flink;
-use crate::parse::{ColumnKind, Named, ViewDefinition, instead_of, is_as_written};
+use crate::parse::{ColumnKind, Named, ViewDefinition, instead_of};
 
 /// Functions that are called in FROM.
 pub(super) const TABLE_FUNCTIONS: [&str; 6] = ["tumble", "hop", "cumulate", "session", "tumble_rows", "hop_rows"];
@@ -229,9 +229,10 @@ impl<'a> Context<'a> {
     /// Notes what Flink would not understand of an expression as it was written.
     pub(super) fn note_foreign(&self, expression: &ast::Expr) {
         let note = match expression {
-            ast::Expr::Function(call) if is_as_written(call) => {
-                let name = call.name.to_string();
-                if self.is_own(&name) { None } else { flink::function_note(&name) }
+            ast::Expr::Function(call) => {
+                let (name, span) = (call.name.to_string(), call.name.span());
+                let stands_in = span.start == span.end;
+                if stands_in || self.is_own(&name) { None } else { flink::function_note(&name) }
             }
             other => flink::syntax_note(other),
         };

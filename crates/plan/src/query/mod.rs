@@ -86,7 +86,7 @@ use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 use crate::catalog::{Catalog, LATE_ROWS, Relation};
 use crate::error::{Place, PlanError};
 use crate::explain::flink;
-use crate::parse::{Insert, Statement, ViewDefinition, written};
+use crate::parse::{Insert, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
 pub(crate) use context::Context;
 use context::external;
@@ -269,7 +269,7 @@ fn select_item(part: &SetExpr, index: usize) -> (Option<Place>, Option<String>) 
             let before = select.projection.iter().take(index + 1);
             let item = before.clone().find(is_wildcard).or_else(|| select.projection.get(index));
             let name = match item {
-                Some(SelectItem::UnnamedExpr(expression)) => Some(written(expression)),
+                Some(SelectItem::UnnamedExpr(expression)) => Some(expression.to_string()),
                 Some(SelectItem::ExprWithAlias { alias, .. }) => Some(alias.value.clone()),
                 _ => None,
             };
