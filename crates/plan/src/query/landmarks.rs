@@ -4,18 +4,19 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, Ident, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableFactor, Value,
-    ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
+    BinaryOperator, CastKind, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident,
+    NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectItem, Spanned, TableFactor, Value, ValueWithSpan,
+    Visit, Visitor, WindowSpec, WindowType,
 };
 
 use datafusion_expr::planner::ContextProvider;
 
 use super::aggregate_functions::{AGGREGATES, instead_of};
 use super::constants;
+use super::constructs::{
+    check_join, check_select, check_set, check_subquery, check_syntax, limit_place, order_place, refuse,
+};
 use super::context::{Context, TABLE_FUNCTIONS};
-use super::locate::aggregate_in;
 use super::over;
 use super::window::Call;
 use crate::error::{Place, PlanError};
@@ -91,27 +92,27 @@ impl Landmarks {
 
 /// Walks a query. The first construct that cannot be planned is an error.
 pub(super) fn survey(query: &Query, context: &Context<'_>) -> Result<Landmarks, PlanError> {
-    survey_node(query, Place::of(query.span()), context, 0)
+    survey_node(query, Place::of(query.span()), context, Vec::new())
 }
 
 /// Walks the query of a view, which is a part of others.
 pub(super) fn survey_view(query: &Query, context: &Context<'_>) -> Result<Landmarks, PlanError> {
-    survey_node(query, Place::of(query.span()), context, 1)
+    survey_node(query, Place::of(query.span()), context, vec![Part::Query])
 }
 
 /// Walks an expression of a table's definition.
 pub(super) fn survey_expression(expression: &Expr, context: &Context<'_>) -> Result<Landmarks, PlanError> {
-    survey_node(expression, Place::of(expression.span()), context, 0)
+    survey_node(expression, Place::of(expression.span()), context, Vec::new())
 }
 
 fn survey_node(
     node: &impl Visit,
     place: Option<Place>,
     context: &Context<'_>,
-    depth: usize,
+    around: Vec<Part>,
 ) -> Result<Landmarks, PlanError> {
     let landmarks = Landmarks { query: place, ..Landmarks::default() };
-    let mut walk = Walk { context, landmarks, tables: Vec::new(), depth, choices: 0, operations: 0 };
+    let mut walk = Walk { context, landmarks, around };
     match node.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.landmarks),
         ControlFlow::Break(error) => Err(error),
@@ -121,14 +122,23 @@ fn survey_node(
 struct Walk<'w, 'c> {
     context: &'w Context<'c>,
     landmarks: Landmarks,
-    /// Places of subqueries that are tables: arguments of window functions.
-    tables: Vec<Place>,
-    /// Queries that are being walked, one inside the other.
-    depth: usize,
-    /// Expressions that are being walked and may leave parts of theirs out.
-    choices: usize,
-    /// Those that may take a number that no BIGINT holds.
-    operations: usize,
+    /// What is being walked, each inside the one before.
+    around: Vec<Part>,
+}
+
+/// A part of a query that others are inside of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Query,
+    Table,
+    /// A call of a window function, whose arguments may be queries.
+    Window,
+    Expression {
+        /// Parts of it may never be computed.
+        is_choice: bool,
+        /// It may make something else of a number.
+        is_operation: bool,
+    },
 }
 
 impl Visitor for Walk<'_, '_> {
@@ -136,12 +146,12 @@ impl Visitor for Walk<'_, '_> {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<PlanError> {
         flow(self.check_query(query))?;
-        self.depth += 1;
+        self.around.push(Part::Query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<PlanError> {
-        self.depth -= 1;
+        self.around.pop();
         ControlFlow::Continue(())
     }
 
@@ -165,34 +175,34 @@ impl Visitor for Walk<'_, '_> {
     }
 
     fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<PlanError> {
-        if let Some(call) = Call::of(table) {
-            let place = Place::of(call.name.span());
-            self.landmarks.window = self.landmarks.window.or(place);
-            let subqueries = call.arguments.iter().filter_map(|argument| match argument {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(subquery @ Expr::Subquery(_)))
-                | FunctionArg::Named { arg: FunctionArgExpr::Expr(subquery @ Expr::Subquery(_)), .. } => {
-                    Place::of(subquery.span())
-                }
-                _ => None,
-            });
-            self.tables.extend(subqueries);
-        }
+        let window = Call::of(table);
+        self.around.push(if window.is_some() { Part::Window } else { Part::Table });
+        let place = window.and_then(|call| Place::of(call.name.span()));
+        self.landmarks.window = self.landmarks.window.or(place);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
-        self.choices -= usize::from(is_choice(expression));
-        self.operations -= usize::from(is_operation(expression));
+    fn post_visit_table_factor(&mut self, _table: &TableFactor) -> ControlFlow<PlanError> {
+        self.around.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, _expression: &Expr) -> ControlFlow<PlanError> {
+        self.around.pop();
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
-        self.choices += usize::from(is_choice(expression));
-        self.operations += usize::from(is_operation(expression));
+        let is_argument_of_window = self.around.last() == Some(&Part::Window);
+        self.around.push(match expression {
+            // `TABLE(TUMBLE(…))`
+            Expr::Function(call) if is_argument_of_window && is_window_function(call) => Part::Window,
+            _ => Part::Expression { is_choice: is_choice(expression), is_operation: is_operation(expression) },
+        });
         let place = Place::of(expression.span());
         self.context.note_foreign(expression);
         match expression {
-            Expr::Subquery(_) if place.is_some_and(|place| self.tables.contains(&place)) => ControlFlow::Continue(()),
+            Expr::Subquery(_) if is_argument_of_window => ControlFlow::Continue(()),
             Expr::Subquery(_)
             | Expr::Exists { .. }
             | Expr::InSubquery { .. }
@@ -241,23 +251,6 @@ fn is_choice(expression: &Expr) -> bool {
     }
 }
 
-/// What is read, and cannot be planned.
-fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<(), PlanError> {
-    let (construct, instead) = match expression {
-        Expr::Collate { .. } => ("COLLATE", "leave it out: strings are compared byte by byte"),
-        Expr::CompoundFieldAccess { .. } => {
-            ("an element in […]", "keep each value in a column of its own, or use FIRST_VALUE in place of ARRAY_AGG")
-        }
-        Expr::Convert { .. } => ("CONVERT", "write CAST(value AS type)"),
-        Expr::IsNormalized { .. } => ("IS NORMALIZED", "leave it out"),
-        Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => {
-            ("LIKE ANY", "write text LIKE 'a%' OR text LIKE 'b%'")
-        }
-        _ => return Ok(()),
-    };
-    refuse(place, construct, instead)
-}
-
 fn flow(result: Result<(), PlanError>) -> ControlFlow<PlanError> {
     match result {
         Ok(()) => ControlFlow::Continue(()),
@@ -265,151 +258,9 @@ fn flow(result: Result<(), PlanError>) -> ControlFlow<PlanError> {
     }
 }
 
-fn refuse(place: Option<Place>, construct: &str, instead: &str) -> Result<(), PlanError> {
-    Err(PlanError::unsupported(place, construct, instead))
-}
-
-/// A query inside another has no order and all of its rows.
-fn check_subquery(order: Option<Place>, limit: Option<Place>) -> Result<(), PlanError> {
-    if order.is_some() {
-        return refuse(order, "ORDER BY in a subquery or view", "write it at the end of the whole query");
-    }
-    if limit.is_some() {
-        return refuse(limit, "LIMIT in a subquery or view", "write it at the end of the whole query");
-    }
-    Ok(())
-}
-
-fn order_place(query: &Query) -> Result<Option<Place>, PlanError> {
-    let Some(order) = &query.order_by else { return Ok(None) };
-    match &order.kind {
-        OrderByKind::Expressions(expressions) => {
-            let first = expressions.first().and_then(|first| Place::of(first.span()));
-            Ok(first.or_else(|| Place::of(query.span())))
-        }
-        OrderByKind::All(_) => refuse(Place::of(query.span()), "ORDER BY ALL", "name the columns").map(|()| None),
-    }
-}
-
-fn limit_place(query: &Query) -> Result<Option<Place>, PlanError> {
-    if query.fetch.is_some() {
-        refuse(Place::of(query.span()), "FETCH", "write LIMIT 10")?;
-    }
-    let place = match &query.limit_clause {
-        None => return Ok(None),
-        Some(
-            LimitClause::LimitOffset { limit: Some(first), .. } | LimitClause::OffsetCommaLimit { offset: first, .. },
-        ) => Place::of(first.span()),
-        Some(LimitClause::LimitOffset { offset: Some(offset), .. }) => Place::of(offset.value.span()),
-        Some(LimitClause::LimitOffset { .. }) => None,
-    };
-    Ok(place.or_else(|| Place::of(query.span())))
-}
-
-fn check_set(body: &SetExpr) -> Result<(), PlanError> {
-    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
-    let place = Place::of(right.span());
-    let is_all = matches!(set_quantifier, SetQuantifier::All);
-    match op {
-        SetOperator::Union if is_all => {
-            check_set(left)?;
-            check_set(right)
-        }
-        SetOperator::Union => refuse(place, "UNION of distinct rows", "write UNION ALL"),
-        SetOperator::Intersect => refuse(place, "INTERSECT", "join with a bounded table"),
-        SetOperator::Except | SetOperator::Minus => {
-            refuse(place, "EXCEPT", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
-        }
-    }
-}
-
-fn check_select(select: &Select) -> Result<(), PlanError> {
-    let place = Place::of(select.span());
-    if let Some(Distinct::On(columns)) = &select.distinct {
-        let place = columns.first().and_then(|column| Place::of(column.span())).or(place);
-        return refuse(place, "DISTINCT ON", "use MIN or MAX, grouped by window_start, window_end");
-    }
-    if let Some(into) = &select.into {
-        let instead = format!("write INSERT INTO {} SELECT …", into.name);
-        return refuse(Place::of(into.name.span()).or(place), "SELECT … INTO", &instead);
-    }
-    for item in &select.projection {
-        if let SelectItem::UnnamedExpr(row @ Expr::Tuple(_))
-        | SelectItem::ExprWithAlias { expr: row @ Expr::Tuple(_), .. } = item
-        {
-            return refuse(
-                Place::of(row.span()).or(place),
-                "a row of values",
-                "keep each value in a column of its own",
-            );
-        }
-    }
-    if let GroupByExpr::Expressions(expressions, modifiers) = &select.group_by {
-        for expression in expressions {
-            let place = Place::of(expression.span()).or(place);
-            let instead = "write one INSERT for each set of keys, in one EXECUTE STATEMENT SET";
-            match expression {
-                Expr::GroupingSets(_) => return refuse(place, "GROUPING SETS", instead),
-                Expr::Rollup(_) => return refuse(place, "ROLLUP", instead),
-                Expr::Cube(_) => return refuse(place, "CUBE", instead),
-                Expr::Function(function) if is_group_window(function) => {
-                    let name = function.name.to_string().to_uppercase();
-                    let construct = format!("the group window {name}");
-                    let instead = "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), size)) \
-                                   and GROUP BY window_start, window_end";
-                    return refuse(place, &construct, instead);
-                }
-                _ => check_key(expression)?,
-            }
-        }
-        if !modifiers.is_empty() {
-            return refuse(place, "GROUP BY … WITH", "write one INSERT for each set of keys");
-        }
-    }
-    if let Some(qualify) = &select.qualify {
-        return refuse(Place::of(qualify.span()), "QUALIFY", "use HAVING");
-    }
-    if let Some(expression) = select.sort_by.first() {
-        return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");
-    }
-    Ok(())
-}
-
-/// Rows are grouped before anything is aggregated.
-fn check_key(key: &Expr) -> Result<(), PlanError> {
-    match aggregate_in(key) {
-        None => Ok(()),
-        place => Err(PlanError::invalid(place, "GROUP BY takes rows one by one, and has no aggregates")
-            .with_hint("compute them in a view or subquery, and group its rows")),
-    }
-}
-
-fn check_join(operator: &JoinOperator, place: Option<Place>) -> Result<(), PlanError> {
-    let use_join = "use JOIN or LEFT JOIN with a bounded table";
-    match operator {
-        JoinOperator::Join(_)
-        | JoinOperator::Inner(_)
-        | JoinOperator::Left(_)
-        | JoinOperator::LeftOuter(_)
-        | JoinOperator::Right(_)
-        | JoinOperator::RightOuter(_)
-        | JoinOperator::CrossJoin(_) => Ok(()),
-        JoinOperator::FullOuter(_) => refuse(place, "FULL JOIN", use_join),
-        JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::RightSemi(_) => {
-            refuse(place, "SEMI JOIN", use_join)
-        }
-        JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) | JoinOperator::RightAnti(_) => {
-            refuse(place, "ANTI JOIN", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
-        }
-        JoinOperator::AsOf { .. } => refuse(place, "ASOF JOIN", use_join),
-        _ => refuse(place, "this kind of join", use_join),
-    }
-}
-
-/// `TUMBLE(time, INTERVAL …)` in GROUP BY: Flink's older way to write windows.
-fn is_group_window(function: &Function) -> bool {
+fn is_window_function(function: &Function) -> bool {
     let name = function.name.to_string();
-    ["tumble", "hop", "session"].iter().any(|window| name.eq_ignore_ascii_case(window))
+    TABLE_FUNCTIONS.iter().any(|window| name.eq_ignore_ascii_case(window))
 }
 
 /// Functions that have a value only OVER rows.
@@ -417,9 +268,18 @@ const WINDOW_FUNCTIONS: [&str; 8] =
     ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
 
 impl Walk<'_, '_> {
+    /// Whether what is walked may never be computed.
+    fn is_in_choice(&self) -> bool {
+        self.around.iter().any(|part| matches!(part, Part::Expression { is_choice: true, .. }))
+    }
+
+    fn is_in_operation(&self) -> bool {
+        self.around.iter().any(|part| matches!(part, Part::Expression { is_operation: true, .. }))
+    }
+
     fn check_query(&mut self, query: &Query) -> Result<(), PlanError> {
         let (order, limit) = (order_place(query)?, limit_place(query)?);
-        if self.depth > 0 {
+        if self.around.contains(&Part::Query) {
             check_subquery(order, limit)?;
         } else {
             (self.landmarks.order, self.landmarks.limit) = (order, limit);
@@ -435,7 +295,7 @@ impl Walk<'_, '_> {
             let error = PlanError::invalid(place, format!("{digits} is no DOUBLE"));
             return Err(error.with_hint("the greatest is 1.7976931348623157e308"));
         }
-        if self.operations == 0 && digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()) {
+        if !self.is_in_operation() && digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()) {
             let error = PlanError::invalid(place, format!("{digits} is no BIGINT"));
             return Err(error.with_hint(format!("write CAST('{digits}' AS DECIMAL({}, 0))", digits.len())));
         }
@@ -470,7 +330,7 @@ impl Walk<'_, '_> {
         match name.as_str() {
             // Arguments of table functions are expressions as well.
             "descriptor" => Ok(()),
-            function if TABLE_FUNCTIONS.contains(&function) => Ok(()),
+            _ if is_window_function(function) => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),
@@ -483,7 +343,7 @@ impl Walk<'_, '_> {
         if let Some(instead) = crate::parse::instead_of(&shown) {
             return refuse(place, &shown, instead);
         }
-        if self.choices > 0 {
+        if self.is_in_choice() {
             return Ok(());
         }
         constants::check_pattern(canonical, function)?;

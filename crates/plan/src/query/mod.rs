@@ -1,6 +1,6 @@
 //! Queries to pipelines.
 //!
-//! A query's syntax tree is walked once for what cannot be planned (`landmarks`), constants among it (`constants`). DataFusion resolves its names against the
+//! A query's syntax tree is walked once for what cannot be planned (`landmarks`, `constructs`), constants among it (`constants`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! those of Flink (`flink_types`, `decimals`; where they are others is noted: `foreign_types`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
@@ -15,6 +15,8 @@ mod aggregate_functions;
 mod own_aggregate;
 
 mod landmarks;
+
+mod constructs;
 
 mod window;
 

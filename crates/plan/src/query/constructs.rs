@@ -1,0 +1,173 @@
+//! What of a query's syntax tree is read and cannot be planned: each construct with what to write instead.
+
+use sqlparser::ast::{
+    Distinct, Expr, Function, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
+    SetOperator, SetQuantifier, Spanned,
+};
+
+use super::locate::aggregate_in;
+use crate::error::{Place, PlanError};
+
+/// What is read, and cannot be planned.
+pub(super) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<(), PlanError> {
+    let (construct, instead) = match expression {
+        Expr::Collate { .. } => ("COLLATE", "leave it out: strings are compared byte by byte"),
+        Expr::CompoundFieldAccess { .. } => {
+            ("an element in […]", "keep each value in a column of its own, or use FIRST_VALUE in place of ARRAY_AGG")
+        }
+        Expr::Convert { .. } => ("CONVERT", "write CAST(value AS type)"),
+        Expr::IsNormalized { .. } => ("IS NORMALIZED", "leave it out"),
+        Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => {
+            ("LIKE ANY", "write text LIKE 'a%' OR text LIKE 'b%'")
+        }
+        _ => return Ok(()),
+    };
+    refuse(place, construct, instead)
+}
+
+pub(super) fn refuse(place: Option<Place>, construct: &str, instead: &str) -> Result<(), PlanError> {
+    Err(PlanError::unsupported(place, construct, instead))
+}
+
+/// A query inside another has no order and all of its rows.
+pub(super) fn check_subquery(order: Option<Place>, limit: Option<Place>) -> Result<(), PlanError> {
+    if order.is_some() {
+        return refuse(order, "ORDER BY in a subquery or view", "write it at the end of the whole query");
+    }
+    if limit.is_some() {
+        return refuse(limit, "LIMIT in a subquery or view", "write it at the end of the whole query");
+    }
+    Ok(())
+}
+
+pub(super) fn order_place(query: &Query) -> Result<Option<Place>, PlanError> {
+    let Some(order) = &query.order_by else { return Ok(None) };
+    match &order.kind {
+        OrderByKind::Expressions(expressions) => {
+            let first = expressions.first().and_then(|first| Place::of(first.span()));
+            Ok(first.or_else(|| Place::of(query.span())))
+        }
+        OrderByKind::All(_) => refuse(Place::of(query.span()), "ORDER BY ALL", "name the columns").map(|()| None),
+    }
+}
+
+pub(super) fn limit_place(query: &Query) -> Result<Option<Place>, PlanError> {
+    if query.fetch.is_some() {
+        refuse(Place::of(query.span()), "FETCH", "write LIMIT 10")?;
+    }
+    let place = match &query.limit_clause {
+        None => return Ok(None),
+        Some(
+            LimitClause::LimitOffset { limit: Some(first), .. } | LimitClause::OffsetCommaLimit { offset: first, .. },
+        ) => Place::of(first.span()),
+        Some(LimitClause::LimitOffset { offset: Some(offset), .. }) => Place::of(offset.value.span()),
+        Some(LimitClause::LimitOffset { .. }) => None,
+    };
+    Ok(place.or_else(|| Place::of(query.span())))
+}
+
+pub(super) fn check_set(body: &SetExpr) -> Result<(), PlanError> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
+    let place = Place::of(right.span());
+    let is_all = matches!(set_quantifier, SetQuantifier::All);
+    match op {
+        SetOperator::Union if is_all => {
+            check_set(left)?;
+            check_set(right)
+        }
+        SetOperator::Union => refuse(place, "UNION of distinct rows", "write UNION ALL"),
+        SetOperator::Intersect => refuse(place, "INTERSECT", "join with a bounded table"),
+        SetOperator::Except | SetOperator::Minus => {
+            refuse(place, "EXCEPT", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
+        }
+    }
+}
+
+pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
+    let place = Place::of(select.span());
+    if let Some(Distinct::On(columns)) = &select.distinct {
+        let place = columns.first().and_then(|column| Place::of(column.span())).or(place);
+        return refuse(place, "DISTINCT ON", "use MIN or MAX, grouped by window_start, window_end");
+    }
+    if let Some(into) = &select.into {
+        let instead = format!("write INSERT INTO {} SELECT …", into.name);
+        return refuse(Place::of(into.name.span()).or(place), "SELECT … INTO", &instead);
+    }
+    for item in &select.projection {
+        if let SelectItem::UnnamedExpr(row @ Expr::Tuple(_))
+        | SelectItem::ExprWithAlias { expr: row @ Expr::Tuple(_), .. } = item
+        {
+            return refuse(
+                Place::of(row.span()).or(place),
+                "a row of values",
+                "keep each value in a column of its own",
+            );
+        }
+    }
+    if let GroupByExpr::Expressions(expressions, modifiers) = &select.group_by {
+        for expression in expressions {
+            let place = Place::of(expression.span()).or(place);
+            let instead = "write one INSERT for each set of keys, in one EXECUTE STATEMENT SET";
+            match expression {
+                Expr::GroupingSets(_) => return refuse(place, "GROUPING SETS", instead),
+                Expr::Rollup(_) => return refuse(place, "ROLLUP", instead),
+                Expr::Cube(_) => return refuse(place, "CUBE", instead),
+                Expr::Function(function) if is_group_window(function) => {
+                    let name = function.name.to_string().to_uppercase();
+                    let construct = format!("the group window {name}");
+                    let instead = "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), size)) \
+                                   and GROUP BY window_start, window_end";
+                    return refuse(place, &construct, instead);
+                }
+                _ => check_key(expression)?,
+            }
+        }
+        if !modifiers.is_empty() {
+            return refuse(place, "GROUP BY … WITH", "write one INSERT for each set of keys");
+        }
+    }
+    if let Some(qualify) = &select.qualify {
+        return refuse(Place::of(qualify.span()), "QUALIFY", "use HAVING");
+    }
+    if let Some(expression) = select.sort_by.first() {
+        return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");
+    }
+    Ok(())
+}
+
+/// Rows are grouped before anything is aggregated.
+fn check_key(key: &Expr) -> Result<(), PlanError> {
+    match aggregate_in(key) {
+        None => Ok(()),
+        place => Err(PlanError::invalid(place, "GROUP BY takes rows one by one, and has no aggregates")
+            .with_hint("compute them in a view or subquery, and group its rows")),
+    }
+}
+
+pub(super) fn check_join(operator: &JoinOperator, place: Option<Place>) -> Result<(), PlanError> {
+    let use_join = "use JOIN or LEFT JOIN with a bounded table";
+    match operator {
+        JoinOperator::Join(_)
+        | JoinOperator::Inner(_)
+        | JoinOperator::Left(_)
+        | JoinOperator::LeftOuter(_)
+        | JoinOperator::Right(_)
+        | JoinOperator::RightOuter(_)
+        | JoinOperator::CrossJoin(_) => Ok(()),
+        JoinOperator::FullOuter(_) => refuse(place, "FULL JOIN", use_join),
+        JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::RightSemi(_) => {
+            refuse(place, "SEMI JOIN", use_join)
+        }
+        JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) | JoinOperator::RightAnti(_) => {
+            refuse(place, "ANTI JOIN", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
+        }
+        JoinOperator::AsOf { .. } => refuse(place, "ASOF JOIN", use_join),
+        _ => refuse(place, "this kind of join", use_join),
+    }
+}
+
+/// `TUMBLE(time, INTERVAL …)` in GROUP BY: Flink's older way to write windows.
+fn is_group_window(function: &Function) -> bool {
+    let name = function.name.to_string();
+    ["tumble", "hop", "session"].iter().any(|window| name.eq_ignore_ascii_case(window))
+}
