@@ -214,9 +214,10 @@ fn a_programs_own_function_may_have_the_name_of_one_that_is_left_out() {
         let numbers = arguments[0].as_primitive::<Int64Type>();
         Ok(Arc::new(numbers.unary::<_, Int64Type>(|number| number + 1)))
     };
-    for name in ["map_country", "split", "array_next"] {
+    for name in ["map_country", "split", "array_next", "json_object", "json_array", "json_query", "json_string"] {
         session.register_function(name, vec![DataType::Int64], DataType::Int64, next);
-        let rows = session.sql(&format!("SELECT {}(v) AS v FROM (VALUES (1)) AS t (v)", name.to_uppercase()));
+        let rows =
+            session.sql(&format!("SELECT {}(`value`) AS v FROM (VALUES (1)) AS t (`value`)", name.to_uppercase()));
         let rows = rows.and_then(pelton::Query::collect).unwrap();
         assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().values().as_ref(), [2], "{name}");
     }

@@ -132,7 +132,7 @@ struct Level {
 }
 
 /// Words that make an expression, or a chain of set operations, one level deeper.
-const OPERATOR_WORDS: [&str; 17] = [
+pub(super) const OPERATOR_WORDS: [&str; 17] = [
     "AND",
     "OR",
     "NOT",

@@ -3,6 +3,8 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::reader::NESTING_MAX;
+use super::refuse::OPERATOR_WORDS;
 use super::substitutes;
 use crate::error::{Place, PlanError};
 
@@ -56,6 +58,35 @@ impl Words<'_, '_> {
         }
     }
 
+    /// Whether the arguments of a call, whose parenthesis is the next token, have words between them that only JSON functions take.
+    fn has_json_syntax(&self) -> bool {
+        let mut depth = 0;
+        for (offset, token) in self.tokens[self.at..].iter().enumerate().skip(1) {
+            match &token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ if depth > 1 => {}
+                Token::Colon => return true,
+                Token::Word(_) if self.is(offset, "ON") => {
+                    if ["NULL", "EMPTY", "ERROR"].into_iter().any(|word| self.is(offset + 1, word)) {
+                        return true;
+                    }
+                }
+                token if JSON_WORDS.into_iter().any(|word| is_word(token, word)) => {
+                    if self.token(offset - 1).is_some_and(ends_operand) {
+                        return true;
+                    }
+                }
+                _ => {}
+            }
+            // What is nested deeper is not read anyway.
+            if depth == 0 || depth > NESTING_MAX {
+                return false;
+            }
+        }
+        false
+    }
+
     fn place(&self, offset: usize) -> Option<Place> {
         Place::at(self.tokens[self.at + offset].span.start)
     }
@@ -67,6 +98,22 @@ impl Words<'_, '_> {
 
 fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+/// Words that belong to the syntax of JSON functions where they stand behind an operand: elsewhere they are names.
+const JSON_WORDS: [&str; 3] = ["VALUE", "WRAPPER", "RETURNING"];
+
+/// Words, besides operators, that an operand follows.
+const OPENING_WORDS: [&str; 8] = ["ALL", "CASE", "DISTINCT", "ELSE", "ESCAPE", "THEN", "TO", "WHEN"];
+
+/// Whether an operand may end with this token.
+fn ends_operand(token: &Token) -> bool {
+    let mut opening = OPERATOR_WORDS.iter().chain(&OPENING_WORDS);
+    match token {
+        Token::Word(_) => !opening.any(|word| is_word(token, word)),
+        Token::SingleQuotedString(_) | Token::Number(..) | Token::RParen => true,
+        _ => false,
+    }
 }
 
 /// Units of an interval.
@@ -104,7 +151,8 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
         "IS" if words.is(1, "JSON") || words.are(&["IS", "NOT", "JSON"]) => {
             words.refuse(0, "IS JSON", "write JSON_EXISTS(text, '$')")
         }
-        "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" | "JSON_QUERY" | "JSON_OBJECTAGG" if words.opens(1) => {
+        // With plain arguments it may be a function that the program has added.
+        "JSON_OBJECT" | "JSON_ARRAY" | "JSON_QUERY" | "JSON_OBJECTAGG" if words.opens(1) && words.has_json_syntax() => {
             let instead = substitutes::instead_of(&upper).unwrap_or("write LISTAGG(key || ':' || value)");
             words.refuse(0, &upper, instead)
         }
