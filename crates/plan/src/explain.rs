@@ -26,7 +26,7 @@ use crate::query::{Length, Planned};
 use crate::types::SqlType;
 
 pub use expression::expression;
-pub use portability::portability;
+pub use portability::{Notes, portability};
 
 /// The logical plans of all statements, each under where its rows go.
 pub fn logical_plans(planned: &Planned) -> String {

@@ -1,10 +1,9 @@
 //! What Flink has: its functions, its operators, and the options of its connectors. Whatever is not on a list here is named
 //! as not portable, so that a list that is too short warns too often and never too seldom.
 
-use std::collections::BTreeSet;
-
 use sqlparser::ast::{BinaryOperator, CastKind, Expr, UnaryOperator};
 
+use super::Notes;
 use crate::parse::TableDefinition;
 
 /// Built-in functions of Flink 2.x that are called by name, and those of tables.
@@ -79,6 +78,8 @@ pub(crate) fn syntax_note(expression: &Expr) -> Option<String> {
         Expr::Cast { kind: CastKind::DoubleColon, .. } => operator("::", "; CAST(value AS type) is the same"),
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, .. } => operator("~", ""),
         Expr::BinaryOp { op, .. } => match op {
+            BinaryOperator::Custom(spelling) if spelling == "!=" => operator("!=", "; <> is the same"),
+            BinaryOperator::Custom(spelling) if spelling == "==" => operator("==", "; = is the same"),
             BinaryOperator::PGRegexMatch => operator("~", patterns),
             BinaryOperator::PGRegexNotMatch => operator("!~", "; NOT REGEXP(text, pattern) is the same"),
             BinaryOperator::BitwiseAnd
@@ -119,7 +120,7 @@ const JSON_OPTIONS: &str = "json.decode.json-parser.enabled json.encode.decimal-
     json.timestamp-format.standard";
 
 /// Notes about the connector and the options of a table.
-pub(crate) fn option_notes(table: &TableDefinition, notes: &mut BTreeSet<String>) {
+pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
     let Some(connector) = table.options.get("connector") else { return };
     let lists: &[&str] = match connector.as_str() {
         "filesystem" => &[FILESYSTEM_OPTIONS, CSV_OPTIONS, JSON_OPTIONS],
@@ -127,7 +128,8 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut BTreeSet<String>
         "print" => &["print-identifier standard-error sink.parallelism"],
         "blackhole" => &[],
         _ => {
-            notes.insert(format!("Flink has no connector '{connector}': table {}", table.name));
+            let place = table.option_places.get("connector").and_then(|place| place.value);
+            notes.add(place, format!("Flink has no connector '{connector}': table {}", table.name));
             return;
         }
     };
@@ -137,14 +139,18 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut BTreeSet<String>
         "filesystem" if key.starts_with("parquet.") => true,
         _ => lists.iter().chain([&COMMON_OPTIONS]).any(|list| list.split_ascii_whitespace().any(|known| known == key)),
     };
-    let foreign: Vec<String> =
-        table.options.keys().filter(|key| !is_known(key)).map(|key| format!("'{key}'")).collect();
+    let foreign: Vec<&String> = table.options.keys().filter(|key| !is_known(key)).collect();
     if !foreign.is_empty() {
-        let (options, name) = (foreign.join(", "), &table.name);
-        notes.insert(format!("Flink's connector '{connector}' has no option {options}: table {name}"));
+        let place = foreign.iter().filter_map(|key| table.option_places.get(*key)?.key).min();
+        let options: Vec<String> = foreign.iter().map(|key| format!("'{key}'")).collect();
+        let (options, name) = (options.join(", "), &table.name);
+        notes.add(place, format!("Flink's connector '{connector}' has no option {options}: table {name}"));
     }
     if connector == "filesystem" && !table.options.contains_key("format") {
-        notes.insert(format!("Flink's connector 'filesystem' must be told the 'format': table {}", table.name));
+        notes.add(
+            table.place,
+            format!("Flink's connector 'filesystem' must be told the 'format': table {}", table.name),
+        );
     }
 }
 

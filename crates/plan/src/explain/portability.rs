@@ -1,15 +1,40 @@
 //! What of a statement means something else, or nothing, to Flink.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use crate::catalog::LATE_ROWS;
+use crate::error::{Place, PlanError};
 use crate::pipeline::{Program, Window};
-use crate::query::Planned;
+use crate::query::{Landmarks, Planned, place_in};
 use crate::types::SqlType;
+
+/// What of a statement means something else, or nothing, to Flink: each thing once, with the first place where it stands.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(BTreeMap<String, Option<Place>>);
+
+impl Notes {
+    /// Adds one, which stands at this place, where that is known.
+    pub fn add(&mut self, place: Option<Place>, note: impl Into<String>) {
+        let first = self.0.entry(note.into()).or_default();
+        *first = first.iter().copied().chain(place).min();
+    }
+
+    /// Adds others.
+    pub fn append(&mut self, others: Notes) {
+        others.0.into_iter().for_each(|(note, place)| self.add(place, note));
+    }
+
+    /// One line each, with places as errors have them: in the order of the text, and behind them those without a place.
+    fn lines(self) -> Vec<String> {
+        let mut notes: Vec<(String, Option<Place>)> = self.0.into_iter().collect();
+        notes.sort_by_key(|(_, place)| (place.is_none(), *place));
+        notes.into_iter().map(|(note, place)| PlanError::invalid(place, note).to_string()).collect()
+    }
+}
 
 /// One line for each thing that is not portable to Flink; none where the statement is.
 pub fn portability(planned: &Planned) -> Vec<String> {
@@ -21,47 +46,49 @@ pub fn portability(planned: &Planned) -> Vec<String> {
             Ok(TreeNodeRecursion::Continue)
         });
     }
-    note_program(&planned.program, &mut notes);
-    notes.into_iter().collect()
+    note_program(&planned.program, &planned.landmarks, &mut notes);
+    notes.lines()
 }
 
-fn note_program(program: &Program, notes: &mut BTreeSet<String>) {
+fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     if program.sources.iter().any(|source| source.table == LATE_ROWS) {
-        notes.insert(format!("Flink has no table {LATE_ROWS}: it drops rows that are too late, and counts them"));
+        let note = format!("Flink has no table {LATE_ROWS}: it drops rows that are too late, and counts them");
+        notes.add(landmarks.table(LATE_ROWS), note);
     }
     if program.windows.iter().any(|window| window.window == Window::Global) {
-        notes.insert(
+        notes.add(
+            landmarks.grouping_without_window(),
             "grouping without a window gives one result when the bounded input has ended; \
-             in Flink's streaming mode it gives a changing result, and the same in its batch mode"
-                .to_string(),
+             in Flink's streaming mode it gives a changing result, and the same in its batch mode",
         );
     }
     if program.windows.iter().any(|window| window.window.counts_rows()) {
-        notes.insert("Flink has no windows that count rows: no table functions TUMBLE_ROWS and HOP_ROWS".to_string());
+        let place = landmarks.only(&["tumble_rows", "hop_rows"]);
+        notes.add(place, "Flink has no windows that count rows: no table functions TUMBLE_ROWS and HOP_ROWS");
     }
     if program
         .windows
         .iter()
         .any(|window| matches!(window.bounds, Window::Hopping { size, slide, .. } if size % slide != 0))
     {
-        notes.insert("Flink wants the size of HOP to be a multiple of its slide".to_string());
+        notes.add(landmarks.only(&["hop"]), "Flink wants the size of HOP to be a multiple of its slide");
     }
     let frames = program.overs.iter().flat_map(|over| &over.spec.calls).map(|call| call.frame);
     if program.overs.len() > 1 || frames.collect::<HashSet<_>>().len() > 1 {
-        notes.insert(
-            "Flink wants all functions OVER rows of a query to have the same keys and the same frame".to_string(),
-        );
+        notes.add(None, "Flink wants all functions OVER rows of a query to have the same keys and the same frame");
     }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
-        notes.insert(format!(
+        let place = tables.iter().find_map(|table| landmarks.table(table));
+        let note = format!(
             "the join with {} loads it once, when the query starts; Flink keeps both sides of such a join in state",
             tables.join(", ")
-        ));
+        );
+        notes.add(place, note);
     }
 }
 
-fn note_plan(node: &LogicalPlan, notes: &mut BTreeSet<String>) {
+fn note_plan(node: &LogicalPlan, notes: &mut Notes) {
     if let LogicalPlan::Aggregate(aggregate) = node {
         for expression in &aggregate.aggr_expr {
             note_aggregate(expression, &aggregate.input, notes);
@@ -69,7 +96,7 @@ fn note_plan(node: &LogicalPlan, notes: &mut BTreeSet<String>) {
     }
 }
 
-fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<String>) {
+fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut Notes) {
     let Expr::AggregateFunction(call) = expression.clone().unalias_nested().data else { return };
     let Some(mut argument) = call.params.args.first() else { return };
     if let Expr::Cast(cast) = argument {
@@ -94,5 +121,6 @@ fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut BTreeSet<S
         _ => return,
     };
     let function = call.func.name().to_uppercase();
-    notes.insert(format!("{function} of {sql_type} is {here}; in Flink it is {in_flink}"));
+    let note = format!("{function} of {sql_type} is {here}; in Flink it is {in_flink}");
+    notes.add(place_in(argument), note);
 }

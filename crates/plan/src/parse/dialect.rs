@@ -124,6 +124,11 @@ impl Dialect for FlinkDialect {
         )
     }
 
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        let is_comparison = matches!(parser.peek_token_ref().token, Token::CustomBinaryOperator(_));
+        is_comparison.then(|| Ok(self.prec_value(Precedence::Eq)))
+    }
+
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if self.is_left_to_parser.take() {
             return None;

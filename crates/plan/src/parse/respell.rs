@@ -440,9 +440,10 @@ fn whole_number(expression: &Expr) -> Option<u64> {
     }
 }
 
-/// An epoch of seconds (precision 0) or milliseconds (3) as TIMESTAMP_LTZ(3).
+/// An epoch of seconds (precision 0) or milliseconds (3) as TIMESTAMP_LTZ(3). The type's other spelling tells these casts from those
+/// that were written.
 fn instant(value: Expr, precision: u64) -> Expr {
-    let instant = |precision| DataType::Timestamp(Some(precision), TimezoneInfo::WithTimeZone);
+    let instant = |precision| DataType::Timestamp(Some(precision), TimezoneInfo::Tz);
     let whole = cast(value, instant(precision));
     if precision == 3 { whole } else { cast(whole, instant(3)) }
 }

@@ -23,9 +23,10 @@ pub(super) struct Piece {
 
 impl<'a> Script<'a> {
     pub fn new(text: &'a str) -> Result<Script<'a>, PlanError> {
-        let tokens = Tokenizer::new(&FlinkDialect::default(), text).tokenize_with_location().map_err(|error| {
+        let mut tokens = Tokenizer::new(&FlinkDialect::default(), text).tokenize_with_location().map_err(|error| {
             from_parser(ParserError::TokenizerError(format!("{}{}", error.message, error.location)), None)
         })?;
+        keep_spellings(text, &mut tokens);
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Ok(Script { text, lines: std::iter::once(0).chain(breaks).collect(), tokens: tokens.into_iter().peekable() })
     }
@@ -90,6 +91,25 @@ fn shorten_local_zones(tokens: &mut Vec<TokenWithSpan>) {
         if zone.len() == ZONE.len() && zone.iter().zip(ZONE).all(|(at, word)| is_word(&tokens[*at], word)) {
             tokens[timestamp].token = Token::make_word("TIMESTAMP_LTZ", None);
             tokens.drain(zone[0]..=zone[ZONE.len() - 1]);
+        }
+    }
+}
+
+/// Leaves `!=` and `==` as they are written: the tokenizer takes them for `<>` and `=`, and Flink has only these.
+fn keep_spellings(text: &str, tokens: &mut [TokenWithSpan]) {
+    let mut rest = text.chars();
+    let mut at = Location::new(1, 1);
+    for token in tokens.iter_mut().filter(|token| matches!(token.token, Token::Neq | Token::DoubleEq)) {
+        while at < token.span.start {
+            at = match rest.next() {
+                Some('\n') => Location::new(at.line + 1, 1),
+                Some(_) => Location::new(at.line, at.column + 1),
+                None => return,
+            };
+        }
+        let written = rest.as_str();
+        if written.starts_with("!=") || written.starts_with("==") {
+            token.token = Token::CustomBinaryOperator(written[..2].to_string());
         }
     }
 }

@@ -67,15 +67,17 @@ impl Words<'_, '_> {
                 Token::RParen => depth -= 1,
                 _ if depth > 1 => {}
                 Token::Colon => return true,
-                Token::Word(_) if self.is(offset, "ON") => {
-                    if ["NULL", "EMPTY", "ERROR"].into_iter().any(|word| self.is(offset + 1, word)) {
-                        return true;
-                    }
+                Token::Word(_)
+                    if self.is(offset, "ON")
+                        && ["NULL", "EMPTY", "ERROR"].into_iter().any(|word| self.is(offset + 1, word)) =>
+                {
+                    return true;
                 }
-                token if JSON_WORDS.into_iter().any(|word| is_word(token, word)) => {
-                    if self.token(offset - 1).is_some_and(ends_operand) {
-                        return true;
-                    }
+                token
+                    if JSON_WORDS.into_iter().any(|word| is_word(token, word))
+                        && self.token(offset - 1).is_some_and(ends_operand) =>
+                {
+                    return true;
                 }
                 _ => {}
             }
@@ -126,6 +128,9 @@ pub(super) fn check(tokens: &[&TokenWithSpan], at: usize) -> Result<(), PlanErro
     match &tokens[at].token {
         Token::ShiftLeft => no_operator("there is no operator <<", "multiply by a power of two, as in i * 2"),
         Token::ShiftRight => no_operator("there is no operator >>", "divide by a power of two, as in i / 2"),
+        Token::CustomBinaryOperator(_) if ["ALL", "ANY", "SOME"].into_iter().any(|word| words.is(1, word)) => {
+            words.refuse(0, "a subquery in an expression", "join with a bounded table instead")
+        }
         Token::NationalStringLiteral(_) => words.refuse(0, "N'…'", "leave N out: strings are Unicode"),
         Token::Mul if words.before().is_some_and(|before| is_word(before, "SELECT") || *before == Token::Period) => {
             let listed = ["EXCEPT", "EXCLUDE", "REPLACE", "RENAME"].into_iter().find(|word| words.is(1, word));

@@ -9,8 +9,6 @@ mod top;
 
 mod window;
 
-use std::collections::BTreeSet;
-
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, Result, TableReference};
 use datafusion_expr::expr_rewriter::{normalize_col_with_schemas_and_ambiguity_check, normalize_cols};
@@ -26,6 +24,7 @@ use super::aggregate_functions::{instead_of, is_planned};
 use super::context::{Aliases, Context, TableScanSource};
 use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
+use super::foreign::Foreign;
 use super::landmarks::Landmarks;
 use super::named_casts::with_named_casts;
 use super::own_aggregate::own_function;
@@ -33,13 +32,13 @@ use super::sink::Destination;
 use super::{Planned, finish, foreign_types, lower_plan, note_options, optimize, zone};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
-use crate::explain::flink;
+use crate::explain::{Notes, flink};
 use crate::parse::Named;
 use crate::pipeline::OutputTarget;
 
-/// What functions of a plan Flink does not have, one line each; those of the program's own are its affair.
-fn foreign_functions(plan: &LogicalPlan, catalog: &Catalog) -> BTreeSet<String> {
-    let mut foreign = BTreeSet::new();
+/// What functions of a plan Flink does not have; those of the program's own are its affair.
+fn foreign_functions(plan: &LogicalPlan, catalog: &Catalog) -> Notes {
+    let mut foreign = Notes::default();
     // The plan is well-formed: the walk visits its nodes and fails at none.
     let _ = plan.apply(|node| {
         for expression in node.expressions() {
@@ -50,8 +49,11 @@ fn foreign_functions(plan: &LogicalPlan, catalog: &Catalog) -> BTreeSet<String> 
                     Expr::WindowFunction(call) => call.fun.name(),
                     _ => return Ok(TreeNodeRecursion::Continue),
                 };
-                if catalog.function(name).is_none() && catalog.aggregate(name).is_none() {
-                    foreign.extend(flink::planned_function_note(name));
+                if catalog.function(name).is_none()
+                    && catalog.aggregate(name).is_none()
+                    && let Some(note) = flink::planned_function_note(name)
+                {
+                    foreign.add(None, note);
                 }
                 Ok(TreeNodeRecursion::Continue)
             });
@@ -270,14 +272,16 @@ impl RelationBuilder {
         let target = into.map(|name| Named { name: name.to_string(), place: None });
         let destination = target.as_ref().map(|target| Destination::named(catalog, target)).transpose()?;
         let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
-        let mut foreign = foreign_functions(&plan, catalog);
-        foreign_types::note(&plan, into.is_some(), &mut foreign);
+        let mut foreign = Foreign::default();
+        foreign.notes.append(foreign_functions(&plan, catalog));
+        foreign_types::note(&plan, into.is_some(), &mut foreign, |_| None);
+        let mut foreign = foreign.notes;
         let logical = lower_plan(plan, destination.as_ref(), &mut draft, &landmarks);
         let logical = logical.map_err(|error| diagnose(error, &landmarks))?;
         let program = finish::finish(draft).map_err(|error| diagnose(error, &landmarks))?;
         let target = into.map_or(OutputTarget::Result, |name| OutputTarget::Table(name.to_string()));
         note_options(catalog, &program, &mut foreign);
-        Ok(Planned { program, logical: vec![(target, logical)], foreign })
+        Ok(Planned { program, logical: vec![(target, logical)], foreign, landmarks })
     }
 
     /// The plan with the columns of an aggregation chosen.

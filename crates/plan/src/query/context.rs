@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
@@ -19,10 +19,11 @@ use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
 use pelton_functions::scalar_functions;
-use sqlparser::ast::{self, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut};
+use sqlparser::ast::{self, BinaryOperator, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::flink_types::{flink_expression, is_mixed};
+use super::foreign::Foreign;
 use super::landmarks::{survey_expression, survey_view};
 use super::locate;
 use super::named_casts::NamedCasts;
@@ -30,7 +31,6 @@ use super::over;
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
-use crate::explain::flink;
 use crate::parse::{ColumnKind, Named, ViewDefinition, instead_of};
 
 /// Functions that are called in FROM.
@@ -49,8 +49,8 @@ pub(crate) struct Context<'a> {
     catalog: &'a Catalog,
     relation_planners: [Arc<dyn RelationPlanner>; 1],
     view_depth: Cell<usize>,
-    /// What Flink would not understand of the queries, views and computed columns that were walked, one line each.
-    pub foreign: RefCell<BTreeSet<String>>,
+    /// What Flink would not understand of the queries, views and computed columns that were walked.
+    pub(super) foreign: RefCell<Foreign>,
 }
 
 /// A table as DataFusion's planner sees it: its physical columns, a computed event time where it has one, and one column
@@ -228,15 +228,7 @@ impl<'a> Context<'a> {
 
     /// Notes what Flink would not understand of an expression as it was written.
     pub(super) fn note_foreign(&self, expression: &ast::Expr) {
-        let note = match expression {
-            ast::Expr::Function(call) => {
-                let (name, span) = (call.name.to_string(), call.name.span());
-                let stands_in = span.start == span.end;
-                if stands_in || self.is_own(&name) { None } else { flink::function_note(&name) }
-            }
-            other => flink::syntax_note(other),
-        };
-        self.foreign.borrow_mut().extend(note);
+        self.foreign.borrow_mut().expression(expression, |name| self.is_own(name));
     }
 
     /// What a name stands for.
@@ -317,19 +309,28 @@ impl Aliases {
 }
 
 /// Writes a query, or a part of it, as DataFusion needs it. Columns of a SELECT that have no name, or one that is taken, get one; `1e3`
-/// is a DOUBLE.
+/// is a DOUBLE; `!=` and `==` are `<>` and `=`.
 fn respell(written: &mut impl VisitMut) {
     struct Speller;
     impl VisitorMut for Speller {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expression: &mut ast::Expr) -> ControlFlow<()> {
-            if let ast::Expr::Value(value) = expression
-                && let ast::Value::Number(text, _) = &value.value
-                && text.contains(['e', 'E'])
-            {
-                let text = ast::Value::SingleQuotedString(text.clone()).with_span(value.span);
-                *expression = double(ast::Expr::Value(text));
+            match expression {
+                ast::Expr::Value(value) => {
+                    if let ast::Value::Number(text, _) = &value.value
+                        && text.contains(['e', 'E'])
+                    {
+                        let text = ast::Value::SingleQuotedString(text.clone()).with_span(value.span);
+                        *expression = double(ast::Expr::Value(text));
+                    }
+                }
+                ast::Expr::BinaryOp { op, .. } => match op {
+                    BinaryOperator::Custom(spelling) if spelling == "!=" => *op = BinaryOperator::NotEq,
+                    BinaryOperator::Custom(spelling) if spelling == "==" => *op = BinaryOperator::Eq,
+                    _ => {}
+                },
+                _ => {}
             }
             ControlFlow::Continue(())
         }

@@ -106,7 +106,8 @@ struct Places {
     clue: Clue,
 }
 
-fn place_of(span: Option<Span>) -> Option<Place> {
+/// The place of what DataFusion says the span of.
+pub(super) fn place_of(span: Option<Span>) -> Option<Place> {
     let start = span?.start;
     (start.line > 0).then_some(Place { line: start.line, column: start.column })
 }

@@ -2,8 +2,6 @@
 //!
 //! The plan is looked at as it was written, before types are made to agree: a cast that is in it then was asked for.
 
-use std::collections::BTreeSet;
-
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, ScalarValue};
@@ -11,45 +9,84 @@ use datafusion_expr::expr::Case;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
 
-use super::diagnose::sql_name;
+use super::diagnose::{place_of, sql_name};
+use super::foreign::Foreign;
+use crate::error::Place;
 
-/// Notes it, one line for each kind of difference.
-pub(super) fn note(plan: &LogicalPlan, is_insert: bool, notes: &mut BTreeSet<String>) {
+/// Notes it, and what `foreign` could not tell before its columns were known. `column_place` has the places of the columns of the result.
+pub(super) fn note(
+    plan: &LogicalPlan,
+    is_insert: bool,
+    foreign: &mut Foreign,
+    column_place: impl Fn(usize) -> Option<Place>,
+) {
+    let mut keys = Vec::new();
     // The plan is well-formed: the walk visits its nodes and fails at none.
     let _ = plan.apply(|node| {
         let schema = merge_schema(&node.inputs());
         for expression in node.expressions() {
             let _ = expression.apply(|part| {
-                notes.extend(refused_cast(part, &schema));
+                if let Some(note) = refused_cast(part, &schema, foreign) {
+                    foreign.notes.add(place_in(part), note);
+                }
                 Ok(TreeNodeRecursion::Continue)
             });
         }
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            keys.extend(aggregate.group_expr.iter().filter_map(|key| key.try_as_col().cloned()));
+        }
         Ok(TreeNodeRecursion::Continue)
     });
-    notes.extend(wide_literal(plan, is_insert));
+    foreign.grouped_by(&keys);
+    if let Some((place, note)) = wide_literal(plan, is_insert, column_place) {
+        foreign.notes.add(place, note);
+    }
+}
+
+/// Where the first column stands in an expression of a plan.
+pub(crate) fn place_in(expression: &Expr) -> Option<Place> {
+    let mut first = None;
+    let _ = expression.apply(|part| {
+        if let Expr::Column(column) = part {
+            first = first.into_iter().chain(place_of(column.spans.first())).min();
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    first
 }
 
 /// A cast between a number and a point in time.
-fn refused_cast(expression: &Expr, schema: &DFSchema) -> Option<String> {
+fn refused_cast(expression: &Expr, schema: &DFSchema, foreign: &Foreign) -> Option<String> {
     let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expression else { return None };
     let (from, to) = (expr.get_type(schema).ok()?, field.data_type());
     let is_time = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..) | DataType::Date32);
+    let to_number = "TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', time) makes a number";
     let instead = match (&from, to) {
-        // What the clock shows, and TO_TIMESTAMP_LTZ of a number, are such casts themselves.
-        (_, DataType::Timestamp(_, Some(_))) if from.is_integer() => return None,
-        (DataType::Timestamp(_, Some(_)), _) if to.is_integer() => return None,
-        (from, to) if from.is_numeric() && is_time(to) => "TO_TIMESTAMP_LTZ(number, 3) makes a time of milliseconds",
-        (from, to) if is_time(from) && to.is_numeric() => {
-            "TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', time) makes a number"
+        // Functions of an instant are such casts themselves: TO_TIMESTAMP_LTZ of a number, and UNIX_TIMESTAMP of the clock.
+        (_, DataType::Timestamp(_, Some(_))) if from.is_integer() && !foreign.is_written(place_in(expr)) => {
+            return None;
         }
+        (DataType::Timestamp(_, Some(_)), _) if to.is_integer() => {
+            let is_clock = matches!(expr.as_ref(), Expr::ScalarFunction(call) if call.args.is_empty());
+            if is_clock {
+                return None;
+            }
+            "TIMESTAMPDIFF(SECOND, TO_TIMESTAMP_LTZ(0, 3), time) makes a number"
+        }
+        (from, to) if from.is_numeric() && is_time(to) => "TO_TIMESTAMP_LTZ(number, 3) makes a time of milliseconds",
+        (from, to) if is_time(from) && to.is_numeric() => to_number,
         _ => return None,
     };
     Some(format!("Flink has no cast of {} to {}; {instead}", sql_name(&from), sql_name(to)))
 }
 
 /// A whole number that is BIGINT here, and INT in Flink, where it decides the type of more than itself, or of a column of the result.
-fn wide_literal(plan: &LogicalPlan, is_insert: bool) -> Option<String> {
-    let mut found = None;
+fn wide_literal(
+    plan: &LogicalPlan,
+    is_insert: bool,
+    column_place: impl Fn(usize) -> Option<Place>,
+) -> Option<(Option<Place>, String)> {
+    let (mut found, mut place) = (None, None);
     let _ = plan.apply(|node| {
         let schema = merge_schema(&node.inputs());
         for expression in node.expressions() {
@@ -67,15 +104,20 @@ fn wide_literal(plan: &LogicalPlan, is_insert: bool) -> Option<String> {
         && !is_insert
         && let LogicalPlan::Projection(projection) = plan
     {
-        let mut columns = projection.expr.iter().map(|column| column.clone().unalias());
-        found = columns.find(is_small_literal);
+        let mut columns = projection.expr.iter().map(|column| column.clone().unalias()).enumerate();
+        if let Some((index, literal)) = columns.find(|(_, column)| is_small_literal(column)) {
+            found = Some(literal);
+            place = column_place(index);
+        }
     }
-    let shown = match found? {
+    let found = found?;
+    let place = place.or_else(|| place_in(&found));
+    let shown = match found {
         Expr::ScalarFunction(call) => format!("{}(…)", call.name().to_uppercase()),
         Expr::Case(_) => "CASE … END".to_string(),
         other => other.human_display().to_string(),
     };
-    Some(format!("a whole number such as 1 is BIGINT here, and INT in Flink: so is {shown}"))
+    Some((place, format!("a whole number such as 1 is BIGINT here, and INT in Flink: so is {shown}")))
 }
 
 /// Whether an expression is BIGINT, and would be INT or narrower if the literals in it were INT.

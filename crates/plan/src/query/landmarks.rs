@@ -22,8 +22,8 @@ use super::window::Call;
 use crate::error::{Place, PlanError};
 
 /// Where constructs of a query stand.
-#[derive(Debug, Default)]
-pub(super) struct Landmarks {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Landmarks {
     /// The query.
     pub query: Option<Place>,
     /// Its first grouping that is not by a window, or else its first.
@@ -42,6 +42,8 @@ pub(super) struct Landmarks {
     pub window: Option<Place>,
     /// Calls of functions: name in lower case, and place, where the call is written as text.
     pub functions: Vec<(String, Option<Place>)>,
+    /// Tables and views: name, and place.
+    pub tables: Vec<(String, Option<Place>)>,
     /// Calls of functions OVER rows: name in lower case, and place.
     pub overs: Vec<(String, Option<Place>)>,
     /// Columns that OVER puts rows in order by: name as written, and place.
@@ -87,6 +89,28 @@ impl Landmarks {
         self.query = self.query.or(other.query);
         self.functions.extend(other.functions);
         self.casts.extend(other.casts);
+        self.tables.extend(other.tables);
+        if self.grouping.is_none() || (self.is_grouping_windowed && !other.is_grouping_windowed) {
+            self.grouping = other.grouping;
+            self.is_grouping_windowed = other.is_grouping_windowed;
+        }
+    }
+
+    /// Where the only call of any of these functions stands.
+    pub fn only(&self, functions: &[&str]) -> Option<Place> {
+        let mut calls = self.functions.iter().filter(|(name, _)| functions.contains(&name.as_str()));
+        let (_, place) = calls.next()?;
+        if calls.next().is_none() { *place } else { None }
+    }
+
+    /// Where a table or view of this name stands first.
+    pub fn table(&self, name: &str) -> Option<Place> {
+        self.tables.iter().find(|(known, _)| known == name).and_then(|(_, place)| *place)
+    }
+
+    /// Where rows are grouped first that are not cut into windows.
+    pub fn grouping_without_window(&self) -> Option<Place> {
+        self.grouping.filter(|_| !self.is_grouping_windowed)
     }
 }
 
@@ -157,6 +181,7 @@ impl Visitor for Walk<'_, '_> {
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<PlanError> {
         flow(check_select(select))?;
+        self.context.foreign.borrow_mut().select(select);
         for NamedWindowDefinition(name, window) in &select.named_window {
             flow(self.check_named_window(name, window))?;
         }
@@ -176,9 +201,15 @@ impl Visitor for Walk<'_, '_> {
 
     fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<PlanError> {
         let window = Call::of(table);
+        if let (None, TableFactor::Table { name, .. }) = (&window, table) {
+            self.landmarks.tables.push((name.to_string(), Place::of(name.span())));
+        }
         self.around.push(if window.is_some() { Part::Window } else { Part::Table });
-        let place = window.and_then(|call| Place::of(call.name.span()));
-        self.landmarks.window = self.landmarks.window.or(place);
+        if let Some(call) = window {
+            let place = Place::of(call.name.span());
+            self.landmarks.window = self.landmarks.window.or(place);
+            self.landmarks.functions.push((call.name.to_string().to_lowercase(), place));
+        }
         ControlFlow::Continue(())
     }
 

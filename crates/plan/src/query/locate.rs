@@ -392,7 +392,7 @@ struct Aggregates {
     inside: usize,
 }
 
-fn is_aggregate(expression: &Expr) -> bool {
+pub(super) fn is_aggregate(expression: &Expr) -> bool {
     let Expr::Function(function) = expression else { return false };
     let name = function.name.to_string().to_lowercase();
     function.over.is_none() && AGGREGATES.contains(&name.as_str())

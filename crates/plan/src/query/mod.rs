@@ -2,7 +2,7 @@
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`, `constructs`), constants among it (`constants`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! those of Flink (`flink_types`, `decimals`; where they are others is noted: `foreign_types`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
+//! those of Flink (`flink_types`, `decimals`; where they are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
@@ -23,6 +23,8 @@ mod window;
 mod time_attribute;
 
 mod flink_types;
+
+mod foreign;
 
 mod foreign_types;
 
@@ -79,21 +81,20 @@ pub mod builder;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
 use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
 use crate::catalog::{Catalog, LATE_ROWS, Relation};
 use crate::error::{Place, PlanError};
-use crate::explain::flink;
+use crate::explain::{Notes, flink};
 use crate::parse::{Insert, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
 pub(crate) use context::Context;
 use context::external;
 use draft::Draft;
-use landmarks::Landmarks;
+pub(crate) use foreign_types::place_in;
+pub(crate) use landmarks::Landmarks;
 use lower::Lowering;
 pub use own_aggregate::own_aggregate;
 use sink::Destination;
@@ -107,8 +108,9 @@ pub struct Planned {
     pub program: Program,
     /// For each statement where its rows go, and its logical plan with types made to agree.
     pub logical: Vec<(OutputTarget, LogicalPlan)>,
-    /// What of the text Flink would not understand: functions, operators, types, and the options of the tables; one line each.
-    pub foreign: BTreeSet<String>,
+    /// What of the text Flink would not understand: functions, operators, types, and the options of the tables.
+    pub foreign: Notes,
+    pub(crate) landmarks: Landmarks,
 }
 
 /// Plans a query, or one or several inserts that run as one program.
@@ -127,7 +129,7 @@ pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<P
     let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
     let mut landmarks = Landmarks::default();
     let mut logical = Vec::new();
-    let mut foreign = BTreeSet::new();
+    let mut foreign = Notes::default();
     let mut inserts = Vec::new();
     for statement in statements {
         match statement {
@@ -149,7 +151,7 @@ pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<P
     }
     let program = finish::finish(draft).map_err(|error| diagnose::diagnose(error, &landmarks))?;
     note_options(catalog, &program, &mut foreign);
-    Ok(Planned { program, logical, foreign })
+    Ok(Planned { program, logical, foreign, landmarks })
 }
 
 fn lower_query(
@@ -158,7 +160,7 @@ fn lower_query(
     insert: Option<&Insert>,
     draft: &mut Draft,
     all_landmarks: &mut Landmarks,
-    foreign: &mut BTreeSet<String>,
+    foreign: &mut Notes,
 ) -> Result<LogicalPlan, PlanError> {
     let context = Context::new(catalog);
     let landmarks = landmarks::survey(query, &context)?;
@@ -171,7 +173,9 @@ fn lower_query(
     };
     let plan = context.plan_query(query).and_then(|plan| {
         let unheld = if insert.is_none() { check_columns(&plan, query).err() } else { None };
-        foreign_types::note(&plan, insert.is_some(), &mut context.foreign.borrow_mut());
+        let first = union_parts(&query.body).first().copied();
+        let place = |column| first.and_then(|part| select_item(part, column).0);
+        foreign_types::note(&plan, insert.is_some(), &mut context.foreign.borrow_mut(), place);
         lower_plan(plan, destination.as_ref(), draft, &landmarks).map_err(|error| match unheld {
             Some(placed) if error.message().contains(&placed.message) => external(placed),
             _ => error,
@@ -179,7 +183,7 @@ fn lower_query(
     });
     let plan = plan.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
     all_landmarks.add(landmarks);
-    foreign.append(&mut context.foreign.take());
+    foreign.append(context.foreign.take().notes);
     Ok(plan)
 }
 
@@ -207,7 +211,7 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
 }
 
 /// Notes what Flink would not understand of the tables that a program reads and writes.
-fn note_options(catalog: &Catalog, program: &Program, foreign: &mut BTreeSet<String>) {
+fn note_options(catalog: &Catalog, program: &Program, foreign: &mut Notes) {
     let written = program.outputs.iter().filter_map(|output| match &output.target {
         OutputTarget::Table(table) => Some(table.as_str()),
         OutputTarget::Result => None,

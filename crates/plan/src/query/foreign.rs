@@ -1,0 +1,136 @@
+//! What of a query Flink would not understand as it is written: noted while the text is walked, which knows the places.
+
+use std::cmp::Reverse;
+use std::ops::ControlFlow;
+
+use datafusion_common::Column;
+use sqlparser::ast::{
+    self, Expr, GroupByExpr, Select, SelectItem, Spanned, TimezoneInfo, Value, ValueWithSpan, Visit, Visitor,
+};
+use sqlparser::tokenizer::Span;
+
+use super::locate::is_aggregate;
+use crate::error::Place;
+use crate::explain::{Notes, flink};
+
+/// Notes, and what is known of the text once it is planned.
+#[derive(Debug, Default)]
+pub(super) struct Foreign {
+    /// What has been noted.
+    pub notes: Notes,
+    /// Casts to TIMESTAMP_LTZ: where their operands stand, and whether they were written, or stand in for a function.
+    instants: Vec<(Span, bool)>,
+    /// Names in GROUP BY and HAVING that SELECT gives to what it computes, unless a column is meant.
+    aliases: Vec<(&'static str, String, Option<Place>)>,
+}
+
+impl Foreign {
+    /// Looks at an expression as it was written; `is_own` tells functions that the user's program has added.
+    pub fn expression(&mut self, expression: &Expr, is_own: impl FnOnce(&str) -> bool) {
+        match expression {
+            Expr::Function(call) => {
+                let (name, span) = (call.name.to_string(), call.name.span());
+                let stands_in = span.start == span.end;
+                if !stands_in && !is_own(&name) {
+                    self.note(Place::of(span), flink::function_note(&name));
+                }
+            }
+            Expr::Cast { data_type: ast::DataType::Timestamp(_, zone), expr, .. } if *zone != TimezoneInfo::None => {
+                self.instants.push((expr.span(), *zone != TimezoneInfo::Tz));
+            }
+            _ => {}
+        }
+        self.note(Place::of(expression.span()), flink::syntax_note(expression));
+    }
+
+    /// Looks at what groups rows.
+    pub fn select(&mut self, select: &Select) {
+        let GroupByExpr::Expressions(keys, _) = &select.group_by else { return };
+        let named = |name: &str| {
+            select.projection.iter().any(|item| match item {
+                SelectItem::ExprWithAlias { expr, alias } => alias.value == name && !is_column(expr, name),
+                _ => false,
+            })
+        };
+        for key in keys {
+            match key {
+                Expr::Value(ValueWithSpan { value: Value::Number(position, _), span }) => {
+                    let note =
+                        format!("Flink does not take {position} in GROUP BY for a column; write what SELECT computes");
+                    self.notes.add(Place::of(*span), note);
+                }
+                Expr::Identifier(name) if named(&name.value) => {
+                    self.aliases.push(("GROUP BY", name.value.clone(), Place::of(name.span)));
+                }
+                _ => {}
+            }
+        }
+        let mut names = Names::default();
+        let _ = select.having.visit(&mut names);
+        let of_select = names.found.into_iter().filter(|(name, _)| named(name));
+        self.aliases.extend(of_select.map(|(name, place)| ("HAVING", name, place)));
+    }
+
+    /// Notes the names behind GROUP BY and HAVING that are none of the columns that rows are grouped by.
+    pub fn grouped_by(&mut self, columns: &[Column]) {
+        for (clause, name, place) in std::mem::take(&mut self.aliases) {
+            if columns.iter().all(|column| column.name != name) {
+                let note = format!("Flink does not know the name {name} in {clause}; write what it stands for");
+                self.notes.add(place, note);
+            }
+        }
+    }
+
+    /// Whether a cast to TIMESTAMP_LTZ was written, by where the first column stands that is cast.
+    pub fn is_written(&self, column: Option<Place>) -> bool {
+        let Some(place) = column else {
+            return self.instants.is_empty() || self.instants.iter().any(|(_, is_written)| *is_written);
+        };
+        let is_inside = |span: &Span| Place::at(span.start) <= Some(place) && Some(place) <= Place::at(span.end);
+        let around = self.instants.iter().filter(|(span, _)| is_inside(span));
+        let innermost = around.max_by_key(|(span, _)| (span.start, Reverse(span.end)));
+        innermost.is_none_or(|(_, is_written)| *is_written)
+    }
+
+    fn note(&mut self, place: Option<Place>, note: Option<String>) {
+        if let Some(note) = note {
+            self.notes.add(place, note);
+        }
+    }
+}
+
+/// Whether an expression is the column of this name.
+fn is_column(expression: &Expr, name: &str) -> bool {
+    match expression {
+        Expr::Identifier(column) => column.value == name,
+        Expr::CompoundIdentifier(names) => names.last().is_some_and(|column| column.value == name),
+        _ => false,
+    }
+}
+
+/// Names outside of aggregates.
+#[derive(Default)]
+struct Names {
+    /// Aggregates that the walk is in.
+    inside: usize,
+    found: Vec<(String, Option<Place>)>,
+}
+
+impl Visitor for Names {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        self.inside += usize::from(is_aggregate(expression));
+        if let Expr::Identifier(name) = expression
+            && self.inside == 0
+        {
+            self.found.push((name.value.clone(), Place::of(name.span)));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        self.inside -= usize::from(is_aggregate(expression));
+        ControlFlow::Continue(())
+    }
+}
