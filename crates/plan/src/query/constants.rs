@@ -1,13 +1,19 @@
 //! What is constant in a call, and wrong for every row: it is refused where it is written, before there is a row.
 
+use std::ops::ControlFlow;
+
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
 use datafusion_common::DFSchema;
-use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value};
+use datafusion_expr::planner::ContextProvider;
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Spanned, UnaryOperator, Value, Visit, Visitor,
+};
 
 use super::context::Context;
 use super::finish::physical_expression;
-use super::rephrase::in_sql_terms;
+use super::locate::parts;
+use super::rephrase::{self, in_sql_terms};
 use crate::error::{Place, PlanError};
 
 /// Checks the pattern, or the path, that stands second in a call of a function by its own name.
@@ -42,28 +48,104 @@ pub(super) fn check_pattern(name: &str, call: &Function) -> Result<(), PlanError
     }
 }
 
-/// Refuses a call of literals alone that has no value, and would fail for the first row.
-pub(super) fn check_value(call: &Function, context: &Context<'_>, place: Option<Place>) -> Result<(), PlanError> {
-    let arguments = arguments(call);
-    if arguments.is_empty() || !arguments.iter().all(|argument| is_literal(argument)) {
-        return Ok(());
+/// Refuses an expression of constants alone that has no value, and would fail for the first row, at the smallest part that has none.
+pub(super) fn check_value(expression: &Expr, context: &Context<'_>) -> Result<(), PlanError> {
+    let Some(problem) = problem(expression, context) else { return Ok(()) };
+    for part in parts(expression) {
+        if is_constant(&part, context) {
+            check_value(&part, context)?;
+        }
     }
+    Err(match expression {
+        Expr::Function(call) => {
+            let (name, problem) = (call.name.to_string().to_uppercase(), in_sql_terms(&problem));
+            PlanError::invalid(Place::of(call.name.span()), format!("this call of {name} has no value: {problem}"))
+                .with_hint("change its arguments")
+        }
+        other => {
+            let error = rephrase::of_expression(&problem).unwrap_or_else(|| {
+                let division = problem.contains("Divide by zero").then(|| "division by zero".to_string());
+                let problem = division.unwrap_or_else(|| in_sql_terms(&problem));
+                PlanError::invalid(None, format!("{problem} in {}", shown(other))).with_hint("change its operands")
+            });
+            PlanError { place: Place::of(other.span()), ..error }
+        }
+    })
+}
+
+/// Why an expression of constants alone has no value.
+fn problem(expression: &Expr, context: &Context<'_>) -> Option<String> {
     let columns = DFSchema::empty();
     // What cannot be planned is told when the whole query is.
-    let Ok(planned) = context.plan_expression(&Expr::Function(call.clone()), &columns) else { return Ok(()) };
+    let planned = context.plan_expression(expression, &columns).ok()?;
     if matches!(planned, datafusion_expr::Expr::Literal(..)) || planned.is_volatile() {
-        return Ok(());
+        return None;
     }
-    let Ok(expression) = physical_expression(&planned, &columns) else { return Ok(()) };
+    let expression = physical_expression(&planned, &columns).ok()?;
     let one_row = RecordBatchOptions::new().with_row_count(Some(1));
-    let row = RecordBatch::try_new_with_options(Schema::empty().into(), Vec::new(), &one_row);
-    match row.map(|row| expression.evaluate(&row)) {
-        Ok(Err(error)) => {
-            let (message, name) = (in_sql_terms(&error.message()), call.name.to_string().to_uppercase());
-            Err(PlanError::invalid(place, format!("this call of {name} has no value: {message}"))
-                .with_hint("change its arguments"))
-        }
-        _ => Ok(()),
+    let row = RecordBatch::try_new_with_options(Schema::empty().into(), Vec::new(), &one_row).ok()?;
+    let problem = expression.evaluate(&row).err()?.message().into_owned();
+    // Integers wrap around where queries run, also where a constant is negated.
+    let is_wrapped = problem.contains("Overflow happened on: - ");
+    (!is_wrapped).then_some(problem)
+}
+
+/// An expression as it is named in a message.
+fn shown(expression: &Expr) -> String {
+    let text = expression.to_string();
+    if text.chars().count() <= SHOWN_LETTERS_MAX { text } else { "this expression".to_string() }
+}
+
+/// The longest expression that is shown whole.
+const SHOWN_LETTERS_MAX: usize = 60;
+
+/// Whether an expression computes something from constants alone, by operators and functions that are no program's own.
+pub(super) fn is_constant(expression: &Expr, context: &Context<'_>) -> bool {
+    if is_literal(expression) {
+        return false;
+    }
+    expression.visit(&mut Constants { context }).is_continue()
+}
+
+/// Breaks at what is no constant.
+struct Constants<'w, 'c> {
+    context: &'w Context<'c>,
+}
+
+impl Visitor for Constants<'_, '_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        let is_constant = match expression {
+            Expr::Value(_)
+            | Expr::TypedString(_)
+            | Expr::Interval(_)
+            | Expr::Nested(_)
+            | Expr::UnaryOp { .. }
+            | Expr::BinaryOp { .. }
+            | Expr::Cast { .. }
+            | Expr::Between { .. }
+            | Expr::InList { .. }
+            | Expr::Like { .. }
+            | Expr::ILike { .. }
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::Case { .. }
+            | Expr::Extract { .. }
+            | Expr::Floor { .. }
+            | Expr::Ceil { .. }
+            | Expr::Substring { .. }
+            | Expr::Position { .. }
+            | Expr::Overlay { .. }
+            | Expr::Trim { .. } => true,
+            Expr::Function(call) => {
+                let name = call.name.to_string();
+                let is_known = !self.context.is_own(&name) && self.context.get_function_meta(&name).is_some();
+                is_known && call.over.is_none() && !arguments(call).is_empty()
+            }
+            _ => false,
+        };
+        if is_constant { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 

@@ -162,6 +162,8 @@ enum Part {
         is_choice: bool,
         /// It may make something else of a number.
         is_operation: bool,
+        /// It is the whole of what is computed from constants alone, for each row.
+        is_constant: bool,
     },
 }
 
@@ -218,9 +220,11 @@ impl Visitor for Walk<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, _expression: &Expr) -> ControlFlow<PlanError> {
-        self.around.pop();
-        ControlFlow::Continue(())
+    fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
+        match self.around.pop() {
+            Some(Part::Expression { is_constant: true, .. }) => flow(constants::check_value(expression, self.context)),
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
@@ -228,7 +232,7 @@ impl Visitor for Walk<'_, '_> {
         self.around.push(match expression {
             // `TABLE(TUMBLE(…))`
             Expr::Function(call) if is_argument_of_window && is_window_function(call) => Part::Window,
-            _ => Part::Expression { is_choice: is_choice(expression), is_operation: is_operation(expression) },
+            _ => self.part(expression),
         });
         let place = Place::of(expression.span());
         self.context.note_foreign(expression);
@@ -299,6 +303,15 @@ const WINDOW_FUNCTIONS: [&str; 8] =
     ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
 
 impl Walk<'_, '_> {
+    fn part(&self, expression: &Expr) -> Part {
+        let (is_choice, is_operation) = (is_choice(expression), is_operation(expression));
+        let is_inside_constant =
+            || self.around.iter().any(|part| matches!(part, Part::Expression { is_constant: true, .. }));
+        let is_computed = !is_choice && !self.is_in_choice() && !is_inside_constant();
+        let is_constant = is_computed && constants::is_constant(expression, self.context);
+        Part::Expression { is_choice, is_operation, is_constant }
+    }
+
     /// Whether what is walked may never be computed.
     fn is_in_choice(&self) -> bool {
         self.around.iter().any(|part| matches!(part, Part::Expression { is_choice: true, .. }))
@@ -377,8 +390,7 @@ impl Walk<'_, '_> {
         if self.is_in_choice() {
             return Ok(());
         }
-        constants::check_pattern(canonical, function)?;
-        constants::check_value(function, self.context, place)
+        constants::check_pattern(canonical, function)
     }
 
     fn check_over(&mut self, function: &Function, window: &WindowType, place: Option<Place>) -> Result<(), PlanError> {

@@ -351,7 +351,7 @@ impl Search<'_, '_> {
 }
 
 /// The expressions that stand directly inside another.
-fn parts(expression: &Expr) -> Vec<Expr> {
+pub(super) fn parts(expression: &Expr) -> Vec<Expr> {
     struct Parts {
         depth: usize,
         found: Vec<Expr>,
