@@ -69,6 +69,9 @@ pub struct TableRequest {
     pub seed: u64,
 }
 
+/// Opens a table whose options have been read.
+type Opening<'a, T> = Box<dyn FnOnce() -> Result<Box<T>, ConnectorError> + 'a>;
+
 /// The connectors there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connector {
@@ -105,15 +108,38 @@ impl Connector {
         }
     }
 
-    fn open_source(self, request: &TableRequest, options: &Options) -> Result<Box<dyn Source>, ConnectorError> {
-        match self {
-            Connector::Filesystem => filesystem::open_source(request, options),
-            Connector::Nexmark => nexmark::open_source(request, options),
-            Connector::Ysb => ysb::open_source(request, options),
-            Connector::Datagen => datagen::open_source(request, options),
-            Connector::Print => Err(sink_only("print")),
-            Connector::Blackhole => Err(sink_only("blackhole")),
-        }
+    /// Reads the options of a table that is read. What makes its rows is opened by them.
+    fn source<'a>(
+        self,
+        request: &'a TableRequest,
+        options: &'a Options,
+    ) -> Result<Opening<'a, dyn Source>, ConnectorError> {
+        let generated = match self {
+            Connector::Filesystem => return filesystem::source(request, options),
+            Connector::Nexmark => nexmark::open_source(request, options)?,
+            Connector::Ysb => ysb::open_source(request, options)?,
+            Connector::Datagen => datagen::open_source(request, options)?,
+            Connector::Print => return Err(sink_only("print")),
+            Connector::Blackhole => return Err(sink_only("blackhole")),
+        };
+        Ok(Box::new(|| Ok(generated)))
+    }
+
+    /// Reads the options of a table that is written.
+    fn sink<'a>(
+        self,
+        request: &'a TableRequest,
+        options: &'a Options,
+    ) -> Result<Opening<'a, dyn Sink>, ConnectorError> {
+        let sink: Box<dyn Sink> = match self {
+            Connector::Filesystem => return filesystem::sink(request, options),
+            Connector::Nexmark => return Err(source_only("nexmark")),
+            Connector::Ysb => return Err(source_only("ysb")),
+            Connector::Datagen => return Err(source_only("datagen")),
+            Connector::Print => print::open_sink(request, options)?,
+            Connector::Blackhole => Box::new(blackhole::Blackhole),
+        };
+        Ok(Box::new(|| Ok(sink)))
     }
 
     fn is_bounded(self, options: &Options) -> Result<bool, ConnectorError> {
@@ -136,6 +162,14 @@ pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorE
     open_completed_source(request, |source| source)
 }
 
+/// Checks the options and columns of a table that is read, as [`open_source`] does before it opens anything: files need not be there.
+///
+/// # Errors
+/// [`ConnectorError`] where the options or columns make no sense to the connector.
+pub fn check_source(request: &TableRequest) -> Result<(), ConnectorError> {
+    source(request, |_, _| Ok(()))
+}
+
 /// Opens a table for reading whose rows are not complete as they are decoded: `complete` wraps the source in one that adds,
 /// for example, an event time that is computed from other columns, to which `request.event_time` may then point. A replay
 /// keeps completed rows.
@@ -146,22 +180,37 @@ pub fn open_completed_source(
     request: &TableRequest,
     complete: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
 ) -> Result<Box<dyn Source>, ConnectorError> {
+    source(request, |opening, replay| {
+        let source = complete(opening()?);
+        Ok(match replay {
+            Some(replay) => Box::new(ReplaySource::load(source, request, replay)?),
+            None => source,
+        })
+    })
+}
+
+/// Reads the options of a table that is read, and hands on what opens it, and how it is replayed.
+fn source<T>(
+    request: &TableRequest,
+    then: impl FnOnce(Opening<'_, dyn Source>, Option<Replay>) -> Result<T, ConnectorError>,
+) -> Result<T, ConnectorError> {
     let options = Options::new(&request.options);
     let connector = Connector::of(&options)?;
-    let Some(replay) = Replay::of(&options, connector.has_pace(&options)?)? else {
-        let source = connector.open_source(request, &options)?;
+    let has_pace = connector.has_pace(&options)?;
+    let Some(replay) = Replay::of(&options, has_pace)? else {
+        let opening = connector.source(request, &options)?;
         options.finish()?;
-        return Ok(complete(source));
+        return then(opening, None);
     };
     let mut input = request.clone();
     // The replay has a pace, and its input is read to the end.
     input.options.retain(|name, _| !name.starts_with("on-overload"));
-    if connector.has_pace(&options)? {
+    if has_pace {
         input.options.insert("pace".into(), "flat-out".into());
     }
     let options = Options::new(&input.options);
     Replay::acknowledge(&options);
-    let source = Connector::of(&options)?.open_source(&input, &options)?;
+    let opening = Connector::of(&options)?.source(&input, &options)?;
     options.finish()?;
     if !connector.is_bounded(&options)? {
         return Err(ConnectorError::option(
@@ -169,7 +218,7 @@ pub fn open_completed_source(
             "needs an input that ends: set 'rows', or 'number-of-rows' of datagen",
         ));
     }
-    Ok(Box::new(ReplaySource::load(complete(source), request, replay)?))
+    then(opening, Some(replay))
 }
 
 /// Whether rows that do not fit a table with these options are left out, and counted, rather than an error.
@@ -188,16 +237,19 @@ pub fn skips_errors(options: &BTreeMap<String, String>) -> bool {
 /// [`ConnectorError`] where the options or columns make no sense to the connector, or the output cannot be made.
 pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError> {
     let options = Options::new(&request.options);
-    let sink = match Connector::of(&options)? {
-        Connector::Filesystem => filesystem::open_sink(request, &options)?,
-        Connector::Nexmark => return Err(source_only("nexmark")),
-        Connector::Ysb => return Err(source_only("ysb")),
-        Connector::Datagen => return Err(source_only("datagen")),
-        Connector::Print => print::open_sink(request, &options)?,
-        Connector::Blackhole => Box::new(blackhole::Blackhole),
-    };
+    let opening = Connector::of(&options)?.sink(request, &options)?;
     options.finish()?;
-    Ok(sink)
+    opening()
+}
+
+/// Checks the options and columns of a table that is written, as [`open_sink`] does before it makes anything.
+///
+/// # Errors
+/// [`ConnectorError`] where the options or columns make no sense to the connector.
+pub fn check_sink(request: &TableRequest) -> Result<(), ConnectorError> {
+    let options = Options::new(&request.options);
+    drop(Connector::of(&options)?.sink(request, &options)?);
+    options.finish()
 }
 
 /// Whether a table with these options ends when it is read.

@@ -27,7 +27,6 @@ use pelton_plan::PlanError;
 use pelton_plan::query::builder::RelationBuilder;
 
 use crate::error::Error;
-use crate::explain::explain;
 use crate::query::Query;
 use crate::session::Session;
 
@@ -397,8 +396,7 @@ impl QueryBuilder {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn explain(&self) -> Result<String, Error> {
-        let (planned, settings) = self.session.plan_built(&self.relation, None)?;
-        explain(&planned, &settings)
+        self.session.explain_built(&self.relation, None)
     }
 
     fn check_session(&self, call: &str, other: &QueryBuilder) -> Result<(), Error> {

@@ -1,20 +1,33 @@
 //! What `EXPLAIN` says.
 
-use pelton_plan::pipeline::Program;
-use pelton_plan::query::Planned;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::emission;
+use pelton_plan::catalog::LATE_ROWS;
+use pelton_plan::pipeline::{OutputTarget, Program};
+use pelton_plan::query::Planned;
+use pelton_plan::{Catalog, Relation};
+
 use crate::error::Error;
 use crate::execute::pipeline_name;
+use crate::push::PushTable;
 use crate::settings::Settings;
+use crate::{emission, table};
 
 /// The logical plan, the pipelines, the kernels, and what is not portable to Flink, as text.
 ///
 /// # Errors
-/// [`Error::Compile`] where a pipeline cannot be described; [`Error::Plan`] where the settings do not go with the query.
-pub(crate) fn explain(planned: &Planned, settings: &Settings) -> Result<String, Error> {
+/// [`Error::Compile`] where a pipeline cannot be described; [`Error::Plan`] where the settings do not go with the query; [`Error::Table`]
+/// where the options of a table make no sense.
+pub(crate) fn explain(
+    planned: &Planned,
+    settings: &Settings,
+    catalog: &Catalog,
+    push_tables: &BTreeMap<String, Arc<PushTable>>,
+) -> Result<String, Error> {
     let program = &planned.program;
     emission::check(program, settings)?;
+    check_tables(program, settings, catalog, push_tables)?;
     let kernels = (0..program.pipelines.len()).map(|pipeline| kernel(program, pipeline));
     let mut sections = vec![
         ("logical plan", pelton_plan::explain::logical_plans(planned)),
@@ -31,6 +44,32 @@ pub(crate) fn explain(planned: &Planned, settings: &Settings) -> Result<String, 
     }
     let section = |(title, body): (&str, String)| format!("== {title} ==\n{}\n", body.trim_end());
     Ok(sections.into_iter().map(section).collect::<Vec<_>>().join("\n"))
+}
+
+/// Checks the options of the tables as they are when a program starts, in the order in which they are opened then.
+fn check_tables(
+    program: &Program,
+    settings: &Settings,
+    catalog: &Catalog,
+    push_tables: &BTreeMap<String, Arc<PushTable>>,
+) -> Result<(), Error> {
+    for lookup in &program.lookups {
+        check_tables(&lookup.program, settings, catalog, push_tables)?;
+    }
+    for output in &program.outputs {
+        if let OutputTarget::Table(name) = &output.target
+            && let Some(Relation::Table(found)) = catalog.get(name)
+        {
+            table::check_sink(found, settings)?;
+        }
+    }
+    for used in &program.sources {
+        let is_given = used.rows.is_some() || push_tables.contains_key(&used.table) || used.table == LATE_ROWS;
+        if let Some(Relation::Table(found)) = catalog.get(&used.table).filter(|_| !is_given) {
+            table::check_source(found, used, settings)?;
+        }
+    }
+    Ok(())
 }
 
 /// One pipeline's kernel in readable form, and how its expressions run.

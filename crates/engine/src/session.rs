@@ -187,8 +187,7 @@ impl Session {
         };
         if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = statement {
             let known = self.known();
-            let settings = Settings::of(&known.catalog);
-            return explain(&plan_statements(&known.catalog, &[statement])?, &settings).map(Some);
+            return known.explain(&plan_statements(&known.catalog, &[statement])?).map(Some);
         }
         self.execute_statement(statement).map(|_| None)
     }
@@ -357,13 +356,13 @@ impl Session {
         Ok(builder::call(&self.known().catalog, function, arguments.into_iter().collect())?)
     }
 
-    pub(crate) fn plan_built(
-        &self,
-        relation: &RelationBuilder,
-        into: Option<&str>,
-    ) -> Result<(Planned, Settings), Error> {
+    pub(crate) fn plan_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Planned, Error> {
+        Ok(relation.plan(&self.known().catalog, into)?)
+    }
+
+    pub(crate) fn explain_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<String, Error> {
         let known = self.known();
-        Ok((relation.plan(&known.catalog, into)?, Settings::of(&known.catalog)))
+        known.explain(&relation.plan(&known.catalog, into)?)
     }
 
     pub(crate) fn start_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Query, Error> {
@@ -424,8 +423,7 @@ impl Session {
             }
             Statement::Explain(explained) => {
                 let planned = plan_statements(&known.catalog, &[explained.as_ref()])?;
-                let text = explain(&planned, &Settings::of(&known.catalog))?;
-                return Ok(Outcome::Rows(plan_rows(&text)));
+                return Ok(Outcome::Rows(plan_rows(&known.explain(&planned)?)));
             }
             Statement::AnalyzeQuery(number) => return Ok(Outcome::Rows(plan_rows(&known.analyzed(*number)?))),
             Statement::ShowProgress => return Ok(Outcome::Rows(known.progress())),
@@ -473,6 +471,10 @@ impl Known {
         let started = Started { number: self.queries_started, run: query.weak(), stories: query.stories().to_vec() };
         self.queries.push_back(started);
         Ok(query)
+    }
+
+    fn explain(&self, planned: &Planned) -> Result<String, Error> {
+        explain(planned, &Settings::of(&self.catalog), &self.catalog, &self.push_tables)
     }
 
     /// The threads that run queries. Where their number was changed, queries that run keep those they have.

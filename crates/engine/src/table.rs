@@ -100,6 +100,20 @@ fn request(
 /// Opens a table for reading the columns a program touches.
 pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) -> Result<Box<dyn Source>, Error> {
     let definition = &table.definition;
+    pelton_connectors::open_completed_source(&source_request(table, used, settings), |source| {
+        with_computed_time(source, used, pelton_connectors::skips_errors(&definition.options))
+    })
+    .map_err(|error| refused(definition, error))
+}
+
+/// Checks the options of a table as [`open_source`] does, and opens nothing.
+pub(crate) fn check_source(table: &Table, used: &SourceUse, settings: &Settings) -> Result<(), Error> {
+    let checked = pelton_connectors::check_source(&source_request(table, used, settings));
+    checked.map_err(|error| refused(&table.definition, error))
+}
+
+fn source_request(table: &Table, used: &SourceUse, settings: &Settings) -> TableRequest {
+    let definition = &table.definition;
     // A replay shifts the event time wherever it is wanted, not only where windows are cut by it.
     let time_column = match used.time {
         TimeSource::Event { column, .. } => Some(column),
@@ -108,11 +122,7 @@ pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) 
         }),
     };
     let event_time = time_column.and_then(|column| TimeColumn::new(column, used.schema.field(column).data_type()));
-    let request = request(definition, definition.physical_schema(), used.columns.clone(), event_time, settings);
-    pelton_connectors::open_completed_source(&request, |source| {
-        with_computed_time(source, used, pelton_connectors::skips_errors(&definition.options))
-    })
-    .map_err(|error| refused(definition, error))
+    request(definition, definition.physical_schema(), used.columns.clone(), event_time, settings)
 }
 
 /// Reads the rows that a query's text has itself.
@@ -140,9 +150,16 @@ impl Source for WrittenRows {
 
 /// Opens a table for writing.
 pub(crate) fn open_sink(table: &Table, settings: &Settings) -> Result<Box<dyn Sink>, Error> {
-    let definition = &table.definition;
-    let schema = definition.physical_schema();
+    pelton_connectors::open_sink(&sink_request(table, settings)).map_err(|error| refused(&table.definition, error))
+}
+
+/// Checks the options of a table as [`open_sink`] does, and makes nothing.
+pub(crate) fn check_sink(table: &Table, settings: &Settings) -> Result<(), Error> {
+    pelton_connectors::check_sink(&sink_request(table, settings)).map_err(|error| refused(&table.definition, error))
+}
+
+fn sink_request(table: &Table, settings: &Settings) -> TableRequest {
+    let schema = table.definition.physical_schema();
     let all = (0..schema.fields().len()).collect();
-    let request = request(definition, schema, all, None, settings);
-    pelton_connectors::open_sink(&request).map_err(|error| refused(definition, error))
+    request(&table.definition, schema, all, None, settings)
 }

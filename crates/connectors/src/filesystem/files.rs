@@ -30,13 +30,21 @@ pub(super) struct InputFile {
     modified_millis: i64,
 }
 
+/// A path without its scheme.
+pub(super) fn local(path: &str) -> Result<&str, ConnectorError> {
+    let local = path.strip_prefix("file://").unwrap_or(path);
+    match local.split_once("://") {
+        Some((scheme, _)) => {
+            Err(ConnectorError::option("path", format!("has the scheme '{scheme}'; only file:// is supported")))
+        }
+        None => Ok(local),
+    }
+}
+
 /// The files that `path` names: itself, those below a directory, or those that match a glob, in the order of their paths.
 /// Names that begin with `.` or `_` are skipped below directories, as Flink does.
 pub(super) fn resolve(path: &str) -> Result<Vec<InputFile>, ConnectorError> {
-    let local = path.strip_prefix("file://").unwrap_or(path);
-    if let Some((scheme, _)) = local.split_once("://") {
-        return Err(ConnectorError::option("path", format!("has the scheme '{scheme}'; only file:// is supported")));
-    }
+    let local = local(path)?;
     let mut files = Vec::new();
     match fs::metadata(local) {
         Ok(metadata) if metadata.is_dir() => list(Path::new(local), &mut files)?,

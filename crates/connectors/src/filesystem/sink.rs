@@ -16,31 +16,38 @@ use parquet::file::properties::WriterProperties;
 use pelton_data::column::sql_name;
 use pelton_runtime::sink::{Sink, SinkError};
 
-use super::MONITOR_INTERVAL;
 use super::files::problem;
+use super::{MONITOR_INTERVAL, format_of_path};
+use crate::format::Format;
 use crate::format::column::is_text_type;
 use crate::format::compression::Compression;
 use crate::format::write::TextWriter;
-use crate::format::{Format, FormatName};
 use crate::options::Options;
-use crate::{ConnectorError, TableRequest};
+use crate::{ConnectorError, Opening, TableRequest};
 
 /// Encoded bytes that are handed to the file at once.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// Opens a table for writing: one file where the path has a format's extension, else a new part of a directory.
-pub(super) fn open_sink(request: &TableRequest, options: &Options) -> Result<Box<dyn Sink>, ConnectorError> {
+/// Reads what the options of a table say that is written: one file where the path has a format's extension, else a new part of a directory.
+pub(super) fn sink<'a>(
+    request: &'a TableRequest,
+    options: &'a Options,
+) -> Result<Opening<'a, dyn Sink>, ConnectorError> {
     let path = options.required("path", "/data/result.csv")?;
     let local = path.strip_prefix("file://").unwrap_or(path);
-    let named = FormatName::of_file(local).filter(|_| !Path::new(local).is_dir());
+    let named = format_of_path(local);
     let format = Format::new(options, named)?;
     // It concerns reading only, of the same table.
     options.text(MONITOR_INTERVAL);
     check_columns(request, &format)?;
-    let target = Target::create(Path::new(local), named.is_some(), &format)?;
+    Ok(Box::new(move || open(request, Path::new(local), named.is_some(), &format)))
+}
+
+fn open(request: &TableRequest, path: &Path, is_file: bool, format: &Format) -> Result<Box<dyn Sink>, ConnectorError> {
+    let target = Target::create(path, is_file, format)?;
     let place = target.path.to_string_lossy().into_owned();
     let schema = request.schema.clone();
-    let encoder = match &format {
+    let encoder = match format {
         Format::Text(text) => {
             let names = schema.fields().iter().map(|field| field.name().clone()).collect();
             let output = Output::new(&target.path, BufWriter::with_capacity(WRITE_BYTES, target.file))
