@@ -110,6 +110,7 @@ pub struct Planned {
     pub logical: Vec<(OutputTarget, LogicalPlan)>,
     /// What of the text Flink would not understand: functions, operators, types, and the options of the tables.
     pub foreign: Notes,
+    /// Where the constructs of the text stand.
     pub(crate) landmarks: Landmarks,
 }
 
