@@ -1,7 +1,6 @@
 //! What can run in a run, and what of it does: the policy ranks the operators that can.
 //!
-//! What is furthest downstream is looked at first, and inputs only while there is room. Whether there is room is the backpressure: it reaches
-//! from a slow sink up to its sources, and to nothing else.
+//! What is furthest downstream is looked at first, and inputs only while there is room ([`backpressure`]).
 
 use pelton_data::time::{WATERMARK_MIN, slice_start};
 use pelton_data::window::Window;
@@ -15,11 +14,14 @@ use crate::operator::{Operator, Part};
 use crate::policy::{Candidate, EPOCH_NS, Policy, Rank};
 use crate::source::Ready;
 use crate::state::{PipelineState, State, Stop, TargetState};
+use crate::turn::Order;
 use crate::wake::Seen;
 use crate::window::WindowState;
 
-/// Blocks that may wait in front of a pipeline, or batches in front of a sink, for each worker.
-const QUEUED_PER_WORKER_MAX: usize = 8;
+mod backpressure;
+
+pub(crate) use backpressure::{HeldBackBy, held_back_by};
+use backpressure::{QUEUED_PER_WORKER_MAX, has_room, may_run_ahead};
 
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
@@ -38,12 +40,6 @@ const WORTH_WAKING_NS: f64 = 2e4;
 
 /// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
 const SLICES_PER_TASK_MAX: usize = 64;
-
-/// Blocks that each worker but one may add to windows while others are being closed.
-const BLOCKS_AHEAD_PER_WORKER: usize = 2;
-
-/// Of windows longer than blocks, so many ends are passed meanwhile, however many workers there are.
-const ENDS_AHEAD_MAX: usize = 2;
 
 /// How often processing time is said to have passed while no input comes, in nanoseconds.
 const PROCESSING_TICK_NS: u64 = 5_000_000;
@@ -74,8 +70,14 @@ pub(crate) struct Look<'a> {
     /// Whether operators have threads of their own, which must know what can run.
     pub has_threads: bool,
     pub workers: usize,
-    /// How many of them are to share the blocks that wait.
-    pub sharing: usize,
+    /// Whether there are other runs,
+    pub has_runs: bool,
+    /// and workers who have nothing to do.
+    pub has_idle: bool,
+    /// The region of the run that the worker was on last, if it was on any.
+    pub last_region: Option<usize>,
+    /// Whether what other workers are on is left to them.
+    pub leaves_to_others: bool,
     /// The count of events so far.
     pub seen: Seen,
     pub clock: &'a Clock,
@@ -179,7 +181,9 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
     let choice = next.choice;
     state.tasks_running += 1;
     let part = choice.part();
-    let operator = state.operators.of_part(part);
+    let index = state.operators.index(part);
+    state.regions.begin(index);
+    let operator = &mut state.operators.all[index];
     if operator.turn > state.load.walk_began {
         state.load.walk_began = turn - 1;
     }
@@ -254,7 +258,8 @@ impl Choice {
 /// The task of the lowest rank; of those of one rank, what is furthest downstream. `only` of one operator, where it is given. What `can_run` at
 /// all is noted where operators have threads.
 fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<usize>) -> Option<Next> {
-    let mut search = Search { state, look, room: look.workers * QUEUED_PER_WORKER_MAX, only, can_run, next: None };
+    let room = look.workers * QUEUED_PER_WORKER_MAX;
+    let mut search = Search { state, look, room, only, can_run, next: None, least: None };
     let (to_pipelines, to_sinks) = state.passing.split_at(state.passing.len().min(state.pipelines.len()));
     let (to_pipelines, to_sinks) = ((0, to_pipelines), (to_pipelines.len(), to_sinks));
     if state.must_stop() {
@@ -288,6 +293,8 @@ struct Search<'a> {
     only: Option<Part>,
     can_run: &'a mut Vec<usize>,
     next: Option<Next>,
+    /// Where that stands.
+    least: Option<(bool, Order)>,
 }
 
 impl Search<'_> {
@@ -297,11 +304,27 @@ impl Search<'_> {
         }
         let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
         let work_ns = self.work_ns(choice, pending_rows);
-        self.next = Some(match self.next {
-            Some(next) if next.rank <= rank => next.with_other(work_ns),
-            None => Next { rank, choice, work_ns, others_ns: None },
-            Some(next) => Next { rank, choice, work_ns, ..next.with_other(next.work_ns) },
-        });
+        let order = self.order_of(choice, rank);
+        if let Some(next) = self.next.filter(|_| self.least.is_some_and(|least| least <= order)) {
+            self.next = Some(next.with_other(work_ns));
+            return;
+        }
+        let others_ns = self.next.and_then(|next| next.with_other(next.work_ns).others_ns);
+        (self.next, self.least) = (Some(Next { rank, choice, work_ns, others_ns }), Some(order));
+    }
+
+    /// Where a choice of that rank stands: behind others, where it is left to who is on its region.
+    fn order_of(&self, choice: Choice, rank: Rank) -> (bool, Order) {
+        let Search { state, look, .. } = *self;
+        match state.regions.region(state.operators.index(choice.part())) {
+            None => (false, (rank, 0, false, 0)),
+            Some(region) => {
+                let service = &state.regions.all[region].service;
+                let is_last = look.last_region == Some(region);
+                let is_left = look.leaves_to_others && !is_last && service.is_under_way() && !rank.is_urgent();
+                (is_left, service.order(rank, is_last))
+            }
+        }
     }
 
     /// Behind whatever else there is, which is as urgent as it then.
@@ -423,21 +446,25 @@ impl Search<'_> {
         }
     }
 
-    /// Of several inputs the one that has delivered least: none starves, and their times advance together.
+    /// Of several inputs of a region the one that has delivered least: none starves, and their times advance together.
     fn reads(&mut self) {
         let Search { state, look, room, .. } = *self;
         if state.stop != Stop::No || !state.waiting.has_room() {
             return;
         }
-        let readable = state.sources.iter().enumerate().filter_map(|(index, node)| {
+        let readable = |index: usize| {
+            let node = &state.sources[index];
             let free = !node.reading
                 && !node.ended
                 && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX
                 && has_room(state, StreamRef::Source(index), room);
             let partition = free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?;
             Some((node.rows, index, partition))
-        });
-        if let Some((_, source, partition)) = readable.min() {
+        };
+        for region in &state.regions.all {
+            let Some((_, source, partition)) = region.sources.iter().copied().filter_map(readable).min() else {
+                continue;
+            };
             let asked_ns = self.operator(Part::Source(source)).last_run_ns;
             self.consider(Choice::Read(source, partition), None, asked_ns);
         }
@@ -448,14 +475,6 @@ impl Search<'_> {
 fn is_in_order(state: &State, node: &PipelineState) -> bool {
     matches!(node.target, TargetState::Window { window, .. }
         if matches!(state.windows[window].window, Window::RowsByKey { .. }))
-}
-
-/// Whether a window takes rows: while its windows are being closed, only as many as other workers need to be busy meanwhile. Slices wait for their
-/// turn in memory, and outside of the cache: of windows longer than blocks as much waits for each end as the window has.
-fn may_run_ahead(node: &WindowState, feeding: &PipelineState, workers: usize) -> bool {
-    let most = (workers - 1) * BLOCKS_AHEAD_PER_WORKER;
-    let most = if feeding.slices_per_block <= 1 { most.min(ENDS_AHEAD_MAX) } else { most };
-    !node.must_close() || node.blocks_ahead() < most
 }
 
 fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
@@ -491,7 +510,9 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, most);
     let rows: usize = node.queue.iter().map(|(_, block)| block.rows()).sum();
     let is_short = rows as f64 * cost_ns < WORTH_WAKING_NS;
-    let sharing = if is_in_order || is_short { 1 } else { look.sharing };
+    // Where the others have runs or regions of their own, each goes through the blocks of one by itself.
+    let have_own = (look.has_runs || state.regions.are_several()) && !look.has_idle;
+    let sharing = if is_in_order || is_short || have_own { 1 } else { look.workers };
     let count = node.queue.len().div_ceil(sharing).min(blocks_max);
     let mut rows_before = 0;
     let few = node.queue.iter().take(count).take_while(|(_, block)| {
@@ -505,49 +526,6 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         (position, block)
     }));
     Task::Compute { pipeline, blocks }
-}
-
-fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
-    let consumers = state.consumers(stream);
-    consumers.pipelines.iter().all(|&pipeline| state.pipelines[pipeline].order.outstanding() < room)
-        && consumers.sinks.iter().all(|&sink| state.sinks[sink].waiting() < room)
-}
-
-/// What keeps sources from being read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeldBackBy {
-    /// It has no room.
-    Part(Part),
-    /// There is none for rows that wait.
-    Memory,
-}
-
-/// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room.
-pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> {
-    let mut sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended).peekable();
-    let is_open = sources.peek().is_some();
-    let part =
-        sources.filter_map(|source| full(state, StreamRef::Source(source), workers * QUEUED_PER_WORKER_MAX)).next();
-    part.map(HeldBackBy::Part).or((is_open && !state.waiting.has_room()).then_some(HeldBackBy::Memory))
-}
-
-/// What keeps a stream from going on.
-fn full(state: &State, stream: StreamRef, room: usize) -> Option<Part> {
-    let consumers = state.consumers(stream);
-    if let Some(&sink) = consumers.sinks.iter().find(|&&sink| state.sinks[sink].waiting() >= room) {
-        return Some(Part::Sink(sink));
-    }
-    let pipeline = *consumers.pipelines.iter().find(|&&node| state.pipelines[node].order.outstanding() >= room)?;
-    let below = match state.pipelines[pipeline].target {
-        TargetState::Stream { .. } => full(state, StreamRef::Pipeline(pipeline), room),
-        TargetState::Over { over, .. } if state.overs[over].queue.len() < room => None,
-        TargetState::Over { over, .. } => full(state, StreamRef::Over(over), room).or(Some(Part::Over(over))),
-        TargetState::Window { window, .. } if !state.windows[window].must_close() => None,
-        TargetState::Window { window, .. } => {
-            full(state, StreamRef::Window(window), room).or(Some(Part::Window(window)))
-        }
-    };
-    below.or(Some(Part::Pipeline(pipeline)))
 }
 
 /// Says that processing time has passed, for sources that have nothing to read. Returns whether it said so.

@@ -91,6 +91,11 @@ impl Operator {
         }
     }
 
+    /// Operators that take its rows.
+    pub fn downstream(&self) -> &[usize] {
+        &self.downstream
+    }
+
     /// Learns from what was done since the last time.
     fn measure(&mut self) {
         let (done, before) = (self.done, std::mem::replace(&mut self.measured, self.done));

@@ -43,8 +43,8 @@ pub(crate) struct Candidate<'a> {
     pub now_ns: u64,
 }
 
-/// Who goes first: the least. Equal ones go in the order of their queries' service in whole epochs, so that a worker stays with a query, whose data it has in
-/// its cache, for so long; and within a query what is furthest downstream first.
+/// Who goes first: the least. Equal ones go in the order of their queries' service in whole epochs, and within a query of that of their regions, so that a worker
+/// stays with one, whose data it has in its cache, for so long; and within a region what is furthest downstream first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(u64);
 
@@ -97,6 +97,11 @@ impl Rank {
 
     fn of_kind(self, kind: u64) -> Rank {
         Rank(kind << NUMBER_BITS | (self.0 & Rank::NUMBER_MAX))
+    }
+
+    /// Whether it is before all that are not urgent.
+    pub fn is_urgent(self) -> bool {
+        self.0 <= Rank::NUMBER_MAX
     }
 
     const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;

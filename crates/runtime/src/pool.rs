@@ -21,6 +21,7 @@ use crate::run::{RunError, Shared};
 use crate::state::State;
 use crate::task::Worker;
 use crate::threads::OperatorThreads;
+use crate::turn::{Order, Turns};
 use crate::wake::{Patience, Rest, Waker};
 
 /// A fixed number of threads that work on any number of runs. Clones are the same threads.
@@ -46,8 +47,8 @@ pub(crate) struct Crew {
     is_pinned: AtomicBool,
     /// Nothing runs but what a test tells to.
     is_manual: bool,
-    /// What the runs had been served that were chosen so far, in whole epochs.
-    served_ns: AtomicU64,
+    /// Of the runs.
+    served: Turns,
     /// Tasks taken.
     turns: AtomicU64,
     /// Who goes first.
@@ -193,7 +194,7 @@ impl Crew {
             is_closed: AtomicBool::new(false),
             is_pinned: AtomicBool::new(false),
             is_manual,
-            served_ns: AtomicU64::new(0),
+            served: Turns::default(),
             turns: AtomicU64::new(0),
             policy: AtomicUsize::new(PolicyName::default().index()),
         })
@@ -201,7 +202,7 @@ impl Crew {
 
     /// Serves a run from now on.
     pub fn take(self: &Arc<Crew>, run: Arc<Shared>) {
-        run.waker.begins_at(self.served_ns.load(Ordering::Relaxed));
+        self.served.enter(run.waker.service());
         self.runs().push(run.clone());
         self.start_threads(&run);
         self.runs_changed();
@@ -260,6 +261,8 @@ pub(crate) struct PoolWorker {
     index: usize,
     /// Of the run that it was on last.
     last: Option<Waker>,
+    /// Where it was there last, where that has more than one.
+    last_region: Option<usize>,
     /// The runs as of so many changes, each beside what is known of it.
     runs: Vec<(Waker, Arc<Shared>)>,
     changes: u64,
@@ -315,6 +318,7 @@ impl PoolWorker {
             crew,
             index,
             last: None,
+            last_region: None,
             runs: Vec::new(),
             changes: 0,
             scratch: Scratch::default(),
@@ -426,17 +430,23 @@ impl PoolWorker {
     }
 
     /// Where a task of this rank stands among those of all runs: the least goes first.
-    fn order_of(&self, waker: &Waker, rank: Rank) -> (Rank, u64, bool, u64) {
-        let served_ns = waker.served_ns();
-        let is_last = self.last.as_ref().is_some_and(|last| last.is_of(waker));
-        (rank, served_ns / EPOCH_NS, !is_last, served_ns)
+    fn order_of(&self, waker: &Waker, rank: Rank) -> Order {
+        waker.service().order(rank, self.was_on(waker))
+    }
+
+    /// Whether this is the run that it was on last.
+    fn was_on(&self, waker: &Waker) -> bool {
+        self.last.as_ref().is_some_and(|last| last.is_of(waker))
+    }
+
+    /// Whether what other workers are on is left to them, but for a look at all of it in each epoch.
+    fn leaves_to_others(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.looked_ns.get()) < EPOCH_NS
     }
 
     /// Whether a task of this rank in one of its runs goes first, as far as that is known of all, and then whether other runs have any, or when they will.
-    /// A run that another worker is on is left to that one, but for a look at all of them in each epoch.
     fn goes_first(&self, run: &Shared, rank: Rank, now_ns: u64) -> Option<(bool, u64)> {
-        let is_due = now_ns.saturating_sub(self.looked_ns.get()) >= EPOCH_NS;
-        if is_due || self.crew.changes.load(Ordering::SeqCst) != self.changes {
+        if !self.leaves_to_others(now_ns) || self.crew.changes.load(Ordering::SeqCst) != self.changes {
             return None;
         }
         let order = self.order_of(&run.waker, rank);
@@ -447,7 +457,7 @@ impl PoolWorker {
                 continue;
             }
             match waker.known(now_ns) {
-                None if waker.is_served() => {}
+                None if waker.service().is_under_way() => {}
                 Some((Rank::NONE, known_until_ns)) => until_ns = until_ns.min(known_until_ns),
                 Some((rank, _)) if order <= self.order_of(waker, rank) => has_others = true,
                 _ => return None,
@@ -469,13 +479,13 @@ impl PoolWorker {
 
     /// Looks at what there is to do in a run, and tells all workers, and the threads of the operators that can run.
     pub fn look_at(&self, run: &Shared, mut state: MutexGuard<'_, State>, now_ns: u64) -> (Rank, u64) {
-        let look = self.look_of(run, now_ns);
+        let look = Look { leaves_to_others: false, ..self.look_of(run, now_ns) };
         let offer = self.offer_of(run, &mut state, &look);
         self.tell(run, state, &look, offer)
     }
 
     fn offer_of(&self, run: &Shared, state: &mut State, look: &Look<'_>) -> Offer {
-        state.load.served_ns = run.waker.served_ns();
+        state.load.served_ns = run.waker.service().ns();
         offer(state, look)
     }
 
@@ -504,8 +514,10 @@ impl PoolWorker {
             policy,
             has_threads,
             workers: self.crew.workers,
-            // Where the others have runs of their own, each goes through the blocks of one by itself.
-            sharing: if self.runs.len() > 1 && !self.crew.rest.has_idle() { 1 } else { self.crew.workers },
+            has_runs: self.runs.len() > 1,
+            has_idle: self.crew.rest.has_idle(),
+            last_region: self.last_region.filter(|_| self.was_on(&run.waker)),
+            leaves_to_others: self.leaves_to_others(now_ns),
             seen: run.waker.seen(),
             clock: &self.crew.clock,
             now_ns,
@@ -516,13 +528,9 @@ impl PoolWorker {
     /// to have something more urgent: then it is taken before anyone else looks.
     pub fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> (u64, Option<Taken>) {
         let started_ns = self.crew.clock.nanos();
-        // A run that had nothing to do for a while does not make up for it at the others' cost.
-        let served_ns = run.waker.served_ns();
-        let in_epochs_ns = served_ns / EPOCH_NS * EPOCH_NS;
-        let least_ns = self.crew.served_ns.fetch_max(in_epochs_ns, Ordering::Relaxed).max(in_epochs_ns);
-        run.waker.serves();
-        if !self.last.as_ref().is_some_and(|last| last.is_of(&run.waker)) {
-            self.last = Some(run.waker.clone());
+        self.crew.served.begin(run.waker.service());
+        if !self.was_on(&run.waker) {
+            (self.last, self.last_region) = (Some(run.waker.clone()), None);
         }
         let PoolWorker { scratch, room, .. } = self;
         let mut worker = Worker { shared: run, index: self.index, scratch, room };
@@ -530,7 +538,7 @@ impl PoolWorker {
         let ended_ns = self.crew.clock.nanos();
         let busy_ns = ended_ns.saturating_sub(started_ns);
         // By a clock that stands still tasks are counted.
-        run.waker.served(least_ns, busy_ns + 1);
+        run.waker.service().end(busy_ns + 1);
         let (waited_ns, waking_ns) = (self.waited_ns.take(), self.waking_ns.take());
         let mut state = self.state_of(run);
         state.next = None;
@@ -539,7 +547,11 @@ impl PoolWorker {
         state.deciding_ns += started_ns.saturating_sub(looked_ns).saturating_sub(waited_ns + waking_ns);
         state.waited_ns += waited_ns;
         state.waking_ns += waking_ns;
-        let operator = state.operators.of_part(taken.part);
+        let index = state.operators.index(taken.part);
+        state.regions.end(index, busy_ns + 1);
+        // What writes is nowhere, and the worker still where it was.
+        self.last_region = state.regions.region(index).or(self.last_region);
+        let operator = &mut state.operators.all[index];
         operator.done.busy_ns += busy_ns;
         operator.last_run_ns = ended_ns;
         if let Err(panic) = result {
@@ -571,21 +583,6 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_worker_stays_with_a_query_for_an_epoch() {
-        let crew = Crew::new(2, Clock::system(), true);
-        let mut worker = PoolWorker::new(crew.clone(), 0);
-        let [first, second] = [(); 2].map(|()| Waker::new(crew.rest.clone()));
-        let order = |worker: &PoolWorker, waker: &Waker| worker.order_of(waker, Rank::from_bits(5));
-        first.begins_at(10);
-        assert!(order(&worker, &second) < order(&worker, &first), "it has been served least");
-        worker.last = Some(first.clone());
-        assert!(order(&worker, &first) < order(&worker, &second), "the worker was on it last");
-        assert!(worker.order_of(&second, Rank::from_bits(4)) < order(&worker, &first), "the policy is asked first");
-        first.begins_at(EPOCH_NS);
-        assert!(order(&worker, &second) < order(&worker, &first), "for long enough");
-    }
 
     #[test]
     fn threads_end_with_the_last_who_has_them() {

@@ -21,6 +21,7 @@ use crate::room::{Emptied, Output};
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
 use crate::source::{LeftOut, Ready};
+use crate::turn::Regions;
 use crate::window::WindowState;
 
 /// Lists that are kept of a source.
@@ -54,6 +55,7 @@ pub(crate) struct State {
     pub finished: bool,
     /// The same nodes, as policies see them.
     pub operators: Operators,
+    pub regions: Regions,
     pub load: Load,
     pub rates: Rates,
     /// When what is known of them is to be computed anew.
@@ -263,6 +265,7 @@ impl State {
             }
         });
         let pipelines = pipelines.collect();
+        let operators = Operators::of(graph);
         State {
             sources: (0..graph.sources.len()).map(|index| SourceState::new(graph, index)).collect(),
             pipelines,
@@ -275,7 +278,8 @@ impl State {
             failure: None,
             tasks_running: 0,
             finished: false,
-            operators: Operators::of(graph),
+            regions: Regions::of(&operators, graph.sources.len()),
+            operators,
             load: Load::new(),
             rates: Rates::new(now_ns),
             epoch_end_ns: 0,

@@ -26,6 +26,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crate::policy::Rank;
+use crate::turn::Service;
 
 /// So long a worker looks whether something happens before it sleeps, unless that is set.
 pub const SPIN_DEFAULT: Duration = Duration::from_micros(20);
@@ -314,10 +315,8 @@ struct RunEvents {
     known_until_ns: AtomicU64,
     /// a task of this rank.
     rank: AtomicU64,
-    /// Time that workers have spent on it, and more where others were served while it had nothing to do.
-    served_ns: AtomicU64,
-    /// How many do so now: when they are done they look for what is to be done next themselves.
-    serving: AtomicUsize,
+    /// How long workers have served it.
+    service: Service,
 }
 
 /// The counts of a run's events when a worker began to look for work in it.
@@ -338,8 +337,7 @@ impl Waker {
             known_at: AtomicU64::new(u64::MAX),
             known_until_ns: AtomicU64::new(0),
             rank: AtomicU64::new(0),
-            served_ns: AtomicU64::new(0),
-            serving: AtomicUsize::new(0),
+            service: Service::default(),
         };
         Waker { run: Arc::new(run), rest }
     }
@@ -375,36 +373,14 @@ impl Waker {
         self.run.known_at.store(seen.events, Ordering::SeqCst);
     }
 
-    /// See [`RunEvents::served_ns`].
-    pub(crate) fn served_ns(&self) -> u64 {
-        self.run.served_ns.load(Ordering::Relaxed)
+    /// How long workers have served the run.
+    pub(crate) fn service(&self) -> &Service {
+        &self.run.service
     }
 
     /// Whether it is one of the same run.
     pub(crate) fn is_of(&self, other: &Waker) -> bool {
         Arc::ptr_eq(&self.run, &other.run)
-    }
-
-    /// Whether any worker is on the run.
-    pub(crate) fn is_served(&self) -> bool {
-        self.run.serving.load(Ordering::Relaxed) > 0
-    }
-
-    /// Says that a worker is on the run now, until [`Waker::served`].
-    pub(crate) fn serves(&self) {
-        self.run.serving.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Says that a worker has spent so much time on the run, which begins at so much at least.
-    pub(crate) fn served(&self, least_ns: u64, more_ns: u64) {
-        self.run.serving.fetch_sub(1, Ordering::Relaxed);
-        self.begins_at(least_ns);
-        self.run.served_ns.fetch_add(more_ns, Ordering::Relaxed);
-    }
-
-    /// Says that the run counts as served for so long at least.
-    pub(crate) fn begins_at(&self, least_ns: u64) {
-        self.run.served_ns.fetch_max(least_ns, Ordering::Relaxed);
     }
 
     /// What there is to do, and until when that holds if nothing happens; `None` where it is to be looked for.

@@ -1,0 +1,67 @@
+//! Whether there is room for more: the backpressure, which reaches from a slow sink up to its sources, and to nothing else.
+
+use crate::graph::StreamRef;
+use crate::operator::Part;
+use crate::state::{PipelineState, State, TargetState};
+use crate::window::WindowState;
+
+/// Blocks that may wait in front of a pipeline, or batches in front of a sink, for each worker.
+pub(super) const QUEUED_PER_WORKER_MAX: usize = 8;
+
+/// Blocks that each worker but one may add to windows while others are being closed.
+const BLOCKS_AHEAD_PER_WORKER: usize = 2;
+
+/// Of windows longer than blocks, so many ends are passed meanwhile, however many workers there are.
+const ENDS_AHEAD_MAX: usize = 2;
+
+/// Whether a window takes rows: while its windows are being closed, only as many as other workers need to be busy meanwhile. Slices wait for their
+/// turn in memory, and outside of the cache: of windows longer than blocks as much waits for each end as the window has.
+pub(super) fn may_run_ahead(node: &WindowState, feeding: &PipelineState, workers: usize) -> bool {
+    let most = (workers - 1) * BLOCKS_AHEAD_PER_WORKER;
+    let most = if feeding.slices_per_block <= 1 { most.min(ENDS_AHEAD_MAX) } else { most };
+    !node.must_close() || node.blocks_ahead() < most
+}
+
+/// Whether all who read a stream have room.
+pub(super) fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
+    let consumers = state.consumers(stream);
+    consumers.pipelines.iter().all(|&pipeline| state.pipelines[pipeline].order.outstanding() < room)
+        && consumers.sinks.iter().all(|&sink| state.sinks[sink].waiting() < room)
+}
+
+/// What keeps sources from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeldBackBy {
+    /// It has no room.
+    Part(Part),
+    /// There is none for rows that wait.
+    Memory,
+}
+
+/// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room.
+pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> {
+    let mut sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended).peekable();
+    let is_open = sources.peek().is_some();
+    let part =
+        sources.filter_map(|source| full(state, StreamRef::Source(source), workers * QUEUED_PER_WORKER_MAX)).next();
+    part.map(HeldBackBy::Part).or((is_open && !state.waiting.has_room()).then_some(HeldBackBy::Memory))
+}
+
+/// What keeps a stream from going on.
+fn full(state: &State, stream: StreamRef, room: usize) -> Option<Part> {
+    let consumers = state.consumers(stream);
+    if let Some(&sink) = consumers.sinks.iter().find(|&&sink| state.sinks[sink].waiting() >= room) {
+        return Some(Part::Sink(sink));
+    }
+    let pipeline = *consumers.pipelines.iter().find(|&&node| state.pipelines[node].order.outstanding() >= room)?;
+    let below = match state.pipelines[pipeline].target {
+        TargetState::Stream { .. } => full(state, StreamRef::Pipeline(pipeline), room),
+        TargetState::Over { over, .. } if state.overs[over].queue.len() < room => None,
+        TargetState::Over { over, .. } => full(state, StreamRef::Over(over), room).or(Some(Part::Over(over))),
+        TargetState::Window { window, .. } if !state.windows[window].must_close() => None,
+        TargetState::Window { window, .. } => {
+            full(state, StreamRef::Window(window), room).or(Some(Part::Window(window)))
+        }
+    };
+    below.or(Some(Part::Pipeline(pipeline)))
+}
