@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, StringViewArray, StringViewBuilder};
+use arrow::array::{ArrayRef, AsArray, BinaryViewArray, StringViewArray};
 use datafusion_common::{Result, exec_datafusion_err};
 
 /// The character sets there are, in the order in which they are named to users.
@@ -13,32 +13,22 @@ const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// `ENCODE(text, set)`: what the set does not have becomes a question mark.
 pub(super) fn encode(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let texts: &StringViewArray = arguments[0].as_string_view();
-    let sets: &StringViewArray = arguments[1].as_string_view();
-    let mut encoded = BinaryViewBuilder::with_capacity(texts.len());
-    for row in 0..texts.len() {
-        if texts.is_null(row) || sets.is_null(row) {
-            encoded.append_null();
-        } else {
-            encoded.append_value(encoded_text(texts.value(row), set_of(sets.value(row))?));
-        }
-    }
-    Ok(Arc::new(encoded.finish()))
+    let texts = arguments[0].as_string_view().iter();
+    let sets = arguments[1].as_string_view().iter();
+    let encoded = texts
+        .zip(sets)
+        .map(|(text, set)| text.zip(set).map(|(text, set)| Ok(encoded_text(text, set_of(set)?))).transpose());
+    Ok(Arc::new(encoded.collect::<Result<BinaryViewArray>>()?))
 }
 
 /// `DECODE(bytes, set)`: what is no character becomes U+FFFD.
 pub(super) fn decode(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let bytes: &BinaryViewArray = arguments[0].as_binary_view();
-    let sets: &StringViewArray = arguments[1].as_string_view();
-    let mut decoded = StringViewBuilder::with_capacity(bytes.len());
-    for row in 0..bytes.len() {
-        if bytes.is_null(row) || sets.is_null(row) {
-            decoded.append_null();
-        } else {
-            decoded.append_value(decoded_bytes(bytes.value(row), set_of(sets.value(row))?));
-        }
-    }
-    Ok(Arc::new(decoded.finish()))
+    let bytes = arguments[0].as_binary_view().iter();
+    let sets = arguments[1].as_string_view().iter();
+    let decoded = bytes
+        .zip(sets)
+        .map(|(bytes, set)| bytes.zip(set).map(|(bytes, set)| Ok(decoded_bytes(bytes, set_of(set)?))).transpose());
+    Ok(Arc::new(decoded.collect::<Result<StringViewArray>>()?))
 }
 
 fn set_of(name: &str) -> Result<&'static str> {
