@@ -8,6 +8,31 @@ use datafusion_common::{Result, exec_datafusion_err};
 /// The character sets there are, in the order in which they are named to users.
 pub const CHARACTER_SETS: [&str; 6] = ["US-ASCII", "ISO-8859-1", "UTF-8", "UTF-16BE", "UTF-16LE", "UTF-16"];
 
+/// The character set of that name, in any case: by the name it has above, or by another one that Java has for it.
+pub fn character_set(name: &str) -> Option<&'static str> {
+    CHARACTER_SETS.into_iter().find(|set| {
+        set.eq_ignore_ascii_case(name) || other_names(set).split(' ').any(|other| other.eq_ignore_ascii_case(name))
+    })
+}
+
+/// What else Java calls a set.
+fn other_names(set: &str) -> &'static str {
+    match set {
+        "US-ASCII" => {
+            "646 ANSI_X3.4-1968 ANSI_X3.4-1986 ASCII ASCII7 cp367 csASCII IBM367 ISO646-US \
+             ISO_646.irv:1983 ISO_646.irv:1991 iso-ir-6 us"
+        }
+        "ISO-8859-1" => {
+            "819 8859_1 cp819 csISOLatin1 IBM-819 IBM819 ISO8859-1 ISO8859_1 ISO_8859-1 \
+             ISO_8859-1:1987 ISO_8859_1 iso-ir-100 l1 latin1"
+        }
+        "UTF-8" => "UTF8 unicode-1-1-utf-8",
+        "UTF-16BE" => "ISO-10646-UCS-2 UTF_16BE UnicodeBigUnmarked X-UTF-16BE",
+        "UTF-16LE" => "UTF_16LE UnicodeLittleUnmarked X-UTF-16LE",
+        _ => "UTF16 UTF_16 Unicode UnicodeBig",
+    }
+}
+
 /// What stands for bytes that are no character.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
@@ -98,6 +123,24 @@ mod tests {
         }
         assert_eq!(decoded_bytes(&encoded_text("aä€😀", "ISO-8859-1"), "ISO-8859-1"), "aä??");
         assert_eq!(encoded_text("aä€😀", "US-ASCII"), b"a???");
+    }
+
+    #[test]
+    fn a_set_has_one_of_its_names_in_any_case() {
+        for (name, set) in [
+            ("utf-16be", "UTF-16BE"),
+            ("utf8", "UTF-8"),
+            ("LATIN1", "ISO-8859-1"),
+            ("iso8859_1", "ISO-8859-1"),
+            ("Ascii", "US-ASCII"),
+            ("unicode", "UTF-16"),
+            ("x-utf-16le", "UTF-16LE"),
+        ] {
+            assert_eq!(character_set(name), Some(set), "{name}");
+        }
+        for name in ["", " ", "UTF-7", "UTF-16 ", "latin2", "utf8 unicode-1-1-utf-8"] {
+            assert_eq!(character_set(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod extreme;
 
 mod significant;
 
-pub use charset::CHARACTER_SETS;
+pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
 pub use json::is_path as is_json_path;
 

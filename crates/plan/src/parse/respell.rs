@@ -3,8 +3,8 @@
 //! What is respelt is optimised and compiled like what it stands for. Functions that DataFusion does not have, or
 //! gives another meaning, are those of `pelton_functions`.
 
-use pelton_functions::CHARACTER_SETS;
 use pelton_functions::time_unit::Unit;
+use pelton_functions::{CHARACTER_SETS, character_set};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, ExactNumberInfo, Expr,
     ExtractSyntax, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
@@ -232,9 +232,9 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
 /// `ENCODE` and `DECODE` with a character set, as Flink has them; what else they are told by name DataFusion knows: 'hex' and 'base64'.
 fn recoded(name: &str, value: &Expr, set: &Expr, span: Span) -> Result<Option<Expr>, PlanError> {
     let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = set else { return Ok(None) };
-    if CHARACTER_SETS.iter().any(|known| known.eq_ignore_ascii_case(text)) {
+    if let Some(known) = character_set(text) {
         let name = if name == "ENCODE" { "character_encode" } else { "character_decode" };
-        return Ok(Some(call(name, vec![value.clone(), set.clone()], span)));
+        return Ok(Some(call(name, vec![value.clone(), text_literal(known, set.span())], span)));
     }
     if ["hex", "base64", "base64pad"].contains(&text.to_lowercase().as_str()) {
         return Ok(None);
