@@ -58,19 +58,16 @@ pub fn row_failure(
     }
     let row = batch.slice(least - 1, 1);
     let expression = smallest_failing(expression, &row);
-    let names: BTreeSet<String> = collect_columns(expression).iter().map(|column| column.name().to_owned()).collect();
-    let (error, values) = match evaluate(&row) {
-        Err(error) => (error, values_of(&row, &names)),
-        Ok(()) => (error, String::new()),
+    let (error, words) = match evaluate(&row) {
+        Err(error) => (error, words_at_row(expression, &row)),
+        Ok(()) => (error, pelton_plan::explain::expression(expression.as_ref()).to_string()),
     };
-    let expression = pelton_plan::explain::expression(expression.as_ref());
-    (least - 1, format!("{} in {expression}{values}", sql_message(&plain_message(&error))))
+    (least - 1, format!("{} in {words}", sql_message(&plain_message(&error))))
 }
 
 /// An expression in words, and the values that it has in a batch of one row.
 pub fn words_at_row(expression: &Arc<dyn PhysicalExpr>, row: &RecordBatch) -> String {
-    let names: BTreeSet<String> = collect_columns(expression).iter().map(|column| column.name().to_owned()).collect();
-    format!("{}{}", pelton_plan::explain::expression(expression.as_ref()), values_of(row, &names))
+    format!("{}{}", pelton_plan::explain::expression(expression.as_ref()), values_at(expression, row))
 }
 
 /// The smallest part of an expression that has no value for a row, which is the same however code is divided into functions. Parts of AND, OR and CASE are
@@ -91,8 +88,9 @@ fn smallest_failing<'a>(expression: &'a Arc<dyn PhysicalExpr>, row: &RecordBatch
 const COLUMNS_SHOWN_MAX: usize = 6;
 const CHARACTERS_SHOWN_MAX: usize = 60;
 
-/// ", where a = 1 and b = NULL".
-fn values_of(row: &RecordBatch, names: &BTreeSet<String>) -> String {
+/// The values of an expression's columns: ", where a = 1 and b = NULL".
+fn values_at(expression: &Arc<dyn PhysicalExpr>, row: &RecordBatch) -> String {
+    let names: BTreeSet<String> = collect_columns(expression).iter().map(|column| column.name().to_owned()).collect();
     let columns = row.schema_ref().fields().iter().zip(row.columns()).filter(|(field, _)| names.contains(field.name()));
     let mut shown: Vec<String> =
         columns.map(|(field, column)| format!("{} = {}", field.name(), value_of(column))).collect();
