@@ -45,6 +45,7 @@ pub mod blackhole;
 mod testing;
 
 pub use error::ConnectorError;
+pub use format::rows::OnError;
 use options::Options;
 use replay::{Replay, ReplaySource};
 
@@ -159,7 +160,7 @@ impl Connector {
 /// # Errors
 /// [`ConnectorError`] where the options or columns make no sense to the connector, or the input is not there.
 pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorError> {
-    open_completed_source(request, |source| source)
+    open_completed_source(request, |source, _| source)
 }
 
 /// Checks the options and columns of a table that is read, as [`open_source`] does before it opens anything: files need not be there.
@@ -167,21 +168,21 @@ pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorE
 /// # Errors
 /// [`ConnectorError`] where the options or columns make no sense to the connector.
 pub fn check_source(request: &TableRequest) -> Result<(), ConnectorError> {
-    source(request, |_, _| Ok(()))
+    source(request, |_, _, _| Ok(()))
 }
 
 /// Opens a table for reading whose rows are not complete as they are decoded: `complete` wraps the source in one that adds,
-/// for example, an event time that is computed from other columns, to which `request.event_time` may then point. A replay
-/// keeps completed rows.
+/// for example, an event time that is computed from other columns, to which `request.event_time` may then point. It is told
+/// what happens to rows that do not fit the table. A replay keeps completed rows.
 ///
 /// # Errors
 /// As [`open_source`].
 pub fn open_completed_source(
     request: &TableRequest,
-    complete: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
+    complete: impl FnOnce(Box<dyn Source>, OnError) -> Box<dyn Source>,
 ) -> Result<Box<dyn Source>, ConnectorError> {
-    source(request, |opening, replay| {
-        let source = complete(opening()?);
+    source(request, |opening, on_error, replay| {
+        let source = complete(opening()?, on_error);
         Ok(match replay {
             Some(replay) => Box::new(ReplaySource::load(source, request, replay)?),
             None => source,
@@ -189,10 +190,10 @@ pub fn open_completed_source(
     })
 }
 
-/// Reads the options of a table that is read, and hands on what opens it, and how it is replayed.
+/// Reads the options of a table that is read, and hands on what opens it, what happens to rows that do not fit it, and how it is replayed.
 fn source<T>(
     request: &TableRequest,
-    then: impl FnOnce(Opening<'_, dyn Source>, Option<Replay>) -> Result<T, ConnectorError>,
+    then: impl FnOnce(Opening<'_, dyn Source>, OnError, Option<Replay>) -> Result<T, ConnectorError>,
 ) -> Result<T, ConnectorError> {
     let options = Options::new(&request.options);
     let connector = Connector::of(&options)?;
@@ -200,7 +201,7 @@ fn source<T>(
     let Some(replay) = Replay::of(&options, has_pace)? else {
         let opening = connector.source(request, &options)?;
         options.finish()?;
-        return then(opening, None);
+        return then(opening, OnError::of_table(&options)?, None);
     };
     let mut input = request.clone();
     // The replay has a pace, and its input is read to the end.
@@ -218,17 +219,7 @@ fn source<T>(
             "needs an input that ends: set 'rows', or 'number-of-rows' of datagen",
         ));
     }
-    then(opening, Some(replay))
-}
-
-/// Whether rows that do not fit a table with these options are left out, and counted, rather than an error.
-pub fn skips_errors(options: &BTreeMap<String, String>) -> bool {
-    let options = Options::new(options);
-    let skips = options.choice("on-error", &[("fail", false), ("skip", true)]).ok().flatten().unwrap_or(false);
-    // As formats have it: their own options go before.
-    let of_format = ["csv.ignore-parse-errors", "json.ignore-parse-errors"];
-    let of_format = of_format.into_iter().find(|name| options.text(name).is_some());
-    of_format.map_or(skips, |name| options.boolean(name, skips).unwrap_or(skips))
+    then(opening, OnError::of_table(&options)?, Some(replay))
 }
 
 /// Opens a table for writing.

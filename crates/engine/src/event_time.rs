@@ -8,20 +8,21 @@ use arrow::datatypes::SchemaRef;
 use arrow::util::display::array_value_to_string;
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
+use pelton_connectors::OnError;
 use pelton_data::Provenance;
 use pelton_plan::pipeline::SourceUse;
 use pelton_runtime::source::{Decoded, LeftOut, Read, RejectedRow, Rows, Source, SourceError};
 
 /// Where the event time is a computed column, appends it to each decoded chunk. A row for which it has no value can be placed nowhere, as one whose columns
-/// do not fit the table: it fails, or is left out, if the table `skips` such rows.
-pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse, skips: bool) -> Box<dyn Source> {
+/// do not fit the table: it fails, or is left out.
+pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse, on_error: OnError) -> Box<dyn Source> {
     let Some(expression) = &used.computed_time else { return source };
     let columns: Vec<usize> = (0..=used.columns.len()).collect();
     let schema = used.schema.project(&columns).expect("a computed event time stands behind the physical columns");
     let (expression, table) = (expression.clone(), used.table.clone());
     Box::new(WithComputedTime {
         source,
-        time: Arc::new(ComputedTime { expression, schema: schema.into(), table, skips }),
+        time: Arc::new(ComputedTime { expression, schema: schema.into(), table, on_error }),
     })
 }
 
@@ -35,7 +36,7 @@ struct ComputedTime {
     /// The physical columns and the event time.
     schema: SchemaRef,
     table: String,
-    skips: bool,
+    on_error: OnError,
 }
 
 impl Source for WithComputedTime {
@@ -77,7 +78,7 @@ impl ComputedTime {
         let has_time = match self.times(batch) {
             Ok(times) if times.null_count() == 0 => return self.complete(batch, times),
             Ok(times) => is_not_null(&times).expect("every array has NULLs or none"),
-            Err(error) if !self.skips => {
+            Err(error) if self.on_error == OnError::Fail => {
                 let again = |batch: &RecordBatch| self.times(batch).map(drop);
                 let (row, failure) = pelton_compiler::row_failure(&self.expression, batch, error, again);
                 return Err(self.error(provenance, row, &failure));
@@ -86,7 +87,7 @@ impl ComputedTime {
         };
         for row in (0..batch.num_rows()).filter(|&row| !has_time.value(row)) {
             let error = || self.error(provenance, row, &self.failure(batch, row));
-            if !self.skips {
+            if self.on_error == OnError::Fail {
                 return Err(error());
             }
             left_out.reject(|| RejectedRow { error: error(), row: text(batch, row) });

@@ -7,6 +7,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
+use pelton_connectors::OnError;
 use pelton_data::TimeColumn;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::catalog::LATE_ROWS;
@@ -116,7 +117,7 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
 fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker) -> Result<SourceNode, Error> {
     let source: Box<dyn Source> = match (&used.rows, surroundings.push_tables.get(&used.table)) {
         (Some(rows), _) => table::written_rows(rows.clone()),
-        (None, Some(push)) => with_computed_time(push.open(&used.table, &used.columns, waker)?, used, false),
+        (None, Some(push)) => with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail),
         (None, None) if used.table == LATE_ROWS => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),

@@ -99,11 +99,9 @@ fn request(
 
 /// Opens a table for reading the columns a program touches.
 pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) -> Result<Box<dyn Source>, Error> {
-    let definition = &table.definition;
-    pelton_connectors::open_completed_source(&source_request(table, used, settings), |source| {
-        with_computed_time(source, used, pelton_connectors::skips_errors(&definition.options))
-    })
-    .map_err(|error| refused(definition, error))
+    let complete = |source, on_error| with_computed_time(source, used, on_error);
+    pelton_connectors::open_completed_source(&source_request(table, used, settings), complete)
+        .map_err(|error| refused(&table.definition, error))
 }
 
 /// Checks the options of a table as [`open_source`] does, and opens nothing.

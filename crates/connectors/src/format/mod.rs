@@ -88,6 +88,15 @@ impl FormatName {
             _ => None,
         }
     }
+
+    /// The format's own option to leave out rows that cannot be decoded.
+    fn ignore_option(self) -> Option<&'static str> {
+        match self {
+            FormatName::Csv => Some("csv.ignore-parse-errors"),
+            FormatName::Json => Some("json.ignore-parse-errors"),
+            FormatName::Parquet => None,
+        }
+    }
 }
 
 impl Format {
@@ -98,14 +107,9 @@ impl Format {
             let problem = "is missing, and no file name tells it: add 'format' = 'csv', 'json' or 'parquet'";
             return Err(ConnectorError::option("format", problem));
         };
-        let on_error = options.choice("on-error", &[("fail", OnError::Fail), ("skip", OnError::Skip)])?;
-        let skip = |option: &'static str| -> Result<OnError, ConnectorError> {
-            let ignored = options.boolean(option, on_error == Some(OnError::Skip))?;
-            Ok(if ignored { OnError::Skip } else { OnError::Fail })
-        };
+        let on_error = OnError::new(options, name.ignore_option())?;
         Ok(match name {
             FormatName::Csv => {
-                let on_error = skip("csv.ignore-parse-errors")?;
                 let dialect = Dialect::new(options)?;
                 let rules = FieldRules {
                     null_literal: options.text("csv.null-literal").map(|text| text.as_bytes().to_vec()),
@@ -116,7 +120,6 @@ impl Format {
                 Format::Text(TextFormat { kind: TextKind::Csv(dialect), rules: Arc::new(rules), on_error })
             }
             FormatName::Json => {
-                let on_error = skip("json.ignore-parse-errors")?;
                 let standard = options.choice("json.timestamp-format.standard", TIMESTAMP_FORMATS)?;
                 let rules = FieldRules {
                     null_literal: None,
@@ -131,7 +134,7 @@ impl Format {
                 Format::Text(TextFormat { kind, rules: Arc::new(rules), on_error })
             }
             FormatName::Parquet => Format::Parquet {
-                on_error: on_error.unwrap_or(OnError::Fail),
+                on_error,
                 compression: options
                     .choice("parquet.compression", &parquet::compressions())?
                     .unwrap_or(::parquet::basic::Compression::SNAPPY),

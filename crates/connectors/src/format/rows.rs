@@ -11,9 +11,12 @@ use arrow::datatypes::SchemaRef;
 use pelton_data::Provenance;
 use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
+use super::FormatName;
 use super::column::{ColumnDecoder, FieldRules, Fields};
 use super::csv::split::CsvSplitter;
 use super::json::split::JsonSplitter;
+use crate::ConnectorError;
+use crate::options::Options;
 
 /// Rows split before their columns are decoded: their fields' places stay in the first-level caches.
 const SPLIT_ROWS: usize = 1024;
@@ -122,13 +125,31 @@ impl Splitter {
     }
 }
 
-/// What happens to rows that cannot be decoded.
+/// What happens to rows that do not fit their table, or cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnError {
+pub enum OnError {
     /// The query stops.
     Fail,
     /// They are counted, and the first of them kept.
     Skip,
+}
+
+impl OnError {
+    /// What a table's options say, among which the format's own `ignore` goes before `on-error`.
+    pub(super) fn new(options: &Options, ignore: Option<&str>) -> Result<OnError, ConnectorError> {
+        let choices = [("fail", OnError::Fail), ("skip", OnError::Skip)];
+        let on_error = options.choice("on-error", &choices)?.unwrap_or(OnError::Fail);
+        let Some(ignore) = ignore else { return Ok(on_error) };
+        let ignores = options.boolean(ignore, on_error == OnError::Skip)?;
+        Ok(if ignores { OnError::Skip } else { OnError::Fail })
+    }
+
+    /// What the options of a table say that has been opened with them, so that they are those of its format.
+    pub(crate) fn of_table(options: &Options) -> Result<OnError, ConnectorError> {
+        let formats = [FormatName::Csv, FormatName::Json, FormatName::Parquet].into_iter();
+        let mut ignores = formats.filter_map(FormatName::ignore_option);
+        OnError::new(options, ignores.find(|ignore| options.text(ignore).is_some()))
+    }
 }
 
 /// A column of the decoded rows.
