@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::kernels::aggregate;
 use arrow::datatypes::{
     DataType, Int64Type, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
@@ -223,7 +224,7 @@ impl Block {
 
     /// The values of the event-time column as they lie in memory: without the shift. `None` without event time.
     pub fn raw_ticks(&self) -> Option<&[i64]> {
-        self.held.time_column.map(|time| tick_values(&self.held.columns[time.index]))
+        self.held.time_column.map(|time| tick_values(&self.held.columns[time.index]).as_ref())
     }
 
     /// The smallest value of the event-time column as it lies in memory, and for each row the distance from it: a quarter of the bytes for
@@ -311,37 +312,19 @@ fn distances(column: &ArrayRef, time: TimeColumn, range: TimeRange) -> Option<(i
     Some((first, ticks(column).values().iter().map(|tick| (tick - first) as u16).collect()))
 }
 
-/// The values of an event-time column.
-fn tick_values(column: &ArrayRef) -> &[i64] {
-    fn values<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> &[i64] {
-        column.as_primitive::<T>().values()
-    }
+/// The values of a timestamp column of seconds, milliseconds or microseconds, or of row numbers, which bound windows that count rows.
+fn tick_values(column: &ArrayRef) -> &ScalarBuffer<i64> {
     match column.data_type() {
-        DataType::Timestamp(TimeUnit::Second, _) => values::<TimestampSecondType>(column),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => values::<TimestampMillisecondType>(column),
-        _ => values::<TimestampMicrosecondType>(column),
+        DataType::Int64 => column.as_primitive::<Int64Type>().values(),
+        DataType::Timestamp(TimeUnit::Second, _) => column.as_primitive::<TimestampSecondType>().values(),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => column.as_primitive::<TimestampMillisecondType>().values(),
+        _ => column.as_primitive::<TimestampMicrosecondType>().values(),
     }
 }
 
-/// The values of a timestamp column as plain 64-bit ticks, without a copy.
+/// The values of a timestamp column of seconds, milliseconds or microseconds, or of row numbers, as plain 64-bit ticks, without a copy.
 pub fn ticks(column: &ArrayRef) -> Int64Array {
-    let plain = match column.data_type() {
-        DataType::Timestamp(TimeUnit::Second, _) => plain::<TimestampSecondType>(column),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => plain::<TimestampMillisecondType>(column),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => plain::<TimestampMicrosecondType>(column),
-        _ => None,
-    };
-    if let Some(plain) = plain {
-        return plain;
-    }
-    let data = column.to_data().into_builder().data_type(DataType::Int64);
-    // SAFETY: every timestamp array has the layout of an array of 64-bit integers.
-    Int64Array::from(unsafe { data.build_unchecked() })
-}
-
-fn plain<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> Option<Int64Array> {
-    let values = column.as_primitive_opt::<T>()?;
-    Some(Int64Array::new(values.values().clone(), values.nulls().cloned()))
+    Int64Array::new(tick_values(column).clone(), column.nulls().cloned())
 }
 
 /// A timestamp column, so many ticks later.
@@ -349,7 +332,7 @@ pub fn shifted(column: &ArrayRef, shift_ticks: i64) -> ArrayRef {
     let values = ticks(column);
     let moved = values.unary::<_, Int64Type>(|tick| tick + shift_ticks);
     let data = moved.to_data().into_builder().data_type(column.data_type().clone());
-    // SAFETY: as in `ticks`, the other way round.
+    // SAFETY: every timestamp array has the layout of an array of 64-bit integers.
     arrow::array::make_array(unsafe { data.build_unchecked() })
 }
 

@@ -255,10 +255,12 @@ fn in_order(arriving: Arriving, time: usize) -> Result<Ordered, ArrowError> {
 mod tests {
     use std::sync::Arc;
 
+    use arrow::array::TimestampMicrosecondArray;
+
     use super::*;
 
     fn batch(ticks: &[i64]) -> Arriving {
-        let column: ArrayRef = Arc::new(Int64Array::from(ticks.to_vec()));
+        let column: ArrayRef = Arc::new(TimestampMicrosecondArray::from(ticks.to_vec()));
         RecordBatch::try_from_iter([("t", column)]).unwrap().into()
     }
 
