@@ -31,6 +31,8 @@ mod pattern;
 
 mod extreme;
 
+mod rounding;
+
 mod significant;
 
 pub use charset::{CHARACTER_SETS, character_set};
@@ -62,6 +64,20 @@ pub fn timestamp_to_string(timestamp: Expr) -> Expr {
         Arc::new(ScalarUDF::new_from_impl(definition::Function::new(named.expect("it is defined"))))
     });
     FUNCTION.call(vec![timestamp])
+}
+
+/// ROUND of a FLOAT or DOUBLE, and of how many digits are left.
+pub fn round(arguments: Vec<Expr>) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(definition::Function::new(&rounding::ROUND))));
+    FUNCTION.call(arguments)
+}
+
+/// TRUNCATE of a FLOAT or DOUBLE, and of how many digits are left.
+pub fn truncate(arguments: Vec<Expr>) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(definition::Function::new(&rounding::TRUNCATE))));
+    FUNCTION.call(arguments)
 }
 
 /// A DOUBLE as the integer that [`pelton_data::significant::rounded`] makes of it.

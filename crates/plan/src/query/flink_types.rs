@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
-use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Between, Case, InList, ScalarFunction};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::logical_plan::{Projection, Union, Values};
@@ -145,7 +145,8 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             call.args[0] = cast(std::mem::take(&mut call.args[0]), wide);
             Ok(Transformed::yes(cast(Expr::ScalarFunction(call), DataType::Decimal128(precision, 0))))
         }
-        ("round", Some(float)) if float.is_floating() => round_float(expression, call, &float),
+        ("round", Some(float)) if float.is_floating() => Ok(Transformed::yes(pelton_functions::round(call.args))),
+        ("trunc", Some(float)) if float.is_floating() => Ok(Transformed::yes(pelton_functions::truncate(call.args))),
         ("round", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         ("trunc", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(cut_integer(call, integer))),
         ("trunc", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
@@ -160,43 +161,6 @@ fn digits_left(call: &ScalarFunction) -> Option<i64> {
         Some(Expr::Literal(ScalarValue::Int64(digits), _)) => digits.map(|digits| digits.max(0)),
         Some(_) => None,
     }
-}
-
-/// ROUND of a FLOAT or DOUBLE: where the power of ten is no number of its type, or its product with a number is none, rounding leaves the
-/// number as it is, or nothing of it.
-fn round_float(expression: Expr, call: ScalarFunction, float: &DataType) -> Result<Transformed<Expr>> {
-    let digits = match call.args.get(1) {
-        Some(Expr::Literal(ScalarValue::Int64(Some(digits)), _)) => *digits,
-        Some(Expr::Negative(digits)) => match digits.as_ref() {
-            Expr::Literal(ScalarValue::Int64(Some(digits)), _) => -digits,
-            _ => 0,
-        },
-        _ => 0,
-    };
-    let (power_max, whole_min) = match float {
-        DataType::Float64 => (308, 2_f64.powi(53)),
-        _ => (38, 2_f64.powi(24)),
-    };
-    let number =
-        |number: f64| Ok::<_, DataFusionError>(Expr::Literal(ScalarValue::Float64(Some(number)).cast_to(float)?, None));
-    let value = call.args[0].clone();
-    let case = match digits {
-        _ if digits > power_max => return Ok(Transformed::yes(value)),
-        16.. => {
-            // From this size on, no digit that far behind the point is left.
-            let size_min = whole_min / 10_f64.powi(digits as i32);
-            let above = binary_expr(value.clone(), Operator::Gt, number(-size_min)?);
-            let below = binary_expr(value.clone(), Operator::Lt, number(size_min)?);
-            let is_fraction = binary_expr(above, Operator::And, below);
-            Case::new(None, vec![(is_fraction.into(), expression.into())], Some(value.into()))
-        }
-        _ if digits < -power_max => {
-            let is_known = Expr::IsNotNull(value.into());
-            Case::new(None, vec![(is_known.into(), number(0.0)?.into())], None)
-        }
-        _ => return Ok(Transformed::no(expression)),
-    };
-    Ok(Transformed::yes(Expr::Case(case)))
 }
 
 /// TRUNCATE of a whole number stays one: as a decimal it loses no digit.
