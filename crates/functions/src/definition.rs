@@ -274,7 +274,7 @@ impl ScalarUDFImpl for Function {
             _ => return Ok(ExprSimplifyResult::Original(arguments)),
         };
         // What is wrong with it is said when there is a row to apply it to.
-        let Ok(regex) = Regex::new(pattern) else { return Ok(ExprSimplifyResult::Original(arguments)) };
+        let Ok(regex) = text::compiled(pattern) else { return Ok(ExprSimplifyResult::Original(arguments)) };
         let prepared = Function { regex: Some(regex), ..Function::new(self.definition) };
         let function = ScalarFunction::new_udf(ScalarUDF::new_from_impl(prepared).into(), arguments);
         Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(function)))

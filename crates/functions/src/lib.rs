@@ -31,6 +31,8 @@ mod pattern;
 
 mod extreme;
 
+mod regular;
+
 mod rounding;
 
 mod significant;
@@ -38,6 +40,7 @@ mod significant;
 pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
 pub use json::is_path as is_json_path;
+pub use regular::java_only;
 
 use std::sync::{Arc, LazyLock};
 

@@ -11,6 +11,7 @@ use pelton_data::column::{Cuts, sql_name};
 use regex::{CaptureLocations, Regex};
 
 use crate::definition::Arguments;
+use crate::regular::java_only;
 
 fn strings(array: &ArrayRef) -> &StringViewArray {
     array.as_string_view()
@@ -176,12 +177,7 @@ pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         };
         let extractor = match &mut known {
             Some(extractor) if is_known || extractor.regex.as_str() == expression => extractor,
-            known => {
-                let regex = Regex::new(expression).map_err(|error| {
-                    exec_datafusion_err!("REGEXP_EXTRACT: '{expression}' is no regular expression: {error}")
-                })?;
-                known.insert(Extractor::new(regex))
-            }
+            known => known.insert(Extractor::new(compiled(expression)?)),
         };
         match extractor.find(text, usize::try_from(group).unwrap_or(usize::MAX)) {
             Some((start, end)) => matches.push(row, start..end),
@@ -189,6 +185,14 @@ pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         }
     }
     Ok(Arc::new(matches.finish()))
+}
+
+pub(super) fn compiled(expression: &str) -> Result<Regex> {
+    if let Some((message, instead)) = java_only(expression) {
+        return exec_err!("REGEXP_EXTRACT: {message}; {instead}");
+    }
+    Regex::new(expression)
+        .map_err(|error| exec_datafusion_err!("REGEXP_EXTRACT: '{expression}' is no regular expression: {error}"))
 }
 
 /// A regular expression and room for what its groups match.

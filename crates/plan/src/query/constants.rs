@@ -35,6 +35,9 @@ pub(super) fn check_pattern(name: &str, call: &Function) -> Result<(), PlanError
             }
         }
         "regexp_count" | "regexp_extract" | "regexp_instr" | "regexp_like" | "regexp_match" | "regexp_replace" => {
+            if let Some((message, instead)) = pelton_functions::java_only(text) {
+                return refuse(message, instead);
+            }
             let Err(error) = regex::Regex::new(text) else { return Ok(()) };
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
