@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use pelton_connectors::{declared_schema, is_bounded, open_sink, open_source};
+use pelton_runtime::source::{Decoded, Read, Source};
 use support::{Directory, options, read, request, rows, schema};
 
 fn lines(path: &str, pairs: &[&str]) -> Result<Vec<String>, String> {
@@ -79,6 +80,60 @@ fn a_damaged_file_is_named_with_the_rows_that_are_lost() {
         message.starts_with("DIR/u.parquet: the rows from 1 on cannot be decoded, the file is damaged: "),
         "{message}"
     );
+}
+
+#[test]
+fn a_file_that_the_system_does_not_deliver_is_not_called_damaged() {
+    let directory = Directory::new();
+    let columns: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..400_000).map(|row| format!("row {row}"))));
+    let batch = RecordBatch::try_new(Arc::new(schema("a STRING")), vec![columns]).unwrap();
+    let path = directory.path().join("t.parquet");
+    let request = request(schema("a STRING"), options(path.to_str().unwrap(), &[]));
+    let opened = || {
+        let mut sink = open_sink(&request).unwrap();
+        sink.write(&batch).unwrap();
+        sink.finish().unwrap();
+        open_source(&request).unwrap()
+    };
+    // What the next chunk comes to, `change` being what happens between reading and decoding it.
+    let next = |source: &mut Box<dyn Source>, change: &dyn Fn()| {
+        let Read::Chunk(chunk) = source.read(0).map_err(|error| error.to_string())? else { panic!("rows are left") };
+        change();
+        chunk().map_err(|error| error.to_string())
+    };
+    let message = |result: Result<Decoded, String>| {
+        let Err(message) = result else { panic!("rows that are not there") };
+        message.replace(directory.path().to_str().unwrap(), "DIR")
+    };
+    let mut source = opened();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(message(next(&mut source, &|| {})), "DIR/t.parquet: no such file or directory");
+
+    let removed = message(next(&mut opened(), &|| std::fs::remove_file(&path).unwrap()));
+    assert_eq!(removed, "DIR/t.parquet: the rows from 1 on are not there: no such file or directory");
+
+    // A directory can be opened as a file, and not be read.
+    let replaced = || {
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+    };
+    let replaced = message(next(&mut opened(), &replaced));
+    assert_eq!(replaced, "DIR/t.parquet: the rows from 1 on are not there: Is a directory (os error 21)");
+    std::fs::remove_dir(&path).unwrap();
+
+    let mut source = opened();
+    let mut rows =
+        next(&mut source, &|| {}).unwrap().rows.into_batches().iter().map(RecordBatch::num_rows).sum::<usize>();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let cut_off = loop {
+        match next(&mut source, &|| {}) {
+            Ok(decoded) => rows += decoded.rows.into_batches().iter().map(RecordBatch::num_rows).sum::<usize>(),
+            error => break message(error),
+        }
+    };
+    let place = format!("DIR/t.parquet: the rows from {} on are not there", rows + 1);
+    assert_eq!(cut_off, format!("{place}: the file has been cut off since it was opened"));
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn stat(path: &Path) -> Result<Metadata, ConnectorError> {
 }
 
 /// What an operating system's error says, in words without its number.
-pub(super) fn problem(error: &std::io::Error) -> String {
+pub(crate) fn problem(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),

@@ -13,7 +13,7 @@ use crate::format::{Format, FormatName, parquet};
 use crate::options::Options;
 use crate::{ConnectorError, Opening, TableRequest};
 
-mod files;
+pub(crate) mod files;
 
 mod live;
 

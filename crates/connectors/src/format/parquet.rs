@@ -1,6 +1,7 @@
 //! Parquet: a part of a row group at a time, wanted columns only, brought to the types that the table declares.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use super::rows::{OnError, VALUE_CHARACTERS_MAX, repeat};
 use super::value::Wrong;
 use super::{Origin, RowShape};
 use crate::ConnectorError;
+use crate::filesystem::files;
 use parts::{Division, FileNumber, Part, Readers};
 
 pub(crate) mod parts;
@@ -44,6 +46,8 @@ pub(crate) struct ParquetDecoder {
     path: PathBuf,
     place: String,
     metadata: ArrowReaderMetadata,
+    /// Bytes of the file when its metadata were read.
+    size: u64,
     on_error: OnError,
     /// What is delivered.
     schema: SchemaRef,
@@ -58,27 +62,62 @@ enum Column {
     Constant(ArrayRef),
 }
 
-/// The metadata of a file.
-fn metadata(path: &Path, place: &str) -> Result<ArrowReaderMetadata, ConnectorError> {
-    let file = File::open(path).map_err(|error| ConnectorError::place(place, error))?;
+/// The metadata of a file, and how many bytes it has.
+fn metadata(path: &Path, place: &str) -> Result<(ArrowReaderMetadata, u64), ConnectorError> {
+    let system = |error: io::Error| ConnectorError::place(place, files::problem(&error));
+    let file = File::open(path).map_err(system)?;
+    let size = file.metadata().map_err(system)?.len();
     // Where pages begin, so that those that others decode are not touched; their statistics are not needed.
     let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-    ArrowReaderMetadata::load(&file, options).map_err(|error| {
-        let problem = format!("is no Parquet file, or a damaged one: {}", plain(&error.to_string()));
-        ConnectorError::place(place, problem)
-    })
+    match ArrowReaderMetadata::load(&file, options) {
+        Ok(metadata) => Ok((metadata, size)),
+        Err(error) => Err(match Failure::of(&error.to_string()) {
+            Failure::System(error) => system(error),
+            Failure::Unsupported(what) => ConnectorError::place(place, format!("cannot be decoded: {what}")),
+            Failure::Damage(what) => {
+                ConnectorError::place(place, format!("is no Parquet file, or a damaged one: {what}"))
+            }
+        }),
+    }
+}
+
+/// Why a file could not be read.
+enum Failure {
+    /// The system did not deliver its bytes.
+    System(io::Error),
+    /// They are right, and the library does not know how to read them.
+    Unsupported(String),
+    Damage(String),
+}
+
+impl Failure {
+    /// What the library's words mean: an error of the system passes through it as text.
+    fn of(message: &str) -> Failure {
+        let code = message.rsplit_once("(os error ").and_then(|(_, code)| code.strip_suffix(')')?.parse().ok());
+        if let Some(code) = code {
+            return Failure::System(io::Error::from_raw_os_error(code));
+        }
+        let what = plain(message);
+        if let Some(compression) = what.strip_prefix("Disabled feature at compile time: ") {
+            return Failure::Unsupported(format!("compression by {compression} is not supported; write it with zstd"));
+        }
+        match message.contains("NYI: ") {
+            true => Failure::Unsupported(what.to_owned()),
+            false => Failure::Damage(what.to_owned()),
+        }
+    }
 }
 
 /// What the library says, without the names that it gives to its errors.
 fn plain(message: &str) -> &str {
-    let names = ["External: ", "Parquet error: ", "Parquet argument error: ", "EOF: "];
+    let names = ["External: ", "Parquet error: ", "Parquet argument error: ", "EOF: ", "NYI: "];
     let rest = names.iter().find_map(|name| message.strip_prefix(name));
     rest.map_or(message, plain)
 }
 
 /// The columns of a file, with the types that tables have for them.
 pub(crate) fn declared_schema(path: &Path, place: &str) -> Result<Schema, ConnectorError> {
-    let metadata = metadata(path, place)?;
+    let (metadata, _) = metadata(path, place)?;
     let field = |field: &Arc<Field>| match table_type(field.data_type()) {
         Some(data_type) => Ok(Field::new(field.name(), data_type, field.is_nullable())),
         None => {
@@ -140,7 +179,7 @@ impl ParquetDecoder {
         constants: Vec<ArrayRef>,
         on_error: OnError,
     ) -> Result<ParquetDecoder, ConnectorError> {
-        let metadata = metadata(path, place)?;
+        let (metadata, size) = metadata(path, place)?;
         let file_schema = metadata.schema().clone();
         let mut hints: Vec<Arc<Field>> = file_schema.fields().iter().cloned().collect();
         let mut columns = Vec::new();
@@ -170,7 +209,7 @@ impl ParquetDecoder {
         // Where the reader cannot give views, columns are cast after reading.
         let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata);
         let (path, place, schema) = (path.to_path_buf(), place.to_string(), shape.schema.clone());
-        Ok(ParquetDecoder { path, place, metadata, on_error, schema, columns, division: DIVISION })
+        Ok(ParquetDecoder { path, place, metadata, size, on_error, schema, columns, division: DIVISION })
     }
 
     /// The part behind another one, or the first, to be decoded by one of `readers`.
@@ -191,11 +230,8 @@ impl ParquetDecoder {
             Column::Constant(_) => None,
         });
         let open = || parts::builder(&self.path, &self.metadata, wanted);
-        let read = readers.read(file, part, self.division, open).map_err(|error| {
-            let problem = plain(&error.to_string()).to_owned();
-            self.input(format!("the rows from {first_row} on cannot be decoded, the file is damaged: {problem}"))
-        });
-        for batch in read? {
+        let read = readers.read(file, part, self.division, open);
+        for batch in read.map_err(|error| self.unreadable(first_row, &error.to_string()))? {
             batches.push(self.convert(&batch, first_row, &mut left_out)?);
             first_row += batch.num_rows() as u64;
         }
@@ -283,7 +319,46 @@ impl ParquetDecoder {
         rows.map_err(|error| self.input(error))
     }
 
+    /// Why the rows from one on could not be read, given what the library says.
+    fn unreadable(&self, first_row: u64, message: &str) -> SourceError {
+        let is_shorter = || fs::metadata(&self.path).is_ok_and(|now| now.len() < self.size);
+        let problem = match Failure::of(message) {
+            Failure::System(error) => format!("are not there: {}", files::problem(&error)),
+            _ if is_shorter() => "are not there: the file has been cut off since it was opened".to_owned(),
+            Failure::Unsupported(what) => format!("cannot be decoded: {what}"),
+            Failure::Damage(what) => format!("cannot be decoded, the file is damaged: {what}"),
+        };
+        self.input(format!("the rows from {first_row} on {problem}"))
+    }
+
     fn input(&self, error: impl ToString) -> SourceError {
         SourceError::Input { place: self.place.clone(), problem: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_library_says_is_damage_where_it_is_nothing_else() {
+        for (message, meaning) in [
+            ("External: Input/output error (os error 5)", "system: Input/output error (os error 5)"),
+            ("Parquet error: External: Permission denied (os error 13)", "system: Permission denied (os error 13)"),
+            ("NYI: Encoding X is not supported", "unsupported: Encoding X is not supported"),
+            (
+                "Parquet error: Disabled feature at compile time: brotli",
+                "unsupported: compression by brotli is not supported; write it with zstd",
+            ),
+            ("EOF: Invalid page header", "damage: Invalid page header"),
+            ("Parquet error: a page (of 3 bytes)", "damage: a page (of 3 bytes)"),
+        ] {
+            let found = match Failure::of(message) {
+                Failure::System(error) => format!("system: {error}"),
+                Failure::Unsupported(what) => format!("unsupported: {what}"),
+                Failure::Damage(what) => format!("damage: {what}"),
+            };
+            assert_eq!(found, meaning);
+        }
     }
 }
