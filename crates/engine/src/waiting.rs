@@ -4,7 +4,7 @@ use arrow::temporal_conversions::timestamp_us_to_datetime;
 use pelton_data::Micros;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::window::Window;
-use pelton_runtime::progress::{Laggard, Progress, WindowProgress};
+use pelton_runtime::progress::{Laggard, Progress, WindowProgress, time_with_unit};
 
 /// Names of the columns.
 pub(crate) const COLUMNS: [&str; 7] = ["query", "window", "next end", "watermark", "waits for", "idle", "late rows"];
@@ -60,13 +60,17 @@ fn waits_for(window: &WindowProgress) -> String {
         (_, None) => "the rest of its input to be processed".to_owned(),
         (_, Some(laggard)) if window.window.counts_rows() => format!("rows of {}", partition(laggard)),
         (None, Some(laggard)) => format!("rows of {}", partition(laggard)),
-        (Some(end), Some(laggard)) if laggard.is_idle && laggard.watermark < end => {
+        (Some(end), Some(laggard)) if laggard.is_idle && laggard.reached() < end => {
             format!("rows of any input: all of it is idle, {} too", partition(laggard))
         }
-        (Some(end), Some(laggard)) if laggard.watermark < end => {
-            let come_so_far = match laggard.watermark {
-                WATERMARK_MIN => "had no row yet".to_owned(),
-                time => format!("is at {}", instant(time)),
+        (Some(end), Some(laggard)) if laggard.reached() < end => {
+            let come_so_far = match (laggard.watermark, laggard.delay) {
+                (WATERMARK_MIN, _) => "had no row yet".to_owned(),
+                (time, 0) => format!("is at {}", instant(time)),
+                (time, delay) => {
+                    let late = time_with_unit(delay.unsigned_abs());
+                    format!("is at {}, and whose rows may be {late} late", instant(time))
+                }
             };
             format!("{}, which {come_so_far}", partition(laggard))
         }

@@ -146,6 +146,43 @@ fn progress_says_what_a_window_waits_for() {
 }
 
 #[test]
+fn progress_says_how_late_rows_may_be_that_a_window_waits_for() {
+    let session = Session::new();
+    session.set("table.exec.emit.allow-lateness", "5 s").unwrap();
+    let columns = "at TIMESTAMP(3) NOT NULL, v BIGINT NOT NULL, WATERMARK FOR at AS at";
+    let source = session.push_table("clicks", columns).unwrap();
+    // Windows that are read again are not corrected, but wait for late rows, and what reads them waits with them.
+    let mut query = session
+        .sql(
+            "CREATE VIEW tens AS SELECT window_time AS at, SUM(v) AS v
+             FROM TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '10' SECOND) GROUP BY window_start, window_end, window_time;
+             SELECT SUM(v) AS total FROM TUMBLE(TABLE tens, DESCRIPTOR(at), INTERVAL '20' SECOND)
+             GROUP BY window_start, window_end",
+        )
+        .unwrap();
+    let push = |rows: &[(i64, i64)], reached_s: [i64; 2]| {
+        source.push_blocking(clicks(&source, rows)).unwrap();
+        let reached = || query.progress().windows.iter().map(|window| window.watermark).collect::<Vec<_>>();
+        while reached() != reached_s.map(|seconds| seconds * 1_000_000) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        shown(&session).into_iter().map(|row| row[2..5].to_vec()).collect::<Vec<_>>()
+    };
+    let at = |seconds: u32| format!("1970-01-01 00:00:{seconds:02}.000");
+    let behind =
+        |seconds| format!("clicks, partition 0, which is at {}, and whose rows may be 5.00 s late", at(seconds));
+    let no_row = vec!["none is open".to_owned(), at(7), "rows of clicks, partition 0".to_owned()];
+    assert_eq!(push(&[(1_000, 1), (12_000, 2)], [7, 7]), [vec![at(10), at(7), behind(12)], no_row]);
+    let open = |until, seconds| vec![at(20), at(until), behind(seconds)];
+    assert_eq!(push(&[(9_999, 4), (16_000, 8)], [11, 11]), [open(11, 16), open(11, 16)]);
+    // Time goes on behind windows where one of them ends.
+    let at_22 = push(&[(22_000, 16)], [17, 11]);
+    assert_eq!(at_22, [open(17, 22), open(11, 22)], "rows of the first twenty seconds may come");
+    source.push_blocking(clicks(&source, &[(25_000, 32)])).unwrap();
+    assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [15]);
+}
+
+#[test]
 fn draining_processes_what_was_read_and_reports_no_open_window() {
     let session = Session::new();
     let (source, query) = pushed(&session);

@@ -1,17 +1,21 @@
 //! What a run has done so far, for people and programs that watch it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use pelton_data::time::WATERMARK_MIN;
-use pelton_data::window::Window;
+use pelton_data::window::{Emission, Window};
 use pelton_data::{Micros, Origin};
 use pelton_state::kernel::Tier;
 
 use crate::adapt::story::Story;
 use crate::clock::Clock;
-use crate::run::RunHandle;
+use crate::graph::{PipelineTarget, StreamRef};
+use crate::run::{RunHandle, Shared};
+use crate::sequence::Partition;
 use crate::source::LeftOut;
+use crate::state::{SourceState, State};
 
 /// A look at a run, while it runs or after it.
 #[derive(Debug, Clone)]
@@ -198,7 +202,7 @@ pub struct WindowProgress {
     pub open_slices_dropped: u64,
     /// Bytes of open slices.
     pub state_bytes: u64,
-    /// Up to where windows are over: the least watermark of its inputs, in microseconds.
+    /// Up to where windows are over: the least watermark of its inputs, less what they are delayed by, in microseconds.
     pub watermark: Micros,
     /// The end of the first window that is open and has rows; of sessions, the earliest that one can have. The largest time stands for the end
     /// of the input.
@@ -218,8 +222,17 @@ pub struct Laggard {
     pub partition: usize,
     /// How far its event time has come, in microseconds: what was read of it, also where that waits to be processed.
     pub watermark: Micros,
+    /// How much later than by that windows are reported that wait for it: rows of it may be so late, in microseconds.
+    pub delay: Micros,
     /// It has delivered nothing for so long that it does not hold time back.
     pub is_idle: bool,
+}
+
+impl Laggard {
+    /// Up to where windows that wait for it may be over, in microseconds.
+    pub fn reached(&self) -> Micros {
+        Emission { delay: self.delay, ..Emission::default() }.delayed(self.watermark)
+    }
 }
 
 /// What functions OVER rows have done.
@@ -250,6 +263,56 @@ pub struct SinkProgress {
     pub latency: Latency,
     /// Of what has become no result, or is in windows, until the output would have had it, for one block in 50 ms of each source.
     pub marker_latency: Latency,
+}
+
+impl Shared {
+    /// The partition whose time is furthest behind for a stream of all that it comes from, of those that are not idle if there are any.
+    pub(crate) fn laggard(&self, state: &State, stream: StreamRef) -> Option<Laggard> {
+        let behind = self.sources_of(stream).into_iter().filter_map(|(source, delay)| {
+            let node = &state.sources[source];
+            node.sequencer.partition_behind().map(|partition| partition_of(node, partition, delay))
+        });
+        behind.min_by_key(|laggard| (laggard.is_idle, laggard.reached()))
+    }
+
+    /// The idle partitions of all that a stream comes from.
+    pub(crate) fn idle(&self, state: &State, stream: StreamRef) -> Vec<Laggard> {
+        let partitions = self.sources_of(stream).into_iter().flat_map(|(source, delay)| {
+            let node = &state.sources[source];
+            (0..node.sequencer.partitions.len()).map(move |partition| partition_of(node, partition, delay))
+        });
+        partitions.filter(|partition| partition.is_idle).collect()
+    }
+
+    /// The sources that a stream comes from, with what windows on the longest way from there to it, itself included, are delayed by.
+    fn sources_of(&self, stream: StreamRef) -> BTreeMap<usize, Micros> {
+        let feeding = |delay: Micros, feeds: &dyn Fn(&PipelineTarget) -> bool| {
+            let mut sources = BTreeMap::new();
+            for node in self.graph.pipelines.iter().filter(|node| feeds(&node.target)) {
+                for (source, before) in self.sources_of(node.input) {
+                    let longest = sources.entry(source).or_insert(0);
+                    *longest = before.saturating_add(delay).max(*longest);
+                }
+            }
+            sources
+        };
+        match stream {
+            StreamRef::Source(source) => BTreeMap::from([(source, 0)]),
+            StreamRef::Pipeline(pipeline) => self.sources_of(self.graph.pipelines[pipeline].input),
+            StreamRef::Window(window) => {
+                let delay = self.graph.windows[window].emission.delay;
+                feeding(delay, &|target| matches!(*target, PipelineTarget::Window(fed) if fed == window))
+            }
+            StreamRef::Over(over) => {
+                feeding(0, &|target| matches!(*target, PipelineTarget::Over { over: fed, .. } if fed == over))
+            }
+        }
+    }
+}
+
+fn partition_of(node: &SourceState, partition: usize, delay: Micros) -> Laggard {
+    let Partition { watermark, is_idle, .. } = node.sequencer.partitions[partition];
+    Laggard { source: node.name.clone(), partition, watermark, delay, is_idle }
 }
 
 #[cfg(test)]

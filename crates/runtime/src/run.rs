@@ -1,6 +1,5 @@
 //! A run: one graph, from its start to its end.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -16,19 +15,18 @@ use crate::budget::{Account, Budget, Held, Limits, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
 use crate::events::{DataPassing, Link, Passing};
-use crate::graph::{Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, StreamRef, WindowNode};
+use crate::graph::{Graph, OverNode, PipelineNode, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
 use crate::operator::Part;
 use crate::outlet::Outlet;
 use crate::pool::{Crew, Pool};
 use crate::progress::{
-    Laggard, LoadProgress, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
+    LoadProgress, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
 };
-use crate::sequence::Partition;
 use crate::sink::SinkError;
 use crate::slices::{WorkerSlices, slice_store};
 use crate::source::{Source, SourceError};
-use crate::state::{SourceState, State, Stop, TargetState};
+use crate::state::{State, Stop, TargetState};
 use crate::threads::OperatorThreads;
 use crate::wake::Waker;
 
@@ -465,7 +463,7 @@ impl Shared {
             busy: Duration::from_nanos(node.busy_ns),
             open_slices_dropped: if node.ended { open.slices } else { 0 },
             state_bytes: open.bytes,
-            watermark: node.window.over_until(node.inputs.watermark()),
+            watermark: node.watermark(),
             next_end: open.next_end,
             held_back_by: self.laggard(&state, StreamRef::Window(index)),
             idle: self.idle(&state, StreamRef::Window(index)),
@@ -533,41 +531,6 @@ impl Shared {
         }
         sum
     }
-
-    /// The partition whose time is furthest behind of all that a stream comes from, of those that are not idle if there are any.
-    fn laggard(&self, state: &State, stream: StreamRef) -> Option<Laggard> {
-        let behind = self.sources_of(stream).into_iter().filter_map(|source| {
-            let node = &state.sources[source];
-            node.sequencer.partition_behind().map(|partition| partition_of(node, partition))
-        });
-        behind.min_by_key(|laggard| (laggard.is_idle, laggard.watermark))
-    }
-
-    /// The idle partitions of all that a stream comes from.
-    fn idle(&self, state: &State, stream: StreamRef) -> Vec<Laggard> {
-        let nodes = self.sources_of(stream).into_iter().map(|source| &state.sources[source]);
-        let partitions =
-            nodes.flat_map(|node| (0..node.sequencer.partitions.len()).map(|partition| partition_of(node, partition)));
-        partitions.filter(|partition| partition.is_idle).collect()
-    }
-
-    /// The sources that a stream comes from, ascending.
-    fn sources_of(&self, stream: StreamRef) -> BTreeSet<usize> {
-        let feeding = |feeds: &dyn Fn(&PipelineTarget) -> bool| {
-            let feeding = self.graph.pipelines.iter().filter(|node| feeds(&node.target));
-            feeding.flat_map(|node| self.sources_of(node.input)).collect()
-        };
-        match stream {
-            StreamRef::Source(source) => BTreeSet::from([source]),
-            StreamRef::Pipeline(pipeline) => self.sources_of(self.graph.pipelines[pipeline].input),
-            StreamRef::Window(window) => {
-                feeding(&|target| matches!(*target, PipelineTarget::Window(fed) if fed == window))
-            }
-            StreamRef::Over(over) => {
-                feeding(&|target| matches!(*target, PipelineTarget::Over { over: fed, .. } if fed == over))
-            }
-        }
-    }
 }
 
 pub(crate) fn open_windows(node: &WindowNode) -> Open {
@@ -575,11 +538,6 @@ pub(crate) fn open_windows(node: &WindowNode) -> Open {
         Some(ranker) => Open::ranked(node.window, ranker.clone(), node.emission),
         None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),
     }
-}
-
-fn partition_of(node: &SourceState, partition: usize) -> Laggard {
-    let Partition { watermark, is_idle, .. } = node.sequencer.partitions[partition];
-    Laggard { source: node.name.clone(), partition, watermark, is_idle }
 }
 
 /// What has not been reported of a window.
