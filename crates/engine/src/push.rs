@@ -230,3 +230,48 @@ impl PushReader {
 fn ended() -> Error {
     Error::Usage("the query that reads this table has ended".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use arrow::datatypes::{DataType, Field, Schema};
+    use pelton_runtime::clock::Clock;
+    use pelton_runtime::pool::Pool;
+
+    use super::*;
+
+    #[test]
+    fn what_is_read_says_whether_more_may_be_there() {
+        let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
+        let (source, table) = PushSource::new(schema.clone());
+        let (pool, _) = Pool::manual(1, Clock::system());
+        let mut reader = table.open("t", &[0], &pool.waker()).unwrap();
+        let push = |rows: usize| {
+            let values = Int64Array::from(vec![7; rows]);
+            source.push_blocking(RecordBatch::try_new(schema.clone(), vec![Arc::new(values)]).unwrap()).unwrap();
+        };
+        let mut read = || {
+            let mut ready = Ready::default();
+            let read = reader.read_ready(0, &mut ready).unwrap();
+            let found = match read {
+                None => "rows",
+                Some(Read::Chunk(_)) => "a chunk",
+                Some(Read::Wait(_)) => "nothing",
+                Some(Read::End) => "the end",
+            };
+            (found, ready.batches.len(), ready.wait.is_some())
+        };
+        assert_eq!(read(), ("nothing", 0, false));
+        push(1);
+        push(2);
+        assert_eq!(read(), ("rows", 2, true));
+        push(ROWS_AT_ONCE_MAX);
+        push(1);
+        assert_eq!(read(), ("rows", 1, false), "they are enough for one task");
+        assert_eq!(read(), ("rows", 1, true));
+        push(1);
+        drop(source);
+        assert_eq!(read(), ("rows", 1, false), "the end is behind them");
+        assert_eq!(read(), ("the end", 0, false));
+    }
+}

@@ -581,17 +581,4 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_end_with_the_last_who_has_them() {
-        let pool = Pool::new(2, Clock::system());
-        let crew = Arc::downgrade(pool.crew());
-        let other = pool.clone();
-        drop(pool);
-        assert!(crew.upgrade().is_some());
-        drop(other);
-        assert!(crew.upgrade().is_none(), "each thread holds what they share");
-    }
-}
+mod tests;

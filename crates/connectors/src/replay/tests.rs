@@ -89,6 +89,25 @@ fn a_duration_ends_a_replay_and_a_rate_holds_it_back() {
 }
 
 #[test]
+fn a_replay_says_with_its_rows_when_more_will_be_there() {
+    let first = |options: &[(&str, &str)]| {
+        let mut ready = Ready::default();
+        let read = open_source(&request(options, 64)).unwrap().read_ready(0, &mut ready).unwrap();
+        let in_chunk = match read {
+            Some(Read::Chunk(chunk)) => chunk().unwrap().rows.into_batches().iter().map(RecordBatch::num_rows).sum(),
+            Some(_) => panic!("the first row is there at once"),
+            None => 0,
+        };
+        (in_chunk + ready.blocks.iter().map(Block::rows).sum::<usize>(), ready.wait)
+    };
+    let (rows, wait) = first(&[("rows-per-second", "1"), ("pace", "real-time")]);
+    assert_eq!(rows, 1);
+    assert!(wait.is_some_and(|wait| wait > Duration::ZERO), "{wait:?}");
+    let (rows, wait) = first(&[("replay.passes", "1")]);
+    assert!(rows > 1 && wait.is_none(), "nobody knows that nothing more is there: {rows} rows, {wait:?}");
+}
+
+#[test]
 fn a_replay_must_be_able_to_begin_and_to_go_on() {
     let mut endless = request(&[], 64);
     assert!(!is_bounded(&endless.options).unwrap());
