@@ -24,11 +24,30 @@ pub fn test(root: &Path, bless: bool) -> Result<(), String> {
     step("lint", cargo("clippy --workspace --all-targets --quiet -- -D warnings"))?;
     step("tests", cargo("test --workspace --all-targets --quiet"))?;
     step("races", cargo("test --package pelton-runtime --features loom --lib --quiet race"))?;
+    step("fuzz targets", || fuzz_targets(root).map(|()| String::new()))?;
     step("documentation tests", cargo("test --workspace --doc --quiet"))?;
     step("examples", || examples::run_all(root))?;
     step("judge", || judge::run(root, &[]))?;
     println!("\nall checks passed in {}", seconds(start.elapsed()));
     Ok(())
+}
+
+/// Compiles what only a fuzzer links, beside the main workspace's libraries and with their versions.
+fn fuzz_targets(root: &Path) -> Result<(), String> {
+    let fuzz = root.join("fuzz");
+    let [versions, copy] = [root, &fuzz].map(|folder| folder.join("Cargo.lock"));
+    let modified = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    // One that is newer has the fuzzer's own libraries as well, which need not be looked up once more.
+    if modified(&copy) < modified(&versions) {
+        std::fs::copy(&versions, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
+    }
+    let mut command = cargo(root);
+    command.args(["check", "--bins", "--quiet", "--manifest-path"]).arg(fuzz.join("Cargo.toml"));
+    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
+        command.arg("--target-dir").arg(root.join("target"));
+    }
+    // Nothing is linked, so any file does for libFuzzer, which would have to be compiled by a C++ compiler.
+    run(command.env("CUSTOM_LIBFUZZER_PATH", fuzz.join("Cargo.toml")))
 }
 
 /// Runs ten queries for ten minutes, or as many as are said.
