@@ -95,13 +95,14 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 35] = {
+pub(super) const DEFINITIONS: [Definition; 40] = {
     use Parameter::{Any, Bytes, Integer, Text, Time};
     [
         define("bin", &[Integer], 1, string, text::bin),
         define_once("ceil_to", &[Text, Time], 2, second, time::ceil_to),
         define("character_decode", &[Bytes, Text], 2, string, charset::decode),
         define("character_encode", &[Text, Text], 2, bytes, charset::encode),
+        define("chr", &[Integer], 1, string, text::chr),
         define("date_format", &[Time, Text], 2, string, time::date_format),
         define_once("floor_to", &[Text, Time], 2, second, time::floor_to),
         define("from_unixtime", &[Integer, Text], 1, string, time::from_unixtime),
@@ -111,10 +112,14 @@ pub(super) const DEFINITIONS: [Definition; 35] = {
         define("is_digit", &[Any], 1, boolean, text::is_digit),
         define("json_exists", &[Text, Text], 2, boolean, json::json_exists),
         define("json_value", &[Text, Text], 2, string, json::json_value),
+        define("left", &[Text, Integer], 2, string, text::left),
         define("locate", &[Text, Text, Integer], 2, integer, text::locate),
+        define("lpad", &[Text, Integer, Text], 2, string, text::lpad),
         define("md5", &[Text], 1, string, digest::md5),
         define("parse_url", &[Text, Text, Text], 2, string, url::parse_url),
         define_once("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
+        define("right", &[Text, Integer], 2, string, text::right),
+        define("rpad", &[Text, Integer, Text], 2, string, text::rpad),
         define("sha1", &[Text], 1, string, digest::sha1),
         define("sha2", &[Text, Integer], 2, string, digest::sha2),
         define("sha224", &[Text], 1, string, digest::sha224),

@@ -36,24 +36,91 @@ fn collect(rows: usize, value: impl FnMut(usize) -> Option<String>) -> ArrayRef 
     Arc::new((0..rows).map(value).collect::<StringViewArray>())
 }
 
-/// `SUBSTRING(text, from[, length])`: `from` counts from 1, or from the end where it is negative; 0 means 1.
+/// Longer strings are no result of a slip.
+const PADDED_CHARACTERS_MAX: i64 = i32::MAX as i64;
+
+/// `LEFT(text, count)`: the first characters; none where `count` is negative, as in Flink.
+pub(super) fn left(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    ends(arguments, |text, count| 0..text.char_indices().nth(count).map_or(text.len(), |(at, _)| at))
+}
+
+/// `RIGHT(text, count)`: the last ones likewise.
+pub(super) fn right(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    ends(arguments, |text, count| {
+        let before = count.checked_sub(1).map(|last| text.char_indices().nth_back(last).map_or(0, |(at, _)| at));
+        before.unwrap_or(text.len())..text.len()
+    })
+}
+
+fn ends(arguments: &[ArrayRef], part: fn(&str, usize) -> Range<usize>) -> Result<ArrayRef> {
+    let (texts, counts) = (strings(&arguments[0]), integers(&arguments[1]));
+    let mut parts = Cuts::of(texts);
+    for row in 0..texts.len() {
+        match string_at(texts, row).zip(integer_at(Some(counts), row, 0)) {
+            Some((text, count)) => parts.push(row, part(text, usize::try_from(count).unwrap_or(0))),
+            None => parts.push_null(),
+        }
+    }
+    Ok(Arc::new(parts.finish()))
+}
+
+/// `LPAD(text, length[, pad])`: as many characters, of `pad` in front where the text has fewer; NULL where the length is negative or
+/// there is nothing to pad with, as in Flink.
+pub(super) fn lpad(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    padded("LPAD", arguments, |text, padding| padding + text)
+}
+
+/// `RPAD(text, length[, pad])`: likewise, behind it.
+pub(super) fn rpad(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    padded("RPAD", arguments, |text, padding| text.to_owned() + &padding)
+}
+
+fn padded(name: &str, arguments: &[ArrayRef], together: fn(&str, String) -> String) -> Result<ArrayRef> {
+    let (texts, lengths) = (strings(&arguments[0]), integers(&arguments[1]));
+    let pads = arguments.get(2).map(strings);
+    if let Some(length) = lengths.iter().flatten().find(|length| *length > PADDED_CHARACTERS_MAX) {
+        return exec_err!("{name} makes no string of {length} characters");
+    }
+    Ok(collect(texts.len(), |row| {
+        let text = string_at(texts, row)?;
+        let length = usize::try_from(integer_at(Some(lengths), row, 0)?).ok()?;
+        let pad = pads.map_or(Some(" "), |pads| string_at(pads, row)).filter(|pad| !pad.is_empty())?;
+        if let Some((end, _)) = text.char_indices().nth(length) {
+            return Some(text[..end].to_owned());
+        }
+        let missing = length - text.chars().count();
+        Some(together(text, pad.chars().cycle().take(missing).collect()))
+    }))
+}
+
+/// `CHR(code)`: the character of Latin-1 that the code's last eight bits are; none where it is negative, as in Flink.
+pub(super) fn chr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let codes = integers(&arguments[0]);
+    Ok(collect(codes.len(), |row| {
+        let code = integer_at(Some(codes), row, 0)?;
+        Some(if code < 0 { String::new() } else { char::from(code as u8).to_string() })
+    }))
+}
+
+/// `SUBSTRING(text, from[, length])`: `from` counts from 1, or from the end where it is negative; 0 means 1. NULL where the length is
+/// negative, as in Flink.
 pub(super) fn substring(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let text = strings(&arguments[0]);
     let (starts, lengths) = (arguments.get(1).map(integers), arguments.get(2).map(integers));
     Ok(collect(text.len(), |row| {
         let text = string_at(text, row)?;
         let from = integer_at(starts, row, 1)?;
-        let length = integer_at(lengths, row, i64::MAX)?;
+        let length = usize::try_from(integer_at(lengths, row, i64::MAX)?).ok()?;
         let count = text.chars().count() as i64;
         let start = match from {
             1.. => from - 1,
             0 => 0,
             _ => count.saturating_add(from),
         };
-        if start < 0 || start >= count || length <= 0 {
+        if start < 0 || start >= count {
             return Some(String::new());
         }
-        Some(text.chars().skip(start as usize).take(length as usize).collect())
+        Some(text.chars().skip(start as usize).take(length).collect())
     }))
 }
 

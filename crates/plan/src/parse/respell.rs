@@ -95,7 +95,11 @@ pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> 
         Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(field) } if *field != DateTimeField::NoDateTime => {
             return round_to("ceil_to", field, expr).map(Some);
         }
-        Expr::Substring { expr, substring_from: Some(from), substring_for, .. } if !is_positive_number(from) => {
+        // DataFusion's own is quick, and right where it is known to find a place and a length.
+        Expr::Substring { expr, substring_from: Some(from), substring_for, .. }
+            if !is_positive_number(from)
+                || substring_for.as_ref().is_some_and(|length| whole_number(length).is_none()) =>
+        {
             let span = expr.span();
             let length = substring_for.as_mut().map(take);
             let arguments = [take(expr), take(from)].into_iter().chain(length).collect();
