@@ -429,9 +429,13 @@ proptest! {
         let first = session(case.configuration);
         let (source, mut query) = case.start_without_skipped(&first);
         let mut found = Vec::new();
-        before.chunks(case.batch_rows).for_each(|rows| source.push_blocking(streams::batch(&source, rows)).unwrap());
-        read_until(&mut query, &mut found, |query, found| {
-            found.len() >= expected[0].len() && query.progress().pipelines[0].rows == before.len() as u64
+        std::thread::scope(|scope| {
+            // More results may come of them than wait for whoever reads them.
+            let (batches, source) = (before.chunks(case.batch_rows), &source);
+            scope.spawn(move || batches.for_each(|rows| source.push_blocking(streams::batch(source, rows)).unwrap()));
+            read_until(&mut query, &mut found, |query, found| {
+                found.len() >= expected[0].len() && query.progress().pipelines[0].rows == before.len() as u64
+            });
         });
         found.sort();
         prop_assert_eq!(&found, &expected[0]);
