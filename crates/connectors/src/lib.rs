@@ -181,8 +181,9 @@ pub fn open_completed_source(
     request: &TableRequest,
     complete: impl FnOnce(Box<dyn Source>, OnError) -> Box<dyn Source>,
 ) -> Result<Box<dyn Source>, ConnectorError> {
-    source(request, |opening, on_error, replay| {
-        let source = complete(opening()?, on_error);
+    source(request, |opening, options, replay| {
+        let source = opening()?;
+        let source = complete(source, OnError::of_table(options)?);
         Ok(match replay {
             Some(replay) => Box::new(ReplaySource::load(source, request, replay)?),
             None => source,
@@ -190,10 +191,10 @@ pub fn open_completed_source(
     })
 }
 
-/// Reads the options of a table that is read, and hands on what opens it, what happens to rows that do not fit it, and how it is replayed.
+/// Reads the options of a table that is read, and hands on what opens it, the options, and how it is replayed.
 fn source<T>(
     request: &TableRequest,
-    then: impl FnOnce(Opening<'_, dyn Source>, OnError, Option<Replay>) -> Result<T, ConnectorError>,
+    then: impl FnOnce(Opening<'_, dyn Source>, &Options<'_>, Option<Replay>) -> Result<T, ConnectorError>,
 ) -> Result<T, ConnectorError> {
     let options = Options::new(&request.options);
     let connector = Connector::of(&options)?;
@@ -201,7 +202,7 @@ fn source<T>(
     let Some(replay) = Replay::of(&options, has_pace)? else {
         let opening = connector.source(request, &options)?;
         options.finish()?;
-        return then(opening, OnError::of_table(&options)?, None);
+        return then(opening, &options, None);
     };
     let mut input = request.clone();
     // The replay has a pace, and its input is read to the end.
@@ -219,7 +220,7 @@ fn source<T>(
             "needs an input that ends: set 'rows', or 'number-of-rows' of datagen",
         ));
     }
-    then(opening, OnError::of_table(&options)?, Some(replay))
+    then(opening, &options, Some(replay))
 }
 
 /// Opens a table for writing.

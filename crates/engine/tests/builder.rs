@@ -42,7 +42,6 @@ fn rows(batches: &[RecordBatch]) -> Vec<String> {
     rows
 }
 
-/// Checks that a query is what SQL makes of the same text: in its plan, its columns and its rows, of which there are some.
 /// What EXPLAIN says, without the places of its notes, which calls do not have, and by which they are put in order.
 fn without_places(explained: &str) -> String {
     let (plans, notes) = explained.split_once("not portable to Flink").unwrap_or((explained, ""));
@@ -52,6 +51,7 @@ fn without_places(explained: &str) -> String {
     format!("{plans}{}", notes.join("\n"))
 }
 
+/// Checks that a query is what SQL makes of the same text: in its plan, its columns and its rows, of which there are some.
 fn check(session: &Session, built: &QueryBuilder, sql: &str) {
     let statement = session.prepare(sql).unwrap().remove(0);
     let explained = session.explain(&statement).unwrap().unwrap();

@@ -28,6 +28,7 @@ pub fn java_only(pattern: &str) -> Option<(String, &'static str)> {
         }
         let length = match letter {
             '\\' => escape_length(rest),
+            '[' => class_begin_length(rest),
             // The question mark is no quantifier.
             '(' if in_classes == 0 && rest.starts_with("(?") => 2,
             '{' if in_classes == 0 => rest.find('}').map_or(1, |end| end + 1),
@@ -69,11 +70,17 @@ fn escape_length(rest: &str) -> usize {
     let mut letters = rest[1..].chars();
     let Some(letter) = letters.next() else { return 1 };
     let close = match (letter, letters.next()) {
-        ('p' | 'P' | 'x' | 'u', Some('{')) => '}',
+        ('p' | 'P' | 'x' | 'u' | 'U', Some('{')) => '}',
         ('k', Some('<')) => '>',
         _ => return 1 + letter.len_utf8(),
     };
     rest.find(close).map_or(2, |end| end + 1)
+}
+
+/// Bytes of the begin of a class, in which a bracket that comes first does not close it.
+fn class_begin_length(rest: &str) -> usize {
+    let negated = if rest[1..].starts_with('^') { 2 } else { 1 };
+    negated + usize::from(rest[negated..].starts_with(']'))
 }
 
 /// What looks like a group, and how many bytes say that it is none.
@@ -138,6 +145,9 @@ mod tests {
             "[\\]*]+",
             r"\\1",
             "[(?=]",
+            "[]*+]",
+            "[^](?=]",
+            r"\U{41}+",
         ] {
             assert_eq!(java_only(pattern), None, "{pattern}");
         }

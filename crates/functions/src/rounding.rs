@@ -1,4 +1,4 @@
-//! ROUND and TRUNCATE of FLOAT and DOUBLE: of the decimal that a number is written as, as in Flink, whatever its size.
+//! ROUND and TRUNCATE of FLOAT and DOUBLE: of the decimal that a DOUBLE is written as, and of a FLOAT the DOUBLE that it is, as in Flink, whatever their size.
 
 use std::sync::Arc;
 

@@ -36,8 +36,8 @@ fn collect(rows: usize, value: impl FnMut(usize) -> Option<String>) -> ArrayRef 
     Arc::new((0..rows).map(value).collect::<StringViewArray>())
 }
 
-/// Longer strings are no result of a slip.
-const PADDED_CHARACTERS_MAX: i64 = i32::MAX as i64;
+/// Whoever asks for more has made a slip: it is a gigabyte where characters have four bytes, and a string has four at most.
+const PADDED_CHARACTERS_MAX: i64 = 1 << 28;
 
 /// `LEFT(text, count)`: the first characters; none where `count` is negative, as in Flink.
 pub(super) fn left(arguments: &[ArrayRef]) -> Result<ArrayRef> {

@@ -118,7 +118,7 @@ enum Choice {
     Receive(usize, Part),
 }
 
-/// The task of the lowest rank.
+/// The task that goes first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Next {
     rank: Rank,
@@ -135,8 +135,18 @@ impl Next {
         self.others_ns.is_some_and(|others_ns| others_ns.max(self.work_ns) >= WORTH_WAKING_NS)
     }
 
-    fn with_other(self, work_ns: f64) -> Next {
+    /// Beside another one that may take so long. What reads find nobody knows: that there are several is nothing to wake anyone for.
+    fn with_other(self, other: Choice, work_ns: f64) -> Next {
+        if let (Choice::Read(..), Choice::Read(..)) = (self.choice, other) {
+            return self;
+        }
         Next { others_ns: Some(self.others_ns.unwrap_or_default() + work_ns), ..self }
+    }
+
+    /// Before another one.
+    fn before(self, other: Option<Next>) -> Next {
+        let Some(other) = other else { return self };
+        Next { others_ns: other.with_other(self.choice, other.work_ns).others_ns, ..self }
     }
 }
 
@@ -255,7 +265,8 @@ impl Choice {
     }
 }
 
-/// The task of the lowest rank; of those of one rank, what is furthest downstream. `only` of one operator, where it is given. What `can_run` at
+/// The task of the lowest rank; of those of one rank, that of the region that has been served for fewest epochs, and there what is furthest downstream. What is left
+/// to others stands behind all else. `only` of one operator, where it is given. What `can_run` at
 /// all is noted where operators have threads.
 fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<usize>) -> Option<Next> {
     let room = look.workers * QUEUED_PER_WORKER_MAX;
@@ -283,6 +294,9 @@ fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<us
     search.next
 }
 
+/// Where nothing stands by itself.
+const BEHIND_ALL: Order = (Rank::NONE, u64::MAX, true, u64::MAX);
+
 /// What was found so far of the tasks that could be taken.
 struct Search<'a> {
     state: &'a State,
@@ -306,11 +320,11 @@ impl Search<'_> {
         let work_ns = self.work_ns(choice, pending_rows);
         let order = self.order_of(choice, rank);
         if let Some(next) = self.next.filter(|_| self.least.is_some_and(|least| least <= order)) {
-            self.next = Some(next.with_other(work_ns));
+            self.next = Some(next.with_other(choice, work_ns));
             return;
         }
-        let others_ns = self.next.and_then(|next| next.with_other(next.work_ns).others_ns);
-        (self.next, self.least) = (Some(Next { rank, choice, work_ns, others_ns }), Some(order));
+        let next = Next { rank, choice, work_ns, others_ns: None };
+        (self.next, self.least) = (Some(next.before(self.next)), Some(order));
     }
 
     /// Where a choice of that rank stands: behind others, where it is left to who is on its region.
@@ -327,17 +341,20 @@ impl Search<'_> {
         }
     }
 
-    /// Behind whatever else there is, which is as urgent as it then.
+    /// Behind whatever else there is, which is as urgent as it then; before what is left to others.
     fn consider_behind(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) {
         if !self.is_wanted(choice) {
             return;
         }
         let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
         let work_ns = self.work_ns(choice, pending_rows);
-        self.next = Some(match self.next {
-            Some(next) => Next { rank: next.rank.min(rank), ..next.with_other(work_ns) },
-            None => Next { rank, choice, work_ns, others_ns: None },
-        });
+        let order = (self.order_of(choice, rank).0, BEHIND_ALL);
+        if let Some(next) = self.next.filter(|_| self.least.is_some_and(|least| least <= order)) {
+            self.next = Some(Next { rank: next.rank.min(rank), ..next.with_other(choice, work_ns) });
+            return;
+        }
+        let next = Next { rank, choice, work_ns, others_ns: None };
+        (self.next, self.least) = (Some(next.before(self.next)), Some(order));
     }
 
     fn work_ns(&self, choice: Choice, pending_rows: Option<u64>) -> f64 {
@@ -563,13 +580,20 @@ mod tests {
 
     #[test]
     fn another_worker_is_woken_where_what_is_left_is_done_sooner_by_it() {
-        let alone =
-            |work_ns: f64| Next { rank: Rank::from_bits(0), choice: Choice::Write(0), work_ns, others_ns: None };
+        let of = |choice, work_ns| Next { rank: Rank::from_bits(0), choice, work_ns, others_ns: None };
+        let (alone, close) = (|work_ns: f64| of(Choice::Write(0), work_ns), Choice::Close(0));
         let (short_ns, long_ns) = (WORTH_WAKING_NS * 0.6, WORTH_WAKING_NS);
         assert!(!alone(long_ns).has_others());
-        assert!(!alone(short_ns).with_other(short_ns).has_others());
-        assert!(alone(short_ns).with_other(short_ns).with_other(short_ns).has_others(), "there is much to do");
-        assert!(alone(long_ns).with_other(0.0).has_others(), "it would have to wait");
-        assert!(alone(f64::INFINITY).with_other(0.0).has_others(), "nobody knows for how long");
+        assert!(!alone(short_ns).with_other(close, short_ns).has_others());
+        let many = alone(short_ns).with_other(close, short_ns).with_other(close, short_ns);
+        assert!(many.has_others() && alone(0.0).before(Some(many)).has_others(), "there is much to do");
+        assert!(alone(long_ns).with_other(close, 0.0).has_others(), "it would have to wait");
+        let read = of(Choice::Read(0, 0), f64::INFINITY);
+        assert!(read.with_other(close, 0.0).has_others() && alone(0.0).before(Some(read)).has_others());
+        let reads = read.with_other(Choice::Read(1, 0), f64::INFINITY);
+        assert!(
+            !reads.has_others() && !read.before(Some(reads)).has_others(),
+            "nobody knows whether anything is there"
+        );
     }
 }

@@ -370,7 +370,9 @@ impl PoolWorker {
     /// that it was on last.
     fn look(&self, now_ns: u64) -> Found {
         let has_threads = self.crew.has_threads();
-        self.looked_ns.set(now_ns);
+        if !self.leaves_to_others(now_ns) {
+            self.looked_ns.set(now_ns);
+        }
         loop {
             let (mut until_ns, mut best, mut runs) = (u64::MAX, None, 0);
             for (waker, run) in &self.runs {

@@ -429,14 +429,13 @@ proptest! {
         let first = session(case.configuration);
         let (source, mut query) = case.start_without_skipped(&first);
         let mut found = Vec::new();
-        std::thread::scope(|scope| {
-            // More results may come of them than wait for whoever reads them.
-            let (batches, source) = (before.chunks(case.batch_rows), &source);
-            scope.spawn(move || batches.for_each(|rows| source.push_blocking(streams::batch(source, rows)).unwrap()));
-            read_until(&mut query, &mut found, |query, found| {
-                found.len() >= expected[0].len() && query.progress().pipelines[0].rows == before.len() as u64
-            });
+        let mut batches = before.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).peekable();
+        read_until(&mut query, &mut found, |query, found| {
+            // More results may come of them than wait for whoever reads them, so they are not pushed before anything is read.
+            while batches.next_if(|batch| source.try_push(batch.clone()).unwrap()).is_some() {}
+            found.len() >= expected[0].len() && query.progress().pipelines[0].rows == before.len() as u64
         });
+        drop(batches);
         found.sort();
         prop_assert_eq!(&found, &expected[0]);
         let late_before: u64 = query.progress().windows.iter().map(|window| window.late_rows).sum();

@@ -43,6 +43,7 @@ pub(crate) fn source<'a>(
     }
     Ok(Box::new(move || {
         let (files, format) = inputs.open(options)?;
+        options.finish()?;
         source_of(request, files, format)
     }))
 }
@@ -59,6 +60,8 @@ fn source_of(request: &TableRequest, files: Vec<InputFile>, format: Format) -> R
 /// What a table's options say of its files.
 struct Inputs<'a> {
     path: &'a str,
+    /// The format that the path tells.
+    named: Option<FormatName>,
     /// Unless it is told by the names of files below a directory.
     format: Option<Format>,
 }
@@ -75,21 +78,17 @@ impl<'a> Inputs<'a> {
         let is_told = named.is_some() || options.text("format").is_some();
         let format = if is_told { Some(Format::new(options, named)?) } else { None };
         options.set_depends(!is_told);
-        Ok(Inputs { path, format })
+        Ok(Inputs { path, named, format })
     }
 
     /// The files there are, and their format.
     fn open(self, options: &Options) -> Result<(Vec<InputFile>, Format), ConnectorError> {
         let files = files::resolve(self.path)?;
-        let inferred = files.first().and_then(|file| FormatName::of_file(&file.place)).or(format_of_path(self.path));
+        options.set_depends(false);
+        let inferred = self.named.or_else(|| files.first().and_then(|file| FormatName::of_file(&file.place)));
         let format = match self.format {
             Some(format) => format,
-            None => {
-                options.set_depends(false);
-                let format = Format::new(options, inferred)?;
-                options.finish()?;
-                format
-            }
+            None => Format::new(options, inferred)?,
         };
         if options.text("format").is_none() {
             let other = files.iter().find(|file| FormatName::of_file(&file.place) != inferred);

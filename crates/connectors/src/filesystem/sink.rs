@@ -16,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 use pelton_data::column::sql_name;
 use pelton_runtime::sink::{Sink, SinkError};
 
-use super::files::problem;
+use super::files::{local, problem};
 use super::{MONITOR_INTERVAL, format_of_path};
 use crate::format::Format;
 use crate::format::column::is_text_type;
@@ -34,7 +34,7 @@ pub(super) fn sink<'a>(
     options: &'a Options,
 ) -> Result<Opening<'a, dyn Sink>, ConnectorError> {
     let path = options.required("path", "/data/result.csv")?;
-    let local = path.strip_prefix("file://").unwrap_or(path);
+    let local = local(path)?;
     let named = format_of_path(local);
     let format = Format::new(options, named)?;
     // It concerns reading only, of the same table.

@@ -202,8 +202,7 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("LOG", 1) => call("ln", vec![next()], span),
         ("LOG", 2) | ("LOCATE", 3) => return Ok(None),
         ("MOD", 2) => {
-            let dividend = Expr::Nested(Box::new(next()));
-            let divisor = Expr::Nested(Box::new(next()));
+            let [dividend, divisor] = [next(), next()].map(as_operand);
             Expr::Nested(Box::new(operator(dividend, BinaryOperator::Modulo, divisor)))
         }
         // DataFusion replaces the first match only, unless told to replace all.
@@ -231,6 +230,14 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         ("LOCATE" | "SUBSTR" | "SUBSTRING", _) => return wrong_count("2 to 3"),
         _ => return Ok(None),
     }))
+}
+
+/// An argument as an operand: what an operator might come apart of is put in brackets.
+fn as_operand(argument: Expr) -> Expr {
+    match argument {
+        Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) => argument,
+        other => Expr::Nested(Box::new(other)),
+    }
 }
 
 /// `ENCODE` and `DECODE` with a character set, as Flink has them; what else they are told by name DataFusion knows: 'hex' and 'base64'.

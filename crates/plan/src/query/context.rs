@@ -169,7 +169,10 @@ impl<'a> Context<'a> {
         let mut computed = HashMap::new();
         for column in &table.definition.columns {
             if let ColumnKind::Computed { expression } = &column.kind {
-                computed.insert(column.name.as_str(), self.computed_column(expression, &physical)?);
+                self.foreign.borrow_mut().enter(format!("table {}", table.definition.name));
+                let planned = self.computed_column(expression, &physical);
+                self.foreign.borrow_mut().leave();
+                computed.insert(column.name.as_str(), planned?);
             }
         }
         let watermark = table.definition.watermark.as_ref();
@@ -249,11 +252,13 @@ impl<'a> Context<'a> {
             return Err(external(PlanError::invalid(view.place, message)));
         }
         self.view_depth.set(depth + 1);
+        self.foreign.borrow_mut().enter(format!("view {}", view.name));
         let plan = survey_view(&view.query, self).map_err(external).and_then(|landmarks| {
             let planned = self.plan_query(&view.query);
             planned.map_err(|error| external(locate::in_query(error, &view.query, self, &landmarks)))
         });
         self.view_depth.set(depth);
+        self.foreign.borrow_mut().leave();
         let plan = plan?;
         let width = plan.schema().fields().len();
         if view.columns.is_empty() {

@@ -18,6 +18,8 @@ use crate::explain::{Notes, flink};
 pub(super) struct Foreign {
     /// What has been noted.
     pub notes: Notes,
+    /// The view or the table whose text is looked at, if it is not the query's: its places are those of its own text.
+    within: Vec<String>,
     /// Casts to TIMESTAMP_LTZ: where their operands stand, and whether they were written, or stand in for a function.
     instants: Vec<(Span, bool)>,
     /// Names in GROUP BY and HAVING that SELECT gives to what it computes, unless a column is meant.
@@ -25,6 +27,16 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
+    /// Begins to look at the text of a view or a table, until [`Foreign::leave`].
+    pub fn enter(&mut self, what: String) {
+        self.within.push(what);
+    }
+
+    /// Ends that.
+    pub fn leave(&mut self) {
+        self.within.pop();
+    }
+
     /// Looks at an expression as it was written; `is_own` tells functions that the user's program has added.
     pub fn expression(&mut self, expression: &Expr, is_own: impl FnOnce(&str) -> bool) {
         match expression {
@@ -57,7 +69,7 @@ impl Foreign {
                 Expr::Value(ValueWithSpan { value: Value::Number(position, _), span }) => {
                     let note =
                         format!("Flink does not take {position} in GROUP BY for a column; write what SELECT computes");
-                    self.notes.add(Place::of(*span), note);
+                    self.note(Place::of(*span), Some(note));
                 }
                 Expr::Identifier(name) if named(&name.value) => {
                     self.aliases.push(("GROUP BY", name.value.clone(), Place::of(name.span)));
@@ -76,7 +88,7 @@ impl Foreign {
         for (clause, name, place) in std::mem::take(&mut self.aliases) {
             if columns.iter().all(|column| column.name != name) {
                 let note = format!("Flink does not know the name {name} in {clause}; write what it stands for");
-                self.notes.add(place, note);
+                self.note(place, Some(note));
             }
         }
     }
@@ -94,7 +106,8 @@ impl Foreign {
 
     fn note(&mut self, place: Option<Place>, note: Option<String>) {
         if let Some(note) = note {
-            self.notes.add(place, note);
+            let within = self.within.last().map_or(String::new(), |within| format!(": {within}"));
+            self.notes.add(place, note + &within);
         }
     }
 }

@@ -204,7 +204,8 @@ impl Visitor for Walk<'_, '_> {
     fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<PlanError> {
         let window = Call::of(table);
         if let (None, TableFactor::Table { name, .. }) = (&window, table) {
-            self.landmarks.tables.push((name.to_string(), Place::of(name.span())));
+            let plain = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
+            self.landmarks.tables.extend(plain.map(|plain| (plain, Place::of(name.span()))));
         }
         self.around.push(if window.is_some() { Part::Window } else { Part::Table });
         if let Some(call) = window {

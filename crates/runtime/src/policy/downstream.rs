@@ -1,4 +1,4 @@
-//! The query that has been served least goes first, and in it what is furthest downstream: rows leave before new ones enter.
+//! The query that has been served least goes first, and in each region of it what is furthest downstream: rows leave before new ones enter.
 
 use super::{Candidate, Policy, Rank};
 use crate::operator::Operator;
