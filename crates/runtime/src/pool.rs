@@ -370,9 +370,7 @@ impl PoolWorker {
     /// that it was on last.
     fn look(&self, now_ns: u64) -> Found {
         let has_threads = self.crew.has_threads();
-        if !self.leaves_to_others(now_ns) {
-            self.looked_ns.set(now_ns);
-        }
+        self.looked_ns.set(now_ns);
         loop {
             let (mut until_ns, mut best, mut runs) = (u64::MAX, None, 0);
             for (waker, run) in &self.runs {
