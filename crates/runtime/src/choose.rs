@@ -282,7 +282,7 @@ fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<us
     }
     search.writes();
     search.passages(to_sinks);
-    search.closings(|node| !node.gives_way, Search::consider);
+    search.closings(false);
     search.reports();
     search.orders();
     search.computations();
@@ -290,7 +290,7 @@ fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<us
     search.reads();
     // Closing goes on in parts, between which something else of the run has its turn, as urgent as the next part: what waits for a close waits
     // for no more than a part, and the close for no more than one task.
-    search.closings(|node| node.gives_way, Search::consider_behind);
+    search.closings(true);
     search.next
 }
 
@@ -313,14 +313,21 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn consider(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) {
+        self.place(choice, pending_rows, waiting_since_ns, false);
+    }
+
+    /// Where it gives way, it stands behind whatever else there is, which is as urgent as it then; before what is left to others.
+    fn place(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64, gives_way: bool) {
         if !self.is_wanted(choice) {
             return;
         }
         let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
         let work_ns = self.work_ns(choice, pending_rows);
-        let order = self.order_of(choice, rank);
+        let (is_left, order) = self.order_of(choice, rank);
+        let order = (is_left, if gives_way { BEHIND_ALL } else { order });
         if let Some(next) = self.next.filter(|_| self.least.is_some_and(|least| least <= order)) {
-            self.next = Some(next.with_other(choice, work_ns));
+            let rank = if gives_way { next.rank.min(rank) } else { next.rank };
+            self.next = Some(Next { rank, ..next.with_other(choice, work_ns) });
             return;
         }
         let next = Next { rank, choice, work_ns, others_ns: None };
@@ -339,22 +346,6 @@ impl Search<'_> {
                 (is_left, service.order(rank, is_last))
             }
         }
-    }
-
-    /// Behind whatever else there is, which is as urgent as it then; before what is left to others.
-    fn consider_behind(&mut self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) {
-        if !self.is_wanted(choice) {
-            return;
-        }
-        let rank = self.rank_of(choice, pending_rows, waiting_since_ns);
-        let work_ns = self.work_ns(choice, pending_rows);
-        let order = (self.order_of(choice, rank).0, BEHIND_ALL);
-        if let Some(next) = self.next.filter(|_| self.least.is_some_and(|least| least <= order)) {
-            self.next = Some(Next { rank: next.rank.min(rank), ..next.with_other(choice, work_ns) });
-            return;
-        }
-        let next = Next { rank, choice, work_ns, others_ns: None };
-        (self.next, self.least) = (Some(next.before(self.next)), Some(order));
     }
 
     fn work_ns(&self, choice: Choice, pending_rows: Option<u64>) -> f64 {
@@ -398,16 +389,14 @@ impl Search<'_> {
         }
     }
 
-    fn closings(
-        &mut self,
-        is_its_turn: impl Fn(&WindowState) -> bool,
-        consider: impl Fn(&mut Self, Choice, Option<u64>, u64),
-    ) {
+    /// Of windows that have, or have not, closed in part just now.
+    fn closings(&mut self, give_way: bool) {
         for (index, node) in self.state.windows.iter().enumerate() {
             let is_free = !node.closing && node.closed.outstanding() < self.look.workers;
-            if is_free && node.must_close() && is_its_turn(node) && self.has_room(StreamRef::Window(index)) {
+            let is_its_turn = node.gives_way == give_way;
+            if is_free && node.must_close() && is_its_turn && self.has_room(StreamRef::Window(index)) {
                 let pending_rows = node.rows_in - node.rows_in_closed;
-                consider(self, Choice::Close(index), Some(pending_rows), node.results.ingested_ns);
+                self.place(Choice::Close(index), Some(pending_rows), node.results.ingested_ns, give_way);
             }
         }
     }
