@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryViewArray, StringViewArray};
-use datafusion_common::{Result, exec_datafusion_err};
+use datafusion_common::{Result, exec_err};
 
 /// The character sets there are, in the order in which they are named to users.
 pub const CHARACTER_SETS: [&str; 6] = ["US-ASCII", "ISO-8859-1", "UTF-8", "UTF-16BE", "UTF-16LE", "UTF-16"];
@@ -39,26 +39,30 @@ const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 /// `ENCODE(text, set)`: what the set does not have becomes a question mark.
 pub(super) fn encode(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let texts = arguments[0].as_string_view().iter();
-    let sets = arguments[1].as_string_view().iter();
-    let encoded = texts
-        .zip(sets)
-        .map(|(text, set)| text.zip(set).map(|(text, set)| Ok(encoded_text(text, set_of(set)?))).transpose());
-    Ok(Arc::new(encoded.collect::<Result<BinaryViewArray>>()?))
+    Ok(Arc::new(recoded(texts, &arguments[1], encoded_text).collect::<Result<BinaryViewArray>>()?))
 }
 
 /// `DECODE(bytes, set)`: what is no character becomes U+FFFD.
 pub(super) fn decode(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let bytes = arguments[0].as_binary_view().iter();
-    let sets = arguments[1].as_string_view().iter();
-    let decoded = bytes
-        .zip(sets)
-        .map(|(bytes, set)| bytes.zip(set).map(|(bytes, set)| Ok(decoded_bytes(bytes, set_of(set)?))).transpose());
-    Ok(Arc::new(decoded.collect::<Result<StringViewArray>>()?))
+    Ok(Arc::new(recoded(bytes, &arguments[1], decoded_bytes).collect::<Result<StringViewArray>>()?))
 }
 
-fn set_of(name: &str) -> Result<&'static str> {
-    let known = CHARACTER_SETS.into_iter().find(|known| known.eq_ignore_ascii_case(name));
-    known.ok_or_else(|| exec_datafusion_err!("'{name}' is no character set; use {}", CHARACTER_SETS.join(", ")))
+fn recoded<Value, Recoded>(
+    values: impl Iterator<Item = Option<Value>>,
+    sets: &ArrayRef,
+    recode: fn(Value, &str) -> Recoded,
+) -> impl Iterator<Item = Result<Option<Recoded>>> {
+    let recode = move |(value, set)| Ok(recode(value, known(set)?));
+    values.zip(sets.as_string_view()).map(move |(value, set)| value.zip(set).map(recode).transpose())
+}
+
+/// The set of a name that [`character_set`] has given.
+fn known(name: &str) -> Result<&str> {
+    match CHARACTER_SETS.contains(&name) {
+        true => Ok(name),
+        false => exec_err!("'{name}' is no character set; use {}", CHARACTER_SETS.join(", ")),
+    }
 }
 
 fn encoded_text(text: &str, set: &str) -> Vec<u8> {

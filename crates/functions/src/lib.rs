@@ -71,21 +71,20 @@ pub fn timestamp_to_string(timestamp: Expr) -> Expr {
 
 /// ROUND of a FLOAT or DOUBLE, and of how many digits are left.
 pub fn round(arguments: Vec<Expr>) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
-        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(definition::Function::new(&rounding::ROUND))));
-    FUNCTION.call(arguments)
+    call(&rounding::ROUND, arguments)
 }
 
 /// TRUNCATE of a FLOAT or DOUBLE, and of how many digits are left.
 pub fn truncate(arguments: Vec<Expr>) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
-        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(definition::Function::new(&rounding::TRUNCATE))));
-    FUNCTION.call(arguments)
+    call(&rounding::TRUNCATE, arguments)
 }
 
 /// A DOUBLE as the integer that [`pelton_data::significant::rounded`] makes of it.
 pub fn rounded(number: Expr) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
-        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(definition::Function::new(&significant::DEFINITION))));
-    FUNCTION.call(vec![number])
+    call(&significant::DEFINITION, vec![number])
+}
+
+/// A call of a function that planning puts somewhere, and no query names.
+fn call(definition: &'static definition::Definition, arguments: Vec<Expr>) -> Expr {
+    ScalarUDF::new_from_impl(definition::Function::new(definition)).call(arguments)
 }
