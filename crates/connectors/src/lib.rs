@@ -71,7 +71,25 @@ pub struct TableRequest {
 }
 
 /// Opens a table whose options have been read.
-type Opening<'a, T> = Box<dyn FnOnce() -> Result<Box<T>, ConnectorError> + 'a>;
+type Open<'a, T> = Box<dyn FnOnce() -> Result<Box<T>, ConnectorError> + 'a>;
+
+/// What opens a table that is read:
+enum Opening<'a> {
+    /// its options have been read,
+    Read(Open<'a, dyn Source>),
+    /// or are when data has been looked at, which tells what options there are.
+    ByData(Box<dyn FnOnce() -> Result<Open<'a, dyn Source>, ConnectorError> + 'a>),
+}
+
+impl<'a> Opening<'a> {
+    /// Ends the reading of options, as soon as all are known that there are.
+    fn finish(self, options: &'a Options) -> Result<Open<'a, dyn Source>, ConnectorError> {
+        match self {
+            Opening::Read(open) => options.finish().map(|()| open),
+            Opening::ByData(look) => Ok(Box::new(move || Opening::Read(look()?).finish(options)?())),
+        }
+    }
+}
 
 /// The connectors there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,11 +128,7 @@ impl Connector {
     }
 
     /// Reads the options of a table that is read. What makes its rows is opened by them.
-    fn source<'a>(
-        self,
-        request: &'a TableRequest,
-        options: &'a Options,
-    ) -> Result<Opening<'a, dyn Source>, ConnectorError> {
+    fn source<'a>(self, request: &'a TableRequest, options: &'a Options) -> Result<Opening<'a>, ConnectorError> {
         let generated = match self {
             Connector::Filesystem => return filesystem::source(request, options),
             Connector::Nexmark => nexmark::open_source(request, options)?,
@@ -123,15 +137,11 @@ impl Connector {
             Connector::Print => return Err(sink_only("print")),
             Connector::Blackhole => return Err(sink_only("blackhole")),
         };
-        Ok(Box::new(|| Ok(generated)))
+        Ok(Opening::Read(Box::new(|| Ok(generated))))
     }
 
     /// Reads the options of a table that is written.
-    fn sink<'a>(
-        self,
-        request: &'a TableRequest,
-        options: &'a Options,
-    ) -> Result<Opening<'a, dyn Sink>, ConnectorError> {
+    fn sink<'a>(self, request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
         let sink: Box<dyn Sink> = match self {
             Connector::Filesystem => return filesystem::sink(request, options),
             Connector::Nexmark => return Err(source_only("nexmark")),
@@ -181,8 +191,8 @@ pub fn open_completed_source(
     request: &TableRequest,
     complete: impl FnOnce(Box<dyn Source>, OnError) -> Box<dyn Source>,
 ) -> Result<Box<dyn Source>, ConnectorError> {
-    source(request, |opening, options, replay| {
-        let source = opening()?;
+    source(request, |open, options, replay| {
+        let source = open()?;
         let source = complete(source, OnError::of_table(options)?);
         Ok(match replay {
             Some(replay) => Box::new(ReplaySource::load(source, request, replay)?),
@@ -194,15 +204,14 @@ pub fn open_completed_source(
 /// Reads the options of a table that is read, and hands on what opens it, the options, and how it is replayed.
 fn source<T>(
     request: &TableRequest,
-    then: impl FnOnce(Opening<'_, dyn Source>, &Options<'_>, Option<Replay>) -> Result<T, ConnectorError>,
+    then: impl FnOnce(Open<'_, dyn Source>, &Options<'_>, Option<Replay>) -> Result<T, ConnectorError>,
 ) -> Result<T, ConnectorError> {
     let options = Options::new(&request.options);
     let connector = Connector::of(&options)?;
     let has_pace = connector.has_pace(&options)?;
     let Some(replay) = Replay::of(&options, has_pace)? else {
-        let opening = connector.source(request, &options)?;
-        options.finish()?;
-        return then(opening, &options, None);
+        let open = connector.source(request, &options)?.finish(&options)?;
+        return then(open, &options, None);
     };
     let mut input = request.clone();
     // The replay has a pace, and its input is read to the end.
@@ -212,15 +221,14 @@ fn source<T>(
     }
     let options = Options::new(&input.options);
     Replay::acknowledge(&options);
-    let opening = Connector::of(&options)?.source(&input, &options)?;
-    options.finish()?;
+    let open = Connector::of(&options)?.source(&input, &options)?.finish(&options)?;
     if !connector.is_bounded(&options)? {
         return Err(ConnectorError::option(
             "replay",
             "needs an input that ends: set 'rows', or 'number-of-rows' of datagen",
         ));
     }
-    then(opening, &options, Some(replay))
+    then(open, &options, Some(replay))
 }
 
 /// Opens a table for writing.
@@ -229,9 +237,9 @@ fn source<T>(
 /// [`ConnectorError`] where the options or columns make no sense to the connector, or the output cannot be made.
 pub fn open_sink(request: &TableRequest) -> Result<Box<dyn Sink>, ConnectorError> {
     let options = Options::new(&request.options);
-    let opening = Connector::of(&options)?.sink(request, &options)?;
+    let open = Connector::of(&options)?.sink(request, &options)?;
     options.finish()?;
-    opening()
+    open()
 }
 
 /// Checks the options and columns of a table that is written, as [`open_sink`] does before it makes anything.

@@ -1,6 +1,6 @@
 //! A table's `WITH (…)` options, with the names and value syntax that Flink has for them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -15,14 +15,12 @@ use crate::ConnectorError;
 pub struct Options<'a> {
     values: &'a BTreeMap<String, String>,
     known: RefCell<BTreeSet<String>>,
-    /// Which options there are depends on data that has not been looked at.
-    depends: Cell<bool>,
 }
 
 impl<'a> Options<'a> {
     /// The options of a table, by name.
     pub fn new(values: &'a BTreeMap<String, String>) -> Options<'a> {
-        Options { values, known: RefCell::default(), depends: Cell::new(false) }
+        Options { values, known: RefCell::default() }
     }
 
     /// The names of all options that the table has.
@@ -127,19 +125,11 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// Says whether data has to be looked at before all options can be asked for: until then any might be right.
-    pub(crate) fn set_depends(&self, depends: bool) {
-        self.depends.set(depends);
-    }
-
     /// Ends the reading of options.
     ///
     /// # Errors
     /// Where the table has an option that no getter asked for.
     pub fn finish(&self) -> Result<(), ConnectorError> {
-        if self.depends.get() {
-            return Ok(());
-        }
         let known = self.known.borrow();
         let Some(option) = self.values.keys().find(|name| !known.contains(name.as_str())) else { return Ok(()) };
         Err(ConnectorError::UnknownOption {

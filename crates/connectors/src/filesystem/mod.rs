@@ -11,7 +11,7 @@ use pelton_runtime::source::Source;
 
 use crate::format::{Format, FormatName, parquet};
 use crate::options::Options;
-use crate::{ConnectorError, Opening, TableRequest};
+use crate::{ConnectorError, Open, Opening, TableRequest};
 
 pub(crate) mod files;
 
@@ -32,20 +32,20 @@ use files::InputFile;
 const MONITOR_INTERVAL: &str = "source.monitor-interval";
 
 /// Reads what a table's options say of files to read.
-pub(crate) fn source<'a>(
-    request: &'a TableRequest,
-    options: &'a Options,
-) -> Result<Opening<'a, dyn Source>, ConnectorError> {
+pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Opening<'a>, ConnectorError> {
     let inputs = Inputs::of(options)?;
-    if let Some(format) = &inputs.format {
-        // All that is wrong without regard to any file.
-        source_of(request, Vec::new(), format.clone())?;
-    }
-    Ok(Box::new(move || {
+    let Some(format) = &inputs.format else {
+        return Ok(Opening::ByData(Box::new(move || {
+            let (files, format) = inputs.open(options)?;
+            Ok(Box::new(move || source_of(request, files, format)))
+        })));
+    };
+    // All that is wrong without regard to any file.
+    source_of(request, Vec::new(), format.clone())?;
+    Ok(Opening::Read(Box::new(move || {
         let (files, format) = inputs.open(options)?;
-        options.finish()?;
         source_of(request, files, format)
-    }))
+    })))
 }
 
 fn source_of(request: &TableRequest, files: Vec<InputFile>, format: Format) -> Result<Box<dyn Source>, ConnectorError> {
@@ -77,14 +77,12 @@ impl<'a> Inputs<'a> {
         let named = format_of_path(files::local(path)?);
         let is_told = named.is_some() || options.text("format").is_some();
         let format = if is_told { Some(Format::new(options, named)?) } else { None };
-        options.set_depends(!is_told);
         Ok(Inputs { path, named, format })
     }
 
     /// The files there are, and their format.
     fn open(self, options: &Options) -> Result<(Vec<InputFile>, Format), ConnectorError> {
         let files = files::resolve(self.path)?;
-        options.set_depends(false);
         let inferred = self.named.or_else(|| files.first().and_then(|file| FormatName::of_file(&file.place)));
         let format = match self.format {
             Some(format) => format,
@@ -108,10 +106,7 @@ fn format_of_path(path: &str) -> Option<FormatName> {
 }
 
 /// Reads what a table's options say of a file to write.
-pub(crate) fn sink<'a>(
-    request: &'a TableRequest,
-    options: &'a Options,
-) -> Result<Opening<'a, dyn Sink>, ConnectorError> {
+pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
     sink::sink(request, options)
 }
 

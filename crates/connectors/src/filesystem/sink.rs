@@ -23,16 +23,13 @@ use crate::format::column::is_text_type;
 use crate::format::compression::Compression;
 use crate::format::write::TextWriter;
 use crate::options::Options;
-use crate::{ConnectorError, Opening, TableRequest};
+use crate::{ConnectorError, Open, TableRequest};
 
 /// Encoded bytes that are handed to the file at once.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Reads what the options of a table say that is written: one file where the path has a format's extension, else a new part of a directory.
-pub(super) fn sink<'a>(
-    request: &'a TableRequest,
-    options: &'a Options,
-) -> Result<Opening<'a, dyn Sink>, ConnectorError> {
+pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
     let path = options.required("path", "/data/result.csv")?;
     let local = local(path)?;
     let named = format_of_path(local);
