@@ -94,6 +94,30 @@ fn windows(block: &Block, size: Micros, mut visit: impl FnMut(Micros, std::ops::
     }
 }
 
+/// Goes through windows of rows in order of time, one after the other: `add` takes rows of the one that is open, with the `columns` of their block, and
+/// `close` its start when there are no more.
+fn each_window<'a, Columns, State>(
+    (blocks, size): (&'a [Block], Micros),
+    columns: impl Fn(&'a Block) -> Columns,
+    state: &mut State,
+    add: impl Fn(&mut State, &Columns, std::ops::Range<usize>),
+    mut close: impl FnMut(&mut State, Micros),
+) {
+    let mut open = None;
+    for block in blocks {
+        let columns = columns(block);
+        windows(block, size, |start, rows| {
+            if let Some(closed) = open.replace(start).filter(|open| *open != start) {
+                close(state, closed);
+            }
+            add(state, &columns, rows);
+        });
+    }
+    if let Some(closed) = open {
+        close(state, closed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

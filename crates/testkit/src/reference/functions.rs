@@ -4,7 +4,7 @@ use std::mem::take;
 
 use pelton_data::{Block, Micros};
 
-use super::{integers, windows};
+use super::{each_window, integers};
 
 /// What is computed of the values of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,20 +106,17 @@ impl Input<'_> {
         mut finish: impl FnMut(&mut S) -> f64,
     ) -> Vec<Window> {
         let mut closed = Vec::new();
-        let mut open = None;
-        let mut states = vec![S::default(); self.keys];
-        for block in self.blocks {
-            let (keys, values) = (integers(block, self.key), integers(block, self.value));
-            windows(block, self.window, |start, rows| {
-                if let Some(before) = open.replace(start).filter(|open| *open != start) {
-                    closed.push((before, states.iter_mut().map(&mut finish).collect()));
-                }
+        each_window(
+            (self.blocks, self.window),
+            |block| (integers(block, self.key), integers(block, self.value)),
+            &mut vec![S::default(); self.keys],
+            |states, (keys, values), rows| {
                 for (key, value) in keys[rows.clone()].iter().zip(&values[rows]) {
                     add(&mut states[*key as usize], *value);
                 }
-            });
-        }
-        closed.extend(open.map(|start| (start, states.iter_mut().map(finish).collect())));
+            },
+            |states, start| closed.push((start, states.iter_mut().map(&mut finish).collect())),
+        );
         closed
     }
 }

@@ -3,7 +3,7 @@
 use arrow::array::{Array, AsArray, StringViewArray};
 use pelton_data::{Block, Micros};
 
-use super::{integers, windows};
+use super::{each_window, integers};
 
 /// Rows hashed and prefetched before they are probed: as many cache misses as the memory system overlaps, and more.
 const BATCH_ROWS: usize = 256;
@@ -38,20 +38,13 @@ impl IntegerSums {
         window: Micros,
         mut take: impl FnMut(Micros, &[(i64, i64)]),
     ) {
-        let IntegerSums { table, results } = self;
-        let mut open = None;
-        for block in blocks {
-            let (keys, values) = (integers(block, key), integers(block, value));
-            windows(block, window, |start, rows| {
-                if let Some(closed) = open.replace(start).filter(|open| *open != start) {
-                    table.drain(results, |sums| take(closed, sums));
-                }
-                table.add(&keys[rows.clone()], &values[rows]);
-            });
-        }
-        if let Some(closed) = open {
-            table.drain(results, |sums| take(closed, sums));
-        }
+        each_window(
+            (blocks, window),
+            |block| (integers(block, key), integers(block, value)),
+            self,
+            |sums, (keys, values), rows| sums.table.add(&keys[rows.clone()], &values[rows]),
+            |sums, closed| sums.table.drain(&mut sums.results, |sums| take(closed, sums)),
+        );
     }
 }
 
@@ -80,22 +73,18 @@ impl StringSums {
         window: Micros,
         mut take: impl FnMut(Micros, &[(View, i64)], &[u8]),
     ) {
-        let StringSums { table, results } = self;
-        let mut open = None;
-        for block in blocks {
-            let keys = block.raw_columns()[key].as_string_view();
+        let columns = |block| {
+            let keys: &StringViewArray = Block::raw_columns(block)[key].as_string_view();
             assert_eq!(keys.null_count(), 0, "the reference loops know no NULLs");
-            let values = integers(block, value);
-            windows(block, window, |start, rows| {
-                if let Some(closed) = open.replace(start).filter(|open| *open != start) {
-                    table.drain(results, |sums, bytes| take(closed, sums, bytes));
-                }
-                table.add(keys, rows, values);
-            });
-        }
-        if let Some(closed) = open {
-            table.drain(results, |sums, bytes| take(closed, sums, bytes));
-        }
+            (keys, integers(block, value))
+        };
+        each_window(
+            (blocks, window),
+            columns,
+            self,
+            |sums, (keys, values), rows| sums.table.add(keys, rows, values),
+            |sums, closed| sums.table.drain(&mut sums.results, |sums, bytes| take(closed, sums, bytes)),
+        );
     }
 }
 
