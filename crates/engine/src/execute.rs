@@ -10,11 +10,10 @@ use arrow::datatypes::SchemaRef;
 use pelton_connectors::OnError;
 use pelton_data::TimeColumn;
 use pelton_data::window::{Combination, Window};
-use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowColumn,
 };
-use pelton_plan::{Catalog, Relation};
+use pelton_plan::{Catalog, Relation, Table};
 use pelton_runtime::budget::{Budget, Held};
 use pelton_runtime::graph::{
     Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
@@ -34,6 +33,7 @@ use crate::event_time::with_computed_time;
 use crate::push::PushTable;
 use crate::query::{Query, result_channel};
 use crate::settings::{Settings, WindowChoice};
+use crate::table::{Opened, Origin};
 use crate::{emission, late, table, tier};
 
 /// What a program is started against.
@@ -50,8 +50,8 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     let options = RunOptions::new(surroundings.pool);
     let waker = options.waker.clone();
-    let loaded = program.lookups.iter().map(|lookup| load(lookup, surroundings)).collect::<Result<Vec<_>, _>>()?;
-    let (lookups, held): (Vec<Arc<JoinIndex>>, Vec<Held>) = loaded.into_iter().unzip();
+    let (results, result_sink) = result_channel(&program);
+    let Tables { lookups, held, sinks, sources } = open_tables(&program, surroundings, &waker, result_sink)?;
     let settings = surroundings.settings;
     let program = Arc::new(program);
     let kernels = tier::kernels(&program, &lookups, settings)?;
@@ -72,18 +72,12 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
             Target::Window { window, .. } | Target::Rows { window, .. } => PipelineTarget::Window(*window),
         },
     });
-    let (results, mut result_sink) = result_channel(&program);
-    let sinks = program.outputs.iter().map(|output| sink_node(output, surroundings, &mut result_sink));
     let graph = Graph {
         pipelines: pipelines.collect(),
         windows: (0..program.windows.len()).map(|window| window_node(&program, window, settings)).collect(),
         overs: program.overs.iter().enumerate().map(over_node).collect(),
-        sinks: sinks.collect::<Result<_, Error>>()?,
-        sources: program
-            .sources
-            .iter()
-            .map(|used| source_node(used, surroundings, &waker))
-            .collect::<Result<_, Error>>()?,
+        sinks,
+        sources,
     };
     let options = RunOptions {
         block_rows: settings.block_rows,
@@ -95,6 +89,39 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         ..options
     };
     Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker, stories))
+}
+
+/// What a program has opened.
+#[derive(Default)]
+struct Tables {
+    lookups: Vec<Arc<JoinIndex>>,
+    /// The memory of these.
+    held: Vec<Held>,
+    sinks: Vec<SinkNode>,
+    sources: Vec<SourceNode>,
+}
+
+fn open_tables(
+    program: &Program,
+    surroundings: &Surroundings<'_>,
+    waker: &Waker,
+    mut result_sink: Option<Box<dyn Sink>>,
+) -> Result<Tables, Error> {
+    let mut tables = Tables::default();
+    for opened in table::opened(program, surroundings.catalog, surroundings.push_tables) {
+        match opened? {
+            Opened::Lookup(lookup) => {
+                let (index, held) = load(lookup, surroundings)?;
+                tables.lookups.push(index);
+                tables.held.push(held);
+            }
+            Opened::Output(output, found) => {
+                tables.sinks.push(sink_node(output, found, surroundings, &mut result_sink)?)
+            }
+            Opened::Source(used, origin) => tables.sources.push(source_node(used, &origin, surroundings, waker)?),
+        }
+    }
+    Ok(tables)
 }
 
 /// Runs the program of a bounded table to its end, and indexes its rows, which are charged to the budget of memory.
@@ -114,17 +141,19 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
     Ok((Arc::new(index), held))
 }
 
-fn source_node(used: &SourceUse, surroundings: &Surroundings<'_>, waker: &Waker) -> Result<SourceNode, Error> {
-    let source: Box<dyn Source> = match (&used.rows, surroundings.push_tables.get(&used.table)) {
-        (Some(rows), _) => table::written_rows(rows.clone()),
-        (None, Some(push)) => with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail),
-        (None, None) if used.table == LATE_ROWS => table::written_rows(
+fn source_node(
+    used: &SourceUse,
+    origin: &Origin<'_>,
+    surroundings: &Surroundings<'_>,
+    waker: &Waker,
+) -> Result<SourceNode, Error> {
+    let source: Box<dyn Source> = match *origin {
+        Origin::Text(rows) => table::written_rows(rows.clone()),
+        Origin::Pushed(push) => with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail),
+        Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),
-        (None, None) => match surroundings.catalog.get(&used.table) {
-            Some(Relation::Table(found)) => table::open_source(found, used, surroundings.settings)?,
-            _ => return Err(Error::Usage(format!("table '{}' is gone", used.table))),
-        },
+        Origin::Table(found) => table::open_source(found, used, surroundings.settings)?,
     };
     let timestamps = |column: usize| {
         let data_type = used.schema.field(column).data_type();
@@ -189,19 +218,16 @@ fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {
 
 fn sink_node(
     output: &Output,
+    table: Option<&Table>,
     surroundings: &Surroundings<'_>,
     result_sink: &mut Option<Box<dyn Sink>>,
 ) -> Result<SinkNode, Error> {
     let inputs = output.inputs.iter().copied().map(stream).collect();
-    let (name, sink) = match &output.target {
-        OutputTarget::Result => {
-            (output_name(output).to_owned(), result_sink.take().expect("a program has one result at most"))
-        }
-        OutputTarget::Table(name) => match surroundings.catalog.get(name) {
-            Some(Relation::Table(found)) => (name.clone(), table::open_sink(found, surroundings.settings)?),
-            _ => return Err(Error::Usage(format!("table '{name}' is gone"))),
-        },
+    let sink = match table {
+        None => result_sink.take().expect("a program has one result at most"),
+        Some(found) => table::open_sink(found, surroundings.settings)?,
     };
+    let name = output_name(output).to_owned();
     Ok(SinkNode { name, inputs, arrangement: output.arrangement.clone(), sink })
 }
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pelton_plan::catalog::LATE_ROWS;
-use pelton_plan::pipeline::{OutputTarget, Program};
+use pelton_plan::Catalog;
+use pelton_plan::pipeline::Program;
 use pelton_plan::query::Planned;
-use pelton_plan::{Catalog, Relation};
 
 use crate::error::Error;
 use crate::execute::pipeline_name;
 use crate::push::PushTable;
 use crate::settings::Settings;
+use crate::table::{Opened, Origin};
 use crate::{emission, table};
 
 /// The logical plan, the pipelines, the kernels, and what is not portable to Flink, as text.
@@ -46,27 +46,19 @@ pub(crate) fn explain(
     Ok(sections.into_iter().map(section).collect::<Vec<_>>().join("\n"))
 }
 
-/// Checks the options of the tables as they are when a program starts, in the order in which they are opened then.
+/// Checks the options of the tables as a program does when it starts.
 fn check_tables(
     program: &Program,
     settings: &Settings,
     catalog: &Catalog,
     push_tables: &BTreeMap<String, Arc<PushTable>>,
 ) -> Result<(), Error> {
-    for lookup in &program.lookups {
-        check_tables(&lookup.program, settings, catalog, push_tables)?;
-    }
-    for output in &program.outputs {
-        if let OutputTarget::Table(name) = &output.target
-            && let Some(Relation::Table(found)) = catalog.get(name)
-        {
-            table::check_sink(found, settings)?;
-        }
-    }
-    for used in &program.sources {
-        let is_given = used.rows.is_some() || push_tables.contains_key(&used.table) || used.table == LATE_ROWS;
-        if let Some(Relation::Table(found)) = catalog.get(&used.table).filter(|_| !is_given) {
-            table::check_source(found, used, settings)?;
+    for opened in table::opened(program, catalog, push_tables) {
+        match opened? {
+            Opened::Lookup(lookup) => check_tables(&lookup.program, settings, catalog, push_tables)?,
+            Opened::Output(_, Some(found)) => table::check_sink(found, settings)?,
+            Opened::Source(used, Origin::Table(found)) => table::check_source(found, used, settings)?,
+            Opened::Output(_, None) | Opened::Source(..) => {}
         }
     }
     Ok(())

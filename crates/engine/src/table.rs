@@ -1,4 +1,4 @@
-//! What `CREATE TABLE` does, and how a program's tables are opened.
+//! What `CREATE TABLE` does, and which tables a program opens, and how.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,16 @@ use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::options::Options;
 use pelton_connectors::{ConnectorError, TableRequest};
 use pelton_data::TimeColumn;
-use pelton_plan::Table;
+use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::parse::{ColumnKind, TableDefinition};
-use pelton_plan::pipeline::{SourceUse, TimeSource};
+use pelton_plan::pipeline::{LookupTable, Output, OutputTarget, Program, SourceUse, TimeSource};
+use pelton_plan::{Catalog, Relation, Table};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::{Decoded, Read, Source, SourceError};
 
 use crate::error::Error;
 use crate::event_time::with_computed_time;
+use crate::push::PushTable;
 use crate::settings::Settings;
 
 /// The option, of any table that has a watermark, that says when its partitions are idle.
@@ -95,6 +97,55 @@ fn request(
         block_rows: settings.block_rows,
         seed: settings.seed,
     }
+}
+
+/// Something that a program opens before it runs.
+pub(crate) enum Opened<'a> {
+    /// Rows that are joined with, which a program of their own makes.
+    Lookup(&'a LookupTable),
+    /// What takes rows: a table, or whoever reads results.
+    Output(&'a Output, Option<&'a Table>),
+    /// What rows come from.
+    Source(&'a SourceUse, Origin<'a>),
+}
+
+/// Where the rows of a source are.
+pub(crate) enum Origin<'a> {
+    /// In the query's text.
+    Text(&'a RecordBatch),
+    /// With whoever uses the session.
+    Pushed(&'a PushTable),
+    /// With the session: rows that were late.
+    Late,
+    /// Where a connector finds them.
+    Table(&'a Table),
+}
+
+/// What a program opens, in the order in which it does.
+pub(crate) fn opened<'a>(
+    program: &'a Program,
+    catalog: &'a Catalog,
+    push_tables: &'a BTreeMap<String, Arc<PushTable>>,
+) -> impl Iterator<Item = Result<Opened<'a>, Error>> {
+    let table = |name: &str| match catalog.get(name) {
+        Some(Relation::Table(found)) => Ok(found),
+        _ => Err(Error::Usage(format!("table '{name}' is gone"))),
+    };
+    let output = move |output: &'a Output| match &output.target {
+        OutputTarget::Result => Ok(Opened::Output(output, None)),
+        OutputTarget::Table(name) => Ok(Opened::Output(output, Some(table(name)?))),
+    };
+    let source = move |used: &'a SourceUse| {
+        let origin = match (&used.rows, push_tables.get(&used.table)) {
+            (Some(rows), _) => Origin::Text(rows),
+            (None, Some(push)) => Origin::Pushed(push),
+            (None, None) if used.table == LATE_ROWS => Origin::Late,
+            (None, None) => Origin::Table(table(&used.table)?),
+        };
+        Ok(Opened::Source(used, origin))
+    };
+    let lookups = program.lookups.iter().map(|lookup| Ok(Opened::Lookup(lookup)));
+    lookups.chain(program.outputs.iter().map(output)).chain(program.sources.iter().map(source))
 }
 
 /// Opens a table for reading the columns a program touches.
