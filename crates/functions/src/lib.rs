@@ -5,7 +5,8 @@
 //! is only another spelling of something DataFusion has is respelt when a query is parsed, and is not here.
 //!
 //! Where we differ from Flink: the session's time zone is UTC; `UNIX_TIMESTAMP` of a text that is no time is NULL;
-//! `TIMESTAMPDIFF` is BIGINT; arithmetic on decimals whose result has too many digits is an error (`decimal`).
+//! `TIMESTAMPDIFF` is BIGINT; arithmetic on decimals whose result has too many digits is an error (`decimal`); in regular expressions `$` is
+//! the very end, also behind a last line end, `.` any letter but a line feed, and `(?i)` knows the letters of all alphabets.
 
 mod definition;
 
@@ -40,10 +41,11 @@ mod significant;
 pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
 pub use json::is_path as is_json_path;
-pub use regular::java_only;
+pub use regular::{java_only, translated as translated_pattern};
 
 use std::sync::{Arc, LazyLock};
 
+use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ScalarUDF};
 
 /// Flink's functions that are no respelling of DataFusion's. They take precedence over DataFusion's of the same name.
@@ -82,6 +84,24 @@ pub fn truncate(arguments: Vec<Expr>) -> Expr {
 /// A DOUBLE as the integer that [`pelton_data::significant::rounded`] makes of it.
 pub fn rounded(number: Expr) -> Expr {
     call(&significant::DEFINITION, vec![number])
+}
+
+/// The pattern of a regular expression, which is Java's, as the library here has it.
+pub fn java_pattern(pattern: Expr) -> Expr {
+    match pattern {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => {
+            Expr::Literal(ScalarValue::Utf8(Some(translated_pattern(&text))), metadata)
+        }
+        Expr::Literal(ScalarValue::Utf8View(Some(text)), metadata) => {
+            Expr::Literal(ScalarValue::Utf8View(Some(translated_pattern(&text))), metadata)
+        }
+        computed => call(&text::JAVA_PATTERN, vec![computed]),
+    }
+}
+
+/// Whether a function of this name makes something of its argument that nobody wrote.
+pub fn is_java_pattern(function: &str) -> bool {
+    function == text::JAVA_PATTERN.name
 }
 
 /// A call of a function that planning puts somewhere, and no query names.

@@ -10,8 +10,8 @@ use datafusion_common::{Result, exec_datafusion_err, exec_err};
 use pelton_data::column::{Cuts, sql_name};
 use regex::{CaptureLocations, Regex};
 
-use crate::definition::Arguments;
-use crate::regular::java_only;
+use crate::definition::{Arguments, Definition, Evaluate, Parameter};
+use crate::regular::{java_only, translated};
 
 fn strings(array: &ArrayRef) -> &StringViewArray {
     array.as_string_view()
@@ -229,8 +229,7 @@ pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let Some(expressions) = arguments.get(1)? else { return exec_err!("REGEXP_EXTRACT takes 2 to 3 arguments") };
     let groups = arguments.get(2)?;
     // A clone shares what was compiled, but not the memory that searches need: workers do not wait for each other.
-    let mut known = arguments.regex.cloned().map(Extractor::new);
-    let is_known = known.is_some();
+    let mut known = arguments.regex.cloned().map(|regex| (None, Extractor::new(regex)));
     let (text, all_expressions) = (strings(&text), strings(&expressions.values));
     let all_groups = groups.as_ref().map(|groups| (groups, integers(&groups.values)));
     let mut matches = Cuts::of(text);
@@ -243,8 +242,8 @@ pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             continue;
         };
         let extractor = match &mut known {
-            Some(extractor) if is_known || extractor.regex.as_str() == expression => extractor,
-            known => known.insert(Extractor::new(compiled(expression)?)),
+            Some((of, extractor)) if of.is_none_or(|of| of == expression) => extractor,
+            known => &mut known.insert((Some(expression), Extractor::new(compiled(expression)?))).1,
         };
         match extractor.find(text, usize::try_from(group).unwrap_or(usize::MAX)) {
             Some((start, end)) => matches.push(row, start..end),
@@ -258,9 +257,21 @@ pub(super) fn compiled(expression: &str) -> Result<Regex> {
     if let Some((message, instead)) = java_only(expression) {
         return exec_err!("REGEXP_EXTRACT: {message}; {instead}");
     }
-    Regex::new(expression)
+    Regex::new(&translated(expression))
         .map_err(|error| exec_datafusion_err!("REGEXP_EXTRACT: '{expression}' is no regular expression: {error}"))
 }
+
+/// Patterns of Java's as the library has them, for functions that take them as they are. No query calls it: the planner does.
+pub(super) const JAVA_PATTERN: Definition = Definition {
+    name: "java_pattern",
+    parameters: &[Parameter::Text],
+    required: 1,
+    returns: |_| DataType::Utf8View,
+    evaluate: Evaluate::Arrays(|arguments| {
+        let patterns = strings(&arguments[0]);
+        Ok(collect(patterns.len(), |row| string_at(patterns, row).map(translated)))
+    }),
+};
 
 /// A regular expression and room for what its groups match.
 struct Extractor {

@@ -11,6 +11,7 @@ use datafusion_physical_expr::expressions::{
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use pelton_functions::decimal::{is_to_double, operator_of};
+use pelton_functions::is_java_pattern;
 
 use crate::types::SqlType;
 
@@ -114,6 +115,9 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
         }
         if is_to_double(call.fun().name()) {
             return write!(f, "CAST({} AS DOUBLE)", within(call.args()[0].as_ref(), 0));
+        }
+        if is_java_pattern(call.fun().name()) {
+            return write_expression(f, call.args()[0].as_ref());
         }
         let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
         return write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "));

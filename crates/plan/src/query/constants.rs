@@ -38,7 +38,7 @@ pub(super) fn check_pattern(name: &str, call: &Function) -> Result<(), PlanError
             if let Some((message, instead)) = pelton_functions::java_only(text) {
                 return refuse(message, instead);
             }
-            let Err(error) = regex::Regex::new(text) else { return Ok(()) };
+            let Err(error) = regex::Regex::new(&pelton_functions::translated_pattern(text)) else { return Ok(()) };
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let hint = "write a backslash before a letter such as ( [ * + ? that stands for itself";

@@ -59,6 +59,11 @@ fn retyped_values(node: LogicalPlan) -> Result<LogicalPlan> {
 /// An expression whose operands have their types.
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match &mut expression {
+        Expr::BinaryExpr(BinaryExpr {
+            right,
+            op: Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch,
+            ..
+        }) => mean_java(right, schema),
         Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
             keep_float(&mut [&mut *left, &mut *right], schema);
             if let Some(exact) = decimal_arithmetic(*op, (&**left, &**right), schema) {
@@ -127,6 +132,10 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             keep_float(&mut values, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
+        ("regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match" | "regexp_replace", _) => {
+            call.args.get_mut(1).into_iter().for_each(|pattern| mean_java(pattern, schema));
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
         // Its value has the type of the first, whatever that is compared with.
         ("nullif", Some(first_type)) if call.args.len() == 2 && meets_float(&call.args, schema) => {
             let [value, other] = [0, 1].map(|index| call.args[index].clone());
@@ -151,6 +160,13 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         ("trunc", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(cut_integer(call, integer))),
         ("trunc", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         _ => Ok(Transformed::no(expression)),
+    }
+}
+
+/// Lets a regular expression mean what it does in Flink; what is no string the analyzer refuses.
+fn mean_java(pattern: &mut Expr, schema: &DFSchema) {
+    if pattern.get_type(schema).is_ok_and(|data_type| data_type.is_string()) {
+        *pattern = pelton_functions::java_pattern(std::mem::take(pattern));
     }
 }
 
