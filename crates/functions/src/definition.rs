@@ -11,7 +11,7 @@ use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, Scalar
 use pelton_data::column::sql_name;
 use regex::Regex;
 
-use crate::{charset, digest, json, text, time, url};
+use crate::{charset, digest, json, number, text, time, url};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,10 @@ pub(super) enum Parameter {
     Bytes,
     /// A DATE or TIMESTAMP of any precision; a string is read as TIMESTAMP(3).
     Time,
+    /// A number, as it is.
+    Number,
+    /// A number, as DOUBLE.
+    Double,
     /// Anything.
     Any,
 }
@@ -95,8 +99,8 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 40] = {
-    use Parameter::{Any, Bytes, Integer, Text, Time};
+pub(super) const DEFINITIONS: [Definition; 42] = {
+    use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time};
     [
         define("bin", &[Integer], 1, string, text::bin),
         define_once("ceil_to", &[Text, Time], 2, second, time::ceil_to),
@@ -126,7 +130,9 @@ pub(super) const DEFINITIONS: [Definition; 40] = {
         define("sha256", &[Text], 1, string, digest::sha256),
         define("sha384", &[Text], 1, string, digest::sha384),
         define("sha512", &[Text], 1, string, digest::sha512),
+        define("signum", &[Number], 1, number::sign_type, number::sign),
         define_once("split_index", &[Text, Any, Integer], 3, string, text::split_index),
+        define("sqrt", &[Double], 1, double, number::sqrt),
         define("substring_from", &[Text, Integer, Integer], 2, string, text::substring),
         define("timestamp_to_string", &[Time], 1, string, time::to_string),
         define_once("timestampadd", &[Text, Integer, Time], 3, third, time::add_days),
@@ -188,6 +194,10 @@ fn date(_: &[DataType]) -> DataType {
 
 fn timestamp(_: &[DataType]) -> DataType {
     DataType::Timestamp(TimeUnit::Millisecond, None)
+}
+
+fn double(_: &[DataType]) -> DataType {
+    DataType::Float64
 }
 
 fn second(types: &[DataType]) -> DataType {
@@ -255,6 +265,7 @@ impl ScalarUDFImpl for Function {
                 let wanted = match parameter {
                     Parameter::Text => "a string",
                     Parameter::Integer => "a whole number",
+                    Parameter::Number | Parameter::Double => "a number",
                     Parameter::Bytes => "BYTES",
                     Parameter::Time => "a DATE or TIMESTAMP",
                     Parameter::Any => "a value",
@@ -321,6 +332,7 @@ fn written_name(name: &str) -> String {
         "character_decode" => "DECODE".to_string(),
         "character_encode" => "ENCODE".to_string(),
         "floor_to" => "FLOOR".to_string(),
+        "signum" => "SIGN".to_string(),
         "substring_from" => "SUBSTRING".to_string(),
         "timestampadd_time" => "TIMESTAMPADD".to_string(),
         other => other.to_uppercase(),
@@ -342,6 +354,8 @@ fn accepted(parameter: Parameter, given: &DataType) -> Option<DataType> {
             (is_bytes || given.is_null()).then_some(DataType::BinaryView)
         }
         Parameter::Integer => (given.is_integer() || given.is_null()).then_some(DataType::Int64),
+        Parameter::Number if given.is_numeric() => Some(given.clone()),
+        Parameter::Number | Parameter::Double => (given.is_numeric() || given.is_null()).then_some(DataType::Float64),
         Parameter::Time => match given {
             DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
                 Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))

@@ -36,6 +36,8 @@ mod regular;
 
 mod rounding;
 
+mod number;
+
 mod significant;
 
 pub use charset::{CHARACTER_SETS, character_set};
@@ -84,6 +86,11 @@ pub fn truncate(arguments: Vec<Expr>) -> Expr {
 /// A DOUBLE as the integer that [`pelton_data::significant::rounded`] makes of it.
 pub fn rounded(number: Expr) -> Expr {
     call(&significant::DEFINITION, vec![number])
+}
+
+/// REPLACE with a text to look for that may be empty.
+pub fn replace(arguments: Vec<Expr>) -> Expr {
+    call(&text::REPLACE, arguments)
 }
 
 /// The pattern of a regular expression, which is Java's, as the library here has it.

@@ -223,6 +223,22 @@ fn places(bytes: &[u8], wanted: u8) -> u64 {
     found | of_word(last) << (8 * words.len())
 }
 
+/// `REPLACE(text, part, replacement)`, where DataFusion's leaves the text as it is for an empty part: there is one before each letter and one
+/// behind the last, as in Flink.
+pub(super) const REPLACE: Definition = Definition {
+    name: "replace",
+    parameters: &[Parameter::Text; 3],
+    required: 3,
+    returns: |_| DataType::Utf8View,
+    evaluate: Evaluate::Arrays(|arguments| {
+        let [texts, parts, replacements] = [0, 1, 2].map(|index| strings(&arguments[index]));
+        Ok(collect(texts.len(), |row| {
+            let (text, part) = (string_at(texts, row)?, string_at(parts, row)?);
+            Some(text.replace(part, string_at(replacements, row)?))
+        }))
+    }),
+};
+
 /// `REGEXP_EXTRACT(text, expression[, group])`: what the group matched, 0 being all of the match; NULL where nothing matched.
 pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let text = arguments.column(0)?;

@@ -136,6 +136,9 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             call.args.get_mut(1).into_iter().for_each(|pattern| mean_java(pattern, schema));
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
+        ("replace", _) if call.args.len() == 3 && may_be_empty(&call.args[1]) => {
+            Ok(Transformed::yes(pelton_functions::replace(call.args)))
+        }
         // Its value has the type of the first, whatever that is compared with.
         ("nullif", Some(first_type)) if call.args.len() == 2 && meets_float(&call.args, schema) => {
             let [value, other] = [0, 1].map(|index| call.args[index].clone());
@@ -160,6 +163,14 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         ("trunc", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(cut_integer(call, integer))),
         ("trunc", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         _ => Ok(Transformed::no(expression)),
+    }
+}
+
+/// Whether a text may be empty: a literal says so.
+fn may_be_empty(text: &Expr) -> bool {
+    match text {
+        Expr::Literal(literal, _) => literal.try_as_str().flatten().is_none_or(str::is_empty),
+        _ => true,
     }
 }
 
