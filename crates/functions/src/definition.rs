@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use arrow::array::ArrayRef;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, plan_err};
 use datafusion_expr::expr::ScalarFunction;
@@ -145,6 +146,18 @@ pub(super) const DEFINITIONS: [Definition; 42] = {
         define("url_decode", &[Text], 1, string, url::url_decode),
         define("url_encode", &[Text], 1, string, url::url_encode),
     ]
+};
+
+/// A cast to the type of the second argument. No query calls it: the planner does.
+pub(super) const CAST_AS: Definition = Definition {
+    name: "cast_as",
+    parameters: &[Parameter::Any; 2],
+    required: 2,
+    returns: second,
+    evaluate: Evaluate::Arrays(|arguments| {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        Ok(cast_with_options(&arguments[0], arguments[1].data_type(), &options)?)
+    }),
 };
 
 const fn define(

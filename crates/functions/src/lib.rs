@@ -106,6 +106,16 @@ pub fn java_pattern(pattern: Expr) -> Expr {
     }
 }
 
+/// A value as what stands beside it is, for casts that are not to be computed when they are planned.
+pub fn cast_as(value: Expr, target: Expr) -> Expr {
+    call(&definition::CAST_AS, vec![value, target])
+}
+
+/// Whether a function of this name is [`cast_as`].
+pub fn is_cast_as(function: &str) -> bool {
+    function == definition::CAST_AS.name
+}
+
 /// Whether a function of this name makes something of its argument that nobody wrote.
 pub fn is_java_pattern(function: &str) -> bool {
     function == text::JAVA_PATTERN.name

@@ -20,6 +20,7 @@ use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use pelton_functions::decimal::DIGITS_MAX;
 
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
+use super::deferred_casts::defer_casts;
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -28,7 +29,7 @@ pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|expression| {
             let name = names.save(&expression);
-            let typed = expression.transform_up(|part| flink_type(part, &schema))?;
+            let typed = defer_casts(expression)?.transform_up(|part| flink_type(part, &schema))?;
             Ok(typed.update_data(|expression| name.restore(expression)))
         })?;
         // What is below may have other types than before.
@@ -39,7 +40,7 @@ pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// An expression over columns with Flink's types.
 pub(super) fn flink_expression(expression: Expr, schema: &DFSchema) -> Result<Expr> {
-    expression.transform_up(|part| flink_type(part, schema)).map(|typed| typed.data)
+    defer_casts(expression)?.transform_up(|part| flink_type(part, schema)).map(|typed| typed.data)
 }
 
 /// VALUES whose columns have the types of what stands there now.
