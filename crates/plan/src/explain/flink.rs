@@ -99,33 +99,25 @@ pub(crate) fn syntax_note(expression: &Expr) -> Option<String> {
     }
 }
 
-/// Options that every connector of Flink takes.
-const COMMON_OPTIONS: &str = "connector property-version scan.watermark.alignment.group scan.watermark.alignment.max-drift \
-    scan.watermark.alignment.update-interval scan.watermark.emit.strategy scan.watermark.idle-timeout";
+/// Options that every connector of Flink takes. Those of Flink's that no connector takes here are on no list: a table with one is refused before.
+const COMMON_OPTIONS: &str = "connector scan.watermark.idle-timeout";
 
-const FILESYSTEM_OPTIONS: &str = "auto-compaction compaction.file-size compaction.parallelism format partition.default-name \
-    partition.time-extractor.class partition.time-extractor.kind partition.time-extractor.timestamp-formatter \
-    partition.time-extractor.timestamp-pattern path sink.parallelism sink.partition-commit.delay \
-    sink.partition-commit.policy.class sink.partition-commit.policy.class.parameters sink.partition-commit.policy.kind \
-    sink.partition-commit.success-file.name sink.partition-commit.trigger sink.partition-commit.watermark-time-zone \
-    sink.rolling-policy.check-interval sink.rolling-policy.file-size sink.rolling-policy.inactivity-interval \
-    sink.rolling-policy.rollover-interval sink.shuffle-by-partition.enable source.monitor-interval source.path.regex-pattern \
-    source.report-statistics";
+/// `parquet.compression` is a setting of the library that writes these files.
+const FILESYSTEM_OPTIONS: &str = "format parquet.compression path source.monitor-interval";
 
-const CSV_OPTIONS: &str = "csv.allow-comments csv.array-element-delimiter csv.disable-quote-character csv.escape-character \
-    csv.field-delimiter csv.ignore-parse-errors csv.null-literal csv.quote-character csv.write-bigdecimal-in-scientific-notation";
+const CSV_OPTIONS: &str = "csv.allow-comments csv.disable-quote-character csv.escape-character csv.field-delimiter \
+    csv.ignore-parse-errors csv.null-literal csv.quote-character";
 
-const JSON_OPTIONS: &str = "json.decode.json-parser.enabled json.encode.decimal-as-plain-number json.encode.ignore-null-fields \
-    json.fail-on-missing-field json.ignore-parse-errors json.map-null-key.literal json.map-null-key.mode \
-    json.timestamp-format.standard";
+const JSON_OPTIONS: &str =
+    "json.encode.ignore-null-fields json.fail-on-missing-field json.ignore-parse-errors json.timestamp-format.standard";
 
 /// Notes about the connector and the options of a table.
 pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
     let Some(connector) = table.options.get("connector") else { return };
     let lists: &[&str] = match connector.as_str() {
         "filesystem" => &[FILESYSTEM_OPTIONS, CSV_OPTIONS, JSON_OPTIONS],
-        "datagen" => &["rows-per-second number-of-rows scan.parallelism"],
-        "print" => &["print-identifier standard-error sink.parallelism"],
+        "datagen" => &["rows-per-second number-of-rows"],
+        "print" => &["print-identifier standard-error"],
         "blackhole" => &[],
         _ => {
             let place = table.option_places.get("connector").and_then(|place| place.value);
@@ -135,8 +127,6 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
     };
     let is_known = |key: &str| match connector.as_str() {
         "datagen" if is_generated_field(key) => true,
-        // What follows is a setting of the library that writes these files.
-        "filesystem" if key.starts_with("parquet.") => true,
         _ => lists.iter().chain([&COMMON_OPTIONS]).any(|list| list.split_ascii_whitespace().any(|known| known == key)),
     };
     let foreign: Vec<&String> = table.options.keys().filter(|key| !is_known(key)).collect();
