@@ -75,7 +75,8 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     }
     let frames = program.overs.iter().flat_map(|over| &over.spec.calls).map(|call| call.frame);
     if program.overs.len() > 1 || frames.collect::<HashSet<_>>().len() > 1 {
-        notes.add(None, "Flink wants all functions OVER rows of a query to have the same keys and the same frame");
+        let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
+        notes.add(landmarks.other_over(), note);
     }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();

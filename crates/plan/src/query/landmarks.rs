@@ -44,13 +44,23 @@ pub(crate) struct Landmarks {
     pub functions: Vec<(String, Option<Place>)>,
     /// Tables and views: name, and place.
     pub tables: Vec<(String, Option<Place>)>,
-    /// Calls of functions OVER rows: name in lower case, and place.
-    pub overs: Vec<(String, Option<Place>)>,
+    /// Calls of functions OVER rows.
+    pub overs: Vec<OverCall>,
     /// Columns that OVER puts rows in order by: name as written, and place.
     pub over_orders: Vec<(String, Option<Place>)>,
     /// Whether the query was put together by calls: there is no text then, and advice is to call something.
     pub is_built: bool,
     is_grouping_windowed: bool,
+}
+
+/// A call of a function OVER rows.
+#[derive(Debug, Clone)]
+pub(crate) struct OverCall {
+    /// The function's name in lower case.
+    name: String,
+    place: Option<Place>,
+    /// What is written behind OVER.
+    window: String,
 }
 
 impl Landmarks {
@@ -75,7 +85,14 @@ impl Landmarks {
 
     /// Where a function is called OVER rows.
     pub fn over(&self, function: &str) -> Option<Place> {
-        self.overs.iter().find(|(name, _)| name == function).and_then(|(_, place)| *place)
+        self.overs.iter().find(|call| call.name == function).and_then(|call| call.place)
+    }
+
+    /// Where a function is called OVER other rows than the first, or else the last that is called OVER any.
+    pub fn other_over(&self) -> Option<Place> {
+        let mut calls = self.overs.iter();
+        let first = calls.next()?;
+        calls.find(|call| call.window != first.window).or(self.overs.last()).and_then(|call| call.place)
     }
 
     /// Where OVER puts rows in order by a column, or first by any.
@@ -90,6 +107,7 @@ impl Landmarks {
         self.functions.extend(other.functions);
         self.casts.extend(other.casts);
         self.tables.extend(other.tables);
+        self.overs.extend(other.overs);
         if self.grouping.is_none() || (self.is_grouping_windowed && !other.is_grouping_windowed) {
             self.grouping = other.grouping;
             self.is_grouping_windowed = other.is_grouping_windowed;
@@ -402,7 +420,7 @@ impl Walk<'_, '_> {
             return refuse(place, &format!("{} … OVER", name.to_uppercase()), over::functions::HINT);
         };
         self.landmarks.functions.extend([known.clone(), name].map(|name| (name, place)));
-        self.landmarks.overs.push((known, place));
+        self.landmarks.overs.push(OverCall { name: known, place, window: window.to_string() });
         match window {
             WindowType::WindowSpec(window) => self.check_window(window, place),
             WindowType::NamedWindow(_) => Ok(()),
