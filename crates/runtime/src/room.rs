@@ -17,8 +17,8 @@ pub(crate) const BATCHES_AT_ONCE_MAX: usize = 8;
 pub(crate) struct Room {
     /// Of no block.
     inputs: Vec<KernelInput<'static>>,
-    /// What became of the blocks of a task.
-    pub results: Vec<Result<Finished, KernelError>>,
+    /// What became of the blocks of a task, each with how many of them, one behind the other, that is of.
+    pub results: Vec<(usize, Result<Finished, KernelError>)>,
     /// What a kernel has made.
     pub batches: Vec<RecordBatch>,
     /// Slices of a block.

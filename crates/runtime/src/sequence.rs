@@ -313,7 +313,7 @@ mod tests {
             let position = sequencer.hand_out(partition);
             let mut chunk = chunk(partition, times);
             sequencer.stamp(&mut chunk);
-            sequencer.chunks.finish(position, Ok(DecodedChunk { ready: Ready::default(), ..chunk }));
+            sequencer.chunks.finish(position, 1, Ok(DecodedChunk { ready: Ready::default(), ..chunk }));
             sequencer.chunks.release();
             sequencer.watermark()
         };

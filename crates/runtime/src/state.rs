@@ -149,7 +149,7 @@ impl TargetState {
     }
 }
 
-/// What a kernel made of one block.
+/// What a kernel made of one block. Of several that become rows for sinks only, it has the stamp of one.
 pub(crate) struct Finished {
     pub stamp: Stamp,
     pub output: Output,
@@ -346,7 +346,7 @@ impl State {
 
     /// Keeps a decoded chunk, and queues all chunks whose turn it is.
     pub fn chunk_decoded(&mut self, source: usize, position: u64, chunk: Result<DecodedChunk, RunError>) {
-        self.sources[source].sequencer.chunks.finish(position, chunk);
+        self.sources[source].sequencer.chunks.finish(position, 1, chunk);
         while let Some(chunk) = self.sources[source].sequencer.chunks.release() {
             match chunk {
                 Ok(mut chunk) => {
@@ -405,9 +405,14 @@ impl State {
         self.deliver_one(StreamRef::Source(source), block);
     }
 
-    /// Keeps a block's result, and passes on all results whose turn it is.
-    pub fn block_finished(&mut self, pipeline: usize, position: u64, result: Result<Finished, RunError>) {
-        let mut next = self.pipelines[pipeline].order.pass(position, result);
+    /// Keeps the result of so many blocks from a position on, and passes on all results whose turn it is.
+    pub fn blocks_finished(
+        &mut self,
+        pipeline: usize,
+        (position, count): (u64, usize),
+        result: Result<Finished, RunError>,
+    ) {
+        let mut next = self.pipelines[pipeline].order.pass(position, count, result);
         while let Some(result) = next {
             match result {
                 Ok(finished) => self.pass_on(pipeline, finished),

@@ -202,19 +202,21 @@ impl Worker<'_> {
         match shared.targets[pipeline] {
             TargetState::Stream { is_output: true } => self.emit_together(pick.kernel.as_ref(), &blocks, &mut results),
             target => {
-                results.extend(blocks.iter().map(|(_, block)| self.compute_block(target, pick.kernel.as_ref(), block)));
+                let computed = |(_, block): &_| (1, self.compute_block(target, pick.kernel.as_ref(), block));
+                results.extend(blocks.iter().map(computed));
             }
         }
         let ended_ns = shared.clock.nanos();
         let busy_ns = ended_ns - started_ns;
         let met = std::mem::take(&mut self.scratch.met);
         node.kernel.ran(pick, &Ran { rows, blocks: count, busy_ns, at_ns: ended_ns - shared.started_ns, met });
-        let output_rows: usize = results.iter().flatten().map(Finished::output_rows).sum();
-        let slices: usize = results.iter().flatten().map(|finished| finished.slices).sum();
+        let succeeded = || results.iter().flat_map(|(_, result)| result);
+        let output_rows: usize = succeeded().map(Finished::output_rows).sum();
+        let slices: usize = succeeded().map(|finished| finished.slices).sum();
         let mut state = shared.state();
         let progress = &mut state.pipelines[pipeline];
-        progress.output_rows_per_block = output_rows / results.len().max(1);
-        progress.slices_per_block = slices / results.len().max(1);
+        progress.output_rows_per_block = output_rows / blocks.len().max(1);
+        progress.slices_per_block = slices / blocks.len().max(1);
         progress.rows += rows;
         progress.rows_out += match shared.targets[pipeline] {
             TargetState::Window { .. } => rows,
@@ -225,46 +227,54 @@ impl Worker<'_> {
         if let Some((_, oldest)) = blocks.first().filter(|_| rows > 0) {
             state.load.passed((started_ns + busy_ns).saturating_sub(oldest.stamp.ingested_ns));
         }
-        for ((position, _), result) in blocks.drain(..).zip(results.drain(..)) {
+        let mut first = 0;
+        for (count, result) in results.drain(..) {
             let result = result.map_err(|error| RunError::Kernel { pipeline: node.name.clone(), error });
-            state.block_finished(pipeline, position, result);
+            state.blocks_finished(pipeline, (blocks[first].0, count), result);
+            first += count;
         }
+        blocks.clear();
         state.emptied.blocks.push(blocks);
         drop(state);
         self.room.results = results;
     }
 
-    /// Computes the rows of several blocks. Each batch counts as one of the first blocks', none of whose rows have waited less than its own. Where
-    /// a block fails, the rows before it leave first, so the error is the last block's.
+    /// Computes the rows of several blocks. Each batch counts as one of the first blocks', none of whose rows have waited less than its own, and the
+    /// last one as that of all blocks that are left. Where a block fails, the rows before it leave first, so the error is the last block's.
     fn emit_together(
         &mut self,
         kernel: &dyn Kernel,
         blocks: &[(u64, Block)],
-        results: &mut Vec<Result<Finished, KernelError>>,
+        results: &mut Vec<(usize, Result<Finished, KernelError>)>,
     ) {
         let with_rows = blocks.iter().filter(|(_, block)| block.rows() > 0);
         let mut inputs = self.room.inputs();
         inputs.extend(with_rows.map(|(_, block)| KernelInput::all(block)));
         let emitted = kernel.emit(&inputs, &mut self.room.batches, self.scratch);
         self.room.take_back(inputs);
-        let failed = usize::from(emitted.is_err());
-        let (succeeded, last) = blocks.split_at(blocks.len() - failed);
+        let (mut left, last) = blocks.split_at(blocks.len() - usize::from(emitted.is_err()));
         // A batch has rows of several blocks where there are fewer: the newest may be of the last.
-        let with_rows = || succeeded.iter().filter(|(_, block)| block.rows() > 0);
+        let with_rows = || left.iter().filter(|(_, block)| block.rows() > 0);
         let newest = with_rows().map(|(_, block)| block.stamp.event_time).max();
-        let are_fewer = self.room.batches.len() < with_rows().count();
+        let newest = newest.filter(|_| self.room.batches.len() < with_rows().count());
         let mut batches = self.room.batches.drain(..);
-        for (index, (_, block)) in succeeded.iter().enumerate() {
-            let mut finished = Finished::new(block);
-            finished.stamp.event_time = newest.filter(|_| are_fewer).unwrap_or(block.stamp.event_time);
+        while !left.is_empty() {
             // There are seldom more batches than blocks.
-            let count = if index + 1 == succeeded.len() { usize::MAX } else { 1 };
-            batches.by_ref().take(count).for_each(|batch| finished.output.push(batch));
-            results.push(Ok(finished));
+            let count = if batches.len() > 1 { 1 } else { left.len() };
+            let (of_batch, others) = left.split_at(count);
+            // Without rows only what marks latency is passed on.
+            let is_marker = |(_, block): &&(u64, Block)| block.stamp.is_marker && batches.len() == 0;
+            let (_, block) = of_batch.iter().find(is_marker).unwrap_or(&of_batch[0]);
+            let mut finished = Finished::new(block);
+            finished.stamp.event_time = newest.unwrap_or(block.stamp.event_time);
+            let batches_max = if others.is_empty() { usize::MAX } else { 1 };
+            batches.by_ref().take(batches_max).for_each(|batch| finished.output.push(batch));
+            results.push((count, Ok(finished)));
+            left = others;
         }
         drop(batches);
         if let (Err(error), [_]) = (emitted, last) {
-            results.push(Err(error));
+            results.push((1, Err(error)));
         }
     }
 

@@ -188,7 +188,7 @@ impl State {
 
     /// Keeps the rows of closed windows, and passes on all whose turn it is.
     pub fn windows_read_out(&mut self, window: usize, position: u64, closed: Result<Closed, RunError>) {
-        self.windows[window].closed.finish(position, closed);
+        self.windows[window].closed.finish(position, 1, closed);
         while let Some(closed) = self.windows[window].closed.release() {
             match closed {
                 Ok(closed) => self.pass_windows_on(window, closed),

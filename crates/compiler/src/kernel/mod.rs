@@ -174,7 +174,8 @@ impl CompiledKernel {
         };
         listed.iter().for_each(|select| call.keep_selected(select));
         call.fetches_ahead = self.fetches_ahead;
-        self.narrowed(call, steps, scratch)
+        self.narrow(&mut call, steps, scratch)?;
+        Ok(call)
     }
 
     /// The rows of slices that pass the selects, those of one slice side by side, and where those of each end.
@@ -239,13 +240,13 @@ impl CompiledKernel {
         inner
     }
 
-    /// Those of the rows of a call that pass `steps`.
-    fn narrowed<'a>(
+    /// Keeps those of the rows of a call that pass `steps`.
+    fn narrow<'a>(
         &'a self,
-        mut call: Call<'a>,
+        call: &mut Call<'a>,
         steps: &'a [Arc<CompiledStep>],
         scratch: &mut Scratch,
-    ) -> Result<Call<'a>, KernelError> {
+    ) -> Result<(), KernelError> {
         let mut spare = std::mem::take(&mut scratch.lookup_rows);
         for step in steps {
             if call.count == 0 {
@@ -259,7 +260,7 @@ impl CompiledKernel {
                 }
                 CompiledStep::Lookup { table, keys, keep_unmatched, probe: None } => {
                     let mut columns = Vec::new();
-                    keys.evaluate(&call, &mut columns)?;
+                    keys.evaluate(call, &mut columns)?;
                     let mut matches = call.spare.get_mut().found.pop().unwrap_or_default();
                     matches.clear();
                     spare.clear();
@@ -270,7 +271,7 @@ impl CompiledKernel {
             }
         }
         scratch.lookup_rows = spare;
-        Ok(call)
+        Ok(())
     }
 }
 
