@@ -300,6 +300,10 @@ impl Stream for Query {
 pub struct QueryControl(RunHandle);
 
 impl QueryControl {
+    pub(crate) fn of(run: RunHandle) -> QueryControl {
+        QueryControl(run)
+    }
+
     /// Reads nothing more, processes what was read, writes it out, and ends. Windows that are still open are not reported.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Sessions: where statements are executed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -23,7 +23,7 @@ use crate::execute::{Surroundings, output_name, start};
 use crate::explain::explain;
 use crate::function::{AggregateFunction, scalar_function};
 use crate::push::{PushSource, PushTable};
-use crate::query::{NamedStories, Query};
+use crate::query::{NamedStories, Query, QueryControl};
 use crate::settings::{KEYS, Settings};
 use crate::statement::{Outcome, Prepared};
 use crate::{analyze, emission, late, running, table, waiting};
@@ -221,6 +221,29 @@ impl Session {
             Outcome::Running(query) => Ok(query),
             Outcome::Done | Outcome::Rows(_) => Err(no_query()),
         }
+    }
+
+    /// The queries that run, those that a statement waits for as well; `None` while another thread starts one, which takes as long as the tables
+    /// take to load that it joins with.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// for query in session.queries().expect("nothing is started") {
+    ///     query.drain();
+    /// }
+    /// assert!(query.collect()?.is_empty());
+    /// # drop(numbers);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn queries(&self) -> Option<Vec<QueryControl>> {
+        let known = match self.0.try_lock() {
+            Ok(known) => known,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(known.queries.iter().filter_map(Started::running).map(QueryControl::of).collect())
     }
 
     /// Changes a setting, as `SET 'key' = 'value'` does.

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) if output::reader_has_gone() => ExitCode::from(EXIT_READER_GONE),
         Err(error) => {
-            eprintln!("error: {error}");
+            output::say!("error: {error}");
             ExitCode::FAILURE
         }
     }

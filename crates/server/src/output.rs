@@ -1,4 +1,4 @@
-//! Standard output, and what becomes of it when its reader goes away (`pelton run … | head`).
+//! Standard output and standard error, and what becomes of them when their reader goes away (`pelton run … | head`).
 
 use std::io::{self, ErrorKind, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,3 +35,12 @@ impl Write for Output {
         noticed(self.0.flush())
     }
 }
+
+/// A line on standard error. Where that is closed there is nowhere else to say so, and no reason to stop.
+macro_rules! say {
+    ($($argument:tt)*) => {
+        drop(std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($argument)*))))
+    };
+}
+
+pub(crate) use say;

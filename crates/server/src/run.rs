@@ -9,7 +9,7 @@ use pelton::{Outcome, Query, Session, Summary};
 
 use crate::Failure;
 use crate::arguments::{Format, RunArguments, ScriptArguments};
-use crate::output::output;
+use crate::output::{output, say};
 use crate::print::{Printer, count, short};
 use crate::script::Script;
 use crate::stop;
@@ -19,8 +19,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Executes a script's statements in order.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    stop::listen()?;
     let session = Session::new();
+    stop::listen(&session)?;
     if let Some(workers) = arguments.workers {
         session.set("pelton.workers", &workers.to_string())?;
     }
@@ -56,10 +56,14 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
 /// Explains each query of a script; definitions are executed, so that later queries know them.
 pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
     let session = Session::new();
+    stop::listen(&session)?;
     let script = Script::read(arguments)?;
     for statement in script.statements(&session)? {
         if let Some(text) = session.explain(&statement).map_err(|error| script.failure(&error, &statement))? {
             writeln!(output(), "-- line {}\n{}\n", statement.line(), text.trim_end())?;
+        }
+        if stop::was_asked() {
+            break;
         }
     }
     Ok(())
@@ -94,11 +98,12 @@ fn with_progress<T>(control: QueryControl, wait: impl FnOnce() -> T) -> T {
     let report = move || {
         let rows: u64 = control.progress().sources.iter().map(|source| source.rows).sum();
         let rate = (rows - before) as f64 / PROGRESS_INTERVAL.as_secs_f64();
-        eprint!("\r\x1b[K{} rows read, {} a second", count(rows), short(rate));
+        // Nothing is lost where a terminal does not take it.
+        drop(write!(io::stderr(), "\r\x1b[K{} rows read, {} a second", count(rows), short(rate)));
         before = rows;
     };
     let result = reporting(PROGRESS_INTERVAL, report, wait);
-    eprint!("\r\x1b[K");
+    drop(write!(io::stderr(), "\r\x1b[K"));
     result
 }
 
@@ -131,7 +136,7 @@ fn status(session: &Session) {
 
 fn report_insert(summary: &Summary) {
     for sink in &summary.sinks {
-        eprintln!("{}: {} rows written in {:.3} s", sink.name, count(sink.rows), summary.elapsed.as_secs_f64());
+        say!("{}: {} rows written in {:.3} s", sink.name, count(sink.rows), summary.elapsed.as_secs_f64());
     }
 }
 
@@ -140,44 +145,36 @@ fn report_left_out(summary: &Summary) {
     for source in &summary.sources {
         let (name, left_out) = (&source.name, &source.left_out);
         if left_out.rejected_count > 0 {
-            eprintln!("warning: {name}: {} rows could not be read and were skipped", count(left_out.rejected_count));
-            left_out.rejected.iter().for_each(|rejected| eprintln!("  {}", rejected.error));
+            say!("warning: {name}: {} rows could not be read and were skipped", count(left_out.rejected_count));
+            left_out.rejected.iter().for_each(|rejected| say!("  {}", rejected.error));
         }
         if left_out.dropped_count > 0 {
-            eprintln!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_count));
+            say!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_count));
         }
     }
     for window in summary.windows.iter().filter(|window| window.late_rows > 0) {
         let late = count(window.late_rows);
-        eprintln!("warning: {}: {late} rows came after their window had closed and were left out", window.name);
+        say!("warning: {}: {late} rows came after their window had closed and were left out", window.name);
     }
     for over in summary.overs.iter().filter(|over| over.late_rows > 0) {
         let late = count(over.late_rows);
-        eprintln!("warning: {}: {late} rows came after the watermark had passed them and were left out", over.name);
+        say!("warning: {}: {late} rows came after the watermark had passed them and were left out", over.name);
     }
     for over in summary.overs.iter().filter(|over| over.waiting_rows_dropped > 0) {
         let rows = count(over.waiting_rows_dropped);
-        eprintln!("warning: {}: stopped while {rows} rows waited for the watermark, which are not reported", over.name);
+        say!("warning: {}: stopped while {rows} rows waited for the watermark, which are not reported", over.name);
     }
     for window in summary.windows.iter().filter(|window| window.open_slices_dropped > 0) {
         let open = count(window.open_slices_dropped);
-        eprintln!("warning: {}: stopped with {open} windows open, which are not reported", window.name);
+        say!("warning: {}: stopped with {open} windows open, which are not reported", window.name);
     }
 }
 
 fn report_read(summary: &Summary) {
-    let mut err = io::stderr().lock();
     for source in &summary.sources {
-        // Standard error may be closed by now, and there is nowhere else to say so.
-        drop(writeln!(
-            err,
-            "{}: {} rows read in {:.3} s",
-            source.name,
-            count(source.rows),
-            summary.elapsed.as_secs_f64()
-        ));
+        say!("{}: {} rows read in {:.3} s", source.name, count(source.rows), summary.elapsed.as_secs_f64());
     }
     for sink in &summary.sinks {
-        drop(writeln!(err, "{}: {} rows written", sink.name, count(sink.rows)));
+        say!("{}: {} rows written", sink.name, count(sink.rows));
     }
 }

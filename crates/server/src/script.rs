@@ -9,6 +9,7 @@ use pelton::{Error, Place, Session};
 
 use crate::Failure;
 use crate::arguments::ScriptArguments;
+use crate::output::say;
 
 /// The text of statements, and what it is called in messages.
 pub struct Script {
@@ -40,7 +41,7 @@ impl Script {
             Some(path) => (path.display().to_string(), std::fs::read(path).map_err(|error| unreadable(path, &error))?),
             None => {
                 if io::stdin().is_terminal() {
-                    eprintln!("type SQL statements and end them with Ctrl-D, or name a script: pelton run script.sql");
+                    say!("type SQL statements and end them with Ctrl-D, or name a script: pelton run script.sql");
                 }
                 let mut bytes = Vec::new();
                 let read = io::stdin().read_to_end(&mut bytes);
@@ -49,7 +50,8 @@ impl Script {
             }
         };
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(Script { name, text }),
+            // Some editors begin a text with the mark of its encoding.
+            Ok(text) => Ok(Script { name, text: text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text) }),
             Err(error) => {
                 let valid = error.utf8_error().valid_up_to();
                 let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();

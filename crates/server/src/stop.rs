@@ -1,20 +1,29 @@
-//! Ctrl-C: the first drains the running query, the second ends it at once.
+//! Ctrl-C: the first drains the queries that run, the second ends them at once. Where none runs there is nothing to wait for.
 
+use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use pelton::Session;
 use pelton::query::QueryControl;
+
+use crate::EXIT_INTERRUPTED;
 
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: Mutex<Option<QueryControl>> = Mutex::new(None);
 
 /// Listens for Ctrl-C from now on.
-pub fn listen() -> Result<(), ctrlc::Error> {
-    ctrlc::set_handler(|| {
+pub fn listen(session: &Session) -> Result<(), ctrlc::Error> {
+    let session = session.clone();
+    ctrlc::set_handler(move || {
         let before = ASKED.fetch_add(1, Ordering::SeqCst);
-        if let Some(query) = running().as_ref() {
-            if before == 0 { query.drain() } else { query.abort() }
+        // Of an attended query all is printed that is left, also where it has ended. Others run where a statement waits for them.
+        let attended = running().clone();
+        let queries = attended.map(|query| vec![query]).or_else(|| session.queries()).unwrap_or_default();
+        if queries.is_empty() {
+            process::exit(EXIT_INTERRUPTED.into());
         }
+        queries.iter().for_each(|query| if before == 0 { query.drain() } else { query.abort() });
     })
 }
 

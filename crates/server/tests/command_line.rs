@@ -224,3 +224,57 @@ fn rows_of_a_pipe_are_printed_as_they_come_and_ctrl_c_ends_the_wait() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     drop(input);
 }
+
+#[test]
+fn ctrl_c_ends_what_is_no_query_yet() {
+    let ended = |arguments: &[&str], line: &str| {
+        let mut child = pelton(arguments).stdin(Stdio::piped()).spawn().expect("the program starts");
+        let mut input = child.stdin.take().expect("piped");
+        // More than the pipe holds: when it is written, the program reads, and has listened before.
+        std::io::Write::write_all(&mut input, line.repeat(1 << 20).as_bytes()).expect("the program reads");
+        interrupt(&child);
+        assert_eq!(child.wait().expect("the program ends").code(), Some(130), "{arguments:?}");
+        drop(input);
+    };
+    let numbers = |options: &str| {
+        format!(
+            "CREATE TABLE n (a INT) WITH ('connector' = 'filesystem', 'path' = '/dev/stdin', 'format' = 'csv'{options});"
+        )
+    };
+    ended(&["run"], "--\n");
+    ended(&["run", "-e", &format!("{} SELECT * FROM n", numbers(", 'replay' = 'memory'"))], "1\n");
+    ended(&["run", "-e", &format!("{} SELECT b FROM (VALUES (1)) AS t (b) JOIN n ON n.a = t.b", numbers(""))], "1\n");
+}
+
+#[test]
+fn ctrl_c_ends_the_query_that_is_analyzed_and_tells_what_became_of_it() {
+    let script =
+        "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'pace' = 'real-time');
+                  CREATE TABLE p (i BIGINT) WITH ('connector' = 'print');
+                  EXPLAIN ANALYZE INSERT INTO p SELECT i FROM n";
+    let mut child = pelton(&["run", "-e", script]).spawn().expect("the program starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut String::new()).expect("a row: the query runs");
+    interrupt(&child);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("text");
+    assert_eq!(child.wait().expect("the program ends").code(), Some(130));
+    assert!(rest.contains("== figures =="), "{rest}");
+}
+
+#[test]
+fn standard_error_may_be_closed() {
+    let script = "CREATE TABLE b (a INT) WITH ('connector' = 'blackhole'); INSERT INTO b VALUES (1)";
+    let mut child = pelton(&["run", "-e", script]).stdin(Stdio::piped()).spawn().expect("the program starts");
+    drop(child.stderr.take());
+    assert_eq!(child.wait().expect("the program ends").code(), Some(0));
+}
+
+#[test]
+fn a_script_may_begin_with_a_byte_order_mark() {
+    let path = std::env::temp_dir().join(format!("pelton-mark-{}.sql", std::process::id()));
+    std::fs::write(&path, "\u{feff}SELECT a FROM (VALUES (1)) AS t (a)").expect("a file");
+    let output = output(&["run", "--format", "csv", &path.display().to_string()]);
+    std::fs::remove_file(&path).expect("it is there");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "a\n1\n"), "{}", text(&output.stderr));
+}

@@ -62,8 +62,8 @@ struct Demo {
 
 /// Runs the demo until `q`, Ctrl-C or the end of its time.
 pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
-    stop::listen()?;
     let session = Session::new();
+    stop::listen(&session)?;
     if let Some(workers) = arguments.workers {
         session.set("pelton.workers", &workers.to_string())?;
     }
