@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_runtime::source::{Read, Ready, Source, SourceError};
 use pelton_runtime::wake::Waker;
@@ -141,15 +141,27 @@ impl PushSource {
         &self.table.schema
     }
 
+    /// Whether rows have the table's columns: their names, types and order, and none that may be NULL where the table's is not.
     fn check(&self, rows: &RecordBatch) -> Result<(), Error> {
-        let fits = |(have, want): (&Arc<arrow::datatypes::Field>, &Arc<arrow::datatypes::Field>)| {
-            have.data_type() == want.data_type() && (want.is_nullable() || !have.is_nullable())
-        };
         let (have, want) = (rows.schema(), &self.table.schema);
-        if have.fields().len() == want.fields().len() && have.fields().iter().zip(want.fields()).all(fits) {
-            return Ok(());
+        if have.fields().len() != want.fields().len() {
+            let (have, want) = (have.fields().len(), want.fields().len());
+            return Err(Error::Usage(format!("the rows pushed have {have} columns, but the table has {want}")));
         }
-        Err(Error::Usage(format!("the rows pushed have the columns {have:?}, but the table has {want:?}")))
+        let fits = |have: &Field, want: &Field| {
+            have.name() == want.name()
+                && have.data_type() == want.data_type()
+                && (want.is_nullable() || !have.is_nullable())
+        };
+        let differing = have.fields().iter().zip(want.fields()).position(|(have, want)| !fits(have, want));
+        let Some(column) = differing else { return Ok(()) };
+        let written = |field: &Field| {
+            let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
+            format!("{} of type {}{not_null}", field.name(), field.data_type())
+        };
+        let (have, want) = (written(have.field(column)), written(want.field(column)));
+        let column = column + 1;
+        Err(Error::Usage(format!("column {column} of the rows pushed is {have}, but that of the table is {want}")))
     }
 }
 
@@ -234,7 +246,7 @@ fn ended() -> Error {
 #[cfg(test)]
 mod tests {
     use arrow::array::Int64Array;
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::datatypes::{DataType, Schema};
     use pelton_runtime::clock::Clock;
     use pelton_runtime::pool::Pool;
 
@@ -273,5 +285,26 @@ mod tests {
         drop(source);
         assert_eq!(read(), ("rows", 1, false), "the end is behind them");
         assert_eq!(read(), ("the end", 0, false));
+    }
+
+    #[test]
+    fn rows_of_other_columns_are_not_taken() {
+        let field = |name: &str, data_type: DataType| Field::new(name, data_type, false);
+        let schema = Schema::new(vec![field("a", DataType::Int64), field("b", DataType::Int64)]);
+        let (source, _table) = PushSource::new(Arc::new(schema));
+        let refused = |fields: &[Field]| {
+            let rows = RecordBatch::new_empty(Arc::new(Schema::new(fields.to_vec())));
+            source.push_blocking(rows).map_err(|error| error.to_string()).unwrap_err()
+        };
+        let [a, b] = ["a", "b"].map(|name| field(name, DataType::Int64));
+        let expected = "column 1 of the rows pushed is b of type Int64 NOT NULL, but that of the table is a of type Int64 NOT NULL";
+        assert_eq!(refused(&[b.clone(), a.clone()]), expected);
+        let expected = "column 2 of the rows pushed is b of type Int32 NOT NULL, but that of the table is b of type Int64 NOT NULL";
+        assert_eq!(refused(&[a.clone(), field("b", DataType::Int32)]), expected);
+        let expected =
+            "column 2 of the rows pushed is b of type Int64, but that of the table is b of type Int64 NOT NULL";
+        assert_eq!(refused(&[a.clone(), b.clone().with_nullable(true)]), expected);
+        assert_eq!(refused(&[a.clone()]), "the rows pushed have 1 columns, but the table has 2");
+        source.push_blocking(RecordBatch::new_empty(Arc::new(Schema::new(vec![a, b])))).unwrap();
     }
 }
