@@ -211,10 +211,11 @@ fn slices_in_order(block: &Block, window: &Window, slices: &mut Vec<SliceRows>) 
     }
     let ticks = block.raw_ticks().expect("it has a time column");
     let micros = |tick: i64| (tick + block.time_shift_ticks()) * time.micros_per_tick;
-    let mut row = 0;
+    let (mut row, mut before) = (0, 0);
     while row < ticks.len() {
         let slice = window.slice(micros(ticks[row]));
-        let end = run_end(ticks, row, |tick| micros(tick) < slice.end);
+        let end = run_end(ticks, row, before, |tick| micros(tick) < slice.end);
+        before = end - row;
         if let Some(id) = slice_in_time(window, &slice) {
             if !is_in_time(window, id, micros(ticks[row]), stamp.watermark_before) {
                 return false;
@@ -226,9 +227,13 @@ fn slices_in_order(block: &Block, window: &Window, slices: &mut Vec<SliceRows>) 
     true
 }
 
-/// One past the last row from `row` on that is in the slice, as `row` is. The search begins near `row`: to look at the middle of a long
-/// block for each of its slices would bring all of it into the cache, line by line.
-fn run_end(ticks: &[i64], row: usize, is_in: impl Fn(i64) -> bool) -> usize {
+/// One past the last row from `row` on that is in the slice, as `row` is. Rows at a steady rate are `before`, as many as in the slice before. Else the search begins
+/// near `row`: to look at the middle of a long block for each of its slices would bring all of it into the cache, line by line.
+fn run_end(ticks: &[i64], row: usize, before: usize, is_in: impl Fn(i64) -> bool) -> usize {
+    let likely = row + before;
+    if before > 0 && likely < ticks.len() && is_in(ticks[likely - 1]) && !is_in(ticks[likely]) {
+        return likely;
+    }
     let (mut first, mut step) = (row + 1, 16);
     while first + step < ticks.len() && is_in(ticks[first + step]) {
         first += step;
@@ -442,7 +447,10 @@ mod tests {
             for end in 0..ticks.last().map_or(0, |last| last + 2) {
                 let expected = ticks.partition_point(|&tick| tick < end);
                 for row in 0..expected {
-                    assert_eq!(run_end(&ticks, row, |tick| tick < end), expected, "{length} {end} {row}");
+                    for before in [0, 1, expected - row - 1, expected - row, expected - row + 1] {
+                        let found = run_end(&ticks, row, before, |tick| tick < end);
+                        assert_eq!(found, expected, "{length} {end} {row} {before}");
+                    }
                 }
             }
         }

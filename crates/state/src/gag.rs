@@ -9,6 +9,8 @@
 //!
 //! Slices and windows may have many groups: what is done with them is done part by part, each about as large as its caller has [`Work`] left.
 
+mod matrix;
+
 mod parts;
 
 mod running;

@@ -245,8 +245,9 @@ pub struct PieceWriter {
     may_be_empty: bool,
     /// A buffer that is reused.
     present: Vec<u8>,
-    /// And another.
+    /// And others.
     ordered: Vec<u32>,
+    numbers: Vec<u32>,
     /// Complete, and not taken.
     complete: Vec<Arc<Pieces>>,
     /// All that are or were complete: whoever took them may still read them.
@@ -269,8 +270,9 @@ impl PieceWriter {
         let filling = Pieces::new(&layout, groups.table().layout(), source.clone());
         // A group leaves a running window with the last of its rows, and must have some in each slice.
         let may_be_empty = combination != Combination::SubtractOnEvict && layout.row_count().is_some();
-        let (complete, lent, present, ordered) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        PieceWriter { layout, groups, source, rows: 0, filling, may_be_empty, present, ordered, complete, lent }
+        let (complete, lent, present, ordered, numbers) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        PieceWriter { layout, groups, source, rows: 0, filling, may_be_empty, present, ordered, numbers, complete, lent }
     }
 
     /// Where the next rows, so many of them, find their groups. All of a slice's must come together.
@@ -318,6 +320,57 @@ impl PieceWriter {
             }
         }
         slices.push((slice, numbers.len()));
+    }
+
+    /// As [`PieceWriter::place`], of several slices: so many rows are each one's, behind those of the one before. Slices without rows are passed over.
+    ///
+    /// # Panics
+    /// As there, or where `entries` are not of all these rows.
+    pub fn place_all(&mut self, slices: impl Iterator<Item = (SliceId, usize)> + Clone, entries: &mut [u32]) {
+        let slices = slices.filter(|(_, rows)| *rows > 0);
+        let (all, mut numbers) = (self.groups.numbered(), std::mem::take(&mut self.numbers));
+        let has_few = |(_, rows): (SliceId, usize)| all as usize > GROUPS_PER_ROW_MAX * rows;
+        let are_mostly_there = all <= u64::BITS && !slices.clone().any(has_few);
+        if are_mostly_there && self.groups.numbers_of(entries, &mut numbers) {
+            self.place_known(slices, entries, &numbers);
+        } else {
+            let mut rest = entries;
+            for (slice, rows) in slices {
+                let (entries, behind) = rest.split_at_mut(rows);
+                self.place(slice, entries);
+                rest = behind;
+            }
+        }
+        self.numbers = numbers;
+    }
+
+    /// As [`PieceWriter::place_all`], where the groups of all rows have these numbers: each group that has a number gets a place in each slice. They are no more than
+    /// a word has bits.
+    fn place_known(&mut self, slices: impl Iterator<Item = (SliceId, usize)>, entries: &mut [u32], known: &[u32]) {
+        let Pieces { numbers, values, entries: placed, slices: written, .. } = &mut self.filling;
+        let (all, units, mut row, mut first) = (self.groups.numbered(), values.placed_units(), 0, values.groups() as u32);
+        let before = first;
+        let every = u64::MAX >> (u64::BITS - all);
+        for (slice, rows) in slices {
+            assert!(written.last().is_none_or(|(last, _)| *last < slice), "slices come in their order");
+            let mut present = if self.may_be_empty { every } else { 0 };
+            for (entry, number) in entries[row..row + rows].iter_mut().zip(&known[row..row + rows]) {
+                present |= 1 << number;
+                *entry = (first + number) * units;
+            }
+            if present == every {
+                numbers.extend(0..all);
+                placed.extend((first..first + all).map(|place| place * units));
+            } else {
+                let present = (0..all).filter(|number| present >> number & 1 == 1);
+                numbers.extend(present.clone());
+                placed.extend(present.map(|number| (first + number) * units));
+            }
+            written.push((slice, numbers.len()));
+            (row, first) = (row + rows, first + all);
+        }
+        assert_eq!(row, entries.len(), "each row is one of a slice");
+        values.extend_placed((first - before) as usize);
     }
 
     /// The entry of [`PieceWriter::values`] of all rows of a slice, where they have no keys.

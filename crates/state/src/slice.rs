@@ -277,9 +277,8 @@ impl SliceStore {
 
     /// Bytes of memory held by tables, recycled ones included.
     pub fn bytes(&self) -> usize {
-        let open = self.slices.iter().map(|slice| &slice.1);
-        let tables: usize = open.chain(&self.recycled).map(Table::bytes).sum();
+        let open: usize = self.slices.iter().map(|(_, table)| table.bytes()).sum();
         let counter = self.counter.as_ref().map_or(0, |counter| counter.bytes());
-        tables + counter + self.pieces.as_ref().map_or(0, |pieces| pieces.bytes())
+        open + self.recycled_bytes + counter + self.pieces.as_ref().map_or(0, |pieces| pieces.bytes())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::gag::{Combined, Halves, Parts};
 use crate::layout::EntryLayout;
-use crate::table::{Chosen, LentKeys, Table};
+use crate::table::{Chosen, LentKeys, SummedRows, Table};
 use crate::window::{ClosedGroups, ClosedWindow, Contents};
 
 /// Windows of no more groups than this part of those read out at a time leave together, as many as have so many: their copies stay in the cache. One
@@ -186,10 +186,30 @@ impl Waiting {
             SmallWindow::Entries(_, entries, version) => (entries.len(), version),
             SmallWindow::Halves(halves) => (halves.keys.groups(), Some(halves.version)),
         };
-        let has_room = self.copied.groups.groups() + count <= small_groups_max(groups_at_once);
-        if !has_room || self.copied.groups_in_parts() > 0 {
+        if self.room(groups_at_once) < count {
             self.leave(hand_on)?;
         }
+        let groups = self.keyed(count, version);
+        match (small, groups.borrows_keys()) {
+            (SmallWindow::Entries(table, entries, _), true) => groups.append_values(table, entries),
+            (SmallWindow::Entries(table, entries, _), false) => groups.append(table, entries),
+            (SmallWindow::Halves(halves), true) => groups.append_sums(None, count, halves.lists),
+            (SmallWindow::Halves(halves), false) => groups.append_sums(Some(halves.keys), count, halves.lists),
+        }
+        self.note_keys(version);
+        self.copied.windows.push(ClosedWindow { groups: count, ..window });
+        Ok(())
+    }
+
+    /// How many groups of small windows have room beside those that wait, until these leave.
+    pub fn room(&self, groups_at_once: usize) -> usize {
+        let is_free = self.copied.groups_in_parts() == 0;
+        let room = small_groups_max(groups_at_once).saturating_sub(self.copied.groups.groups());
+        if is_free { room } else { 0 }
+    }
+
+    /// The list of groups that wait, which borrows keys if those of so many more are known to be the ones that have left.
+    fn keyed(&mut self, count: usize, version: Option<u64>) -> &mut Table {
         let groups = &mut self.copied.groups;
         match &self.left {
             Some(left) if version == Some(left.version) && groups.groups() + count <= left.keys.groups => {
@@ -202,15 +222,19 @@ impl Waiting {
                 self.left = None;
             }
         }
-        match (small, groups.borrows_keys()) {
-            (SmallWindow::Entries(table, entries, _), true) => groups.append_values(table, entries),
-            (SmallWindow::Entries(table, entries, _), false) => groups.append(table, entries),
-            (SmallWindow::Halves(halves), true) => groups.append_sums(None, count, halves.lists),
-            (SmallWindow::Halves(halves), false) => groups.append_sums(Some(halves.keys), count, halves.lists),
-        }
-        self.note_keys(version);
-        self.copied.windows.push(ClosedWindow { groups: count, ..window });
-        Ok(())
+        groups
+    }
+
+    /// Takes small windows that follow each other, all of the same groups, for which there is room. `keys` and `version` are those of a row's.
+    pub fn take_rows(
+        &mut self,
+        windows: impl Iterator<Item = ClosedWindow>,
+        (rows, keys, version): (SummedRows<'_>, &Table, u64),
+    ) {
+        let groups = self.keyed(rows.rows * rows.groups, Some(version));
+        groups.append_rows((!groups.borrows_keys()).then_some(keys), rows);
+        self.note_keys(Some(version));
+        self.copied.windows.extend(windows.map(|window| ClosedWindow { groups: rows.groups, ..window }));
     }
 
     /// Takes what a small window is put together from.

@@ -2,6 +2,8 @@
 
 mod open;
 
+mod run;
+
 mod snapshot;
 
 use std::collections::VecDeque;
@@ -298,8 +300,10 @@ impl OpenWindows {
         // Rows that correct a window came when its time had come.
         match (end, due.filter(|&due| due <= limits.until)) {
             (Some(end), due) if due.is_none_or(|due| end < due) => {
-                self.closed_until = end;
-                self.step = Step::Insert;
+                if !self.close_run(end, limits, work, hand_on)? {
+                    self.closed_until = end;
+                    self.step = Step::Insert;
+                }
             }
             (_, Some(due)) => {
                 work.spend(self.correct(due, limits.groups_at_once, hand_on)?);

@@ -191,14 +191,8 @@ impl Aggregation {
                 continue;
             }
             self.find_groups(call, &arguments.keys, start..end, pieces.groups(end - start), scratch)?;
-            let mut entries = scratch.entries.as_mut_slice();
-            for slice in first..index {
-                let (of_slice, behind) = entries.split_at_mut(ends[slice] - ends[slice - 1]);
-                if !of_slice.is_empty() {
-                    pieces.place(slices[slice].slice, of_slice);
-                }
-                entries = behind;
-            }
+            let of_slices = (first..index).map(|slice| (slices[slice].slice, ends[slice] - ends[slice - 1]));
+            pieces.place_all(of_slices, &mut scratch.entries);
             let entries = &scratch.entries;
             self.update_others(call, pieces.values(), Entries::Each(entries), &arguments.others, start, end - start);
             self.update_listed(call, bound.as_deref(), pieces.values(), entries, start)?;

@@ -167,7 +167,8 @@ impl Gag {
         let groups = graph.window.groups();
         // Now and then it is counted which groups are there.
         let must_count = groups >= RENUMBERED_GROUPS_MIN && stacks.is_uncounted();
-        let is_halved = (1..=groups_max).contains(&groups) && !must_count && !graph.values.has_references();
+        let are_lists = stacks.matrix().is_none() && !graph.values.has_references();
+        let is_halved = (1..=groups_max).contains(&groups) && !must_count && are_lists;
         is_halved.then_some(graph)
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 
+use super::matrix::Matrix;
 use super::{Combined, Nodes};
 use crate::layout::EntryLayout;
 use crate::pieces::{GroupOrder, PieceSource, Pieces};
-use crate::table::{ABSENT, Chosen, Table};
+use crate::table::{ABSENT, Chosen, SummedRows, Table};
 use crate::window::Work;
 
 /// Of fewer groups a list costs its worker more than it saves.
@@ -171,20 +172,65 @@ impl Combined {
         self.keep(values, None, last_end);
     }
 
+    /// How many windows, of so many, may be closed together, the first of which ends at `end` and each other `slide` later: as long as each is completed by a slice, and the
+    /// oldest leaves behind it.
+    pub(crate) fn run_max(&self, count: usize, end: Micros, slide: Micros) -> usize {
+        let Nodes::TwoStacks(stacks) = &self.nodes else { return 0 };
+        let fits = |matrix: &&Matrix| matrix.groups() == self.window.groups() && self.arriving.is_none();
+        stacks.matrix().filter(fits).map_or(0, |matrix| matrix.run_max(count, end, slide))
+    }
+
+    /// Adds so many slices that follow each other, as [`Combined::insert_piece`] does, each of which completes a window; the first is that with this index, and the last
+    /// window of it ends at `last_end`, and of each other `slide` later. Not those from the first on whose window would lack a group, or whose groups are not
+    /// known. Returns how many have been added.
+    ///
+    /// # Panics
+    /// Where there are more than [`Combined::run_max`] says, or as there.
+    pub(crate) fn insert_run(
+        &mut self,
+        pieces: &Pieces,
+        (first, count): (usize, usize),
+        (last_end, slide): (Micros, Micros),
+    ) -> usize {
+        let Combined { sources, numberings, nodes, presence, window, spare, .. } = self;
+        let (source, all) = (source_of(sources, pieces, *numberings), window.groups() as u32);
+        let Some((_, Range { start, mut end })) = pieces.slice(first).filter(|_| count > 0) else { return 0 };
+        let (mut to, mut known) = (spare.numbers(), 0);
+        for place in (0..count as u32).map(|row| row * all) {
+            let (_, groups) = pieces.slice(first + known).expect("there are as many slices");
+            let numbers = pieces.numbers(groups.clone());
+            if numbers.iter().any(|&number| source.to[number as usize] == ABSENT) {
+                break;
+            }
+            to.extend(numbers.iter().map(|&number| place + source.to[number as usize]));
+            (end, known) = (groups.end, known + 1);
+        }
+        if known > 0 {
+            let last_ends = (0..known).map(|row| last_end.saturating_add(row as Micros * slide));
+            let Nodes::TwoStacks(stacks) = nodes else { unreachable!("slices come to two stacks") };
+            let matrix = stacks.matrix_mut().expect("there is a matrix");
+            known = matrix.push_complete(last_ends, pieces.values(start..end), &mut to, *presence);
+        }
+        spare.keep_numbers(to);
+        known
+    }
+
+    /// The windows of [`Combined::insert_run`], with the keys of their groups and what tells these.
+    pub(crate) fn run(&self, windows: usize) -> (SummedRows<'_>, &Table, u64) {
+        let Nodes::TwoStacks(stacks) = &self.nodes else { unreachable!("slices have come to two stacks") };
+        let rows = stacks.matrix().expect("there is a matrix").windows(windows);
+        (rows, &self.window, self.version())
+    }
+
     /// Where these pieces come from.
     fn source(&mut self, pieces: &Pieces) -> &mut Source {
-        let source = self.sources.iter_mut().find(|source| Arc::ptr_eq(&source.id, pieces.source()));
-        let source = source.expect("pieces come from a source that is known");
-        source.keep_up(self.numberings);
-        source
+        source_of(&mut self.sources, pieces, self.numberings)
     }
 
     /// Appends the numbers that groups of pieces have here.
     fn number(&mut self, pieces: &Pieces, groups: &[u32], to: &mut Vec<u32>) {
         let Combined { sources, numbers, numberings, keys, nodes, window, spare, .. } = self;
-        let source = sources.iter_mut().find(|source| Arc::ptr_eq(&source.id, pieces.source()));
-        let source = source.expect("pieces come from a source that is known");
-        source.keep_up(*numberings);
+        let source = source_of(sources, pieces, *numberings);
         to.extend(groups.iter().map(|&group| source.to[group as usize]));
         if !to.contains(&ABSENT) {
             return;
@@ -200,4 +246,12 @@ impl Combined {
         to.clear();
         to.extend(groups.iter().map(|&group| known[group as usize]));
     }
+}
+
+/// Where these pieces come from.
+fn source_of<'s>(sources: &'s mut [Source], pieces: &Pieces, numberings: u64) -> &'s mut Source {
+    let source = sources.iter_mut().find(|source| source.is_of(pieces));
+    let source = source.expect("pieces come from a source that is known");
+    source.keep_up(numberings);
+    source
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 
+use super::matrix::Matrix;
 use super::snapshot::{Known, write_slices};
 use super::{Slice, Spare};
 use crate::layout::EntryLayout;
@@ -15,6 +16,8 @@ use crate::window::Work;
 /// Two stacks.
 #[derive(Debug)]
 pub(super) struct TwoStacks {
+    /// All slices, where they have few groups: then there are none in what follows.
+    matrix: Option<Box<Matrix>>,
     /// The older slices, each with all younger ones of this stack added; the oldest is the last.
     suffixes: Vec<Suffix>,
     /// The younger slices, as they came. Whoever puts windows together may have them as well.
@@ -33,20 +36,46 @@ pub(super) struct TwoStacks {
 
 /// All groups of a slice and of those after it.
 #[derive(Debug)]
-struct Suffix {
-    last_end: Micros,
-    values: Table,
+pub(super) struct Suffix {
+    pub last_end: Micros,
+    pub values: Table,
 }
 
 impl TwoStacks {
     pub(super) fn new(layout: &Arc<EntryLayout>) -> TwoStacks {
         let prefix = Table::list(layout.clone());
         let (suffixes, slices) = (Vec::new(), Vec::new());
-        TwoStacks { suffixes, slices, prefix, is_flipping: false, given: 0, is_anew: false, is_uncounted: false }
+        TwoStacks {
+            matrix: None,
+            suffixes,
+            slices,
+            prefix,
+            is_flipping: false,
+            given: 0,
+            is_anew: false,
+            is_uncounted: false,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.suffixes.is_empty() && self.slices.is_empty()
+        self.matrix.as_ref().is_none_or(|matrix| matrix.is_empty()) && self.suffixes.is_empty() && self.slices.is_empty()
+    }
+
+    /// All slices, where they have few groups.
+    pub(super) fn matrix(&self) -> Option<&Matrix> {
+        self.matrix.as_deref()
+    }
+
+    /// As [`TwoStacks::matrix`], to be changed.
+    pub(super) fn matrix_mut(&mut self) -> Option<&mut Matrix> {
+        self.matrix.as_deref_mut()
+    }
+
+    /// Makes lists of the matrix, where there is one.
+    fn dissolve(&mut self) {
+        if let Some(matrix) = self.matrix.take() {
+            (self.suffixes, self.slices, self.prefix) = matrix.lists();
+        }
     }
 
     /// What the older slices have together, where there are any, and the younger ones.
@@ -87,6 +116,9 @@ impl TwoStacks {
     /// Puts the window of all slices together.
     pub(super) fn combine(&mut self, window: &mut Table) {
         self.is_uncounted = false;
+        if let Some(matrix) = &mut self.matrix {
+            return matrix.combine(window);
+        }
         match self.suffixes.last() {
             Some(oldest) => window.replace_values(&oldest.values),
             None => window.reset_accumulators(),
@@ -97,6 +129,11 @@ impl TwoStacks {
 
     /// Inserts a slice whose groups are among the first `groups`.
     pub(super) fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
+        if let Some(matrix) = self.matrix.as_mut().filter(|matrix| matrix.takes(slice.last_end, groups)) {
+            matrix.push(&slice);
+            return spare.keep(slice);
+        }
+        self.dissolve();
         if self.suffixes.first().is_none_or(|youngest| youngest.last_end < slice.last_end) {
             add_to_all(&mut self.prefix, groups, &slice);
             self.slices.push(Arc::new(slice));
@@ -118,6 +155,10 @@ impl TwoStacks {
     /// Forgets the slices whose last window ends at or before `end`. Where the older ones are used up, makes suffixes of the younger ones, as long as
     /// there is work left: whether that has been done.
     pub(super) fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
+        if let Some(matrix) = &mut self.matrix {
+            work.spend(matrix.evict(end));
+            return true;
+        }
         if !self.is_flipping {
             while let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
                 spare.keep_list(suffix.values);
@@ -135,6 +176,13 @@ impl TwoStacks {
             self.is_uncounted = true;
             self.slices.sort_by_key(|slice| Reverse(slice.last_end));
             self.slices.reverse();
+            let layout = self.prefix.layout().clone();
+            self.matrix = Matrix::of(self.slices.iter().map(|slice| &**slice), groups, &layout).map(Box::new);
+            if self.matrix.is_some() {
+                work.spend(groups * self.slices.len());
+                self.slices.drain(..).filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
+                return true;
+            }
         }
         self.is_flipping = true;
         while let Some(slice) = self.slices.pop_if(|_| !work.is_done()) {
@@ -154,12 +202,14 @@ impl TwoStacks {
 
     /// Forgets what the younger slices have together.
     pub(super) fn clear(&mut self) {
+        self.matrix = None;
         self.prefix.clear();
         (self.given, self.is_anew) = (0, true);
     }
 
     /// Gives the groups that are `present` other numbers, in their order, and forgets the others; `numbers` has the new ones by the old.
     pub(super) fn renumber(&mut self, present: Chosen<'_>, numbers: &[u32]) {
+        self.dissolve();
         for slice in &mut self.slices {
             if Arc::get_mut(slice).is_none() {
                 *slice = Arc::new(slice.copy());
@@ -176,13 +226,18 @@ impl TwoStacks {
 
     /// Writes both stacks, no suffixes being made.
     pub(super) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        out.count(self.suffixes.len());
-        for suffix in &self.suffixes {
+        let lists = self.matrix.as_ref().map(|matrix| matrix.lists());
+        let (suffixes, slices, prefix) = match &lists {
+            Some((suffixes, slices, prefix)) => (suffixes, slices, prefix),
+            None => (&self.suffixes, &self.slices, &self.prefix),
+        };
+        out.count(suffixes.len());
+        for suffix in suffixes {
             out.instant(suffix.last_end);
             suffix.values.write_to(out)?;
         }
-        write_slices(self.slices.iter().map(|slice| &**slice), out)?;
-        self.prefix.write_to(out)
+        write_slices(slices.iter().map(|slice| &**slice), out)?;
+        prefix.write_to(out)
     }
 
     /// Becomes what was written.
@@ -200,7 +255,8 @@ impl TwoStacks {
 
     pub(super) fn bytes(&self) -> usize {
         let suffixes: usize = self.suffixes.iter().map(|suffix| suffix.values.bytes()).sum();
-        suffixes + self.slices.iter().map(|slice| slice.bytes()).sum::<usize>() + self.prefix.bytes()
+        let matrix = self.matrix.as_ref().map_or(0, |matrix| matrix.bytes());
+        matrix + suffixes + self.slices.iter().map(|slice| slice.bytes()).sum::<usize>() + self.prefix.bytes()
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
 //! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
-//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
+//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`presence`] (which of them there are), [`sums`] (of lists), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
 //! [`read_out`], [`snapshot`]; `hash`, `region`, `stock` (pages ahead of need), `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
@@ -36,6 +36,8 @@ mod lookup_entries;
 mod places;
 
 mod list;
+
+mod presence;
 
 mod sums;
 
@@ -84,6 +86,7 @@ pub use self::pack::{KeyRows, pack_keys, widen_keys};
 pub use self::places::Chosen;
 pub(crate) use self::read_out::string_array;
 pub use self::stores::{Entries, GroupedValues, ValueGroups};
+pub(crate) use self::sums::SummedRows;
 
 use self::pack::keys_in_place;
 pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};

@@ -209,6 +209,22 @@ impl SliceGroups {
         entries.iter_mut().for_each(|entry| *entry = (first + *entry) * units);
     }
 
+    /// Replaces `numbers` by the numbers of the groups of `entries`, where all have one: whether that is so.
+    ///
+    /// # Panics
+    /// Where an entry is none of the table.
+    pub fn numbers_of(&self, entries: &[u32], numbers: &mut Vec<u32>) -> bool {
+        let [number, _] = self.words();
+        let words = number.of(entries);
+        numbers.clear();
+        numbers.extend(entries.iter().map(|&entry| {
+            // SAFETY: it is the address of a word of eight bytes, of an entry that the place was asked for.
+            let word = unsafe { words.address(entry).cast::<u64>().read_unaligned() };
+            (word as u32).wrapping_sub(1)
+        }));
+        numbers.iter().fold(0, |largest, &number| largest.max(number)) < self.numbered
+    }
+
     /// Where entries have their words.
     fn words(&self) -> [Place; 2] {
         let [number, place] = self.table.layout().accumulators() else { unreachable!("there are two words") };

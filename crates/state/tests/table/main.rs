@@ -9,6 +9,8 @@ mod operators;
 #[path = "../random/mod.rs"]
 mod random;
 
+mod runs;
+
 mod snapshots;
 
 mod staying;

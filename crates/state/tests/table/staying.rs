@@ -196,13 +196,13 @@ fn windows_in_parts_share_their_keys() {
         left.remove(0)
     };
     let address = |left: &Left| left.keys[0].to_data().buffers()[0].as_ptr();
-    let (first, second) = (close(2, 10), close(2, 10));
+    let (first, second) = (close(2, 100), close(2, 100));
     assert_ne!(address(&first), address(&second));
-    for others in [close(5, 10), close(1, 10), close(6, 10)] {
+    for others in [close(5, 100), close(1, 100), close(6, 100)] {
         assert_eq!(address(&others), address(&second));
         assert!(others.rows().iter().all(|(_, _, sum)| *sum == 3));
     }
-    let longer = close(6, 11);
+    let longer = close(6, 101);
     assert_ne!(address(&longer), address(&second));
     let windows_of_last_key = longer.rows().iter().filter(|(_, _, sum)| *sum < 3).count();
     assert_eq!(windows_of_last_key, 2, "its first two windows have one slice and two slices with it");

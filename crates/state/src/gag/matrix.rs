@@ -1,0 +1,245 @@
+//! Two stacks of slices of few groups, as matrices: a row of groups for each slice. Slices that follow each other come together, and the windows that they
+//! complete leave together, each by a few operations over the values of all rows, side by side.
+
+use std::sync::Arc;
+
+use pelton_data::Micros;
+
+use super::two_stacks::Suffix;
+use super::Slice;
+use crate::layout::EntryLayout;
+use crate::table::{Chosen, SummedRows, Table};
+
+/// Slices of more groups have lists of their own: what is done with these costs more than to call it.
+const GROUPS_MAX: usize = 64;
+
+/// Rows of more values together have so as well: suffixes are made of all at once.
+const VALUES_MAX: usize = 1 << 15;
+
+/// Two stacks of slices, each later in time than the one before, whose groups are the same.
+#[derive(Debug)]
+pub(super) struct Matrix {
+    /// How many groups a row has.
+    groups: usize,
+    /// The older slices, each with all younger ones of this stack added.
+    older: Rows,
+    /// So many of them have left.
+    left: usize,
+    /// The younger slices.
+    younger: Rows,
+    /// Each of these with all before it added, as far as this has been done.
+    sums: Table,
+    /// A window has lacked a group since suffixes were made: the next ones are likely to.
+    is_incomplete: bool,
+    /// Buffers that are reused.
+    from: Vec<u32>,
+    to: Vec<u32>,
+}
+
+/// Slices, a row of groups each.
+#[derive(Debug)]
+struct Rows {
+    /// Ascending.
+    last_ends: Vec<Micros>,
+    values: Table,
+}
+
+impl Rows {
+    fn new(layout: &Arc<EntryLayout>) -> Rows {
+        Rows { last_ends: Vec::new(), values: Table::list(layout.clone()) }
+    }
+
+    fn clear(&mut self) {
+        self.last_ends.clear();
+        self.values.clear();
+    }
+
+    /// A list of one row.
+    fn row(values: &Table, row: usize, groups: usize) -> Table {
+        let mut list = Table::list(values.layout().clone());
+        list.append_values(values, Chosen::Neighbours { first: row * groups, count: groups });
+        list
+    }
+}
+
+impl Matrix {
+    /// Suffixes of slices of the first `groups` groups; `None` where lists suit them better.
+    pub(super) fn of<'s>(
+        slices: impl ExactSizeIterator<Item = &'s Slice> + Clone,
+        groups: usize,
+        layout: &Arc<EntryLayout>,
+    ) -> Option<Matrix> {
+        let are_in_order = slices.clone().is_sorted_by(|one, next| one.last_end < next.last_end);
+        let are_few = slices.len() > 0 && (1..=GROUPS_MAX).contains(&groups) && slices.len() * groups <= VALUES_MAX;
+        if !are_in_order || !are_few || layout.has_references() {
+            return None;
+        }
+        let (older, younger, sums) = (Rows::new(layout), Rows::new(layout), Table::list(layout.clone()));
+        let (from, to) = (Vec::new(), Vec::new());
+        let mut matrix = Matrix { groups, older, left: 0, younger, sums, is_incomplete: false, from, to };
+        slices.for_each(|slice| matrix.push(slice));
+        matrix.flip(0);
+        Some(matrix)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.older_rows() == 0 && self.younger.last_ends.is_empty()
+    }
+
+    /// How many groups each slice has.
+    pub(super) fn groups(&self) -> usize {
+        self.groups
+    }
+
+    fn older_rows(&self) -> usize {
+        self.older.last_ends.len() - self.left
+    }
+
+    /// Whether a slice of the first `groups` groups is one that comes next.
+    pub(super) fn takes(&self, last_end: Micros, groups: usize) -> bool {
+        let last = self.younger.last_ends.last().or(self.older.last_ends.last());
+        groups == self.groups && last.is_none_or(|&last| last < last_end) && self.room() > 0
+    }
+
+    /// How many younger slices may come.
+    fn room(&self) -> usize {
+        (VALUES_MAX / self.groups).saturating_sub(self.younger.last_ends.len())
+    }
+
+    /// Takes a slice, which [`Matrix::takes`] says that it does.
+    pub(super) fn push(&mut self, slice: &Slice) {
+        let first = self.younger.values.append_blank(self.groups) as u32;
+        self.to.clear();
+        self.to.extend(slice.numbers().iter().map(|number| first + number));
+        self.younger.values.add_at(&slice.values, Chosen::first(slice.values.groups()), &self.to);
+        self.younger.last_ends.push(slice.last_end);
+    }
+
+    /// The ends of the last windows of the older slices.
+    fn older_ends(&self) -> &[Micros] {
+        &self.older.last_ends[self.left..]
+    }
+
+    /// How many windows, of so many, may be closed together, the first of which ends at `end` and each other `slide` later: an older slice leaves behind each. Where
+    /// there is no older one it is one.
+    pub(super) fn run_max(&self, count: usize, end: Micros, slide: Micros) -> usize {
+        if self.is_incomplete {
+            return 0;
+        }
+        let ends = std::iter::successors(Some(end), |end| end.checked_add(slide)).take(count);
+        let leaving = self.older_ends().iter().zip(ends).take_while(|(last_end, end)| *last_end == end).count();
+        let most = if self.older_rows() == 0 { count.min(1) } else { leaving };
+        most.min(self.room())
+    }
+
+    /// Takes slices whose last windows end then, as far as no window lacks a group that they complete, which `presence` says. What they have are entries of a table,
+    /// and `to` says in which row of these, and which group of it. Returns how many have been taken.
+    pub(super) fn push_complete(
+        &mut self,
+        last_ends: impl ExactSizeIterator<Item = Micros>,
+        (table, entries): (&Table, &[u32]),
+        to: &mut [u32],
+        presence: usize,
+    ) -> usize {
+        let (before, count) = (self.younger.last_ends.len(), last_ends.len());
+        let first = self.younger.values.append_blank(count * self.groups) as u32;
+        to.iter_mut().for_each(|to| *to += first);
+        self.younger.values.add_at(table, entries, &*to);
+        self.younger.last_ends.extend(last_ends);
+        self.add_up();
+        let complete = self.windows(count).complete(presence);
+        self.is_incomplete = complete == 0;
+        let rows = before + complete;
+        self.younger.last_ends.truncate(rows);
+        self.younger.values.truncate(rows * self.groups);
+        self.sums.truncate(rows * self.groups);
+        complete
+    }
+
+    /// Adds up the younger slices that have come since.
+    fn add_up(&mut self) {
+        let (known, all) = (self.sums.groups(), self.younger.values.groups());
+        let Matrix { groups, younger, sums, from, to, .. } = self;
+        sums.append_values(&younger.values, Chosen::Neighbours { first: known, count: all - known });
+        // Each row of the one before, in their order.
+        let first = known.max(*groups) as u32;
+        to.clear();
+        to.extend(first..all as u32);
+        from.clear();
+        from.extend(to.iter().map(|to| to - *groups as u32));
+        sums.add_within(from, to);
+    }
+
+    /// What the windows are the sums of that end with the last slices, so many of them, as long as of each the oldest slice leaves behind it.
+    pub(super) fn windows(&self, count: usize) -> SummedRows<'_> {
+        let younger = (&self.sums, self.sums.groups() - count * self.groups);
+        let older = (self.older_rows() > 0).then_some((&self.older.values, self.left * self.groups));
+        SummedRows { groups: self.groups, rows: count, older, younger }
+    }
+
+    /// Puts the window of all slices together.
+    pub(super) fn combine(&mut self, window: &mut Table) {
+        self.add_up();
+        if self.younger.last_ends.is_empty() {
+            let oldest = Chosen::Neighbours { first: self.left * self.groups, count: self.groups };
+            window.reset_accumulators();
+            return window.add_at(&self.older.values, oldest, Chosen::first(self.groups));
+        }
+        window.replace_by_sums(self.windows(1));
+    }
+
+    /// Forgets the slices whose last window ends at or before `end`. Where the older ones are used up, makes suffixes of the younger ones. Returns how many
+    /// groups something was done with.
+    pub(super) fn evict(&mut self, end: Micros) -> usize {
+        self.left += self.older_ends().iter().take_while(|last_end| **last_end <= end).count();
+        let gone = self.younger.last_ends.partition_point(|last_end| *last_end <= end);
+        if self.older_rows() > 0 || gone == 0 {
+            return 0;
+        }
+        self.flip(gone);
+        self.older_rows() * self.groups
+    }
+
+    /// Makes suffixes of the younger slices, but for the first ones.
+    fn flip(&mut self, first: usize) {
+        std::mem::swap(&mut self.older, &mut self.younger);
+        self.younger.clear();
+        self.sums.clear();
+        (self.left, self.is_incomplete) = (first, false);
+        let Matrix { groups, older, from, to, .. } = self;
+        // To each row the one behind it, from the last but one on.
+        from.clear();
+        from.extend(((first + 1) * *groups..older.values.groups()).rev().map(|group| group as u32));
+        to.clear();
+        to.extend(from.iter().map(|from| from - *groups as u32));
+        older.values.add_within(from, to);
+    }
+
+    /// The same as lists: suffixes, of which the oldest is the last, the younger slices, and what these have together.
+    pub(super) fn lists(&self) -> (Vec<Suffix>, Vec<Arc<Slice>>, Table) {
+        let row = |rows: &Rows, row: usize| (rows.last_ends[row], Rows::row(&rows.values, row, self.groups));
+        let suffixes = (self.left..self.older.last_ends.len()).rev().map(|at| {
+            let (last_end, values) = row(&self.older, at);
+            Suffix { last_end, values }
+        });
+        let slices = (0..self.younger.last_ends.len()).map(|at| {
+            let (last_end, values) = row(&self.younger, at);
+            Arc::new(Slice { last_end, values, to: None })
+        });
+        let mut prefix = Table::list(self.sums.layout().clone());
+        for at in 0..self.younger.last_ends.len() {
+            if prefix.groups() == 0 {
+                prefix.append_blank(self.groups);
+            }
+            let row = Chosen::Neighbours { first: at * self.groups, count: self.groups };
+            prefix.add_at(&self.younger.values, row, Chosen::first(self.groups));
+        }
+        (suffixes.collect(), slices.collect(), prefix)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let ends = self.older.last_ends.capacity() + self.younger.last_ends.capacity();
+        let values = self.older.values.bytes() + self.younger.values.bytes() + self.sums.bytes();
+        values + 8 * ends + 4 * (self.from.capacity() + self.to.capacity())
+    }
+}
