@@ -141,6 +141,16 @@ pub struct Covered {
     pub last_end: Micros,
 }
 
+impl Slice {
+    /// The slice so much later, which is where this one ends.
+    pub fn next(&self, stride: Micros) -> Slice {
+        let later = |time: Micros| time.saturating_add(stride);
+        let covered =
+            self.covered.map(|ends| Covered { first_end: later(ends.first_end), last_end: later(ends.last_end) });
+        Slice { start: self.end, end: later(self.end), covered }
+    }
+}
+
 impl Window {
     /// The slice that holds `time`.
     pub fn slice(&self, time: Micros) -> Slice {
@@ -187,6 +197,15 @@ impl Window {
             Window::Global => {
                 Slice { start: Micros::MIN, end: Micros::MAX, covered: covered(Micros::MAX, Micros::MAX) }
             }
+        }
+    }
+
+    /// From slice to slice, where all have the same length and each belongs to windows that are so much later than those of the one before.
+    pub fn stride(&self) -> Option<Micros> {
+        match *self {
+            Window::Tumbling { size, .. } => Some(size),
+            Window::Hopping { size, slide, .. } if size % slide == 0 => Some(slide),
+            _ => None,
         }
     }
 
@@ -445,6 +464,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn slices_follow_each_other_where_they_are_alike() {
+        let mut strides = 0;
+        for window in all() {
+            let Some(stride) = window.stride() else { continue };
+            strides += 1;
+            for time in -60..60 {
+                let slice = window.slice(time);
+                assert_eq!(slice.next(stride), window.slice(slice.end), "{window:?} {time}");
+            }
+        }
+        assert!((2..all().len()).contains(&strides));
+        let last = Window::Tumbling { size: 10, offset: 0 }.slice(Micros::MAX - 20).next(10);
+        assert_eq!(last, Window::Tumbling { size: 10, offset: 0 }.slice(Micros::MAX - 10));
     }
 
     #[test]

@@ -336,7 +336,7 @@ impl RowCounter {
         if !from.is_empty() {
             to_entries(from);
             to_entries(to);
-            self.values.add_within(from, to);
+            self.values.add_within(from, to, None);
         }
         closing.slices.iter_mut().for_each(|(from, _)| to_entries(from));
         if let Some(((entries, _), others)) = closing.slices.split_first_mut() {

@@ -172,7 +172,7 @@ impl Gag {
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
             Combination::SubtractOnEvict => Nodes::Running(Running::default()),
-            Combination::TwoStacks => Nodes::TwoStacks(Box::new(TwoStacks::new(&values))),
+            Combination::TwoStacks => Nodes::TwoStacks(Box::new(TwoStacks::new(&values, presence))),
             Combination::Prefix => Nodes::Prefix(None),
             Combination::Merge => unreachable!("sessions have no graph"),
         };

@@ -247,7 +247,9 @@ pub struct PieceWriter {
     present: Vec<u8>,
     /// And others.
     ordered: Vec<u32>,
-    numbers: Vec<u32>,
+    found: Vec<u32>,
+    /// Which groups the rows of each of several slices are of: a bit each, the first for those that have no number.
+    slices_present: Vec<u64>,
     /// Complete, and not taken.
     complete: Vec<Arc<Pieces>>,
     /// All that are or were complete: whoever took them may still read them.
@@ -270,9 +272,20 @@ impl PieceWriter {
         let filling = Pieces::new(&layout, groups.table().layout(), source.clone());
         // A group leaves a running window with the last of its rows, and must have some in each slice.
         let may_be_empty = combination != Combination::SubtractOnEvict && layout.row_count().is_some();
-        let (complete, lent, present, ordered, numbers) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        PieceWriter { layout, groups, source, rows: 0, filling, may_be_empty, present, ordered, numbers, complete, lent }
+        PieceWriter {
+            layout,
+            groups,
+            source,
+            rows: 0,
+            filling,
+            may_be_empty,
+            present: Vec::new(),
+            ordered: Vec::new(),
+            found: Vec::new(),
+            slices_present: Vec::new(),
+            complete: Vec::new(),
+            lent: Vec::new(),
+        }
     }
 
     /// Where the next rows, so many of them, find their groups. All of a slice's must come together.
@@ -326,51 +339,63 @@ impl PieceWriter {
     ///
     /// # Panics
     /// As there, or where `entries` are not of all these rows.
-    pub fn place_all(&mut self, slices: impl Iterator<Item = (SliceId, usize)> + Clone, entries: &mut [u32]) {
+    pub fn place_all(&mut self, slices: impl Iterator<Item = (SliceId, usize)> + Clone, entries: &mut Vec<u32>) {
         let slices = slices.filter(|(_, rows)| *rows > 0);
-        let (all, mut numbers) = (self.groups.numbered(), std::mem::take(&mut self.numbers));
+        let all = self.groups.numbered();
         let has_few = |(_, rows): (SliceId, usize)| all as usize > GROUPS_PER_ROW_MAX * rows;
-        let are_mostly_there = all <= u64::BITS && !slices.clone().any(has_few);
-        if are_mostly_there && self.groups.numbers_of(entries, &mut numbers) {
-            self.place_known(slices, entries, &numbers);
-        } else {
-            let mut rest = entries;
-            for (slice, rows) in slices {
-                let (entries, behind) = rest.split_at_mut(rows);
-                self.place(slice, entries);
-                rest = behind;
-            }
+        let are_mostly_there = (1..u64::BITS).contains(&all) && !slices.clone().any(has_few);
+        if are_mostly_there && self.place_known(slices.clone(), entries) {
+            return;
         }
-        self.numbers = numbers;
+        let mut rest = entries.as_mut_slice();
+        for (slice, rows) in slices {
+            let (entries, behind) = rest.split_at_mut(rows);
+            self.place(slice, entries);
+            rest = behind;
+        }
     }
 
-    /// As [`PieceWriter::place_all`], where the groups of all rows have these numbers: each group that has a number gets a place in each slice. They are no more than
-    /// a word has bits.
-    fn place_known(&mut self, slices: impl Iterator<Item = (SliceId, usize)>, entries: &mut [u32], known: &[u32]) {
+    /// As [`PieceWriter::place_all`], where the groups of all rows have numbers, which are fewer than a word has bits: whether that is so. Each group that has a
+    /// number gets a place in each slice.
+    fn place_known(&mut self, slices: impl Iterator<Item = (SliceId, usize)> + Clone, entries: &mut Vec<u32>) -> bool {
         let Pieces { numbers, values, entries: placed, slices: written, .. } = &mut self.filling;
-        let (all, units, mut row, mut first) = (self.groups.numbered(), values.placed_units(), 0, values.groups() as u32);
-        let before = first;
-        let every = u64::MAX >> (u64::BITS - all);
-        for (slice, rows) in slices {
+        let (all, units, mut first) = (self.groups.numbered(), values.placed_units(), values.groups() as u32);
+        let (found, present) = (&mut self.found, &mut self.slices_present);
+        found.clear();
+        found.reserve(entries.len());
+        present.clear();
+        let known = self.groups.numbers(entries);
+        for (_, rows) in slices.clone() {
+            let (row, mut bits) = (found.len(), 0_u64);
+            found.extend(known.part(row..row + rows).map(|number| {
+                bits |= 1 << (number % u64::BITS);
+                (first + number).wrapping_sub(1).wrapping_mul(units)
+            }));
+            present.push(bits);
+            first += all;
+        }
+        assert_eq!(found.len(), entries.len(), "each row is one of a slice");
+        if present.iter().fold(0, |any, bits| any | bits) & 1 == 1 {
+            return false;
+        }
+        std::mem::swap(entries, found);
+        let every = ((1_u64 << all) - 1) << 1;
+        let mut first = values.groups() as u32;
+        for ((slice, _), &bits) in slices.zip(&*present) {
             assert!(written.last().is_none_or(|(last, _)| *last < slice), "slices come in their order");
-            let mut present = if self.may_be_empty { every } else { 0 };
-            for (entry, number) in entries[row..row + rows].iter_mut().zip(&known[row..row + rows]) {
-                present |= 1 << number;
-                *entry = (first + number) * units;
-            }
-            if present == every {
+            if self.may_be_empty || bits == every {
                 numbers.extend(0..all);
                 placed.extend((first..first + all).map(|place| place * units));
             } else {
-                let present = (0..all).filter(|number| present >> number & 1 == 1);
+                let present = (0..all).filter(|number| bits >> (number + 1) & 1 == 1);
                 numbers.extend(present.clone());
                 placed.extend(present.map(|number| (first + number) * units));
             }
             written.push((slice, numbers.len()));
-            (row, first) = (row + rows, first + all);
+            first += all;
         }
-        assert_eq!(row, entries.len(), "each row is one of a slice");
-        values.extend_placed((first - before) as usize);
+        values.extend_placed(present.len() * all as usize);
+        true
     }
 
     /// The entry of [`PieceWriter::values`] of all rows of a slice, where they have no keys.

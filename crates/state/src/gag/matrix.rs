@@ -5,28 +5,32 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 
-use super::two_stacks::Suffix;
 use super::Slice;
+use super::two_stacks::Suffix;
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, SummedRows, Table};
 
 /// Slices of more groups have lists of their own: what is done with these costs more than to call it.
-const GROUPS_MAX: usize = 64;
+const GROUPS_MAX: usize = 32;
 
 /// Rows of more values together have so as well: suffixes are made of all at once.
 const VALUES_MAX: usize = 1 << 15;
 
-/// Two stacks of slices, each later in time than the one before, whose groups are the same.
+/// Two stacks of slices of the same groups.
 #[derive(Debug)]
 pub(super) struct Matrix {
     /// How many groups a row has.
     groups: usize,
-    /// The older slices, each with all younger ones of this stack added.
+    /// The accumulator that is zero where a slice does not have the group.
+    presence: usize,
+    /// The older slices, each later in time than the one before, and with all younger ones of this stack added.
     older: Rows,
     /// So many of them have left.
     left: usize,
-    /// The younger slices.
+    /// The younger slices, as they came.
     younger: Rows,
+    /// Each of them is later in time than the one before.
+    are_in_order: bool,
     /// Each of these with all before it added, as far as this has been done.
     sums: Table,
     /// A window has lacked a group since suffixes were made: the next ones are likely to.
@@ -39,7 +43,6 @@ pub(super) struct Matrix {
 /// Slices, a row of groups each.
 #[derive(Debug)]
 struct Rows {
-    /// Ascending.
     last_ends: Vec<Micros>,
     values: Table,
 }
@@ -67,7 +70,7 @@ impl Matrix {
     pub(super) fn of<'s>(
         slices: impl ExactSizeIterator<Item = &'s Slice> + Clone,
         groups: usize,
-        layout: &Arc<EntryLayout>,
+        (layout, presence): (&Arc<EntryLayout>, usize),
     ) -> Option<Matrix> {
         let are_in_order = slices.clone().is_sorted_by(|one, next| one.last_end < next.last_end);
         let are_few = slices.len() > 0 && (1..=GROUPS_MAX).contains(&groups) && slices.len() * groups <= VALUES_MAX;
@@ -75,8 +78,9 @@ impl Matrix {
             return None;
         }
         let (older, younger, sums) = (Rows::new(layout), Rows::new(layout), Table::list(layout.clone()));
-        let (from, to) = (Vec::new(), Vec::new());
-        let mut matrix = Matrix { groups, older, left: 0, younger, sums, is_incomplete: false, from, to };
+        let (from, to, is_incomplete) = (Vec::new(), Vec::new(), false);
+        let mut matrix =
+            Matrix { groups, presence, older, left: 0, younger, are_in_order, sums, is_incomplete, from, to };
         slices.for_each(|slice| matrix.push(slice));
         matrix.flip(0);
         Some(matrix)
@@ -95,10 +99,10 @@ impl Matrix {
         self.older.last_ends.len() - self.left
     }
 
-    /// Whether a slice of the first `groups` groups is one that comes next.
+    /// Whether a slice of the first `groups` groups is one of the younger.
     pub(super) fn takes(&self, last_end: Micros, groups: usize) -> bool {
-        let last = self.younger.last_ends.last().or(self.older.last_ends.last());
-        groups == self.groups && last.is_none_or(|&last| last < last_end) && self.room() > 0
+        let is_younger = self.older_ends().last().is_none_or(|&youngest| youngest < last_end);
+        groups == self.groups && is_younger && self.room() > 0
     }
 
     /// How many younger slices may come.
@@ -112,6 +116,7 @@ impl Matrix {
         self.to.clear();
         self.to.extend(slice.numbers().iter().map(|number| first + number));
         self.younger.values.add_at(&slice.values, Chosen::first(slice.values.groups()), &self.to);
+        self.are_in_order &= self.younger.last_ends.last().is_none_or(|&last| last < slice.last_end);
         self.younger.last_ends.push(slice.last_end);
     }
 
@@ -132,22 +137,21 @@ impl Matrix {
         most.min(self.room())
     }
 
-    /// Takes slices whose last windows end then, as far as no window lacks a group that they complete, which `presence` says. What they have are entries of a table,
-    /// and `to` says in which row of these, and which group of it. Returns how many have been taken.
+    /// Takes slices whose last windows end then, as far as no window lacks a group that they complete. What they have are entries of a table, and `to` says in which row
+    /// of these, and which group of it. Returns how many have been taken.
     pub(super) fn push_complete(
         &mut self,
         last_ends: impl ExactSizeIterator<Item = Micros>,
         (table, entries): (&Table, &[u32]),
         to: &mut [u32],
-        presence: usize,
     ) -> usize {
         let (before, count) = (self.younger.last_ends.len(), last_ends.len());
         let first = self.younger.values.append_blank(count * self.groups) as u32;
         to.iter_mut().for_each(|to| *to += first);
         self.younger.values.add_at(table, entries, &*to);
         self.younger.last_ends.extend(last_ends);
-        self.add_up();
-        let complete = self.windows(count).complete(presence);
+        let are_all_there = self.add_up();
+        let complete = if are_all_there { count } else { self.windows(count).complete(self.presence) };
         self.is_incomplete = complete == 0;
         let rows = before + complete;
         self.younger.last_ends.truncate(rows);
@@ -156,9 +160,10 @@ impl Matrix {
         complete
     }
 
-    /// Adds up the younger slices that have come since.
-    fn add_up(&mut self) {
+    /// Adds up the younger slices that have come since: whether each has all groups.
+    fn add_up(&mut self) -> bool {
         let (known, all) = (self.sums.groups(), self.younger.values.groups());
+        let are_all_there = self.younger.values.are_all_flagged(self.presence, known);
         let Matrix { groups, younger, sums, from, to, .. } = self;
         sums.append_values(&younger.values, Chosen::Neighbours { first: known, count: all - known });
         // Each row of the one before, in their order.
@@ -167,7 +172,8 @@ impl Matrix {
         to.extend(first..all as u32);
         from.clear();
         from.extend(to.iter().map(|to| to - *groups as u32));
-        sums.add_within(from, to);
+        sums.add_within(from, to, are_all_there.then_some(self.presence));
+        are_all_there
     }
 
     /// What the windows are the sums of that end with the last slices, so many of them, as long as of each the oldest slice leaves behind it.
@@ -189,15 +195,17 @@ impl Matrix {
     }
 
     /// Forgets the slices whose last window ends at or before `end`. Where the older ones are used up, makes suffixes of the younger ones. Returns how many
-    /// groups something was done with.
-    pub(super) fn evict(&mut self, end: Micros) -> usize {
+    /// groups something was done with; `None` where the younger ones must be put in order first.
+    pub(super) fn evict(&mut self, end: Micros) -> Option<usize> {
         self.left += self.older_ends().iter().take_while(|last_end| **last_end <= end).count();
-        let gone = self.younger.last_ends.partition_point(|last_end| *last_end <= end);
-        if self.older_rows() > 0 || gone == 0 {
-            return 0;
+        if self.older_rows() > 0 || self.younger.last_ends.iter().all(|last_end| *last_end > end) {
+            return Some(0);
         }
-        self.flip(gone);
-        self.older_rows() * self.groups
+        if !self.are_in_order {
+            return None;
+        }
+        self.flip(self.younger.last_ends.partition_point(|last_end| *last_end <= end));
+        Some(self.older_rows() * self.groups)
     }
 
     /// Makes suffixes of the younger slices, but for the first ones.
@@ -205,14 +213,15 @@ impl Matrix {
         std::mem::swap(&mut self.older, &mut self.younger);
         self.younger.clear();
         self.sums.clear();
-        (self.left, self.is_incomplete) = (first, false);
-        let Matrix { groups, older, from, to, .. } = self;
+        (self.left, self.are_in_order, self.is_incomplete) = (first, true, false);
+        let Matrix { groups, presence, older, from, to, .. } = self;
+        let are_all_there = older.values.are_all_flagged(*presence, first * *groups);
         // To each row the one behind it, from the last but one on.
         from.clear();
         from.extend(((first + 1) * *groups..older.values.groups()).rev().map(|group| group as u32));
         to.clear();
         to.extend(from.iter().map(|from| from - *groups as u32));
-        older.values.add_within(from, to);
+        older.values.add_within(from, to, are_all_there.then_some(*presence));
     }
 
     /// The same as lists: suffixes, of which the oldest is the last, the younger slices, and what these have together.

@@ -192,7 +192,7 @@ impl Combined {
         (first, count): (usize, usize),
         (last_end, slide): (Micros, Micros),
     ) -> usize {
-        let Combined { sources, numberings, nodes, presence, window, spare, .. } = self;
+        let Combined { sources, numberings, nodes, window, spare, .. } = self;
         let (source, all) = (source_of(sources, pieces, *numberings), window.groups() as u32);
         let Some((_, Range { start, mut end })) = pieces.slice(first).filter(|_| count > 0) else { return 0 };
         let (mut to, mut known) = (spare.numbers(), 0);
@@ -209,7 +209,7 @@ impl Combined {
             let last_ends = (0..known).map(|row| last_end.saturating_add(row as Micros * slide));
             let Nodes::TwoStacks(stacks) = nodes else { unreachable!("slices come to two stacks") };
             let matrix = stacks.matrix_mut().expect("there is a matrix");
-            known = matrix.push_complete(last_ends, pieces.values(start..end), &mut to, *presence);
+            known = matrix.push_complete(last_ends, pieces.values(start..end), &mut to);
         }
         spare.keep_numbers(to);
         known

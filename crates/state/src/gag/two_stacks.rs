@@ -18,6 +18,8 @@ use crate::window::Work;
 pub(super) struct TwoStacks {
     /// All slices, where they have few groups: then there are none in what follows.
     matrix: Option<Box<Matrix>>,
+    /// The accumulator that is zero where a slice does not have the group.
+    presence: usize,
     /// The older slices, each with all younger ones of this stack added; the oldest is the last.
     suffixes: Vec<Suffix>,
     /// The younger slices, as they came. Whoever puts windows together may have them as well.
@@ -42,11 +44,12 @@ pub(super) struct Suffix {
 }
 
 impl TwoStacks {
-    pub(super) fn new(layout: &Arc<EntryLayout>) -> TwoStacks {
+    pub(super) fn new(layout: &Arc<EntryLayout>, presence: usize) -> TwoStacks {
         let prefix = Table::list(layout.clone());
         let (suffixes, slices) = (Vec::new(), Vec::new());
         TwoStacks {
             matrix: None,
+            presence,
             suffixes,
             slices,
             prefix,
@@ -58,7 +61,9 @@ impl TwoStacks {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.matrix.as_ref().is_none_or(|matrix| matrix.is_empty()) && self.suffixes.is_empty() && self.slices.is_empty()
+        self.matrix.as_ref().is_none_or(|matrix| matrix.is_empty())
+            && self.suffixes.is_empty()
+            && self.slices.is_empty()
     }
 
     /// All slices, where they have few groups.
@@ -156,8 +161,11 @@ impl TwoStacks {
     /// there is work left: whether that has been done.
     pub(super) fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
         if let Some(matrix) = &mut self.matrix {
-            work.spend(matrix.evict(end));
-            return true;
+            if let Some(groups) = matrix.evict(end) {
+                work.spend(groups);
+                return true;
+            }
+            self.dissolve();
         }
         if !self.is_flipping {
             while let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
@@ -177,7 +185,8 @@ impl TwoStacks {
             self.slices.sort_by_key(|slice| Reverse(slice.last_end));
             self.slices.reverse();
             let layout = self.prefix.layout().clone();
-            self.matrix = Matrix::of(self.slices.iter().map(|slice| &**slice), groups, &layout).map(Box::new);
+            let slices = self.slices.iter().map(|slice| &**slice);
+            self.matrix = Matrix::of(slices, groups, (&layout, self.presence)).map(Box::new);
             if self.matrix.is_some() {
                 work.spend(groups * self.slices.len());
                 self.slices.drain(..).filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));

@@ -115,15 +115,15 @@ impl Table {
         self.combine(other, from.into(), to.into(), Change::Add);
     }
 
-    /// Adds the accumulators of some entries to others of the same table, one after the other.
+    /// Adds the accumulators of some entries to others of the same table, one after the other, but for `without`.
     ///
     /// # Panics
     /// Where accumulators refer to something beside their entries, or an entry is out of range.
-    pub(crate) fn add_within(&mut self, from: &[u32], to: &[u32]) {
+    pub(crate) fn add_within(&mut self, from: &[u32], to: &[u32], without: Option<usize>) {
         assert!(!self.layout.has_references(), "what is added lies in its entries");
         assert_eq!(from.len(), to.len(), "entries are combined in pairs");
         let layout = Arc::clone(&self.layout);
-        for (index, slot) in layout.accumulators().iter().enumerate() {
+        for (index, slot) in layout.accumulators().iter().enumerate().filter(|(index, _)| Some(*index) != without) {
             if !self.combine_values(self, (slot, slot), from.into(), to.into(), Change::Add) {
                 self.add_arrivals_within(index, from, to);
             }

@@ -1,12 +1,14 @@
 //! Numbers for the groups of several tables: a group that has one is found by its key once for each table, and then combined
 //! with itself in any of them without a look at the key. Of many small slices, one table finds the groups of all by their keys.
 
+use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::aggregate::Accumulator;
 
 use super::merge::KeyScratch;
-use super::places::Place;
+use super::places::{CheckedPlace, Place};
 use super::{Chosen, Table, TableHint};
 use crate::layout::EntryLayout;
 
@@ -82,6 +84,25 @@ impl GroupNumbers {
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
         self.table.bytes()
+    }
+}
+
+/// The numbers that groups of some entries have.
+pub(crate) struct Numbers<'t, 'e> {
+    words: CheckedPlace,
+    entries: &'e [u32],
+    table: PhantomData<&'t SliceGroups>,
+}
+
+impl Numbers<'_, '_> {
+    /// Those of the entries in these places: each number plus one, or zero where the group has none.
+    ///
+    /// # Panics
+    /// Where there are fewer.
+    pub fn part(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = u32> {
+        // SAFETY: it is the address of a word of eight bytes, of an entry that the place was asked for, and the table is borrowed.
+        let word = |&entry: &u32| unsafe { self.words.address(entry).cast::<u64>().read_unaligned() };
+        self.entries[places].iter().map(move |entry| word(entry) as u32)
     }
 }
 
@@ -209,20 +230,13 @@ impl SliceGroups {
         entries.iter_mut().for_each(|entry| *entry = (first + *entry) * units);
     }
 
-    /// Replaces `numbers` by the numbers of the groups of `entries`, where all have one: whether that is so.
+    /// The numbers of the groups of entries.
     ///
     /// # Panics
     /// Where an entry is none of the table.
-    pub fn numbers_of(&self, entries: &[u32], numbers: &mut Vec<u32>) -> bool {
+    pub fn numbers<'e>(&self, entries: &'e [u32]) -> Numbers<'_, 'e> {
         let [number, _] = self.words();
-        let words = number.of(entries);
-        numbers.clear();
-        numbers.extend(entries.iter().map(|&entry| {
-            // SAFETY: it is the address of a word of eight bytes, of an entry that the place was asked for.
-            let word = unsafe { words.address(entry).cast::<u64>().read_unaligned() };
-            (word as u32).wrapping_sub(1)
-        }));
-        numbers.iter().fold(0, |largest, &number| largest.max(number)) < self.numbered
+        Numbers { words: number.of(entries), entries, table: PhantomData }
     }
 
     /// Where entries have their words.

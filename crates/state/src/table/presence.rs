@@ -27,6 +27,15 @@ impl Table {
         }
     }
 
+    /// Whether each group of a list, from `first` on, has a flag `slot` that is not zero. Of counts nothing is said.
+    ///
+    /// # Panics
+    /// Where this is no list.
+    pub(crate) fn are_all_flagged(&self, slot: usize, first: usize) -> bool {
+        let is_flag = self.layout.accumulators()[slot].accumulator.accumulate != Accumulate::Count;
+        is_flag && self.flags(slot)[first..].iter().fold(true, |all, &flag| all & (flag != 0))
+    }
+
     /// The counters `slot` of the groups of a list.
     ///
     /// # Panics

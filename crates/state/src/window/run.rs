@@ -41,7 +41,8 @@ impl OpenWindows {
         let end_of = |number: usize| end.saturating_add((number as Micros).saturating_mul(slide));
         let completes = |number: usize| {
             let slice = sealed.pieces.slice(sealed.slice + number).filter(|_| end_of(number) <= until);
-            slice.is_some_and(|(id, _)| id.first_end == end_of(number) && id.start.saturating_add(slide) == id.first_end)
+            slice
+                .is_some_and(|(id, _)| id.first_end == end_of(number) && id.start.saturating_add(slide) == id.first_end)
         };
         let mut windows = (0..most).take_while(|&number| completes(number)).count();
         let behind = sealed.pieces.slice(sealed.slice + windows);
