@@ -20,7 +20,7 @@ use super::snapshots::again;
 
 const SLIDE: i64 = 10;
 
-const SLICES: usize = 200;
+const SLICES: usize = if cfg!(miri) { 40 } else { 200 };
 
 /// A key, and what is added to its integer sum and its largest value. The sum of floats gets a number that must be rounded.
 type Row = (i64, i64);
