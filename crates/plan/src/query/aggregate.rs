@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::Result;
 use datafusion_expr::logical_plan::Aggregate;
+use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 
 use super::accumulate::Collector;
@@ -38,11 +39,12 @@ impl Lowering<'_> {
         }
         let input = self.relation(&aggregate.input)?;
         let schema = aggregate.input.schema();
+        // The plan has a column once for what is grouped by twice.
+        let grouping = grouping_set_to_exprlist(&aggregate.group_expr)?;
         let mut groups = Vec::new();
         for branch in &input.branches {
-            let group = |expression| Ok((expression, simplify(branch.substitute(expression, schema)?, &branch.scope)?));
-            let expressions: Vec<_> = aggregate.group_expr.iter().map(group).collect::<Result<_>>()?;
-            groups.push(expressions.into_iter().map(|(_, group)| group).collect::<Vec<_>>());
+            let group = |expression: &&Expr| simplify(branch.substitute(expression, schema)?, &branch.scope);
+            groups.push(grouping.iter().map(group).collect::<Result<Vec<_>>>()?);
         }
         let mut aggregates = Vec::new();
         for expression in &aggregate.aggr_expr {

@@ -1,6 +1,7 @@
 //! Which columns of a plan are time attributes: columns along which watermarks run, so that windows over them close.
 
 use datafusion_common::DFSchema;
+use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Expr, JoinType, LogicalPlan};
 
 use super::context::TableScanSource;
@@ -54,7 +55,8 @@ pub(super) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAtt
             }
         }
         LogicalPlan::Aggregate(aggregate) => {
-            let index = passed_through(aggregate.group_expr.get(index)?, aggregate.input.schema())?;
+            let grouping = grouping_set_to_exprlist(&aggregate.group_expr).ok()?;
+            let index = passed_through(grouping.get(index)?, aggregate.input.schema())?;
             time_attribute(&aggregate.input, index).filter(|attribute| *attribute == TimeAttribute::Window)
         }
         // The input's time attribute is an ordinary column behind a window: only window_time has a watermark then.
