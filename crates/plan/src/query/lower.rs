@@ -23,6 +23,7 @@ use super::context::{CONFIGURATION, TableScanSource, external};
 use super::draft::{Branch, Cut, Draft, Relation, StepDraft, WINDOW};
 use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
+use super::memberships::set_apart;
 use super::window::{WINDOW_COLUMNS, WindowNode};
 use crate::error::PlanError;
 
@@ -143,7 +144,9 @@ pub(super) fn simplify(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> 
         .with_config_options(CONFIGURATION.clone())
         .with_current_time()
         .build();
-    ExprSimplifier::new(context).simplify(flink_casts(expression, scope)?)
+    let expression = set_apart(flink_casts(expression, scope)?, scope)?;
+    let simplified = ExprSimplifier::new(context).simplify(expression.data)?;
+    Ok(if expression.transformed { simplified.unalias_nested().data } else { simplified })
 }
 
 /// Lets timestamps become strings as in Flink, where DataFusion's cast writes them as RFC 3339 does, and decimals the nearest doubles, where
