@@ -125,6 +125,10 @@ impl Dialect for FlinkDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        if comparison_of_nulls(parser).is_some() {
+            // Before other comparisons, as in Flink: a = b IS DISTINCT FROM c is a = (b IS DISTINCT FROM c).
+            return Some(Ok(self.prec_value(Precedence::Pipe)));
+        }
         let is_comparison = matches!(parser.peek_token_ref().token, Token::CustomBinaryOperator(_));
         is_comparison.then(|| Ok(self.prec_value(Precedence::Eq)))
     }
@@ -142,7 +146,16 @@ impl Dialect for FlinkDialect {
         }
     }
 
-    fn parse_infix(&self, parser: &mut Parser, left: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
+    fn parse_infix(&self, parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if let Some(words) = comparison_of_nulls(parser) {
+            (0..words).for_each(|_| parser.advance_token());
+            let right = parser.parse_subexpr(precedence);
+            let compared = |right| match words {
+                IS_DISTINCT_FROM => Expr::IsDistinctFrom(Box::new(left.clone()), Box::new(right)),
+                _ => Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right)),
+            };
+            return Some(right.map(compared));
+        }
         let is_match = |token: &Token| matches!(token, Token::Word(word) if MATCHES.contains(&word.keyword));
         let matches = match parser.peek_tokens_ref::<2>().map(|token| &token.token) {
             [Token::Word(not), next] if not.keyword == Keyword::NOT => is_match(next),
@@ -150,6 +163,23 @@ impl Dialect for FlinkDialect {
         };
         matches.then(|| self.parse_match(parser, left))
     }
+}
+
+/// Words of `IS DISTINCT FROM`.
+const IS_DISTINCT_FROM: usize = 3;
+
+/// How many words `IS [NOT] DISTINCT FROM` has, where it comes next. sqlparser takes all that follows for its right side, AND and OR among it.
+fn comparison_of_nulls(parser: &Parser) -> Option<usize> {
+    let keyword = |index: usize| match &parser.peek_nth_token_ref(index).token {
+        Token::Word(word) => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    if keyword(0) != Keyword::IS {
+        return None;
+    }
+    let negation = usize::from(keyword(1) == Keyword::NOT);
+    let is_next = [keyword(1 + negation), keyword(2 + negation)] == [Keyword::DISTINCT, Keyword::FROM];
+    is_next.then_some(IS_DISTINCT_FROM + negation)
 }
 
 /// `{fn name(…)}`, which is the call alone.
