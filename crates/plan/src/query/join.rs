@@ -102,7 +102,9 @@ impl Lowering<'_> {
                         test other things in WHERE";
             return Err(self.refused("this condition of an outer join", hint));
         }
-        debug_assert_eq!(join.null_equality, NullEquality::NullEqualsNothing);
+        if join.null_equality == NullEquality::NullEqualsNull {
+            return Err(self.refused("IS NOT DISTINCT FROM between these columns", "compare them with ="));
+        }
         Ok((of_table, residual))
     }
 

@@ -6,9 +6,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion_common::Result;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::LogicalPlan;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit, when};
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
@@ -52,5 +53,39 @@ fn prepare_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let context = OptimizerContext::new_with_config_options(CONFIGURATION.clone()).with_max_passes(1);
-    JOIN_RULES.optimize(plan, &context, |_, _| {})
+    JOIN_RULES.optimize(equal_nulls(plan)?, &context, |_, _| {})
+}
+
+/// Writes `IS NOT DISTINCT FROM` in conditions of joins with equalities, by which rows are looked up. DataFusion's rules would let NULL equal NULL
+/// in all equalities of a join, or of several, where it does in one.
+fn equal_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up(|node| {
+        let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
+        let Some(filter) = join.filter.take() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+        let schema = merge_schema(&[&join.left, &join.right]);
+        let conditions = split_conjunction_owned(filter).into_iter().map(|condition| equalities(condition, &schema));
+        join.filter = conjunction(conditions.collect::<Result<Vec<_>>>()?.into_iter().flatten());
+        Ok(Transformed::yes(LogicalPlan::Join(join)))
+    });
+    rewritten.map(|rewritten| rewritten.data)
+}
+
+/// `a IS NOT DISTINCT FROM b` as two equalities: both are NULL or neither is, and with another value in place of NULL they are equal. Every other
+/// condition stays.
+fn equalities(condition: Expr, schema: &DFSchema) -> Result<Vec<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::IsNotDistinctFrom, right }) = &condition else {
+        return Ok(vec![condition]);
+    };
+    let data_type = left.get_type(schema)?;
+    let Ok(stand_in) = ScalarValue::new_default(&data_type) else { return Ok(vec![condition]) };
+    if right.get_type(schema)? != data_type || [left, right].iter().any(|side| side.column_refs().is_empty()) {
+        return Ok(vec![condition]);
+    }
+    if !left.nullable(schema)? && !right.nullable(schema)? {
+        return Ok(vec![binary_expr((**left).clone(), Operator::Eq, (**right).clone())]);
+    }
+    let is_null = |side: &Expr| side.clone().is_null();
+    let valued = |side: &Expr| when(is_null(side), lit(stand_in.clone())).otherwise(side.clone());
+    let values = binary_expr(valued(left)?, Operator::Eq, valued(right)?);
+    Ok(vec![binary_expr(is_null(left), Operator::Eq, is_null(right)), values])
 }
