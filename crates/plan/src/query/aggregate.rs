@@ -73,8 +73,11 @@ impl Lowering<'_> {
         aggregates: Vec<Vec<Expr>>,
         fields: Vec<FieldRef>,
     ) -> Result<Relation> {
-        let (bounds, groups) = self.window_of(&input, groups)?;
+        let (bounds, mut groups) = self.window_of(&input, groups)?;
         let window = self.window_of_rows(&input, bounds)?;
+        if window == Window::Global {
+            self.keep_a_key(&input, &mut groups)?;
+        }
         let keys: Vec<usize> = (0..groups[0].len()).filter(|g| matches!(groups[0][*g], Group::Key(_))).collect();
         let may_be_empty = window == Window::Global && keys.is_empty();
         let mut collector = Collector::new(input.branches, may_be_empty);
@@ -176,11 +179,7 @@ impl Lowering<'_> {
                 Some((_, bound)) if is_windowed => Ok(Group::Bound(bound)),
                 _ => match simplify(materialize(expression, branch)?, &branch.scope)? {
                     constant @ Expr::Literal(..) => Ok(Group::Constant(constant)),
-                    key => {
-                        let data_type = key.get_type(branch.scope.as_ref())?;
-                        let held = held_type(&data_type).ok_or_else(|| self.refused_key(&data_type))?;
-                        Ok(Group::Key(cast_to(key, &held, &branch.scope)?))
-                    }
+                    key => self.key(key, branch),
                 },
             });
             let groups = groups.collect::<Result<Vec<_>>>()?;
@@ -197,6 +196,26 @@ impl Lowering<'_> {
             }
         }
         Ok((window, classified))
+    }
+
+    /// A grouping expression as tables hold it.
+    fn key(&self, expression: Expr, branch: &Branch) -> Result<Group> {
+        let data_type = expression.get_type(branch.scope.as_ref())?;
+        let held = held_type(&data_type).ok_or_else(|| self.refused_key(&data_type))?;
+        Ok(Group::Key(cast_to(expression, &held, &branch.scope)?))
+    }
+
+    /// Makes the first of several constants a key where there is nothing else: without rows there is no group, and groups that nothing is asked of
+    /// are counted by the length of a column.
+    fn keep_a_key(&self, input: &Relation, groups: &mut [Vec<Group>]) -> Result<()> {
+        for (group, branch) in groups.iter_mut().zip(&input.branches) {
+            if let Some(Group::Constant(value)) = group.first()
+                && group.iter().all(|other| matches!(other, Group::Constant(_)))
+            {
+                group[0] = self.key(value.clone(), branch)?;
+            }
+        }
+        Ok(())
     }
 
     /// The windows that rows fall into which are grouped by the bounds of `bounds`: these, or those of their results.
@@ -280,7 +299,7 @@ impl Lowering<'_> {
             }
             for (group, branch) in groups.iter_mut().zip(&input.branches) {
                 group[index] = match &group[index] {
-                    Group::Constant(value) => Group::Key(value.clone()),
+                    Group::Constant(value) => self.key(value.clone(), branch)?,
                     Group::Bound(bound) => {
                         let name = WINDOW_COLUMNS[*bound];
                         Group::Key(materialize(column(WINDOW, name), branch)?)
