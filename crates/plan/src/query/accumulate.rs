@@ -15,7 +15,7 @@ use pelton_functions::rounded;
 use super::aggregate_functions::RESULT_KIND;
 use super::context::external;
 use super::diagnose::sql_name;
-use super::draft::{Branch, cast_to, held_type, without_dictionary_cast};
+use super::draft::{Branch, cast_to, held_or_same, held_type, without_dictionary_cast};
 use super::lower::{Lowering, materialize, simplify};
 use super::own_aggregate::own_function;
 use super::zeros::with_one_zero;
@@ -231,7 +231,7 @@ impl Lowering<'_> {
                 _ => nullable,
             };
             let column = self.holistic_value(collector, call, holistic, arguments)?;
-            return Ok((column, field.data_type().clone(), nullable));
+            return Ok((column, held_or_same(field.data_type()), nullable));
         }
         match function.as_str() {
             "count" => {
@@ -317,7 +317,7 @@ impl Lowering<'_> {
         }
         let accumulator = collector.add(accumulate, arguments)?;
         let is_wrapping = accumulate == Accumulate::SumInteger;
-        let data_type = if is_wrapping { DataType::Int64 } else { field.data_type().clone() };
+        let data_type = if is_wrapping { DataType::Int64 } else { held_or_same(field.data_type()) };
         Ok((WindowColumn::Value { accumulator, count }, data_type, nullable))
     }
 
@@ -411,8 +411,7 @@ impl Collector {
             let Some(argument) = argument else { return Ok(vec![None; self.branches.len()]) };
             let argument = simplify(materialize(argument, branch)?, &branch.scope)?;
             let data_type = argument.get_type(branch.scope.as_ref())?;
-            let held = held_type(&data_type).unwrap_or(data_type);
-            simplified.push(cast_to(argument, &held, &branch.scope)?);
+            simplified.push(cast_to(argument, &held_or_same(&data_type), &branch.scope)?);
         }
         if matches!(function, "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop") {
             let uncast = |(branch, argument)| integer_under_cast(argument, function != "sum", branch);

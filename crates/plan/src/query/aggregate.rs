@@ -12,7 +12,8 @@ use super::accumulate::Collector;
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{
-    Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_type, without_dictionary_cast,
+    Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_or_same, held_type,
+    without_dictionary_cast,
 };
 use super::lower::{Lowering, materialize, simplify};
 use super::window::{WINDOW_COLUMNS, window_fields};
@@ -100,7 +101,7 @@ impl Lowering<'_> {
                 }
             };
             let name = names.unique(field.name());
-            let data_type = held_type(field.data_type()).unwrap_or_else(|| field.data_type().clone());
+            let data_type = held_or_same(field.data_type());
             results.push(result(&name, &data_type, field));
             columns.push(window_column);
             window_fields.push(Field::new(name, data_type, nullable));
@@ -115,7 +116,7 @@ impl Lowering<'_> {
         let time_column = columns.iter().position(|column| *column == WindowColumn::Time);
         let key_fields = keys.iter().map(|key| {
             let nullable = collector.is_nullable(groups.iter().map(|group| group[*key].key()));
-            let data_type = held_type(fields[*key].data_type()).unwrap_or_else(|| fields[*key].data_type().clone());
+            let data_type = held_or_same(fields[*key].data_type());
             Arc::new(Field::new(fields[*key].name(), data_type, nullable))
         });
         let key_fields = key_fields.collect();

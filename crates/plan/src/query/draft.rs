@@ -269,6 +269,11 @@ pub(super) fn held_type(data_type: &DataType) -> Option<DataType> {
     })
 }
 
+/// As [`held_type`], and `data_type` itself where there is none: an array is held as it is, and the rest is refused where it is read.
+pub(super) fn held_or_same(data_type: &DataType) -> DataType {
+    held_type(data_type).unwrap_or_else(|| data_type.clone())
+}
+
 /// `expression` as a value of `data_type`. A cast that only changed how a string is laid out is taken back.
 pub(super) fn cast_to(expression: Expr, data_type: &DataType, scope: &DFSchema) -> Result<Expr> {
     if expression.get_type(scope)? == *data_type {

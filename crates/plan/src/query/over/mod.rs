@@ -21,7 +21,7 @@ use super::accumulate::{filtered, has_extremes, integer_under_cast};
 use super::aggregate::{Names, result};
 use super::context::external;
 use super::diagnose::sql_name;
-use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, held_type};
+use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, held_or_same, held_type};
 use super::lower::{Lowering, materialize, simplify};
 use super::time_attribute::{time_attribute, time_attributes};
 use super::zeros::with_one_zero;
@@ -201,7 +201,7 @@ impl Lowering<'_> {
                 );
             }
         }
-        let data_type = held_type(field.data_type()).unwrap_or_else(|| field.data_type().clone());
+        let data_type = held_or_same(field.data_type());
         Ok(OverCall { function, argument, frame, data_type })
     }
 
