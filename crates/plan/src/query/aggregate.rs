@@ -334,7 +334,11 @@ impl Lowering<'_> {
 
 /// The column `name` of a stream's rows as a value of the type that the plan gives it.
 pub(super) fn result(name: &str, data_type: &DataType, planned: &Field) -> Expr {
-    let value = column(INPUT, name);
+    as_planned(column(INPUT, name), data_type, planned)
+}
+
+/// `value`, which has a type that blocks hold, as one of the type that the plan gives it.
+pub(super) fn as_planned(value: Expr, data_type: &DataType, planned: &Field) -> Expr {
     if data_type == planned.data_type() {
         value
     } else {

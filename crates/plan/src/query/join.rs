@@ -8,9 +8,9 @@ use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
 
-use super::aggregate::Names;
+use super::aggregate::{Names, as_planned};
 use super::context::external;
-use super::draft::{Cut, Draft, LookupDraft, Relation, StepDraft, column};
+use super::draft::{Cut, Draft, LookupDraft, Relation, StepDraft, cast_to, column, held_or_same};
 use super::lower::{Lowering, materialize, simplify};
 use crate::error::PlanError;
 use crate::pipeline::Window;
@@ -69,7 +69,9 @@ impl Lowering<'_> {
             branch.steps.push(StepDraft::Lookup { table, keys, keep_unmatched: sides.keep_unmatched });
             branch.extend_scope(&qualifier, fields.iter().map(|field| joined(field, sides.keep_unmatched)))?;
             let width = sides.table.schema().fields().len();
-            let looked_up = fields[..width].iter().map(|field| column(&qualifier, field.name()));
+            let looked_up = fields[..width].iter().zip(sides.table.schema().fields()).map(|(field, planned)| {
+                as_planned(column(&qualifier, field.name()), field.data_type(), planned)
+            });
             if sides.is_swapped {
                 branch.columns.splice(0..0, looked_up);
             } else {
@@ -177,7 +179,7 @@ impl Lowering<'_> {
         let mut names = Names::default();
         let mut fields: Vec<FieldRef> = Vec::new();
         for field in schema.fields() {
-            fields.push(Arc::new(field.as_ref().clone().with_name(names.unique(field.name()))));
+            fields.push(held(field, names.unique(field.name())));
         }
         let mut keys = Vec::new();
         for (_, key) in &sides.on {
@@ -192,10 +194,21 @@ impl Lowering<'_> {
             }
             let (_, field) = key.to_field(schema)?;
             keys.push(fields.len());
-            fields.push(Arc::new(field.as_ref().clone().with_name(names.unique("key"))));
+            fields.push(held(&field, names.unique("key")));
+        }
+        // Conditions that are pushed down to the table name its columns as they are held.
+        for branch in &mut relation.branches {
+            for (column, field) in branch.columns.iter_mut().zip(&fields) {
+                *column = cast_to(std::mem::take(column), field.data_type(), &branch.scope)?;
+            }
         }
         Ok(LookupDraft { draft: lowering.draft, relation, fields, keys })
     }
+}
+
+/// A field of what the table is loaded as.
+fn held(field: &FieldRef, name: String) -> FieldRef {
+    Arc::new(field.as_ref().clone().with_name(name).with_data_type(held_or_same(field.data_type())))
 }
 
 fn joined(field: &FieldRef, keep_unmatched: bool) -> FieldRef {
