@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::Expr;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
-use pelton_plan::query::{Planned, check_view, plan_statements};
+use pelton_plan::query::{Planned, check_event_time, check_view, plan_statements};
 use pelton_plan::{Catalog, Table};
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
@@ -292,7 +292,9 @@ impl Session {
         };
         let schema = definition.physical_schema();
         let mut known = self.known();
-        known.catalog.add_table(Table::new(definition.clone(), Schema::clone(&schema), false)?)?;
+        let table = Table::new(definition.clone(), Schema::clone(&schema), false)?;
+        check_event_time(&known.catalog, &table)?;
+        known.catalog.add_table(table)?;
         let (source, table) = PushSource::new(schema);
         known.push_tables.insert(name.to_owned(), table);
         Ok(source)
@@ -421,7 +423,11 @@ impl Session {
         let mut known = self.known();
         let known = &mut *known;
         match statement {
-            Statement::CreateTable(definition) => known.catalog.add_table(table::define(definition.clone())?)?,
+            Statement::CreateTable(definition) => {
+                let table = table::define(definition.clone())?;
+                check_event_time(&known.catalog, &table)?;
+                known.catalog.add_table(table)?;
+            }
             Statement::CreateView(definition) => {
                 check_view(&known.catalog, definition)?;
                 known.catalog.add_view(definition.clone())?;

@@ -208,6 +208,13 @@ impl<'a> Context<'a> {
         Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
     }
 
+    /// The type of a computed column of a table.
+    pub(super) fn computed_type(&self, table: &Table, expression: &ast::Expr) -> Result<DataType> {
+        let fields: Vec<FieldRef> = table.physical.fields().iter().map(sql_level).collect();
+        let physical = DFSchema::try_from(Schema::new(fields))?;
+        self.computed_column(expression, &physical)?.get_type(&physical)
+    }
+
     fn computed_column(&self, expression: &ast::Expr, physical: &DFSchema) -> Result<Expr> {
         let landmarks = survey_expression(expression, self).map_err(external)?;
         let planned = self.coerced(expression, physical);

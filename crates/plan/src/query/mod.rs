@@ -87,12 +87,13 @@ mod tests;
 
 use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
+use pelton_data::block::TimeColumn;
 use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
-use crate::catalog::{Catalog, LATE_ROWS, Relation};
+use crate::catalog::{Catalog, LATE_ROWS, Relation, Table};
 use crate::error::{Place, PlanError};
 use crate::explain::{Notes, flink};
-use crate::parse::{Insert, Statement, ViewDefinition};
+use crate::parse::{ColumnKind, Insert, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
 pub(crate) use context::Context;
 use context::external;
@@ -213,6 +214,25 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
     let landmarks = landmarks::survey_view(&view.query, &context)?;
     let planned = context.view_plan(view).and_then(optimize::coerce);
     planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
+}
+
+/// Checks the type of a table's event time where that is computed: what is declared has been checked as it was read.
+///
+/// # Errors
+/// [`PlanError`] where it is no timestamp, or cannot be planned.
+pub fn check_event_time(catalog: &Catalog, table: &Table) -> Result<(), PlanError> {
+    let definition = &table.definition;
+    let Some(watermark) = &definition.watermark else { return Ok(()) };
+    let column = definition.columns.iter().find(|column| column.name == watermark.column);
+    let Some(ColumnKind::Computed { expression }) = column.map(|column| &column.kind) else { return Ok(()) };
+    let data_type = Context::new(catalog).computed_type(table, expression);
+    let data_type = data_type.map_err(|error| diagnose::diagnose(error, &Landmarks::default()))?;
+    if TimeColumn::new(0, &data_type).is_some() {
+        return Ok(());
+    }
+    let message = format!("the event-time column {} is {}", watermark.column, diagnose::sql_name(&data_type));
+    let hint = "it must be TIMESTAMP or TIMESTAMP_LTZ: compute it with TO_TIMESTAMP or TO_TIMESTAMP_LTZ";
+    Err(PlanError::invalid(watermark.place, message).with_hint(hint))
 }
 
 /// Notes what Flink would not understand of the tables that a program reads and writes.
