@@ -70,8 +70,8 @@ pub(crate) fn define(definition: TableDefinition) -> Result<Table, Error> {
     let all = (0..declared.fields().len()).collect();
     let request = request(&definition, declared, all, None, &Settings::default());
     let delivered = pelton_connectors::physical_schema(&request).map_err(failed)?;
-    // A table that can only be written has no end to know of.
-    let bounded = pelton_connectors::is_bounded(options).unwrap_or(false);
+    // Of a table that can only be written, or whose options are wrong, that is said when it is read, and not that it has no end.
+    let bounded = pelton_connectors::is_bounded(options).unwrap_or(true);
     Ok(Table::new(definition.clone(), Schema::clone(&delivered), bounded)?)
 }
 
