@@ -82,6 +82,7 @@ pub fn logical_type(data_type: &DataType) -> &DataType {
 pub fn sql_name(data_type: &DataType) -> String {
     use DataType::*;
     let name = match logical_type(data_type) {
+        Null => "NULL",
         Boolean => "BOOLEAN",
         Int8 => "TINYINT",
         Int16 => "SMALLINT",

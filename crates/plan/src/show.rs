@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use datafusion_common::TableReference;
 use datafusion_expr::planner::ContextProvider;
+use pelton_data::column::sql_name;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
 use crate::parse::{ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names};
 use crate::query::Context;
-use crate::types::SqlType;
 
 /// A small table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,10 +65,8 @@ fn describe(catalog: &Catalog, named: &Named) -> Result<Listing, PlanError> {
     let source = source.map_err(|error| PlanError::invalid(named.place, error.strip_backtrace()))?;
     let schema = source.schema();
     let rows = schema.fields().iter().map(|field| {
-        let sql_type = SqlType::from_arrow(field.data_type());
-        let sql_type = sql_type.map_or_else(|| field.data_type().to_string(), |sql_type| sql_type.to_string());
         let (mut key, mut extras, mut watermark) = (String::new(), String::new(), String::new());
-        let mut shown_type = sql_type;
+        let mut shown_type = sql_name(field.data_type());
         if let Relation::Table(Table { definition, .. }) = relation {
             let column = definition.columns.iter().find(|column| column.name == *field.name());
             if let Some(column) = column {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use datafusion_common::Result;
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
@@ -339,10 +339,10 @@ pub(super) fn result(name: &str, data_type: &DataType, planned: &Field) -> Expr 
 
 /// `value`, which has a type that blocks hold, as one of the type that the plan gives it.
 pub(super) fn as_planned(value: Expr, data_type: &DataType, planned: &Field) -> Expr {
-    if data_type == planned.data_type() {
-        value
-    } else {
-        Expr::Cast(Cast::new(Box::new(value), planned.data_type().clone()))
+    match planned.data_type() {
+        same if same == data_type => value,
+        DataType::Null => Expr::Literal(ScalarValue::Null, None),
+        other => Expr::Cast(Cast::new(Box::new(value), other.clone())),
     }
 }
 

@@ -87,7 +87,7 @@ mod tests;
 
 use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
-use pelton_data::block::TimeColumn;
+use pelton_data::TimeColumn;
 use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
 use crate::catalog::{Catalog, LATE_ROWS, Relation, Table};

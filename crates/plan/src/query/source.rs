@@ -89,7 +89,10 @@ impl Lowering<'_> {
         let input = self.draft.rows_source(rows);
         let mut branch = Branch::new(input, self.draft.fields(input))?;
         for (column, field) in branch.columns.iter_mut().zip(values.schema.fields()) {
-            *column = cast_to(column.clone(), field.data_type(), &branch.scope)?;
+            *column = match field.data_type() {
+                DataType::Null => Expr::Literal(ScalarValue::Null, None),
+                other => cast_to(column.clone(), other, &branch.scope)?,
+            };
         }
         Ok(Relation { branches: vec![branch] })
     }
