@@ -5,8 +5,8 @@
 //! than noise. Otherwise it is undone, and the next attempt waits twice as long. All variants of a pipeline's code fill the same tables and
 //! give the same rows, so that any task may run any of them.
 //!
-//! In reading order: [`story`] (what happened, for people and programs), `predicate_order` (which order would do less), `trial` (whether
-//! it does), `driver` (what runs when), and here what a pipeline's tasks see of it.
+//! In reading order: [`story`] (what happened, for people and programs), `predicate_order` (which order would do less), `samples` (what rows
+//! cost), `trial` (whether that is less), `driver` (what runs when), and here what a pipeline's tasks see of it.
 //!
 //! A new specialisation is an arm of [`Specialisation`]: its signal is counted in a `Profile`, its estimate stands in a module of its own, and
 //! its undoing is the generic code. A guard it needs is a side exit of its kernel, which goes on by itself.
@@ -14,6 +14,8 @@
 mod driver;
 
 mod predicate_order;
+
+mod samples;
 
 pub mod story;
 
@@ -118,6 +120,8 @@ pub(crate) struct Pick {
     id: u64,
     /// What is profiled meanwhile.
     sample: Option<Sample>,
+    /// Whether it must be known what the code costs.
+    pub is_measured: bool,
 }
 
 /// Rows that are to be profiled.
@@ -134,6 +138,8 @@ pub(crate) struct Ran {
     pub rows: u64,
     pub blocks: u64,
     pub busy_ns: u64,
+    /// What the code alone has cost, without what was profiled and what others did on the core, where that is measured.
+    pub cost_ns: Option<u64>,
     /// When it ended, since the run began.
     pub at_ns: u64,
     pub met: Met,

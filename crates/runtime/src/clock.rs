@@ -60,6 +60,15 @@ impl Clock {
         }
     }
 
+    /// Nanoseconds that the calling thread has computed for, not counting when others had its core: between two such instants lies what work has
+    /// cost. Where the system does not tell, and of a manual clock, as [`Clock::nanos`].
+    pub fn thread_nanos(&self) -> u64 {
+        match self {
+            Clock::System { .. } => system_thread_nanos().unwrap_or_else(|| self.nanos()),
+            Clock::Manual(_) => self.nanos(),
+        }
+    }
+
     /// Calendar time in microseconds. Never goes back.
     pub fn micros(&self) -> Micros {
         self.micros_at(self.nanos())
@@ -74,8 +83,47 @@ impl Clock {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn system_thread_nanos() -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the system fills the time.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    (failed == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn system_thread_nanos() -> Option<u64> {
+    None
+}
+
 impl Default for Clock {
     fn default() -> Self {
         Clock::system()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_waits_costs_nothing() {
+        let clock = Clock::system();
+        let begun = (clock.nanos(), clock.thread_nanos());
+        std::thread::sleep(Duration::from_millis(50));
+        let took = (clock.nanos() - begun.0, clock.thread_nanos() - begun.1);
+        assert!(took.0 >= 50_000_000 && took.1 < 25_000_000, "{took:?}");
+        // What is computed counts.
+        let begun = clock.thread_nanos();
+        while clock.thread_nanos() < begun + 1_000_000 {}
+    }
+
+    #[test]
+    fn what_a_test_turns_is_the_cost_as_well() {
+        let hands = Arc::new(Hands::default());
+        let clock = Clock::Manual(hands.clone());
+        hands.advance(Duration::from_nanos(7));
+        assert_eq!((clock.nanos(), clock.thread_nanos()), (7, 7));
     }
 }

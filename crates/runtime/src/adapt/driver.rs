@@ -6,6 +6,7 @@ use std::time::Duration;
 use pelton_state::kernel::{Kernel, Tier};
 use pelton_state::profile::{KeysFound, PredicateOrder, Profile};
 
+use super::samples::Samples;
 use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
 use super::trial::{Trial, Verdict};
 use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Sample, Specialisation, predicate_order};
@@ -28,8 +29,10 @@ const WAIT_DOUBLINGS_MAX: u32 = 12;
 /// Variants that follow each other in fewer profiles than this wait as if they had failed: what changes as fast is not worth following.
 const STEADY_PROFILES: u64 = 16;
 
-/// Rows that cost so many times what they did when the code was chosen mean that the data has changed, where they do so in as many profiles in a row:
-/// one may be noise of the machine.
+/// What rows cost is measured so many times from one profile to the next,
+const COST_SAMPLES: usize = 8;
+
+/// and where the median is so many times what it was when the code was chosen, in as many profiles in a row, the data has changed: one may be noise of the machine.
 const REGRESSED: f64 = 1.5;
 const REGRESSED_PROFILES: u32 = 2;
 
@@ -104,8 +107,7 @@ struct Cost {
     /// Nanoseconds a row when it was chosen; not known of code that was never compared.
     chosen: Option<f64>,
     /// Since the last profile.
-    rows: u64,
-    nanos: u64,
+    samples: Samples,
     /// Profiles in a row with rows that cost much more than that.
     slow_profiles: u32,
 }
@@ -159,13 +161,16 @@ impl Driver {
         let running = tried.unwrap_or(self.current);
         let Variant { id, kernel, .. } = &self.variants[running];
         let (id, kernel) = (*id, kernel.clone());
-        Pick { kernel, id, sample: self.sample() }
+        let is_measured = self.trial.is_some() || self.is_cost_due();
+        Pick { kernel, id, sample: self.sample(), is_measured }
     }
 
     pub fn ran(&mut self, pick: Pick, ran: &Ran) {
         self.stories.write().ran(pick.id, ran);
         self.sampling.rows += ran.rows;
-        self.measured(pick.id, ran);
+        if let Some(cost_ns) = ran.cost_ns {
+            self.measured(pick.id, ran.rows, cost_ns);
+        }
         self.found(ran.met.keys);
         let sampled = pick.sample.map(|sample| sample.profile);
         let is_over = match &sampled {
@@ -266,16 +271,23 @@ impl Driver {
         self.stands();
     }
 
+    /// Whether it is time to measure again what rows cost, for what comes later to be compared with what was chosen.
+    fn is_cost_due(&self) -> bool {
+        let Cost { chosen, samples, .. } = &self.cost;
+        let taken = samples.nanos_per_row().len();
+        let rows_per_sample = PROFILE_ROWS * self.sampling.every() / COST_SAMPLES as u64;
+        chosen.is_some() && taken < COST_SAMPLES && taken as u64 * rows_per_sample <= self.sampling.rows
+    }
+
     /// Takes in what a task has cost.
-    fn measured(&mut self, id: u64, ran: &Ran) {
+    fn measured(&mut self, id: u64, rows: u64, cost_ns: u64) {
         let Some(variant) = self.variants.iter().position(|variant| variant.id == id) else { return };
-        if variant == self.current {
-            self.cost.rows += ran.rows;
-            self.cost.nanos += ran.busy_ns;
+        if variant == self.current && self.is_cost_due() {
+            self.cost.samples.add(rows, cost_ns);
         }
         let Some(trial) = &mut self.trial else { return };
         if variant == self.current || variant == trial.challenger {
-            trial.add(variant == trial.challenger, ran.rows, ran.busy_ns);
+            trial.add(variant == trial.challenger, rows, cost_ns);
         }
         if let Some(verdict) = trial.verdict() {
             let (challenger, tried) = (trial.challenger, trial.specialisation);
@@ -382,12 +394,10 @@ impl Driver {
 
     /// Whether rows cost much more than when the code was chosen. Then generic code is tried again, and what is known of the data forgotten.
     fn has_regressed(&mut self) -> bool {
-        let Cost { chosen, rows, nanos, slow_profiles } = self.cost;
-        let nanos_per_row = nanos as f64 / rows.max(1) as f64;
-        self.cost = Cost { chosen, ..Cost::default() };
-        let Some(chosen) = chosen.filter(|&chosen| chosen > 0.0 && nanos_per_row > REGRESSED * chosen) else {
-            return false;
-        };
+        let nanos_per_row = self.cost.samples.take_median();
+        let slow_profiles = std::mem::take(&mut self.cost.slow_profiles);
+        let is_slow = |&chosen: &f64| chosen > 0.0 && nanos_per_row > REGRESSED * chosen;
+        let Some(chosen) = self.cost.chosen.filter(is_slow) else { return false };
         self.cost.slow_profiles = slow_profiles + 1;
         if self.cost.slow_profiles < REGRESSED_PROFILES {
             return false;
