@@ -127,6 +127,11 @@ pub trait Kernel: Send + Sync {
         PredicateOrder::planned(self.predicates())
     }
 
+    /// Whether the rows that all predicates leave are listed where all of them were tested over blocks.
+    fn lists_rows(&self) -> bool {
+        true
+    }
+
     /// The same code with its predicates in another order, which is one of them; `None` where it knows no other order.
     fn reordered(&self, _order: &PredicateOrder) -> Option<Arc<dyn Kernel>> {
         None

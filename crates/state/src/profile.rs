@@ -17,6 +17,8 @@ pub struct Predicate {
     pub word_ns: f64,
     /// What a row takes where rows are listed, in nanoseconds, about.
     pub row_ns: f64,
+    /// Bytes of a row's value in the column, about. Of primitives only.
+    pub row_bytes: f64,
 }
 
 /// In which order a kernel tests its predicates.
@@ -143,7 +145,8 @@ mod tests {
 
     #[test]
     fn an_order_is_one_of_all_predicates_with_loops_behind() {
-        let predicate = |is_primitive| Predicate { text: String::new(), is_primitive, word_ns: 1.0, row_ns: 1.0 };
+        let predicate =
+            |is_primitive| Predicate { text: String::new(), is_primitive, word_ns: 1.0, row_ns: 1.0, row_bytes: 8.0 };
         let predicates = [predicate(true), predicate(true), predicate(false)];
         let order = |tested: &[usize], over_blocks| PredicateOrder { tested: tested.to_vec(), over_blocks };
         assert_eq!(PredicateOrder::planned(&predicates), order(&[0, 1, 2], 2));

@@ -439,6 +439,14 @@ impl Kernel for CompiledKernel {
         self.order.clone()
     }
 
+    fn lists_rows(&self) -> bool {
+        let is_folded = match self.target.as_ref() {
+            CompiledTarget::Stream { .. } => false,
+            CompiledTarget::Window(aggregation) => aggregation.only_folds(),
+        };
+        !self.steps.is_empty() || !is_folded
+    }
+
     fn reordered(&self, order: &PredicateOrder) -> Option<Arc<dyn Kernel>> {
         Some(Arc::new(self.with_order(order)))
     }

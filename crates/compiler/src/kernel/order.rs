@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use pelton_state::kernel::{KernelInput, Scratch};
 use pelton_state::profile::{PREDICATES_MAX, Predicate, PredicateOrder, Profile};
 
@@ -28,7 +29,8 @@ impl CompiledKernel {
     ) -> CompiledKernel {
         let primitives = selects.iter().map(|select| {
             let (word_ns, row_ns) = select.selector.cost_ns(&select.data_type);
-            Predicate { text: select.planned.to_string(), is_primitive: true, word_ns, row_ns }
+            let row_bytes = row_bytes(&select.data_type);
+            Predicate { text: select.planned.to_string(), is_primitive: true, word_ns, row_ns, row_bytes }
         });
         let loops = steps.iter().map_while(movable).map(|code| predicate_of(&shared, code));
         let predicates: Arc<[Predicate]> = primitives.chain(loops).collect();
@@ -131,5 +133,15 @@ fn predicate_of(shared: &Shared, code: &Loop) -> Predicate {
     });
     let row_ns = LOOP_ROW_NS + costs.sum::<f64>();
     let text = code.planned.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-    Predicate { text, is_primitive: false, word_ns: 0.0, row_ns }
+    Predicate { text, is_primitive: false, word_ns: 0.0, row_ns, row_bytes: 0.0 }
+}
+
+/// Bytes of a row's value, or its code.
+fn row_bytes(data_type: &DataType) -> f64 {
+    match data_type {
+        DataType::Boolean => 0.125,
+        DataType::Dictionary(code, _) => row_bytes(code),
+        // Views of strings.
+        other => other.primitive_width().unwrap_or(16) as f64,
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pelton_state::kernel::{Kernel, Tier};
 use pelton_state::profile::{KeysFound, PredicateOrder, Profile};
 
+use super::orders::{Orders, STEADY_PROFILES};
 use super::samples::Samples;
 use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
 use super::trial::{Trial, Verdict};
@@ -26,9 +27,6 @@ const ROWS_PER_SAMPLED_SPARSE: u64 = 1024;
 /// Attempts wait for twice as many profiles each time they fail, up to two to this power.
 const WAIT_DOUBLINGS_MAX: u32 = 12;
 
-/// Variants that follow each other in fewer profiles than this wait as if they had failed: what changes as fast is not worth following.
-const STEADY_PROFILES: u64 = 16;
-
 /// What rows cost is measured so many times from one profile to the next,
 const COST_SAMPLES: usize = 8;
 
@@ -47,6 +45,7 @@ pub(super) struct Driver {
     trial: Option<Trial>,
     sampling: Sampling,
     waiting: [Waiting; Specialisation::ALL.len()],
+    orders: Orders,
     cost: Cost,
     dense_keys: DenseKeys,
     /// The state of a generator of random numbers.
@@ -104,7 +103,8 @@ struct DenseKeys {
 /// What rows cost with the present code.
 #[derive(Default)]
 struct Cost {
-    /// Nanoseconds a row when it was chosen; not known of code that was never compared.
+    /// Nanoseconds a row when it was chosen, or what they are next, where the data has changed since: infinitely many until then. Not known of code that was
+    /// never compared.
     chosen: Option<f64>,
     /// Since the last profile.
     samples: Samples,
@@ -127,6 +127,7 @@ impl Driver {
             trial: None,
             sampling,
             waiting: Default::default(),
+            orders: Orders::default(),
             cost: Cost::default(),
             dense_keys: DenseKeys::default(),
             random,
@@ -141,7 +142,7 @@ impl Driver {
         let tier = kernel.tier();
         let before = self.variants.drain(..).next().filter(|before| before.kernel.tier() != tier);
         self.trial = None;
-        (self.waiting, self.cost) = Default::default();
+        (self.waiting, self.orders, self.cost) = Default::default();
         self.current = self.add(kernel, preparation, None, String::new());
         self.variants.extend(before.map(|before| Variant { specialisation: Some(Specialisation::Tier), ..before }));
         self.restart_sampling(true);
@@ -298,6 +299,7 @@ impl Driver {
 
     fn decide(&mut self, challenger: usize, tried: Option<Specialisation>, verdict: Verdict) {
         let Verdict { is_better, gain, nanos_per_row } = verdict;
+        self.compared(challenger, verdict);
         self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
         let profiles = tried.map_or(0, |tried| self.waiting[tried as usize].decided(is_better, self.sampling.profiles));
         if is_better {
@@ -305,6 +307,18 @@ impl Driver {
         }
         self.happened(challenger, if is_better { What::Kept { gain } } else { What::Undone { gain, profiles } });
         self.restart_sampling(false);
+    }
+
+    /// Takes in what two orders of predicates have cost, if it was these that differed.
+    fn compared(&mut self, challenger: usize, Verdict { is_better, gain, .. }: Verdict) {
+        let [present, tried] = [self.current, challenger].map(|variant| self.variants[variant].kernel.clone());
+        let orders = [present.order(), tried.order()];
+        if orders[0] != orders[1] && present.tier() == tried.tier() {
+            let worse = &orders[usize::from(!is_better)];
+            let failures = self.waiting[Specialisation::PredicateOrder as usize].failures;
+            let worse = (worse, failures, self.sampling.profiles);
+            self.orders.measured((present.predicates(), present.lists_rows()), [&orders[0], &orders[1]], gain, worse);
+        }
     }
 
     /// Draws conclusions from a complete profile.
@@ -315,8 +329,15 @@ impl Driver {
         if self.options.adapt == Adapt::Profile {
             return self.restart_sampling(true);
         }
-        self.restart_sampling(false);
-        if self.has_regressed() || self.trial.is_some() {
+        // Rows from before a change and behind it say nothing of either: another profile is taken as soon as there may be one.
+        let has_changed = self.orders.takes_in(&profile);
+        self.restart_sampling(has_changed);
+        if has_changed {
+            let waiting = &mut self.waiting[Specialisation::PredicateOrder as usize];
+            *waiting = Waiting { changed_at: waiting.changed_at, ..Waiting::default() };
+            self.cost = Cost { chosen: self.cost.chosen.map(|_| f64::INFINITY), ..Cost::default() };
+        }
+        if self.has_regressed() || self.trial.is_some() || has_changed {
             return;
         }
         let present = self.variants[self.current].specialisation;
@@ -328,7 +349,7 @@ impl Driver {
                 continue;
             }
             let found = match specialisation {
-                Specialisation::PredicateOrder => self.better_order(&profile),
+                Specialisation::PredicateOrder => self.better_order(),
                 Specialisation::Tier => self.untried_tier(),
                 Specialisation::DenseKeys => None,
                 Specialisation::FetchAhead => self.untried_fetching(),
@@ -350,19 +371,19 @@ impl Driver {
         self.happened(variant, What::Tried { specialisation: specialisation_of, assumption });
     }
 
-    /// A variant with a better order than the present code, by a profile, and what it assumes.
-    fn better_order(&mut self, profile: &Profile) -> Option<(usize, String)> {
+    /// A variant with a better order than the present code, by what is known of the data, and what it assumes.
+    fn better_order(&mut self) -> Option<(usize, String)> {
         let predicates = self.variants[0].kernel.predicates();
-        let present = match self.variants[self.current].specialisation {
-            Some(Specialisation::PredicateOrder | Specialisation::FetchAhead) => {
-                self.variants[self.current].kernel.order()
-            }
+        let current = &self.variants[self.current];
+        let present = match current.specialisation {
+            Some(Specialisation::PredicateOrder | Specialisation::FetchAhead) => current.kernel.order(),
             // What is interpreted tests predicates as planned, too.
             Some(Specialisation::Tier | Specialisation::DenseKeys) | None => PredicateOrder::planned(predicates),
         };
-        let failures = self.waiting[Specialisation::PredicateOrder as usize].failures;
-        let order = predicate_order::better(predicates, profile, &present, failures)?;
-        let assumption = predicate_order::words(predicates, profile, &order);
+        let lists_rows = self.variants[0].kernel.lists_rows();
+        let is_measured = self.may(Specialisation::PredicateOrder) != Permission::Pin;
+        let order = self.orders.better((predicates, lists_rows), &present, is_measured, self.sampling.profiles)?;
+        let assumption = predicate_order::words(predicates, self.orders.counts(), &order);
         Some((self.ordered(&order, &assumption)?, assumption))
     }
 
@@ -396,6 +417,9 @@ impl Driver {
     fn has_regressed(&mut self) -> bool {
         let nanos_per_row = self.cost.samples.take_median();
         let slow_profiles = std::mem::take(&mut self.cost.slow_profiles);
+        if self.cost.chosen == Some(f64::INFINITY) {
+            self.cost.chosen = Some(nanos_per_row).filter(|&nanos| nanos > 0.0).or(self.cost.chosen);
+        }
         let is_slow = |&chosen: &f64| chosen > 0.0 && nanos_per_row > REGRESSED * chosen;
         let Some(chosen) = self.cost.chosen.filter(is_slow) else { return false };
         self.cost.slow_profiles = slow_profiles + 1;
@@ -406,6 +430,7 @@ impl Driver {
         self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
         self.happened(self.current, What::Regressed { factor: nanos_per_row / chosen });
         self.waiting = self.waiting.map(|waiting| Waiting { changed_at: waiting.changed_at, ..Waiting::default() });
+        self.orders.forget();
         self.restart_sampling(true);
         let is_free = self.variants[self.current].specialisation.is_some_and(|what| self.may(what) == Permission::Auto);
         if is_free && self.trial.is_none() {

@@ -27,7 +27,8 @@ struct Code {
 
 impl Code {
     fn kernel(data: &Arc<AtomicUsize>, ahead: Option<bool>) -> Arc<dyn Kernel> {
-        let predicate = |text: &str| Predicate { text: text.into(), is_primitive: true, word_ns: 6.0, row_ns: 1.0 };
+        let predicate =
+            |text: &str| Predicate { text: text.into(), is_primitive: true, word_ns: 6.0, row_ns: 1.0, row_bytes: 8.0 };
         let predicates: Arc<[Predicate]> = [predicate("a"), predicate("b")].into();
         let tier = Tier::Compiled;
         Arc::new(Code { tier, order: PredicateOrder::planned(&predicates), predicates, data: data.clone(), ahead })
@@ -216,6 +217,19 @@ fn what_does_not_pay_is_undone_and_tried_less_and_less() {
     assert!((3..=9).contains(&tried), "tried {tried} times");
     assert!(tried - undone <= 1);
     assert_eq!(run.slot.story().variants.iter().find(|variant| variant.is_current).map(|variant| variant.id), Some(0));
+}
+
+#[test]
+fn what_did_not_pay_says_nothing_of_other_data() {
+    let mut run = MadeUp::new(AdaptOptions::default());
+    // The second predicate over the rows left takes as long: that is tried less and less.
+    run.tasks_of_data(20_000);
+    let undone = run.count(|what| matches!(what, What::Undone { .. }));
+    assert!((3..=9).contains(&undone), "undone {undone} times");
+    run.data.store(1, Ordering::SeqCst);
+    let spent = run.tasks_of_data(1_000);
+    assert!(spent < 1.3 * 1_000.0 * ROWS as f64, "{spent}");
+    assert_eq!(run.slot.pick().kernel.order().tested[0], 1);
 }
 
 #[test]
