@@ -3,7 +3,7 @@
 use pelton_data::Micros;
 use pelton_data::window::{ResultKind, Window};
 
-use super::{CloseLimits, ClosedWindow, GROUPS_PER_WINDOW, OpenWindows, SealedPieces, Work};
+use super::{CloseLimits, ClosedWindow, GROUPS_PER_WINDOW, OpenWindows, SealedPieces, Step, Work};
 use crate::gag::Gag;
 use crate::waiting::{Leaving, small_groups_max};
 
@@ -59,10 +59,9 @@ impl OpenWindows {
             ClosedWindow { start: end.saturating_sub(size), end, groups: 0, kind: ResultKind::Final }
         };
         self.waiting.take_rows((0..windows).map(window), graph.run(windows));
-        work.spend(windows * (2 * graph.groups() + GROUPS_PER_WINDOW));
+        work.spend(windows * (2 * graph.groups() + GROUPS_PER_WINDOW) - GROUPS_PER_WINDOW);
         self.closed_until = window(windows - 1).end;
-        self.reported_until = self.closed_until;
-        self.gag.evict(self.closed_until, &mut Vec::new(), work);
+        self.step = Step::Evict;
         let sealed = &mut self.pieces[at];
         sealed.slice += windows;
         if sealed.first_end().is_none() {
