@@ -13,14 +13,15 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::logical_plan::{Projection, Union, Values};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition, binary_expr,
-    cast,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition,
+    binary_expr, cast,
 };
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use pelton_functions::decimal::DIGITS_MAX;
 
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
 use super::deferred_casts::defer_casts;
+use super::lengths::{check_lengths, of_equal_days};
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -60,12 +61,14 @@ fn retyped_values(node: LogicalPlan) -> Result<LogicalPlan> {
 /// An expression whose operands have their types.
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match &mut expression {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => *length = of_equal_days(*length),
         Expr::BinaryExpr(BinaryExpr {
             right,
             op: Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch,
             ..
         }) => mean_java(right, schema),
         Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
+            check_lengths(*op, left, right, schema)?;
             keep_float(&mut [&mut *left, &mut *right], schema);
             if let Some(exact) = decimal_arithmetic(*op, (&**left, &**right), schema) {
                 return Ok(Transformed::yes(exact));
