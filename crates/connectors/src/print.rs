@@ -16,6 +16,7 @@ use arrow::temporal_conversions::date32_to_datetime;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use chrono::{DateTime, Timelike, Utc};
 use pelton_data::column::{logical_type, sql_name};
+use pelton_data::float_text::{write_double, write_float};
 use pelton_data::time::micros_per_tick;
 use pelton_runtime::sink::{Sink, SinkError};
 
@@ -106,12 +107,12 @@ fn write_value(column: &dyn Array, row: usize, line: &mut String) {
         DataType::Int32 => write!(line, "{}", column.as_primitive::<Int32Type>().value(row)),
         DataType::Int64 => write!(line, "{}", column.as_primitive::<Int64Type>().value(row)),
         DataType::Float32 => {
-            let value = column.as_primitive::<Float32Type>().value(row);
-            write_float(f64::from(value), &format!("{value:e}"), line)
+            write_float(column.as_primitive::<Float32Type>().value(row), line);
+            Ok(())
         }
         DataType::Float64 => {
-            let value = column.as_primitive::<Float64Type>().value(row);
-            write_float(value, &format!("{value:e}"), line)
+            write_double(column.as_primitive::<Float64Type>().value(row), line);
+            Ok(())
         }
         DataType::Utf8View => line.write_str(column.as_string_view().value(row)),
         DataType::BinaryView => {
@@ -133,31 +134,6 @@ fn write_value(column: &dyn Array, row: usize, line: &mut String) {
             .map_err(|_| std::fmt::Error),
     };
     written.expect("strings take whatever is written");
-}
-
-/// Plain between a thousandth and ten million, else with an exponent; always with a fraction.
-fn write_float(value: f64, scientific: &str, line: &mut String) -> std::fmt::Result {
-    if !value.is_finite() {
-        let text = if value.is_nan() { "NaN" } else { "Infinity" };
-        return write!(line, "{}{text}", if value < 0.0 { "-" } else { "" });
-    }
-    let (mantissa, exponent) = scientific.split_once('e').expect("scientific notation has an exponent");
-    let exponent: i32 = exponent.parse().expect("exponents are whole numbers");
-    let (sign, digits) = match mantissa.strip_prefix('-') {
-        Some(digits) => ("-", digits.replace('.', "")),
-        None => ("", mantissa.replace('.', "")),
-    };
-    if value == 0.0 {
-        return write!(line, "{sign}0.0");
-    }
-    let point = 1 + usize::try_from(exponent).unwrap_or(0);
-    match exponent {
-        -3..0 => write!(line, "{sign}0.{}{digits}", "0".repeat(-exponent as usize - 1)),
-        0..7 if digits.len() > point => write!(line, "{sign}{}.{}", &digits[..point], &digits[point..]),
-        0..7 => write!(line, "{sign}{digits}{}.0", "0".repeat(point - digits.len())),
-        _ if digits.len() > 1 => write!(line, "{sign}{}.{}E{exponent}", &digits[..1], &digits[1..]),
-        _ => write!(line, "{sign}{digits}.0E{exponent}"),
-    }
 }
 
 /// Without a zone as a `LocalDateTime`, which omits seconds that are zero; with one as an `Instant`, which never does.

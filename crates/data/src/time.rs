@@ -1,6 +1,13 @@
 //! Event time, watermarks and their one unit.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
+};
 
 /// Microseconds since 1970-01-01T00:00:00Z. Event times, watermarks and window bounds all have this unit inside the
 /// engine; columns keep the unit of their SQL type.
@@ -28,6 +35,45 @@ pub fn micros_per_tick(data_type: &DataType) -> Option<i64> {
         DataType::Timestamp(TimeUnit::Millisecond, _) => Some(1_000),
         DataType::Timestamp(TimeUnit::Microsecond, _) => Some(1),
         _ => None,
+    }
+}
+
+/// The times of a timestamp column in a coarser unit: what is finer is left out, so that no time gets later, those before 1970 neither. `None` where
+/// the unit is not coarser.
+pub fn coarser(times: &ArrayRef, unit: TimeUnit) -> Option<ArrayRef> {
+    let DataType::Timestamp(finer, zone) = times.data_type() else { return None };
+    let divisor = ticks_per_second(*finer) / ticks_per_second(unit);
+    if divisor <= 1 {
+        return None;
+    }
+    let ticks = cast(times, &DataType::Int64).expect("timestamps are 64-bit integers");
+    let ticks: Int64Array = ticks.as_primitive::<Int64Type>().unary(|tick| tick.div_euclid(divisor));
+    Some(match unit {
+        TimeUnit::Second => {
+            Arc::new(ticks.reinterpret_cast::<TimestampSecondType>().with_timezone_opt(zone.clone())) as ArrayRef
+        }
+        TimeUnit::Millisecond => {
+            Arc::new(ticks.reinterpret_cast::<TimestampMillisecondType>().with_timezone_opt(zone.clone()))
+        }
+        _ => Arc::new(ticks.reinterpret_cast::<TimestampMicrosecondType>().with_timezone_opt(zone.clone())),
+    })
+}
+
+/// The ticks since 1970 of all instants that a number can stand for.
+pub fn instant_ticks(unit: TimeUnit) -> RangeInclusive<i64> {
+    let per_second = ticks_per_second(unit);
+    // As seconds: 0000-01-01 00:00:00, and 9999-12-31 23:59:59. Nanoseconds do not reach as far.
+    let (first, last) = (-62_167_219_200_i64, 253_402_300_800_i64);
+    first.saturating_mul(per_second)..=last.saturating_mul(per_second).saturating_sub(1)
+}
+
+/// Ticks of this unit in a second.
+pub fn ticks_per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
     }
 }
 

@@ -1,18 +1,20 @@
 //! What a function takes and returns, and how it is computed.
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion_common::{Result, ScalarValue, plan_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use pelton_data::column::sql_name;
 use regex::Regex;
 
-use crate::{charset, digest, json, number, text, time, url};
+use crate::{casting, charset, digest, json, number, text, time, url};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,18 +150,6 @@ pub(super) const DEFINITIONS: [Definition; 42] = {
     ]
 };
 
-/// A cast to the type of the second argument. No query calls it: the planner does.
-pub(super) const CAST_AS: Definition = Definition {
-    name: "cast_as",
-    parameters: &[Parameter::Any; 2],
-    required: 2,
-    returns: second,
-    evaluate: Evaluate::Arrays(|arguments| {
-        let options = CastOptions { safe: false, ..CastOptions::default() };
-        Ok(cast_with_options(&arguments[0], arguments[1].data_type(), &options)?)
-    }),
-};
-
 const fn define(
     name: &'static str,
     parameters: &'static [Parameter],
@@ -213,7 +203,7 @@ fn double(_: &[DataType]) -> DataType {
     DataType::Float64
 }
 
-fn second(types: &[DataType]) -> DataType {
+pub(super) fn second(types: &[DataType]) -> DataType {
     types[1].clone()
 }
 
@@ -293,6 +283,16 @@ impl ScalarUDFImpl for Function {
         Ok((self.definition.returns)(types))
     }
 
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let is_nullable = match self.definition.name == casting::CAST_AS.name {
+            // The second argument is NULL, and stands for its type. Not all numbers are instants.
+            true => args.arg_fields[0].is_nullable() || matches!(types[1], DataType::Timestamp(_, Some(_))),
+            false => true,
+        };
+        Ok(Arc::new(Field::new(self.definition.name, self.return_type(&types)?, is_nullable)))
+    }
+
     fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let pattern = match arguments.get(1) {
             Some(Expr::Literal(ScalarValue::Utf8View(Some(pattern)) | ScalarValue::Utf8(Some(pattern)), _))
@@ -303,7 +303,9 @@ impl ScalarUDFImpl for Function {
             _ => return Ok(ExprSimplifyResult::Original(arguments)),
         };
         // What is wrong with it is said when there is a row to apply it to.
-        let Ok(regex) = text::compiled(pattern) else { return Ok(ExprSimplifyResult::Original(arguments)) };
+        let Ok(regex) = text::compiled(pattern) else {
+            return Ok(ExprSimplifyResult::Original(arguments));
+        };
         let prepared = Function { regex: Some(regex), ..Function::new(self.definition) };
         let function = ScalarFunction::new_udf(ScalarUDF::new_from_impl(prepared).into(), arguments);
         Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(function)))

@@ -36,10 +36,13 @@ mod regular;
 
 mod rounding;
 
+mod casting;
+
 mod number;
 
 mod significant;
 
+pub use casting::{cast_literal, is_own_cast};
 pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
 pub use json::is_path as is_json_path;
@@ -106,14 +109,23 @@ pub fn java_pattern(pattern: Expr) -> Expr {
     }
 }
 
-/// A value as what stands beside it is, for casts that are not to be computed when they are planned.
+/// A value as what stands beside it is, which is as in Flink, and not computed when it is planned.
 pub fn cast_as(value: Expr, target: Expr) -> Expr {
-    call(&definition::CAST_AS, vec![value, target])
+    call(&casting::CAST_AS, vec![value, target])
 }
 
-/// Whether a function of this name is [`cast_as`].
-pub fn is_cast_as(function: &str) -> bool {
-    function == definition::CAST_AS.name
+/// The same, NULL where the value does not fit.
+pub fn try_cast_as(value: Expr, target: Expr) -> Expr {
+    call(&casting::TRY_CAST_AS, vec![value, target])
+}
+
+/// How a query writes a function of this name that is [`cast_as`] or [`try_cast_as`].
+pub fn cast_spelling(function: &str) -> Option<&'static str> {
+    match function {
+        name if name == casting::CAST_AS.name => Some("CAST"),
+        name if name == casting::TRY_CAST_AS.name => Some("TRY_CAST"),
+        _ => None,
+    }
 }
 
 /// Whether a function of this name makes something of its argument that nobody wrote.

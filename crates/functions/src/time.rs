@@ -9,6 +9,7 @@ use arrow::util::display::FormatOptions;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use datafusion_common::{Result, exec_datafusion_err};
 
+use crate::casting;
 use crate::definition::{Argument, Arguments};
 use crate::pattern::{Pattern, parse_plain};
 use crate::time_unit::{Length, Unit};
@@ -32,7 +33,7 @@ impl Times {
 fn times(values: impl Iterator<Item = Option<NaiveDateTime>>, data_type: &DataType) -> Result<ArrayRef> {
     let micros: Int64Array = values.map(|time| Some(time?.and_utc().timestamp_micros())).collect();
     let micros = cast(&micros, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
-    Ok(cast(&micros, data_type)?)
+    Ok(casting::cast(&micros, data_type, true)?)
 }
 
 /// What `CAST(time AS STRING)` gives: a blank before the time of day, and as many digits as the type has.

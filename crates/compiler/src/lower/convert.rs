@@ -1,12 +1,13 @@
 //! Which casts machine code computes, and how.
 
 use arrow::datatypes::{DataType, TimeUnit};
+use pelton_data::time::instant_ticks;
 
 use super::graph::{Bounds, Conversion, Literal, Machine, Misfit, Node, Operation, Rounding};
 
 /// How to cast the value of `from` to another type, and the bounds of the result; `None` where DataFusion must do it.
 ///
-/// Results, and which values do not fit, are those of Arrow's cast kernel.
+/// Results, and which values do not fit, are those of Arrow's cast kernel, and where Flink has others those of `pelton_functions`.
 pub(crate) fn conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(Conversion, Option<Bounds>)> {
     use DataType::*;
     let is_literal_null = from.operation == Operation::Constant(Literal::Null);
@@ -52,12 +53,17 @@ pub(crate) fn conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(
         (Decimal128(_, scale), to) if to.is_integer() && *scale >= 0 => {
             divided(from, to, power_of_ten(*scale)?, Rounding::Truncate, misfit)
         }
+        (Int64, Timestamp(unit, Some(_))) => {
+            let known = instant_ticks(*unit);
+            let known = Bounds { min: (*known.start()).into(), max: (*known.end()).into() };
+            Some((Conversion::Scale { multiplier: 1, check: Some(known), misfit: Misfit::Null }, Some(known)))
+        }
         (Timestamp(..), Int64) | (Int64, Timestamp(..)) => scaled(from, to, 1, misfit),
         (Date32, Int32) | (Int32, Date32) => scaled(from, to, 1, misfit),
         (Timestamp(unit, from_zone), Timestamp(to_unit, to_zone)) if to_zone.is_none() || from_zone == to_zone => {
             let (a, b) = (ticks_per_second(*unit), ticks_per_second(*to_unit));
             match a > b {
-                true => divided(from, to, a / b, Rounding::Truncate, misfit),
+                true => divided(from, to, a / b, Rounding::Floor, misfit),
                 false => scaled(from, to, b / a, misfit),
             }
         }
@@ -104,7 +110,7 @@ fn divided(
     if from.machine == Machine::Wide {
         return None;
     }
-    let spare = i128::from(rounding == Rounding::HalfAway);
+    let spare = i128::from(rounding != Rounding::Truncate);
     let quotients =
         Bounds { min: values.min / i128::from(divisor) - spare, max: values.max / i128::from(divisor) + spare };
     let fits = quotients.fits(limits);

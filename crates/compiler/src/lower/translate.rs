@@ -398,6 +398,8 @@ impl Translator {
                 let bounds = self.graph.node(value).bounds;
                 self.graph.add(Operation::NullIf(value, other), data_type, bounds)
             }
+            ("cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Fails),
+            ("try_cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Null),
             ("decimal_add", [left, right]) => self.fitting_decimal(Arithmetic::Add, left, right, data_type),
             ("decimal_subtract", [left, right]) => self.fitting_decimal(Arithmetic::Subtract, left, right, data_type),
             ("decimal_multiply", [left, right]) => self.fitting_decimal(Arithmetic::Multiply, left, right, data_type),

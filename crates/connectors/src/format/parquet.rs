@@ -271,7 +271,12 @@ impl ParquetDecoder {
     ) -> Result<ArrayRef, SourceError> {
         // A safe cast gives NULL for what does not fit.
         let options = CastOptions { safe: true, ..Default::default() };
-        let cast = cast_with_options(column, field.data_type(), &options).map_err(|error| self.input(error))?;
+        let coarser = match field.data_type() {
+            DataType::Timestamp(unit, _) => pelton_data::time::coarser(column, *unit),
+            _ => None,
+        };
+        let values = coarser.as_ref().unwrap_or(column);
+        let cast = cast_with_options(values, field.data_type(), &options).map_err(|error| self.input(error))?;
         if cast.null_count() > column.null_count() {
             let lost = (0..cast.len()).filter(|&row| cast.is_null(row) && !column.is_null(row));
             wrong.extend(lost.map(|row| (row, index, problem(Wrong::Range, field.data_type()))));

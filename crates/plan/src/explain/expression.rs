@@ -11,7 +11,7 @@ use datafusion_physical_expr::expressions::{
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use pelton_functions::decimal::{is_to_double, operator_of};
-use pelton_functions::{is_cast_as, is_java_pattern};
+use pelton_functions::{cast_spelling, is_java_pattern};
 
 use crate::types::SqlType;
 
@@ -119,8 +119,8 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
         if is_java_pattern(call.fun().name()) {
             return write_expression(f, call.args()[0].as_ref());
         }
-        if is_cast_as(call.fun().name()) {
-            return write!(f, "CAST({} AS {})", within(call.args()[0].as_ref(), 0), type_name(call.return_type()));
+        if let Some(cast) = cast_spelling(call.fun().name()) {
+            return write!(f, "{cast}({} AS {})", within(call.args()[0].as_ref(), 0), type_name(call.return_type()));
         }
         let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
         return write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "));

@@ -13,7 +13,7 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::logical_plan::{Projection, Union, Values};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition,
+    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition,
     binary_expr, cast,
 };
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
@@ -62,6 +62,14 @@ fn retyped_values(node: LogicalPlan) -> Result<LogicalPlan> {
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match &mut expression {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => *length = of_equal_days(*length),
+        // Not all numbers are instants: the others are NULL, so this is settled before it is said what may be.
+        Expr::Cast(Cast { expr, field })
+            if matches!(field.data_type(), DataType::Timestamp(_, Some(_)))
+                && expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer()) =>
+        {
+            let target = Expr::Literal(ScalarValue::try_from(field.data_type())?, None);
+            return Ok(Transformed::yes(pelton_functions::cast_as(std::mem::take(&mut **expr), target)));
+        }
         Expr::BinaryExpr(BinaryExpr {
             right,
             op: Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch,

@@ -17,7 +17,7 @@ use pelton_data::Micros;
 use pelton_data::decimal::divides_exactly;
 use pelton_data::window::Window;
 use pelton_functions::decimal::decimal_to_double;
-use pelton_functions::timestamp_to_string;
+use pelton_functions::{cast_as, cast_literal, is_own_cast, timestamp_to_string, try_cast_as};
 
 use super::context::{CONFIGURATION, TableScanSource, external};
 use super::draft::{Branch, Cut, Draft, Relation, StepDraft, WINDOW};
@@ -149,27 +149,41 @@ pub(super) fn simplify(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> 
     Ok(if expression.transformed { simplified.unalias_nested().data } else { simplified })
 }
 
-/// Lets timestamps become strings as in Flink, where DataFusion's cast writes them as RFC 3339 does, and decimals the nearest doubles, where
-/// its cast rounds twice.
-fn flink_casts(expression: Expr, scope: &DFSchema) -> Result<Expr> {
+/// Lets casts mean what they do in Flink. DataFusion's writes timestamps as RFC 3339 does, rounds twice what it makes of decimals, and does more that
+/// `pelton_functions` has another way for.
+fn flink_casts(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> {
     let replaced = expression.transform_up(|node| {
         let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = &node else {
             return Ok(Transformed::no(node));
         };
-        let to = field.data_type();
-        if let (true, DataType::Decimal128(precision, scale)) = (to.is_floating(), expr.get_type(scope)?)
-            && !divides_exactly(precision, scale)
-        {
-            let double = decimal_to_double(expr.as_ref().clone());
-            return Ok(Transformed::yes(if *to == DataType::Float64 { double } else { cast(double, to.clone()) }));
+        let (from, to) = (expr.get_type(scope)?, field.data_type());
+        match from {
+            DataType::Decimal128(precision, digits) if to.is_floating() && !divides_exactly(precision, digits) => {
+                let double = decimal_to_double(expr.as_ref().clone());
+                Ok(Transformed::yes(if *to == DataType::Float64 { double } else { cast(double, to.clone()) }))
+            }
+            DataType::Timestamp(..) if to.is_string() => {
+                let text = timestamp_to_string(expr.as_ref().clone());
+                Ok(Transformed::yes(if *to == DataType::Utf8View { text } else { cast(text, to.clone()) }))
+            }
+            from if is_own_cast(&from, to) => {
+                let is_try = matches!(node, Expr::TryCast(_));
+                own_cast(expr.as_ref().clone(), to, is_try, scope).map(Transformed::yes)
+            }
+            _ => Ok(Transformed::no(node)),
         }
-        if !to.is_string() || !matches!(expr.get_type(scope)?, DataType::Timestamp(..)) {
-            return Ok(Transformed::no(node));
-        }
-        let text = timestamp_to_string(expr.as_ref().clone());
-        Ok(Transformed::yes(if *to == DataType::Utf8View { text } else { cast(text, to.clone()) }))
     })?;
     Ok(replaced.data)
+}
+
+/// A cast that `pelton_functions` computes. One of a constant is computed now, so that a wrong one is refused where it stands.
+fn own_cast(value: Expr, to: &DataType, is_try: bool, scope: &Arc<DFSchema>) -> Result<Expr> {
+    let value = if value.any_column_refs() { value } else { simplify(value, scope)? };
+    if let Expr::Literal(value, _) = &value {
+        return Ok(Expr::Literal(cast_literal(value, to, is_try)?, None));
+    }
+    let target = Expr::Literal(ScalarValue::try_from(to)?, None);
+    Ok(if is_try { try_cast_as(value, target) } else { cast_as(value, target) })
 }
 
 /// Replaces columns of a window function by what they are computed from, for expressions other than keys.

@@ -82,8 +82,8 @@ impl Lowering<'_> {
     }
 }
 
-/// Functions that only hand instants on.
-const NO_CLOCK: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
+/// Functions that only hand instants on, or make them of numbers.
+const NO_CLOCK: [&str; 5] = ["cast_as", "coalesce", "greatest", "least", "nullif"];
 
 fn is_instant(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Timestamp(_, Some(_)))
