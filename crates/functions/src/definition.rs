@@ -102,7 +102,7 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 42] = {
+pub(super) const DEFINITIONS: [Definition; 43] = {
     use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time};
     [
         define("bin", &[Integer], 1, string, text::bin),
@@ -125,6 +125,7 @@ pub(super) const DEFINITIONS: [Definition; 42] = {
         define("md5", &[Text], 1, string, digest::md5),
         define("parse_url", &[Text, Text, Text], 2, string, url::parse_url),
         define_once("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
+        define_once("regexp_replace", &[Text, Text, Text], 3, string, text::regexp_replace),
         define("right", &[Text, Integer], 2, string, text::right),
         define("rpad", &[Text, Integer, Text], 2, string, text::rpad),
         define("sha1", &[Text], 1, string, digest::sha1),
@@ -296,14 +297,14 @@ impl ScalarUDFImpl for Function {
     fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let pattern = match arguments.get(1) {
             Some(Expr::Literal(ScalarValue::Utf8View(Some(pattern)) | ScalarValue::Utf8(Some(pattern)), _))
-                if self.definition.name == "regexp_extract" && self.regex.is_none() =>
+                if matches!(self.definition.name, "regexp_extract" | "regexp_replace") && self.regex.is_none() =>
             {
                 pattern
             }
             _ => return Ok(ExprSimplifyResult::Original(arguments)),
         };
         // What is wrong with it is said when there is a row to apply it to.
-        let Ok(regex) = text::compiled(pattern) else {
+        let Ok(regex) = text::compiled(self.definition.name, pattern) else {
             return Ok(ExprSimplifyResult::Original(arguments));
         };
         let prepared = Function { regex: Some(regex), ..Function::new(self.definition) };

@@ -128,6 +128,21 @@ pub fn cast_spelling(function: &str) -> Option<&'static str> {
     }
 }
 
+/// POWER, a DOUBLE of any numbers.
+pub fn power(arguments: Vec<Expr>) -> Expr {
+    call(&number::POWER, arguments)
+}
+
+/// ABS of a whole number.
+pub fn absolute(arguments: Vec<Expr>) -> Expr {
+    call(&number::ABSOLUTE, arguments)
+}
+
+/// OVERLAY of strings.
+pub fn overlay(arguments: Vec<Expr>) -> Expr {
+    call(&text::OVERLAY, arguments)
+}
+
 /// Whether a function of this name makes something of its argument that nobody wrote.
 pub fn is_java_pattern(function: &str) -> bool {
     function == text::JAVA_PATTERN.name

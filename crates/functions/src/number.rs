@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::compute::{binary, cast};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 use datafusion_common::Result;
 
 use crate::decimal::DIGITS_MAX;
+use crate::definition::{Definition, Evaluate, Parameter};
 
 /// `SQRT(number)`: NaN of a negative one, as in Flink.
 pub(super) fn sqrt(arguments: &[ArrayRef]) -> Result<ArrayRef> {
@@ -15,6 +16,40 @@ pub(super) fn sqrt(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let roots: Float64Array = numbers.unary(|number| number.sqrt() + 0.0);
     Ok(Arc::new(roots))
 }
+
+/// POWER: infinite where there is no number, as in Flink. Java's, which that is, knows no value where an exponent is none, and none of 1 and -1 where it
+/// is infinite.
+pub(super) const POWER: Definition = Definition {
+    name: "power",
+    parameters: &[Parameter::Double, Parameter::Double],
+    required: 2,
+    returns: |_| DataType::Float64,
+    evaluate: Evaluate::Arrays(|arguments| {
+        let [bases, exponents] = [0, 1].map(|at| arguments[at].as_primitive::<Float64Type>());
+        let power = |base: f64, exponent: f64| match exponent.is_nan() || exponent.is_infinite() && base.abs() == 1.0 {
+            true => f64::NAN,
+            false => base.powf(exponent) + 0.0,
+        };
+        Ok(Arc::new(binary::<_, _, _, Float64Type>(bases, exponents, power)?))
+    }),
+};
+
+/// ABS of a whole number: the smallest of its type is its own, as in Flink.
+pub(super) const ABSOLUTE: Definition = Definition {
+    name: "abs",
+    parameters: &[Parameter::Any],
+    required: 1,
+    returns: |types| types[0].clone(),
+    evaluate: Evaluate::Arrays(|arguments| {
+        let numbers = &arguments[0];
+        Ok(match numbers.data_type() {
+            DataType::Int8 => Arc::new(numbers.as_primitive::<Int8Type>().unary::<_, Int8Type>(i8::wrapping_abs)),
+            DataType::Int16 => Arc::new(numbers.as_primitive::<Int16Type>().unary::<_, Int16Type>(i16::wrapping_abs)),
+            DataType::Int32 => Arc::new(numbers.as_primitive::<Int32Type>().unary::<_, Int32Type>(i32::wrapping_abs)),
+            _ => Arc::new(numbers.as_primitive::<Int64Type>().unary::<_, Int64Type>(i64::wrapping_abs)),
+        })
+    }),
+};
 
 /// The type of SIGN: the number's own, but that of a decimal has a digit before the point.
 pub(super) fn sign_type(types: &[DataType]) -> DataType {

@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int32Array, Int64Array, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int32Array, Int64Array, StringViewArray, StringViewBuilder,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion_common::{Result, exec_datafusion_err, exec_err};
 use pelton_data::column::{Cuts, sql_name};
-use regex::{CaptureLocations, Regex};
+use regex::{CaptureLocations, NoExpand, Regex};
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter};
 use crate::regular::{java_only, translated};
@@ -259,7 +261,7 @@ pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         };
         let extractor = match &mut known {
             Some((of, extractor)) if of.is_none_or(|of| of == expression) => extractor,
-            known => &mut known.insert((Some(expression), Extractor::new(compiled(expression)?))).1,
+            known => &mut known.insert((Some(expression), Extractor::new(compiled("regexp_extract", expression)?))).1,
         };
         match extractor.find(text, usize::try_from(group).unwrap_or(usize::MAX)) {
             Some((start, end)) => matches.push(row, start..end),
@@ -269,13 +271,63 @@ pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(matches.finish()))
 }
 
-pub(super) fn compiled(expression: &str) -> Result<Regex> {
+/// The regular expression that a function is given.
+pub(super) fn compiled(function: &str, expression: &str) -> Result<Regex> {
+    let function = function.to_uppercase();
     if let Some((message, instead)) = java_only(expression) {
-        return exec_err!("REGEXP_EXTRACT: {message}; {instead}");
+        return exec_err!("{function}: {message}; {instead}");
     }
     Regex::new(&translated(expression))
-        .map_err(|error| exec_datafusion_err!("REGEXP_EXTRACT: '{expression}' is no regular expression: {error}"))
+        .map_err(|error| exec_datafusion_err!("{function}: '{expression}' is no regular expression: {error}"))
 }
+
+/// `REGEXP_REPLACE(text, expression, replacement)`: the replacement is put in as it is, `$1` and backslashes too, as in Flink.
+pub(super) fn regexp_replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let columns = [arguments.column(0)?, arguments.column(1)?, arguments.column(2)?];
+    let [texts, expressions, replacements] = columns.each_ref().map(strings);
+    let mut known = arguments.regex.cloned().map(|regex| (None, regex));
+    let mut replaced = StringViewBuilder::with_capacity(arguments.rows);
+    for row in 0..arguments.rows {
+        let (Some(text), Some(expression), Some(replacement)) =
+            (string_at(texts, row), string_at(expressions, row), string_at(replacements, row))
+        else {
+            replaced.append_null();
+            continue;
+        };
+        let regex = match &mut known {
+            Some((of, regex)) if of.is_none_or(|of| of == expression) => regex,
+            known => &mut known.insert((Some(expression), compiled("regexp_replace", expression)?)).1,
+        };
+        replaced.append_value(regex.replace_all(text, NoExpand(replacement)));
+    }
+    Ok(Arc::new(replaced.finish()))
+}
+
+/// `OVERLAY(text PLACING part FROM start [FOR length])`: the text itself where nothing starts there, and nothing of it behind the part where it has less
+/// letters than the length, or that is none, as in Flink.
+pub(super) const OVERLAY: Definition = Definition {
+    name: "overlay",
+    parameters: &[Parameter::Text, Parameter::Text, Parameter::Integer, Parameter::Integer],
+    required: 3,
+    returns: |_| DataType::Utf8View,
+    evaluate: Evaluate::Arrays(|arguments| {
+        let [texts, parts] = [strings(&arguments[0]), strings(&arguments[1])];
+        let (starts, lengths) = (integers(&arguments[2]), arguments.get(3).map(integers));
+        Ok(collect(texts.len(), |row| {
+            let (text, part) = (string_at(texts, row)?, string_at(parts, row)?);
+            let letters = |text: &str| i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+            let start = integer_at(Some(starts), row, 0)?;
+            let length = integer_at(lengths, row, letters(part))?;
+            if !(1..=letters(text)).contains(&start) {
+                return Some(text.to_string());
+            }
+            let place = |before: i64| text.char_indices().nth(before as usize).map_or(text.len(), |(at, _)| at);
+            let end = (start - 1).saturating_add(length);
+            let rest = if length > 0 && end < letters(text) { &text[place(end)..] } else { "" };
+            Some([&text[..place(start - 1)], part, rest].concat())
+        }))
+    }),
+};
 
 /// Patterns of Java's as the library has them, for functions that take them as they are. No query calls it: the planner does.
 pub(super) const JAVA_PATTERN: Definition = Definition {

@@ -149,7 +149,7 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let is_known = RESPELT.contains(&name.as_str())
         || matches!(
             name.as_str(),
-            "DECODE" | "ENCODE" | "LOCATE" | "REGEXP_REPLACE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP"
+            "DECODE" | "ENCODE" | "LOCATE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP"
         );
     if !is_known {
         return Ok(None);
@@ -205,8 +205,6 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
             let [dividend, divisor] = [next(), next()].map(as_operand);
             Expr::Nested(Box::new(operator(dividend, BinaryOperator::Modulo, divisor)))
         }
-        // DataFusion replaces the first match only, unless told to replace all.
-        ("REGEXP_REPLACE", 3) => call("regexp_replace", vec![next(), next(), next(), text_literal("g", span)], span),
         ("SIGN", 1) => call("signum", vec![next()], span),
         ("SUBSTR" | "SUBSTRING", 2..=3) => call("substring_from", arguments.collect(), span),
         ("TIMESTAMPADD", 3) => {

@@ -144,7 +144,12 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             keep_float(&mut values, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
-        ("regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match" | "regexp_replace", _) => {
+        ("abs", Some(integer)) if integer.is_signed_integer() => {
+            Ok(Transformed::yes(pelton_functions::absolute(call.args)))
+        }
+        ("overlay", _) => Ok(Transformed::yes(pelton_functions::overlay(call.args))),
+        ("power", _) => Ok(Transformed::yes(pelton_functions::power(call.args))),
+        ("regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match", _) => {
             call.args.get_mut(1).into_iter().for_each(|pattern| mean_java(pattern, schema));
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }

@@ -159,7 +159,7 @@ fn text_functions() {
 fn text_functions_that_match_test_and_encode() {
     check(
         "REGEXP_REPLACE('foobarfoo', 'foo', 'x') → xbarx
-         REGEXP_REPLACE('foobar', 'o(o)', '<$1>') → f<o>bar
+         REGEXP_REPLACE('foobar', 'o(o)', '<$1>') → f<$1>bar
          REGEXP('hello', 'h.*o') → true
          REGEXP('hello', '^x') → false
          'hello' LIKE 'h_ll%' → true
