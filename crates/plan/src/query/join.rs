@@ -69,9 +69,10 @@ impl Lowering<'_> {
             branch.steps.push(StepDraft::Lookup { table, keys, keep_unmatched: sides.keep_unmatched });
             branch.extend_scope(&qualifier, fields.iter().map(|field| joined(field, sides.keep_unmatched)))?;
             let width = sides.table.schema().fields().len();
-            let looked_up = fields[..width].iter().zip(sides.table.schema().fields()).map(|(field, planned)| {
-                as_planned(column(&qualifier, field.name()), field.data_type(), planned)
-            });
+            let looked_up = fields[..width]
+                .iter()
+                .zip(sides.table.schema().fields())
+                .map(|(field, planned)| as_planned(column(&qualifier, field.name()), field.data_type(), planned));
             if sides.is_swapped {
                 branch.columns.splice(0..0, looked_up);
             } else {

@@ -37,7 +37,9 @@ pub(super) fn set_apart(expression: Expr, scope: &DFSchema) -> Result<Transforme
 /// The operands of AND or OR.
 fn connective(expression: &Expr) -> Option<(&Expr, Operator, &Expr)> {
     match expression {
-        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => Some((left, *op, right)),
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            Some((left, *op, right))
+        }
         _ => None,
     }
 }
@@ -52,7 +54,8 @@ fn joins_wrongly(left: &Expr, operator: Operator, right: &Expr, scope: &DFSchema
     tests(right, false, &mut of_right);
     for of_one in &of_left {
         for of_other in of_right.iter().filter(|test| test.value == of_one.value) {
-            let is_lengthened = of_one.is_negated == of_other.is_negated && of_one.is_negated == (operator == Operator::And);
+            let is_lengthened =
+                of_one.is_negated == of_other.is_negated && of_one.is_negated == (operator == Operator::And);
             if is_lengthened || !becomes_list(of_one, &of_left) || !becomes_list(of_other, &of_right) {
                 continue;
             }
@@ -87,9 +90,8 @@ fn tests<'e>(expression: &'e Expr, is_negated: bool, found: &mut Vec<Test<'e>>) 
         }
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Eq | Operator::NotEq), right }) => {
             let (value, with) = match (&**left, &**right) {
-                (value @ Expr::Column(_), with @ Expr::Literal(..)) | (with @ Expr::Literal(..), value @ Expr::Column(_)) => {
-                    (value, with)
-                }
+                (value @ Expr::Column(_), with @ Expr::Literal(..))
+                | (with @ Expr::Literal(..), value @ Expr::Column(_)) => (value, with),
                 _ => return,
             };
             let is_negated = is_negated != (*op == Operator::NotEq);

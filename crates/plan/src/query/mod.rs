@@ -42,8 +42,8 @@ mod zeros;
 
 mod memberships;
 
-
 mod lengths;
+
 mod named_casts;
 
 mod draft;
