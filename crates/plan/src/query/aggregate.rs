@@ -76,9 +76,7 @@ impl Lowering<'_> {
     ) -> Result<Relation> {
         let (bounds, mut groups) = self.window_of(&input, groups)?;
         let window = self.window_of_rows(&input, bounds)?;
-        if window == Window::Global {
-            self.keep_a_key(&input, &mut groups)?;
-        }
+        self.keep_a_key(&input, window, &mut groups)?;
         let keys: Vec<usize> = (0..groups[0].len()).filter(|g| matches!(groups[0][*g], Group::Key(_))).collect();
         let may_be_empty = window == Window::Global && keys.is_empty();
         let mut collector = Collector::new(input.branches, may_be_empty);
@@ -208,8 +206,8 @@ impl Lowering<'_> {
 
     /// Makes the first of several constants a key where there is nothing else: without rows there is no group, and groups that nothing is asked of
     /// are counted by the length of a column.
-    fn keep_a_key(&self, input: &Relation, groups: &mut [Vec<Group>]) -> Result<()> {
-        for (group, branch) in groups.iter_mut().zip(&input.branches) {
+    fn keep_a_key(&self, input: &Relation, window: Window, groups: &mut [Vec<Group>]) -> Result<()> {
+        for (group, branch) in groups.iter_mut().zip(&input.branches).filter(|_| window == Window::Global) {
             if let Some(Group::Constant(value)) = group.first()
                 && group.iter().all(|other| matches!(other, Group::Constant(_)))
             {

@@ -22,6 +22,7 @@ use pelton_functions::scalar_functions;
 use sqlparser::ast::{self, BinaryOperator, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
+use super::decimals::LongProducts;
 use super::flink_types::{flink_expression, is_mixed};
 use super::foreign::Foreign;
 use super::landmarks::{survey_expression, survey_view};
@@ -423,6 +424,7 @@ static EXPRESSION_PLANNERS: LazyLock<Vec<Arc<dyn ExprPlanner>>> = LazyLock::new(
         Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
         Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
         Arc::new(NamedCasts),
+        Arc::new(LongProducts),
     ]
 });
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion_expr::function::AccumulatorArgs;
+use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Operator, Signature, cast};
 use pelton_functions::decimal::{DIGITS_MAX, Digits, arithmetic};
+use sqlparser::ast::BinaryOperator;
 
 /// Digits of an INT.
 const INT_DIGITS: u8 = 10;
@@ -33,6 +35,24 @@ pub(super) fn decimal_arithmetic(operator: Operator, (left, right): (&Expr, &Exp
         return None;
     }
     arithmetic(operator, left, right)
+}
+
+/// Plans products of decimals that have more digits behind the point than a decimal has in all: DataFusion, which gives them a type as it plans them,
+/// has none for these.
+#[derive(Debug)]
+pub(super) struct LongProducts;
+
+impl ExprPlanner for LongProducts {
+    fn plan_binary_op(&self, call: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let scale = |operand: &Expr| match operand.get_type(schema) {
+            Ok(DataType::Decimal128(_, scale)) => i16::from(scale),
+            _ => 0,
+        };
+        let product = (call.op == BinaryOperator::Multiply
+            && scale(&call.left) + scale(&call.right) > i16::from(DIGITS_MAX))
+        .then(|| decimal_arithmetic(Operator::Multiply, (&call.left, &call.right), schema));
+        Ok(product.flatten().map_or(PlannerResult::Original(call), PlannerResult::Planned))
+    }
 }
 
 /// How many digits a number has as a decimal.

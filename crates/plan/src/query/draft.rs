@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, Result, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
@@ -16,9 +16,10 @@ use pelton_data::over::OverSpec;
 
 use pelton_data::zone::Zone;
 
+use super::context::external;
 use super::source::SourceDraft;
 use super::window::{WINDOW_COLUMNS, window_fields};
-use crate::error::Place;
+use crate::error::{Place, PlanError};
 use crate::pipeline::{OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::types::SqlType;
 
@@ -230,11 +231,30 @@ impl Branch {
     }
 }
 
+/// Parts of an expression over a stream. One that reads a computed column twice has that twice, and views over views double it each time.
+const PARTS_MAX: usize = 100_000;
+
 /// An expression over the columns that `schema` describes, in terms of what these are computed from. Names go.
 pub(super) fn substitute(expression: Expr, schema: &DFSchema, columns: &[Expr]) -> Result<Expr> {
+    let mut parts = 0;
     let replaced = expression.transform_up(|node| {
         Ok(match node {
-            Expr::Column(column) => Transformed::yes(columns[schema.index_of_column(&column)?].clone()),
+            Expr::Column(column) => {
+                let value = &columns[schema.index_of_column(&column)?];
+                value.apply(|_| {
+                    parts += 1;
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+                if parts > PARTS_MAX {
+                    let construct = format!(
+                        "{}, which is computed from computed columns more than {PARTS_MAX} times over,",
+                        column.name
+                    );
+                    let hint = "INSERT what an inner view computes into a table, and read that";
+                    return Err(external(PlanError::unsupported(None, construct, hint)));
+                }
+                Transformed::yes(value.clone())
+            }
             Expr::Alias(alias) => Transformed::yes(*alias.expr),
             other => Transformed::no(other),
         })
