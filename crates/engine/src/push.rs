@@ -304,7 +304,7 @@ mod tests {
         let expected =
             "column 2 of the rows pushed is b of type Int64, but that of the table is b of type Int64 NOT NULL";
         assert_eq!(refused(&[a.clone(), b.clone().with_nullable(true)]), expected);
-        assert_eq!(refused(&[a.clone()]), "the rows pushed have 1 columns, but the table has 2");
+        assert_eq!(refused(std::slice::from_ref(&a)), "the rows pushed have 1 columns, but the table has 2");
         source.push_blocking(RecordBatch::new_empty(Arc::new(Schema::new(vec![a, b])))).unwrap();
     }
 }
