@@ -5,9 +5,12 @@ use pelton_data::time::instant_ticks;
 
 use super::graph::{Bounds, Conversion, Literal, Machine, Misfit, Node, Operation, Rounding};
 
+/// [`conversion`], or [`own_conversion`].
+pub(crate) type Convert = fn(&Node, &DataType, Misfit) -> Option<(Conversion, Option<Bounds>)>;
+
 /// How to cast the value of `from` to another type, and the bounds of the result; `None` where DataFusion must do it.
 ///
-/// Results, and which values do not fit, are those of Arrow's cast kernel, and where Flink has others those of `pelton_functions`.
+/// Results, and which values do not fit, are those of Arrow's cast kernel.
 pub(crate) fn conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(Conversion, Option<Bounds>)> {
     use DataType::*;
     let is_literal_null = from.operation == Operation::Constant(Literal::Null);
@@ -53,22 +56,35 @@ pub(crate) fn conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(
         (Decimal128(_, scale), to) if to.is_integer() && *scale >= 0 => {
             divided(from, to, power_of_ten(*scale)?, Rounding::Truncate, misfit)
         }
-        (Int64, Timestamp(unit, Some(_))) => {
-            let known = instant_ticks(*unit);
-            let known = Bounds { min: (*known.start()).into(), max: (*known.end()).into() };
-            Some((Conversion::Scale { multiplier: 1, check: Some(known), misfit: Misfit::Null }, Some(known)))
-        }
         (Timestamp(..), Int64) | (Int64, Timestamp(..)) => scaled(from, to, 1, misfit),
         (Date32, Int32) | (Int32, Date32) => scaled(from, to, 1, misfit),
         (Timestamp(unit, from_zone), Timestamp(to_unit, to_zone)) if to_zone.is_none() || from_zone == to_zone => {
             let (a, b) = (ticks_per_second(*unit), ticks_per_second(*to_unit));
             match a > b {
-                true => divided(from, to, a / b, Rounding::Floor, misfit),
+                true => divided(from, to, a / b, Rounding::Truncate, misfit),
                 false => scaled(from, to, b / a, misfit),
             }
         }
         (Timestamp(unit, None), Date32) => date_of_timestamp(from, ticks_per_second(*unit)),
         _ => None,
+    }
+}
+
+/// As [`conversion`], where Flink has other results than Arrow's kernel: those of `pelton_functions`.
+pub(crate) fn own_conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(Conversion, Option<Bounds>)> {
+    use DataType::Timestamp;
+    match (&from.data_type, to) {
+        (DataType::Int64, Timestamp(unit, Some(_))) => {
+            let known = instant_ticks(*unit);
+            let known = Bounds { min: (*known.start()).into(), max: (*known.end()).into() };
+            Some((Conversion::Scale { multiplier: 1, check: Some(known), misfit: Misfit::Null }, Some(known)))
+        }
+        (Timestamp(unit, from_zone), Timestamp(to_unit, to_zone))
+            if ticks_per_second(*unit) > ticks_per_second(*to_unit) && (to_zone.is_none() || from_zone == to_zone) =>
+        {
+            divided(from, to, ticks_per_second(*unit) / ticks_per_second(*to_unit), Rounding::Floor, misfit)
+        }
+        _ => conversion(from, to, misfit),
     }
 }
 

@@ -19,7 +19,7 @@ use datafusion_physical_expr_common::physical_expr::is_volatile;
 
 use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
 
-use super::convert::conversion;
+use super::convert::{Convert, conversion, own_conversion};
 use super::graph::{Arithmetic, Bounds, Conversion, Graph, Literal, Machine, Misfit, NodeId, Operation, Rounding};
 use crate::interpret::expression::can_fail;
 use crate::select::Comparison;
@@ -87,10 +87,10 @@ impl Translator {
         }
         if let Some(cast) = any.downcast_ref::<CastExpr>() {
             let misfit = if cast.cast_options().safe { Misfit::Null } else { Misfit::Fails };
-            return self.cast(cast.expr(), cast.cast_type(), misfit);
+            return self.cast(cast.expr(), cast.cast_type(), misfit, conversion);
         }
         if let Some(cast) = any.downcast_ref::<TryCastExpr>() {
-            return self.cast(cast.expr(), cast.cast_type(), Misfit::Null);
+            return self.cast(cast.expr(), cast.cast_type(), Misfit::Null, conversion);
         }
         if let Some(case) = any.downcast_ref::<CaseExpr>() {
             return self.case(case, as_views(self.type_of(expression)?));
@@ -309,7 +309,13 @@ impl Translator {
         self.graph.add(Operation::Negate(operand), data_type, bounds)
     }
 
-    fn cast(&mut self, operand: &Arc<dyn PhysicalExpr>, to: &DataType, misfit: Misfit) -> Option<NodeId> {
+    fn cast(
+        &mut self,
+        operand: &Arc<dyn PhysicalExpr>,
+        to: &DataType,
+        misfit: Misfit,
+        convert: Convert,
+    ) -> Option<NodeId> {
         let operand = self.expression(operand)?;
         let node = self.graph.node(operand);
         if node.data_type == *to {
@@ -318,7 +324,7 @@ impl Translator {
         if self.graph.literal(operand) == Some(Literal::Null) {
             return self.graph.add(Operation::Constant(Literal::Null), to.clone(), None);
         }
-        let (conversion, bounds) = conversion(node, to, misfit)?;
+        let (conversion, bounds) = convert(node, to, misfit)?;
         self.graph.add(Operation::Cast(conversion, operand), to.clone(), bounds)
     }
 
@@ -398,8 +404,8 @@ impl Translator {
                 let bounds = self.graph.node(value).bounds;
                 self.graph.add(Operation::NullIf(value, other), data_type, bounds)
             }
-            ("cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Fails),
-            ("try_cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Null),
+            ("cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Fails, own_conversion),
+            ("try_cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Null, own_conversion),
             ("decimal_add", [left, right]) => self.fitting_decimal(Arithmetic::Add, left, right, data_type),
             ("decimal_subtract", [left, right]) => self.fitting_decimal(Arithmetic::Subtract, left, right, data_type),
             ("decimal_multiply", [left, right]) => self.fitting_decimal(Arithmetic::Multiply, left, right, data_type),
