@@ -50,7 +50,6 @@ pub use regular::{java_only, translated as translated_pattern};
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ScalarUDF};
 
 /// Flink's functions that are no respelling of DataFusion's. They take precedence over DataFusion's of the same name.
@@ -98,15 +97,7 @@ pub fn replace(arguments: Vec<Expr>) -> Expr {
 
 /// The pattern of a regular expression, which is Java's, as the library here has it.
 pub fn java_pattern(pattern: Expr) -> Expr {
-    match pattern {
-        Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => {
-            Expr::Literal(ScalarValue::Utf8(Some(translated_pattern(&text))), metadata)
-        }
-        Expr::Literal(ScalarValue::Utf8View(Some(text)), metadata) => {
-            Expr::Literal(ScalarValue::Utf8View(Some(translated_pattern(&text))), metadata)
-        }
-        computed => call(&text::JAVA_PATTERN, vec![computed]),
-    }
+    call(&text::JAVA_PATTERN, vec![pattern])
 }
 
 /// A value as what stands beside it is, which is as in Flink, and not computed when it is planned.

@@ -25,8 +25,8 @@ const FUNCTIONS: &str = "ABS ACOS APPROX_COUNT_DISTINCT ARRAY ARRAY_AGG ARRAY_AP
     TYPEOF UNHEX UNIX_TIMESTAMP UNNEST UPPER URL_DECODE URL_ENCODE UUID VARIANCE VAR_POP VAR_SAMP WEEK YEAR";
 
 /// Names in a plan of functions that go by another in Flink.
-const STANDING_IN: &str = "btrim ceil_to character_decode character_encode date_part ends_with floor_to nvl random regexp_like signum \
-    starts_with stddev strpos substr substring_from timestamp_to_string timestampadd_time trunc var";
+const STANDING_IN: &str = "btrim cast_as ceil_to character_decode character_encode date_part ends_with floor_to java_pattern nvl random \
+    regexp_like signum starts_with stddev strpos substr substring_from timestamp_to_string timestampadd_time trunc try_cast_as var";
 
 /// As [`function_note`], for a function that is known by its name in a plan only.
 pub(crate) fn planned_function_note(name: &str) -> Option<String> {

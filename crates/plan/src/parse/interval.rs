@@ -32,7 +32,6 @@ pub(super) fn parse_literal(parser: &mut Parser) -> Result<Expr, ParserError> {
     let (number, unit) = match last {
         // DataFusion knows no quarters.
         None if first == Unit::Quarter => in_one_unit(length),
-        // The number as written keeps what EXPLAIN prints close to the query.
         None => (if is_negative { format!("-{}", text.trim()) } else { text.trim().to_string() }, first),
         Some(_) => in_one_unit(length),
     };

@@ -204,14 +204,19 @@ impl Lowering<'_> {
         Ok(Group::Key(cast_to(expression, &held, &branch.scope)?))
     }
 
-    /// Makes the first of several constants a key where there is nothing else: without rows there is no group, and groups that nothing is asked of
+    /// Makes one of several constants, the first that can be one, a key where there is nothing else: without rows there is no group, and groups that nothing is asked of
     /// are counted by the length of a column.
     fn keep_a_key(&self, input: &Relation, window: Window, groups: &mut [Vec<Group>]) -> Result<()> {
         for (group, branch) in groups.iter_mut().zip(&input.branches).filter(|_| window == Window::Global) {
-            if let Some(Group::Constant(value)) = group.first()
-                && group.iter().all(|other| matches!(other, Group::Constant(_)))
-            {
-                group[0] = self.key(value.clone(), branch)?;
+            let constant = |group: &Group| match group {
+                Group::Constant(value) => Some(value.clone()),
+                Group::Bound(_) | Group::Key(_) => None,
+            };
+            let Some(constants) = group.iter().map(constant).collect::<Option<Vec<Expr>>>() else { continue };
+            let held = |value: &Expr| value.get_type(branch.scope.as_ref()).is_ok_and(|of| held_type(&of).is_some());
+            let kept = constants.iter().position(held).unwrap_or(0);
+            if let Some(value) = constants.into_iter().nth(kept) {
+                group[kept] = self.key(value, branch)?;
             }
         }
         Ok(())

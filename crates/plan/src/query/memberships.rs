@@ -4,8 +4,10 @@
 //! `k NOT IN (1, 2) OR k NOT IN (3)`. Where k is NULL both are NULL. A NULL in a list, and a value that each row has its own of, it takes for values
 //! like others, that equal themselves and nothing else. What it joins by lengthening a list, `IN … OR … IN` and `NOT IN … AND … NOT IN`, stays right.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::expr::InList;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
@@ -18,6 +20,9 @@ struct Test<'e> {
     /// Whether what the value is compared with is constant, and nothing of it NULL.
     is_certain: bool,
 }
+
+/// Tests by the columns that their values are of: values may become equal only when they are simplified, as those do that are cast to the type of a literal.
+type Tests<'e> = BTreeMap<BTreeSet<&'e Column>, Vec<Test<'e>>>;
 
 /// Names, and so hides from the simplifier, the operands of AND and OR that it must not join. The names have no meaning.
 pub(super) fn set_apart(expression: Expr, scope: &DFSchema) -> Result<Transformed<Expr>> {
@@ -46,20 +51,22 @@ fn connective(expression: &Expr) -> Option<(&Expr, Operator, &Expr)> {
 
 /// Whether lists of both sides would become one that says something else about NULL.
 fn joins_wrongly(left: &Expr, operator: Operator, right: &Expr, scope: &DFSchema) -> Result<bool> {
-    let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
-    tests(left, false, &mut of_left);
-    if of_left.is_empty() {
+    let (mut of_left, mut of_right) = (Tests::new(), Tests::new());
+    tests(right, false, &mut of_right);
+    of_right.retain(|_, tests| become_lists(tests));
+    if of_right.is_empty() {
         return Ok(false);
     }
-    tests(right, false, &mut of_right);
-    for of_one in &of_left {
-        for of_other in of_right.iter().filter(|test| test.value == of_one.value) {
-            let is_lengthened =
-                of_one.is_negated == of_other.is_negated && of_one.is_negated == (operator == Operator::And);
-            if is_lengthened || !becomes_list(of_one, &of_left) || !becomes_list(of_other, &of_right) {
+    tests(left, false, &mut of_left);
+    of_left.retain(|_, tests| become_lists(tests));
+    for (columns, of_left) in &of_left {
+        let of_right = of_right.get(columns).map_or(&[][..], Vec::as_slice);
+        for (one, other) in of_left.iter().flat_map(|one| of_right.iter().map(move |other| (one, other))) {
+            let is_lengthened = one.is_negated == other.is_negated && one.is_negated == (operator == Operator::And);
+            if is_lengthened {
                 continue;
             }
-            if !of_one.is_certain || !of_other.is_certain || of_one.value.nullable(scope)? {
+            if !one.is_certain || !other.is_certain || one.value.nullable(scope)? || other.value.nullable(scope)? {
                 return Ok(true);
             }
         }
@@ -67,18 +74,22 @@ fn joins_wrongly(left: &Expr, operator: Operator, right: &Expr, scope: &DFSchema
     Ok(false)
 }
 
-/// Whether a test is a list, or one of several that may become one.
-fn becomes_list(test: &Test<'_>, beside: &[Test<'_>]) -> bool {
-    test.is_list || beside.iter().filter(|other| other.value == test.value).count() > 1
+/// Whether tests of one value are a list, or several that may become one.
+fn become_lists(tests: &[Test<'_>]) -> bool {
+    tests.len() > 1 || tests.iter().any(|test| test.is_list)
 }
 
 /// The tests that an expression of AND, OR and NOT consists of.
-fn tests<'e>(expression: &'e Expr, is_negated: bool, found: &mut Vec<Test<'e>>) {
+fn tests<'e>(expression: &'e Expr, is_negated: bool, found: &mut Tests<'e>) {
     let is_certain = |value: &Expr| matches!(value, Expr::Literal(value, _) if !value.is_null());
+    let mut add = |test: Test<'e>| {
+        let columns = test.value.column_refs().into_iter().collect();
+        found.entry(columns).or_default().push(test);
+    };
     match expression {
         Expr::Not(inner) => tests(inner, !is_negated, found),
         Expr::Alias(alias) => tests(&alias.expr, is_negated, found),
-        Expr::InList(InList { expr, list, negated }) => found.push(Test {
+        Expr::InList(InList { expr, list, negated }) => add(Test {
             value: expr,
             is_negated: is_negated != *negated,
             is_list: true,
@@ -89,13 +100,13 @@ fn tests<'e>(expression: &'e Expr, is_negated: bool, found: &mut Vec<Test<'e>>) 
             tests(right, is_negated, found);
         }
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Eq | Operator::NotEq), right }) => {
-            let (value, with) = match (&**left, &**right) {
-                (value @ Expr::Column(_), with @ Expr::Literal(..))
-                | (with @ Expr::Literal(..), value @ Expr::Column(_)) => (value, with),
+            let (value, with) = match [left, right].map(|side| side.column_refs().is_empty()) {
+                [false, true] => (left, right),
+                [true, false] => (right, left),
                 _ => return,
             };
             let is_negated = is_negated != (*op == Operator::NotEq);
-            found.push(Test { value, is_negated, is_list: false, is_certain: is_certain(with) });
+            add(Test { value, is_negated, is_list: false, is_certain: is_certain(with) });
         }
         _ => {}
     }

@@ -336,6 +336,8 @@ impl Driver {
             let waiting = &mut self.waiting[Specialisation::PredicateOrder as usize];
             *waiting = Waiting { changed_at: waiting.changed_at, ..Waiting::default() };
             self.cost = Cost { chosen: self.cost.chosen.map(|_| f64::INFINITY), ..Cost::default() };
+            // What a trial has measured is of both data.
+            self.trial = self.trial.take().map(|trial| Trial::new(trial.challenger, trial.specialisation));
         }
         if self.has_regressed() || self.trial.is_some() || has_changed {
             return;

@@ -96,7 +96,8 @@ impl Orders {
         gain: f64,
         (worse, failures, now): (&PredicateOrder, u32, u64),
     ) {
-        for source in Source::ALL {
+        // Where nothing is known of the data, nothing was estimated.
+        for source in Source::ALL.into_iter().filter(|_| self.counts.rows > 0) {
             let estimate = Estimate { predicates, profile: &self.counts, source, lists_rows };
             let error = (estimate.gain(present, order).max(-1.0) - gain.max(-1.0)).abs();
             let known = &mut self.errors[source as usize];

@@ -13,8 +13,8 @@ use crate::table::{Chosen, SummedRows, Table};
 /// Slices of more groups have lists of their own: what is done with these costs more than to call it.
 const GROUPS_MAX: usize = 32;
 
-/// Rows of more values together have so as well: suffixes are made of all at once.
-const VALUES_MAX: usize = 1 << 15;
+/// Rows of more values together have so as well: suffixes are made of all at once, and lists where a slice comes late.
+const VALUES_MAX: usize = 1 << 12;
 
 /// Two stacks of slices of the same groups.
 #[derive(Debug)]
