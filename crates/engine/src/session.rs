@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::Expr;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
-use pelton_plan::query::{Planned, check_event_time, check_view, plan_statements};
+use pelton_plan::query::{Planned, check_computed_columns, check_view, plan_statements};
 use pelton_plan::{Catalog, Table};
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
@@ -293,7 +293,7 @@ impl Session {
         let schema = definition.physical_schema();
         let mut known = self.known();
         let table = Table::new(definition.clone(), Schema::clone(&schema), false)?;
-        check_event_time(&known.catalog, &table)?;
+        check_computed_columns(&known.catalog, &table)?;
         known.catalog.add_table(table)?;
         let (source, table) = PushSource::new(schema);
         known.push_tables.insert(name.to_owned(), table);
@@ -425,7 +425,7 @@ impl Session {
         match statement {
             Statement::CreateTable(definition) => {
                 let table = table::define(definition.clone())?;
-                check_event_time(&known.catalog, &table)?;
+                check_computed_columns(&known.catalog, &table)?;
                 known.catalog.add_table(table)?;
             }
             Statement::CreateView(definition) => {

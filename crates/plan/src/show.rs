@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use datafusion_common::TableReference;
 use datafusion_expr::planner::ContextProvider;
 use pelton_data::column::sql_name;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
 use crate::parse::{ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names};
-use crate::query::Context;
+use crate::query::{Context, columns_of};
 
 /// A small table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +60,7 @@ fn function_names(catalog: &Catalog) -> Vec<String> {
 /// One row for each column: name, type, whether it may be NULL, whether it is in the key, where it comes from, watermark.
 fn describe(catalog: &Catalog, named: &Named) -> Result<Listing, PlanError> {
     let relation = catalog.resolve(named)?;
-    let source = Context::new(catalog).get_table_source(TableReference::bare(named.name.as_str()));
-    let source = source.map_err(|error| PlanError::invalid(named.place, error.strip_backtrace()))?;
-    let schema = source.schema();
+    let schema = columns_of(catalog, named)?;
     let rows = schema.fields().iter().map(|field| {
         let (mut key, mut extras, mut watermark) = (String::new(), String::new(), String::new());
         let mut shown_type = sql_name(field.data_type());
@@ -78,7 +75,7 @@ fn describe(catalog: &Catalog, named: &Named) -> Result<Listing, PlanError> {
             }
             if let Some(declared) = definition.watermark.as_ref().filter(|watermark| watermark.column == *field.name())
             {
-                watermark = watermark_expression(&declared.column, declared.delay);
+                watermark = declared.text.clone();
             }
         }
         vec![field.name().clone(), shown_type, field.is_nullable().to_string().to_uppercase(), key, extras, watermark]
@@ -98,7 +95,7 @@ fn declared_type(column: &ColumnDefinition) -> Option<String> {
 fn origin(column: &ColumnDefinition) -> String {
     match &column.kind {
         ColumnKind::Physical { .. } => String::new(),
-        ColumnKind::Computed { expression } => format!("AS {expression}"),
+        ColumnKind::Computed { text, .. } => format!("AS {text}"),
         ColumnKind::ProcessingTime => "AS PROCTIME()".to_string(),
         ColumnKind::Metadata { key, is_virtual, .. } => {
             let key = if *key == column.name { String::new() } else { format!(" FROM {}", quoted(key)) };
@@ -107,23 +104,13 @@ fn origin(column: &ColumnDefinition) -> String {
     }
 }
 
-fn watermark_expression(column: &str, delay_us: i64) -> String {
-    let column = identifier(column);
-    if delay_us == 0 {
-        return column;
-    }
-    let (seconds, micros) = (delay_us / 1_000_000, delay_us % 1_000_000);
-    let fraction = if micros == 0 { String::new() } else { format!(".{micros:06}") };
-    format!("{column} - INTERVAL '{seconds}{}' SECOND", fraction.trim_end_matches('0'))
-}
-
 /// A statement that creates the same table.
 fn create_table(table: &Table) -> String {
     let definition = &table.definition;
     let mut lines: Vec<String> = definition.columns.iter().map(column_clause).collect();
     if let Some(watermark) = &definition.watermark {
         let column = identifier(&watermark.column);
-        lines.push(format!("WATERMARK FOR {column} AS {}", watermark_expression(&watermark.column, watermark.delay)));
+        lines.push(format!("WATERMARK FOR {column} AS {}", watermark.text));
     }
     if !definition.primary_key.is_empty() {
         let key: Vec<String> = definition.primary_key.iter().map(|column| identifier(column)).collect();
@@ -176,7 +163,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse;
+    use crate::parse::{TableDefinition, parse};
 
     const SCRIPT: &str = "CREATE TABLE bid (auction BIGINT NOT NULL COMMENT 'it''s', name VARCHAR(10), ts TIMESTAMP(3),
             file STRING METADATA FROM 'path' VIRTUAL, double_price AS auction * 2, p AS PROCTIME(),
@@ -208,36 +195,78 @@ mod tests {
         let described = "name|type|null|key|extras|watermark
 auction|BIGINT|FALSE|PRI(auction)||
 name|VARCHAR(10)|TRUE|||
-ts|TIMESTAMP(3)|TRUE|||`ts` - INTERVAL '1.5' SECOND
+ts|TIMESTAMP(3)|TRUE|||ts - INTERVAL '1.5' SECOND
 file|STRING|TRUE||METADATA FROM 'path' VIRTUAL|
 double_price|BIGINT|FALSE||AS auction * 2|
 p|TIMESTAMP_LTZ(3)|FALSE||AS PROCTIME()|";
         assert_eq!(shown("DESCRIBE bid"), described);
         assert_eq!(
             shown("DESCRIBE v"),
-            "name|type|null|key|extras|watermark\na|BIGINT|FALSE|||\nb c|DECIMAL(25, 4)|FALSE|||"
+            "name|type|null|key|extras|watermark\na|BIGINT|FALSE|||\nb c|DECIMAL(26, 6)|FALSE|||"
         );
+    }
+
+    /// Columns of all kinds and types, with expressions that are planned as others than were written.
+    const KINDS: &str = r"CREATE TEMPORARY TABLE `a ``table` (
+            b BOOLEAN NOT NULL, t TINYINT, s SMALLINT, i INT, n BIGINT, f FLOAT, d DOUBLE, m DECIMAL(10, 3), c CHAR(1), vc VARCHAR(10),
+            st STRING COMMENT 'it''s', by BYTES, dt DATE, t0 TIMESTAMP(0), t6 TIMESTAMP, z TIMESTAMP(3) WITH LOCAL TIME ZONE, `a ``column` STRING,
+            file STRING NOT NULL METADATA FROM 'it''s' VIRTUAL, kept INT METADATA,
+            p AS PROCTIME() COMMENT 'the clock',
+            month_on AS TIMESTAMPADD(MONTH, 1, t6), hour_of AS FLOOR(t6 TO HOUR), up AS CEIL(t6 TO DAY), bytes AS ENCODE(st, 'UTF-8'),
+            instant AS n::TIMESTAMP(3) WITH LOCAL TIME ZONE, other AS CAST(i AS TIMESTAMP_LTZ(3)),
+            clean AS REGEXP_REPLACE(st, '\d', '''') COMMENT 'no digits', part AS SUBSTRING(st FROM 2 FOR 3),
+            quoted AS `a ``column` || 'x' , noted AS i /* twice */ * 2 -- and no more
+            , lines AS CASE WHEN i > 1
+                THEN 'one' ELSE 'other' END,
+            same AS i != 1 AND b, trimmed AS TRIM(BOTH 'x' FROM st), since AS EXTRACT(YEAR FROM t6), matched AS st NOT SIMILAR TO 'a%' ,
+            later AS t6 + INTERVAL '1 02' DAY TO HOUR, ts AS TO_TIMESTAMP_LTZ(n, 3),
+            PRIMARY KEY (b, `a ``column`) NOT ENFORCED, WATERMARK FOR ts AS ( ts - INTERVAL '01:30' HOUR TO MINUTE )
+        ) COMMENT 'a table''s' WITH ('connector' = 'x', 'it''s' = 'a''s')";
+
+    fn created(text: &str) -> TableDefinition {
+        match parse(text).expect("parses").remove(0).statement {
+            Statement::CreateTable(definition) => definition,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// All of a definition but the places, expressions as they were read.
+    fn known(definition: &TableDefinition) -> Vec<String> {
+        let columns = definition.columns.iter().map(|column| match &column.kind {
+            ColumnKind::Computed { expression, .. } => format!("{} {expression}", column_clause(column)),
+            _ => column_clause(column),
+        });
+        let watermark = definition.watermark.as_ref().map(|watermark| (&watermark.column, watermark.delay));
+        let TableDefinition { name, primary_key, comment, options, temporary, .. } = definition;
+        columns.chain([format!("{watermark:?} {name} {primary_key:?} {comment:?} {options:?} {temporary}")]).collect()
     }
 
     #[test]
     fn what_show_create_shows_creates_the_same() {
-        let table = shown("SHOW CREATE TABLE bid").trim_start_matches("statement\n").to_string();
-        let again = |text: &str| match parse(text).expect("parses").remove(0).statement {
-            Statement::CreateTable(mut definition) => {
-                definition.place = None;
-                definition.columns.iter_mut().for_each(|column| column.place = None);
-                definition.watermark.iter_mut().for_each(|watermark| watermark.place = None);
-                definition
-            }
-            other => panic!("{other:?}"),
-        };
-        let (original, shown_again) = (again(SCRIPT), again(&table));
-        assert_eq!(format!("{:?}", original.options), format!("{:?}", shown_again.options));
-        assert_eq!(original.watermark, shown_again.watermark);
-        let clauses = |columns: &[ColumnDefinition]| columns.iter().map(column_clause).collect::<Vec<_>>();
-        assert_eq!(clauses(&original.columns), clauses(&shown_again.columns));
+        for script in [SCRIPT, KINDS] {
+            let original = created(script);
+            let expected = known(&original);
+            let delivered = original.physical_schema().as_ref().clone();
+            let text = create_table(&Table::new(original, delivered, false).expect("fits"));
+            assert_eq!(known(&created(&text)), expected, "{text}");
+        }
         let view = "statement\nCREATE TEMPORARY VIEW `v` (`a`, `b c`) AS\nSELECT auction, auction / 2.0 FROM bid";
         assert_eq!(shown("SHOW CREATE VIEW v"), view);
+    }
+
+    #[test]
+    fn computed_columns_are_shown_as_they_were_written() {
+        let definition = created(KINDS);
+        let shown = |name: &str| {
+            let column = definition.columns.iter().find(|column| column.name == name);
+            column.map(column_clause).expect("it is a column")
+        };
+        assert_eq!(shown("month_on"), "`month_on` AS TIMESTAMPADD(MONTH, 1, t6)");
+        assert_eq!(shown("instant"), "`instant` AS n::TIMESTAMP(3) WITH LOCAL TIME ZONE");
+        assert_eq!(shown("clean"), r"`clean` AS REGEXP_REPLACE(st, '\d', '''') COMMENT 'no digits'");
+        assert_eq!(shown("noted"), "`noted` AS i /* twice */ * 2");
+        let watermark = definition.watermark.expect("it has one");
+        assert_eq!(watermark.text, "( ts - INTERVAL '01:30' HOUR TO MINUTE )");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One statement: its kind, and all kinds but CREATE TABLE.
 
-use sqlparser::ast::{Ident, Query, SetExpr};
+use sqlparser::ast::{Expr, Ident, Query, SetExpr};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
@@ -537,6 +537,15 @@ impl<'a> Reader<'a> {
     /// Where the next token stands.
     pub fn place(&self) -> Option<Place> {
         Place::at(self.parser.peek_token_ref().span.start).or(Place::at(self.end))
+    }
+
+    /// An expression, and how it is written.
+    pub fn expression(&mut self) -> Result<(Expr, String), PlanError> {
+        let start = self.parser.peek_token_ref().span.start;
+        let expression = self.parser.parse_expr().map_err(|error| self.error(error))?;
+        let mut taken = (0..self.parser.index()).rev().map(|at| self.parser.token_at(at));
+        let end = taken.find(|token| !is_blank(token)).map_or(start, |last| last.span.end);
+        Ok((expression, self.script.text(start, end).to_string()))
     }
 
     /// The error for `found` in place of `expected`.

@@ -90,6 +90,9 @@ fn shorten_local_zones(tokens: &mut Vec<TokenWithSpan>) {
         let zone: Vec<usize> = following().skip(if is_precise { 3 } else { 0 }).take(ZONE.len()).collect();
         if zone.len() == ZONE.len() && zone.iter().zip(ZONE).all(|(at, word)| is_word(&tokens[*at], word)) {
             tokens[timestamp].token = Token::make_word("TIMESTAMP_LTZ", None);
+            // What is left of the type ends where it was written to end.
+            let last = (timestamp..zone[0]).rfind(|at| !is_blank(&tokens[*at])).unwrap_or(timestamp);
+            tokens[last].span.end = tokens[zone[ZONE.len() - 1]].span.end;
             tokens.drain(zone[0]..=zone[ZONE.len() - 1]);
         }
     }

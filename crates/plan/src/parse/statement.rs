@@ -184,6 +184,8 @@ pub enum ColumnKind {
     Computed {
         /// How.
         expression: Box<Expr>,
+        /// The same as it was written.
+        text: String,
     },
     /// `PROCTIME()`: the clock when the row is taken in.
     ProcessingTime,
@@ -207,6 +209,8 @@ pub struct WatermarkDefinition {
     pub column: String,
     /// How far the watermark trails the largest event time, in microseconds, at least 0.
     pub delay: Micros,
+    /// What stands behind AS, as it was written.
+    pub text: String,
     /// Where the clause stands.
     pub place: Option<Place>,
 }

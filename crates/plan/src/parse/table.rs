@@ -147,9 +147,9 @@ fn read_watermark(reader: &mut Reader) -> Result<WatermarkDefinition, PlanError>
         ));
     }
     reader.word("AS")?;
-    let expression = reader.parser.parse_expr().map_err(|error| reader.error(error))?;
+    let (expression, text) = reader.expression()?;
     let delay = watermark_delay(&expression, &column.value)?;
-    Ok(WatermarkDefinition { column: column.value, delay, place })
+    Ok(WatermarkDefinition { column: column.value, delay, text, place })
 }
 
 fn watermark_delay(expression: &Expr, column: &str) -> Result<i64, PlanError> {
@@ -183,8 +183,8 @@ fn read_column(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanE
         if takes_processing_time(reader) {
             ColumnKind::ProcessingTime
         } else {
-            let expression = reader.parser.parse_expr().map_err(|error| reader.error(error))?;
-            ColumnKind::Computed { expression: Box::new(expression) }
+            let (expression, text) = reader.expression()?;
+            ColumnKind::Computed { expression: Box::new(expression), text }
         }
     } else {
         read_stored(reader, elements, &name.value, place)?

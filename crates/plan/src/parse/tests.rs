@@ -76,7 +76,7 @@ fn describe_table(table: &TableDefinition) -> String {
     for column in &table.columns {
         let kind = match &column.kind {
             ColumnKind::Physical { sql_type, nullable } => format!("{sql_type}{}", null(*nullable)),
-            ColumnKind::Computed { expression } => format!("AS {expression}"),
+            ColumnKind::Computed { expression, .. } => format!("AS {expression}"),
             ColumnKind::ProcessingTime => "PROCTIME".to_string(),
             ColumnKind::Metadata { key, sql_type, nullable, is_virtual } => {
                 format!("{sql_type}{} METADATA {key}{}", null(*nullable), if *is_virtual { " VIRTUAL" } else { "" })

@@ -25,6 +25,7 @@ use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::decimals::LongProducts;
 use super::flink_types::{flink_expression, is_mixed};
 use super::foreign::Foreign;
+use super::foreign_types;
 use super::landmarks::{survey_expression, survey_view};
 use super::locate;
 use super::named_casts::NamedCasts;
@@ -64,6 +65,15 @@ pub(super) struct TableScanSource {
     pub schema: SchemaRef,
     /// The expression over the physical columns of an event time that is a computed column, named as the watermark is.
     pub computed_time: Option<Expr>,
+}
+
+impl TableScanSource {
+    /// Whether these are the table's columns as declared: no projection computes others above it.
+    pub fn has_all_columns(&self) -> bool {
+        let (declared, fields) = (&self.table.definition.columns, self.schema.fields());
+        declared.len() == fields.len()
+            && declared.iter().zip(fields).all(|(column, field)| column.name == *field.name())
+    }
 }
 
 /// A plan that stands behind a name.
@@ -169,34 +179,34 @@ impl<'a> Context<'a> {
         let physical = DFSchema::try_from(Schema::new(fields.clone()))?;
         let mut computed = HashMap::new();
         for column in &table.definition.columns {
-            if let ColumnKind::Computed { expression } = &column.kind {
+            if let ColumnKind::Computed { expression, .. } = &column.kind {
                 self.foreign.borrow_mut().enter(format!("table {}", table.definition.name));
                 let planned = self.computed_column(expression, &physical);
-                self.foreign.borrow_mut().leave();
+                self.foreign.borrow_mut().leave_noted();
                 computed.insert(column.name.as_str(), planned?);
             }
         }
         let watermark = table.definition.watermark.as_ref();
-        let computed_time = watermark.and_then(|watermark| {
-            let expression = computed.remove(watermark.column.as_str())?;
-            Some((watermark.column.as_str(), expression))
-        });
-        if let Some((name, expression)) = &computed_time {
+        let computed_time =
+            watermark.and_then(|watermark| Some((watermark, computed.remove(watermark.column.as_str())?)));
+        // What a source computes is typed here, and the rest as a part of the query.
+        let computed_time =
+            computed_time.map(|(watermark, written)| typed(written, &physical).map(|typed| (watermark, typed)));
+        let computed_time = computed_time.transpose()?;
+        if let Some((watermark, expression)) = &computed_time {
             let (_, field) = expression.to_field(&physical)?;
-            fields.push(Arc::new(Field::new(*name, field.data_type().clone(), field.is_nullable())));
+            fields.push(Arc::new(Field::new(&watermark.column, field.data_type().clone(), field.is_nullable())));
         }
         for name in table.definition.processing_time_columns() {
             fields.push(Arc::new(Field::new(name, processing_time_type(), false)));
         }
         let schema = Arc::new(Schema::new(fields));
-        let in_order = table.definition.columns.len() == schema.fields().len()
-            && table.definition.columns.iter().zip(schema.fields()).all(|(column, field)| column.name == *field.name());
         let source = Arc::new(TableScanSource {
             table: Arc::new(table.clone()),
             schema,
             computed_time: computed_time.map(|(_, expression)| expression),
         });
-        if in_order {
+        if source.has_all_columns() {
             return Ok(source);
         }
         let columns = table.definition.columns.iter().map(|column| match computed.remove(column.name.as_str()) {
@@ -209,27 +219,34 @@ impl<'a> Context<'a> {
         Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
     }
 
-    /// The type of a computed column of a table.
+    /// The type of a computed column of a table, which has been planned as where a query reads it.
     pub(super) fn computed_type(&self, table: &Table, expression: &ast::Expr) -> Result<DataType> {
-        let fields: Vec<FieldRef> = table.physical.fields().iter().map(sql_level).collect();
-        let physical = DFSchema::try_from(Schema::new(fields))?;
-        self.computed_column(expression, &physical)?.get_type(&physical)
+        let physical = physical_columns(table)?;
+        let landmarks = survey_expression(expression, self).map_err(external)?;
+        let planned = self.plan_expression(expression, &physical).and_then(|planned| planned.get_type(&physical));
+        planned.map_err(|error| external(locate::in_expression(error, expression, &physical, self, &landmarks)))
     }
 
+    /// A computed column as it was written: types are made to agree where the query that reads it is typed, and only there.
     fn computed_column(&self, expression: &ast::Expr, physical: &DFSchema) -> Result<Expr> {
         let landmarks = survey_expression(expression, self).map_err(external)?;
-        let planned = self.coerced(expression, physical);
-        planned.map_err(|error| external(locate::in_expression(error, expression, physical, self, &landmarks)))
+        let planned = self.written(expression, physical);
+        let planned = planned.map_err(|error| locate::in_expression(error, expression, physical, self, &landmarks));
+        let planned = planned.map_err(external)?;
+        foreign_types::note_casts(&planned, physical, &mut self.foreign.borrow_mut());
+        Ok(planned)
     }
 
-    /// An expression over columns as it was written, with types made to agree.
-    pub(super) fn coerced(&self, expression: &ast::Expr, columns: &DFSchema) -> Result<Expr> {
+    /// An expression over columns as it was written, its names known and its types not made to agree.
+    fn written(&self, expression: &ast::Expr, columns: &DFSchema) -> Result<Expr> {
         let mut expression = expression.clone();
         respell(&mut expression);
-        let planned = self.planner().sql_to_expr(expression, columns, &mut PlannerContext::new())?;
-        let typed = flink_expression(planned, columns)?;
-        let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
-        ExprSimplifier::new(context).coerce(typed, columns)
+        self.planner().sql_to_expr(expression, columns, &mut PlannerContext::new())
+    }
+
+    /// The same with types made to agree.
+    pub(super) fn coerced(&self, expression: &ast::Expr, columns: &DFSchema) -> Result<Expr> {
+        typed(self.written(expression, columns)?, columns)
     }
 
     /// Whether a function is one that the user's program has added.
@@ -374,6 +391,18 @@ fn double(expression: ast::Expr) -> ast::Expr {
         array: false,
         format: None,
     }
+}
+
+/// An expression over columns with Flink's types, which agree.
+fn typed(written: Expr, columns: &DFSchema) -> Result<Expr> {
+    let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
+    ExprSimplifier::new(context).coerce(flink_expression(written, columns)?, columns)
+}
+
+/// The columns that a table's connector delivers, as computed columns see them.
+pub(super) fn physical_columns(table: &Table) -> Result<DFSchema> {
+    let fields: Vec<FieldRef> = table.physical.fields().iter().map(sql_level).collect();
+    DFSchema::try_from(Schema::new(fields))
 }
 
 /// A field with its type as SQL sees it: a dictionary of strings is a string.

@@ -191,12 +191,8 @@ fn may_be_empty(text: &Expr) -> bool {
     }
 }
 
-/// Lets a regular expression mean what it does in Flink, once: a computed column's is looked at where the column is made and where it is read. What is no
-/// string the analyzer refuses.
+/// Lets a regular expression mean what it does in Flink. What is no string the analyzer refuses.
 fn mean_java(pattern: &mut Expr, schema: &DFSchema) {
-    if matches!(pattern, Expr::ScalarFunction(call) if pelton_functions::is_java_pattern(call.name())) {
-        return;
-    }
     if pattern.get_type(schema).is_ok_and(|data_type| data_type.is_string()) {
         *pattern = pelton_functions::java_pattern(std::mem::take(pattern));
     }

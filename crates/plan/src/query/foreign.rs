@@ -18,8 +18,8 @@ use crate::explain::{Notes, flink};
 pub(super) struct Foreign {
     /// What has been noted.
     pub notes: Notes,
-    /// The view or the table whose text is looked at, if it is not the query's: its places are those of its own text.
-    within: Vec<String>,
+    /// The views and tables whose text is looked at, if it is not the query's, and how many casts of `instants` stand before it: places are those of its own text.
+    within: Vec<(String, usize)>,
     /// Casts to TIMESTAMP_LTZ: where their operands stand, and whether they were written, or stand in for a function.
     instants: Vec<(Span, bool)>,
     /// Names in GROUP BY and HAVING that SELECT gives to what it computes, unless a column is meant.
@@ -29,12 +29,19 @@ pub(super) struct Foreign {
 impl Foreign {
     /// Begins to look at the text of a view or a table, until [`Foreign::leave`].
     pub fn enter(&mut self, what: String) {
-        self.within.push(what);
+        self.within.push((what, self.instants.len()));
     }
 
     /// Ends that.
     pub fn leave(&mut self) {
         self.within.pop();
+    }
+
+    /// Ends that where all casts have been noted, of which others have the same places in their own text.
+    pub fn leave_noted(&mut self) {
+        if let Some((_, before)) = self.within.pop() {
+            self.instants.truncate(before);
+        }
     }
 
     /// Looks at an expression as it was written; `is_own` tells functions that the user's program has added.
@@ -95,18 +102,20 @@ impl Foreign {
 
     /// Whether a cast to TIMESTAMP_LTZ was written, by where the first column stands that is cast.
     pub fn is_written(&self, column: Option<Place>) -> bool {
+        let instants = &self.instants[self.within.last().map_or(0, |(_, before)| *before)..];
         let Some(place) = column else {
-            return self.instants.is_empty() || self.instants.iter().any(|(_, is_written)| *is_written);
+            return instants.is_empty() || instants.iter().any(|(_, is_written)| *is_written);
         };
         let is_inside = |span: &Span| Place::at(span.start) <= Some(place) && Some(place) <= Place::at(span.end);
-        let around = self.instants.iter().filter(|(span, _)| is_inside(span));
+        let around = instants.iter().filter(|(span, _)| is_inside(span));
         let innermost = around.max_by_key(|(span, _)| (span.start, Reverse(span.end)));
         innermost.is_none_or(|(_, is_written)| *is_written)
     }
 
-    fn note(&mut self, place: Option<Place>, note: Option<String>) {
+    /// Notes what stands at a place of the text that is looked at.
+    pub fn note(&mut self, place: Option<Place>, note: Option<String>) {
         if let Some(note) = note {
-            let within = self.within.last().map_or(String::new(), |within| format!(": {within}"));
+            let within = self.within.last().map_or(String::new(), |(within, _)| format!(": {within}"));
             self.notes.add(place, note + &within);
         }
     }

@@ -9,6 +9,7 @@ use datafusion_expr::expr::Case;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
 
+use super::context::TableScanSource;
 use super::diagnose::{place_of, sql_name};
 use super::foreign::Foreign;
 use crate::error::Place;
@@ -24,13 +25,8 @@ pub(super) fn note(
     // The plan is well-formed: the walk visits its nodes and fails at none.
     let _ = plan.apply(|node| {
         let schema = merge_schema(&node.inputs());
-        for expression in node.expressions() {
-            let _ = expression.apply(|part| {
-                if let Some(note) = refused_cast(part, &schema, foreign) {
-                    foreign.notes.add(place_in(part), note);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            });
+        if computing_table(node).is_none() {
+            node.expressions().iter().for_each(|expression| note_casts(expression, &schema, foreign));
         }
         if let LogicalPlan::Aggregate(aggregate) = node {
             keys.extend(aggregate.group_expr.iter().filter_map(|key| key.try_as_col().cloned()));
@@ -41,6 +37,24 @@ pub(super) fn note(
     if let Some((place, note)) = wide_literal(plan, is_insert, column_place) {
         foreign.notes.add(place, note);
     }
+}
+
+/// Notes the casts in an expression that Flink refuses. Those in computed columns are noted where these are planned, which knows the table.
+pub(super) fn note_casts(expression: &Expr, schema: &DFSchema, foreign: &mut Foreign) {
+    let _ = expression.apply(|part| {
+        if let Some(note) = refused_cast(part, schema, foreign) {
+            foreign.note(place_in(part), Some(note));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+}
+
+/// The table of which a plan is the projection that computes its columns.
+fn computing_table(plan: &LogicalPlan) -> Option<&str> {
+    let LogicalPlan::Projection(projection) = plan else { return None };
+    let LogicalPlan::TableScan(scan) = projection.input.as_ref() else { return None };
+    let source = scan.source.downcast_ref::<TableScanSource>().filter(|source| !source.has_all_columns())?;
+    Some(&source.table.definition.name)
 }
 
 /// Where the first column stands in an expression of a plan.
@@ -86,7 +100,7 @@ fn wide_literal(
     is_insert: bool,
     column_place: impl Fn(usize) -> Option<Place>,
 ) -> Option<(Option<Place>, String)> {
-    let (mut found, mut place) = (None, None);
+    let (mut found, mut place, mut within) = (None, None, String::new());
     let _ = plan.apply(|node| {
         let schema = merge_schema(&node.inputs());
         for expression in node.expressions() {
@@ -97,6 +111,9 @@ fn wide_literal(
                 }
                 Ok(TreeNodeRecursion::Continue)
             });
+        }
+        if found.is_some() {
+            within = computing_table(node).map_or(String::new(), |table| format!(": table {table}"));
         }
         Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
@@ -117,7 +134,7 @@ fn wide_literal(
         Expr::Case(_) => "CASE … END".to_string(),
         other => other.human_display().to_string(),
     };
-    Some((place, format!("a whole number such as 1 is BIGINT here, and INT in Flink: so is {shown}")))
+    Some((place, format!("a whole number such as 1 is BIGINT here, and INT in Flink: so is {shown}{within}")))
 }
 
 /// Whether an expression is BIGINT, and would be INT or narrower if the literals in it were INT.

@@ -14,7 +14,7 @@ use sqlparser::ast::{
 };
 
 use super::aggregate_functions::AGGREGATES;
-use super::context::Context;
+use super::context::{Context, physical_columns};
 use super::diagnose::{Clue, examine};
 use super::landmarks::Landmarks;
 use super::window::Call;
@@ -237,9 +237,9 @@ impl Search<'_, '_> {
     }
 
     fn computed_columns(&self, table: &Table) -> Option<Place> {
-        let physical = DFSchema::try_from(table.physical.as_ref().clone()).ok()?;
+        let physical = physical_columns(table).ok()?;
         table.definition.columns.iter().find_map(|column| match &column.kind {
-            ColumnKind::Computed { expression } => self.expression(expression, &physical),
+            ColumnKind::Computed { expression, .. } => self.expression(expression, &physical),
             _ => None,
         })
     }

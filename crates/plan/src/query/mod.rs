@@ -87,15 +87,17 @@ pub mod builder;
 #[cfg(test)]
 mod tests;
 
-use arrow::datatypes::DataType;
-use datafusion_expr::LogicalPlan;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::TableReference;
+use datafusion_expr::planner::ContextProvider;
+use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
 use pelton_data::TimeColumn;
 use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
 use crate::catalog::{Catalog, LATE_ROWS, Relation, Table};
 use crate::error::{Place, PlanError};
 use crate::explain::{Notes, flink};
-use crate::parse::{ColumnKind, Insert, Statement, ViewDefinition};
+use crate::parse::{ColumnKind, Insert, Named, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
 pub(crate) use context::Context;
 use context::external;
@@ -218,23 +220,37 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
     planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
 }
 
-/// Checks the type of a table's event time where that is computed: what is declared has been checked as it was read.
+/// The columns of a table or view as a query that reads them has them.
 ///
 /// # Errors
-/// [`PlanError`] where it is no timestamp, or cannot be planned.
-pub fn check_event_time(catalog: &Catalog, table: &Table) -> Result<(), PlanError> {
-    let definition = &table.definition;
-    let Some(watermark) = &definition.watermark else { return Ok(()) };
-    let column = definition.columns.iter().find(|column| column.name == watermark.column);
-    let Some(ColumnKind::Computed { expression }) = column.map(|column| &column.kind) else { return Ok(()) };
-    let data_type = Context::new(catalog).computed_type(table, expression);
-    let data_type = data_type.map_err(|error| diagnose::diagnose(error, &Landmarks::default()))?;
-    if TimeColumn::new(0, &data_type).is_some() {
-        return Ok(());
+/// [`PlanError`] where the view, or a computed column, can no longer be planned.
+pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, PlanError> {
+    let name = TableReference::bare(named.name.as_str());
+    let source = Context::new(catalog).get_table_source(name.clone());
+    let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());
+    match plan.and_then(optimize::coerce) {
+        Ok(plan) => Ok(plan.schema().inner().clone()),
+        Err(error) => Err(PlanError { place: named.place, ..diagnose::diagnose(error, &Landmarks::default()) }),
     }
-    let message = format!("the event-time column {} is {}", watermark.column, diagnose::sql_name(&data_type));
-    let hint = "it must be TIMESTAMP or TIMESTAMP_LTZ: compute it with TO_TIMESTAMP or TO_TIMESTAMP_LTZ";
-    Err(PlanError::invalid(watermark.place, message).with_hint(hint))
+}
+
+/// Checks the computed columns of a table by themselves, among them the event time: what is declared has been checked as it was read.
+///
+/// # Errors
+/// [`PlanError`] where one cannot be planned, or the event time is no timestamp.
+pub fn check_computed_columns(catalog: &Catalog, table: &Table) -> Result<(), PlanError> {
+    let definition = &table.definition;
+    for column in &definition.columns {
+        let ColumnKind::Computed { expression, .. } = &column.kind else { continue };
+        let data_type = Context::new(catalog).computed_type(table, expression);
+        let data_type = data_type.map_err(|error| diagnose::diagnose(error, &Landmarks::default()))?;
+        let watermark = definition.watermark.as_ref().filter(|watermark| watermark.column == column.name);
+        let Some(watermark) = watermark.filter(|_| TimeColumn::new(0, &data_type).is_none()) else { continue };
+        let message = format!("the event-time column {} is {}", watermark.column, diagnose::sql_name(&data_type));
+        let hint = "it must be TIMESTAMP or TIMESTAMP_LTZ: compute it with TO_TIMESTAMP or TO_TIMESTAMP_LTZ";
+        return Err(PlanError::invalid(watermark.place, message).with_hint(hint));
+    }
+    Ok(())
 }
 
 /// Notes what Flink would not understand of the tables that a program reads and writes.
