@@ -203,3 +203,33 @@ fn dropping_a_query_stops_it() {
     let rows = clicks(&source, &[(1_000, 1)]);
     assert!(matches!(source.push_blocking(rows), Err(Error::Usage(_))));
 }
+
+#[test]
+fn views_are_nested_as_deep_as_they_may_be_in_a_thread_with_a_small_stack() {
+    let work = || {
+        let session = Session::new();
+        let execute = |sql: &str| {
+            for statement in session.prepare(sql).unwrap() {
+                session.execute(&statement).map(drop)?;
+            }
+            Ok::<(), pelton::Error>(())
+        };
+        execute("CREATE VIEW v0 AS SELECT CAST(0 AS BIGINT) AS x").unwrap();
+        let mut read = "v0".to_string();
+        for number in 1..64 {
+            let view = format!("v{number}");
+            execute(&format!("CREATE VIEW {view} AS SELECT x + 1 AS x FROM {read}")).unwrap();
+            read = view;
+        }
+        execute("DESCRIBE v63").unwrap();
+        execute("EXPLAIN SELECT x FROM v63").unwrap();
+        let rows = session.sql("SELECT x FROM v63").unwrap().collect().unwrap();
+        let built = session.table("v63").unwrap().run().unwrap().collect().unwrap();
+        let error = execute("CREATE VIEW v64 AS SELECT x FROM v63").unwrap_err().to_string();
+        (numbers(&rows, 0), numbers(&built, 0), error)
+    };
+    let small = std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap();
+    let (rows, built, error) = small.join().unwrap();
+    assert_eq!((rows, built), (vec![63], vec![63]));
+    assert!(error.contains("the view v0 reads itself, or lies more than 64 views deep"), "{error}");
+}

@@ -19,6 +19,8 @@ pub mod explain;
 
 pub mod show;
 
+mod stack;
+
 pub mod terms;
 
 pub use catalog::{Catalog, Relation, Table};

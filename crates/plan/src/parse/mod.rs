@@ -42,20 +42,17 @@ pub(crate) use substitutes::instead_of;
 mod tests;
 
 use crate::error::PlanError;
+use crate::stack::with_stack;
 
 /// Stack of the thread that parses. Each level of nesting takes up to 110 KiB of it without optimisation, and up to
-/// `reader::NESTING_MAX` levels are read; a caller's thread may have as little as 2 MiB.
+/// `reader::NESTING_MAX` levels are read.
 const STACK_BYTES: usize = 16 << 20;
 
 /// Parses a script: statements separated by semicolons, with comments.
 ///
 /// All of it is parsed before any of it runs: the first error is returned, with its place in the whole script.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>, PlanError> {
-    std::thread::scope(|scope| {
-        let parser = std::thread::Builder::new().name("parse".to_string()).stack_size(STACK_BYTES);
-        let parser = parser.spawn_scoped(scope, || parse_here(sql)).expect("a thread can be started");
-        parser.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    with_stack("parse", STACK_BYTES, || parse_here(sql))
 }
 
 fn parse_here(sql: &str) -> Result<Vec<Parsed>, PlanError> {

@@ -29,7 +29,7 @@ use super::landmarks::Landmarks;
 use super::named_casts::with_named_casts;
 use super::own_aggregate::own_function;
 use super::sink::Destination;
-use super::{Planned, finish, foreign_types, lower_plan, note_options, optimize, zone};
+use super::{Planned, finish, foreign_types, lower_plan, note_options, on_deep_stack, optimize, zone};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
 use crate::explain::{Notes, flink};
@@ -266,6 +266,10 @@ impl RelationBuilder {
     /// [`PlanError`] where the query does what streams cannot, the table does not take its rows, or a table has been
     /// defined anew since [`RelationBuilder::table`].
     pub fn plan(&self, catalog: &Catalog, into: Option<&str>) -> Result<Planned, PlanError> {
+        on_deep_stack(|| self.plan_here(catalog, into))
+    }
+
+    fn plan_here(&self, catalog: &Catalog, into: Option<&str>) -> Result<Planned, PlanError> {
         let plan = step(&[], || self.selected())?;
         check_tables(&plan, catalog)?;
         let landmarks = landmarks_of_plan(&plan);
@@ -314,10 +318,10 @@ pub fn call(catalog: &Catalog, name: &str, arguments: Vec<Expr>) -> Result<Expr,
 }
 
 /// Does one step, and says what is wrong with it: with the types of its expressions as well.
-fn step(expressions: &[Expr], plan: impl FnOnce() -> Result<LogicalPlan>) -> Result<LogicalPlan, PlanError> {
+fn step(expressions: &[Expr], plan: impl FnOnce() -> Result<LogicalPlan> + Send) -> Result<LogicalPlan, PlanError> {
     let mut landmarks = Landmarks::default();
     expressions.iter().for_each(|expression| note_functions(expression, &mut landmarks));
-    let plan = plan().and_then(|plan| optimize::coerce(plan.clone()).map(|_| plan));
+    let plan = on_deep_stack(|| plan().and_then(|plan| optimize::coerce(plan.clone()).map(|_| plan)));
     plan.map_err(|error| diagnose(error, &landmarks))
 }
 

@@ -39,7 +39,7 @@ use crate::parse::{ColumnKind, Named, ViewDefinition, instead_of};
 pub(super) const TABLE_FUNCTIONS: [&str; 6] = ["tumble", "hop", "cumulate", "session", "tumble_rows", "hop_rows"];
 
 /// Views inside views: deeper nesting is taken for a view that reads itself.
-const VIEW_DEPTH_MAX: usize = 64;
+pub(super) const VIEW_DEPTH_MAX: usize = 64;
 
 /// The type of a `PROCTIME()` column.
 pub(super) fn processing_time_type() -> DataType {

@@ -14,7 +14,7 @@ use sqlparser::ast::{
 };
 
 use super::aggregate_functions::AGGREGATES;
-use super::context::{Context, physical_columns};
+use super::context::{Context, VIEW_DEPTH_MAX, physical_columns};
 use super::diagnose::{Clue, examine};
 use super::landmarks::Landmarks;
 use super::window::Call;
@@ -50,9 +50,6 @@ pub(super) fn in_expression(
     };
     examine(error, landmarks).at(find, landmarks)
 }
-
-/// Views inside views that are searched.
-const VIEW_DEPTH_MAX: usize = 64;
 
 struct Search<'s, 'c> {
     context: &'s Context<'c>,

@@ -99,6 +99,7 @@ use crate::error::{Place, PlanError};
 use crate::explain::{Notes, flink};
 use crate::parse::{ColumnKind, Insert, Named, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
+use crate::stack::with_stack;
 pub(crate) use context::Context;
 use context::external;
 use draft::Draft;
@@ -136,6 +137,18 @@ pub fn plan(catalog: &Catalog, statements: &[&Statement]) -> Result<Program, Pla
 /// # Errors
 /// As [`plan`].
 pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
+    on_deep_stack(|| plan_here(catalog, statements))
+}
+
+/// Stack of the thread that plans. Each view inside of others takes up to 120 KiB of it without optimisation, and each level of its own nesting less.
+const STACK_BYTES: usize = context::VIEW_DEPTH_MAX << 20;
+
+/// Does what plans views, which may be as deep inside of others as they are planned.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    with_stack("plan", STACK_BYTES, work)
+}
+
+fn plan_here(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
     let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
     let mut landmarks = Landmarks::default();
     let mut logical = Vec::new();
@@ -214,10 +227,12 @@ fn check_columns(plan: &LogicalPlan, query: &sqlparser::ast::Query) -> Result<()
 /// # Errors
 /// [`PlanError`] names what is wrong, its place and what to write instead.
 pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanError> {
-    let context = Context::new(catalog);
-    let landmarks = landmarks::survey_view(&view.query, &context)?;
-    let planned = context.view_plan(view).and_then(optimize::coerce);
-    planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
+    on_deep_stack(|| {
+        let context = Context::new(catalog);
+        let landmarks = landmarks::survey_view(&view.query, &context)?;
+        let planned = context.view_plan(view).and_then(optimize::coerce);
+        planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
+    })
 }
 
 /// The columns of a table or view as a query that reads them has them.
@@ -225,13 +240,15 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
 /// # Errors
 /// [`PlanError`] where the view, or a computed column, can no longer be planned.
 pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, PlanError> {
-    let name = TableReference::bare(named.name.as_str());
-    let source = Context::new(catalog).get_table_source(name.clone());
-    let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());
-    match plan.and_then(optimize::coerce) {
-        Ok(plan) => Ok(plan.schema().inner().clone()),
-        Err(error) => Err(PlanError { place: named.place, ..diagnose::diagnose(error, &Landmarks::default()) }),
-    }
+    on_deep_stack(|| {
+        let name = TableReference::bare(named.name.as_str());
+        let source = Context::new(catalog).get_table_source(name.clone());
+        let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());
+        match plan.and_then(optimize::coerce) {
+            Ok(plan) => Ok(plan.schema().inner().clone()),
+            Err(error) => Err(PlanError { place: named.place, ..diagnose::diagnose(error, &Landmarks::default()) }),
+        }
+    })
 }
 
 /// Checks the computed columns of a table by themselves, among them the event time: what is declared has been checked as it was read.
