@@ -21,7 +21,7 @@ use pelton_functions::decimal::DIGITS_MAX;
 
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
 use super::deferred_casts::defer_casts;
-use super::lengths::{check_lengths, of_equal_days};
+use super::lengths::{check_comparable, check_lengths, of_equal_days};
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -100,8 +100,13 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             };
             *func = typed;
         }
-        Expr::Between(Between { expr, low, high, .. }) => keep_float(&mut [expr, low, high], schema),
+        Expr::Between(Between { expr, low, high, .. }) => {
+            check_comparable(expr, low, schema)?;
+            check_comparable(expr, high, schema)?;
+            keep_float(&mut [expr, low, high], schema);
+        }
         Expr::InList(InList { expr, list, .. }) => {
+            list.iter().try_for_each(|value| check_comparable(expr, value, schema))?;
             let mut values: Vec<&mut Expr> = list.iter_mut().chain([&mut **expr]).collect();
             keep_float(&mut values, schema);
         }

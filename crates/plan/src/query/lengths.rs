@@ -12,12 +12,17 @@ use crate::error::PlanError;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The same length without days, unless it is one of centuries, which the rest of an interval has no room for.
+/// The same length without days, where it is less than 292 years. The rest of an interval has no room for more: it keeps as many whole days as it has, which
+/// are compared first.
 pub(super) fn of_equal_days(length: IntervalMonthDayNano) -> IntervalMonthDayNano {
-    let nanoseconds = i64::from(length.days).checked_mul(NANOSECONDS_PER_DAY);
-    match nanoseconds.and_then(|days| days.checked_add(length.nanoseconds)) {
-        Some(nanoseconds) => IntervalMonthDayNano::new(length.months, 0, nanoseconds),
-        None => length,
+    let day = i128::from(NANOSECONDS_PER_DAY);
+    let all = i128::from(length.days) * day + i128::from(length.nanoseconds);
+    if let Ok(nanoseconds) = i64::try_from(all) {
+        return IntervalMonthDayNano::new(length.months, 0, nanoseconds);
+    }
+    match (i32::try_from(all.div_euclid(day)), i64::try_from(all.rem_euclid(day))) {
+        (Ok(days), Ok(rest)) => IntervalMonthDayNano::new(length.months, days, rest),
+        _ => length,
     }
 }
 
@@ -27,6 +32,11 @@ pub(super) fn check_lengths(operator: Operator, left: &Expr, right: &Expr, schem
     if !matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
         return Ok(());
     }
+    check_comparable(left, right, schema)
+}
+
+/// The same of two lengths that are compared, with whatever operator.
+pub(super) fn check_comparable(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
     match (has_months(left, schema), has_months(right, schema)) {
         (Some(left), Some(right)) if left != right => {
             let error = PlanError::invalid(None, "an INTERVAL of months or years cannot be compared with one of days");
@@ -44,5 +54,28 @@ fn has_months(expression: &Expr, schema: &DFSchema) -> Option<bool> {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => Some(length.months != 0),
         Expr::Negative(length) => has_months(length, schema),
         other => matches!(other.get_type(schema), Ok(DataType::Duration(_))).then_some(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_centuries_have_one_form_as_well() {
+        let form = |days, nanoseconds| {
+            let length = of_equal_days(IntervalMonthDayNano::new(0, days, nanoseconds));
+            (length.days, length.nanoseconds)
+        };
+        let day = NANOSECONDS_PER_DAY;
+        assert_eq!(form(1, 5), (0, day + 5));
+        assert_eq!(form(106_751, 0), (0, 106_751 * day));
+        assert_eq!(form(-106_751, -5), (0, -106_751 * day - 5));
+        assert_eq!(form(106_752, 0), (106_752, 0));
+        assert_eq!(form(106_751, day), (106_752, 0));
+        assert_eq!(form(200_000, 3 * day + 5), (200_003, 5));
+        assert_eq!(form(200_000, -1), (199_999, day - 1));
+        assert_eq!(form(-200_000, -5), (-200_001, day - 5));
+        assert_eq!(form(i32::MAX, 2 * day), (i32::MAX, 2 * day));
     }
 }
