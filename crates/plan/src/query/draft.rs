@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{Column, DFSchema, Result, TableReference};
+use datafusion_common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
 use pelton_data::column::logical_type;
 use pelton_data::over::OverSpec;
-
 use pelton_data::zone::Zone;
+use pelton_functions::{cast_as, cast_literal, is_own_cast};
 
 use super::context::external;
 use super::source::SourceDraft;
@@ -294,10 +294,18 @@ pub(super) fn held_or_same(data_type: &DataType) -> DataType {
     held_type(data_type).unwrap_or_else(|| data_type.clone())
 }
 
-/// `expression` as a value of `data_type`. A cast that only changed how a string is laid out is taken back.
+/// `expression` as a value of `data_type`. A cast that only changed how a string is laid out is taken back; one to coarser times leaves out what is finer, as
+/// casts that a query asks for do.
 pub(super) fn cast_to(expression: Expr, data_type: &DataType, scope: &DFSchema) -> Result<Expr> {
-    if expression.get_type(scope)? == *data_type {
+    let own_type = expression.get_type(scope)?;
+    if own_type == *data_type {
         return Ok(expression);
+    }
+    if is_own_cast(&own_type, data_type) {
+        return Ok(match expression {
+            Expr::Literal(value, _) => Expr::Literal(cast_literal(&value, data_type, false)?, None),
+            computed => cast_as(computed, Expr::Literal(ScalarValue::try_from(data_type)?, None)),
+        });
     }
     if let Expr::Cast(cast) = &expression
         && *data_type == DataType::Utf8View
