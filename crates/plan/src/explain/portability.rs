@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion_expr::logical_plan::Window as Over;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, WindowFrameUnits};
 
 use crate::catalog::LATE_ROWS;
 use crate::error::{Place, PlanError};
@@ -42,7 +43,7 @@ pub fn portability(planned: &Planned) -> Vec<String> {
     for (_, plan) in &planned.logical {
         // The plan is well-formed: the walk visits its nodes and fails at none.
         let _ = plan.apply(|node| {
-            note_plan(node, &mut notes);
+            note_plan(node, &planned.landmarks, &mut notes);
             Ok(TreeNodeRecursion::Continue)
         });
     }
@@ -73,11 +74,6 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     {
         notes.add(landmarks.only(&["hop"]), "Flink wants the size of HOP to be a multiple of its slide");
     }
-    let frames = program.overs.iter().flat_map(|over| &over.spec.calls).map(|call| call.frame);
-    if program.overs.len() > 1 || frames.collect::<HashSet<_>>().len() > 1 {
-        let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
-        notes.add(landmarks.other_over(), note);
-    }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
         let place = tables.iter().find_map(|table| landmarks.table(table));
@@ -89,12 +85,33 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     }
 }
 
-fn note_plan(node: &LogicalPlan, notes: &mut Notes) {
+fn note_plan(node: &LogicalPlan, landmarks: &Landmarks, notes: &mut Notes) {
+    if let LogicalPlan::Window(over) = node
+        && has_several_overs(over)
+    {
+        let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
+        notes.add(landmarks.other_over(), note);
+    }
     if let LogicalPlan::Aggregate(aggregate) = node {
         for expression in &aggregate.aggr_expr {
             note_aggregate(expression, &aggregate.input, notes);
         }
     }
+}
+
+/// Whether a SELECT calls functions OVER rows of several keys, of which each is a step of its plan, or frames.
+fn has_several_overs(over: &Over) -> bool {
+    let frames = over.window_expr.iter().filter_map(|expression| match expression.clone().unalias_nested().data {
+        // These look at all rows before, whatever frame is written.
+        Expr::WindowFunction(call) if matches!(call.fun.name(), "row_number" | "lag") => Some(None),
+        Expr::WindowFunction(call) => {
+            let frame = call.params.window_frame;
+            let is_all_rows = frame.units == WindowFrameUnits::Rows && frame.start_bound.is_unbounded();
+            Some((!is_all_rows).then_some(frame))
+        }
+        _ => None,
+    });
+    matches!(*over.input, LogicalPlan::Window(_)) || frames.collect::<HashSet<_>>().len() > 1
 }
 
 fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut Notes) {

@@ -61,6 +61,8 @@ pub(crate) struct OverCall {
     place: Option<Place>,
     /// What is written behind OVER.
     window: String,
+    /// The SELECT that it stands in.
+    select: Option<Place>,
 }
 
 impl Landmarks {
@@ -88,11 +90,13 @@ impl Landmarks {
         self.overs.iter().find(|call| call.name == function).and_then(|call| call.place)
     }
 
-    /// Where a function is called OVER other rows than the first, or else the last that is called OVER any.
+    /// Where a function is called OVER other rows than the first of the same SELECT.
     pub fn other_over(&self) -> Option<Place> {
-        let mut calls = self.overs.iter();
-        let first = calls.next()?;
-        calls.find(|call| call.window != first.window).or(self.overs.last()).and_then(|call| call.place)
+        let differs = |call: &&OverCall| {
+            let first = self.overs.iter().find(|first| first.select == call.select);
+            first.is_some_and(|first| first.window != call.window)
+        };
+        self.overs.iter().find(differs).and_then(|call| call.place)
     }
 
     /// Where OVER puts rows in order by a column, or first by any.
@@ -154,7 +158,7 @@ fn survey_node(
     around: Vec<Part>,
 ) -> Result<Landmarks, PlanError> {
     let landmarks = Landmarks { query: place, ..Landmarks::default() };
-    let mut walk = Walk { context, landmarks, around };
+    let mut walk = Walk { context, landmarks, around, selects: Vec::new() };
     match node.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.landmarks),
         ControlFlow::Break(error) => Err(error),
@@ -166,6 +170,8 @@ struct Walk<'w, 'c> {
     landmarks: Landmarks,
     /// What is being walked, each inside the one before.
     around: Vec<Part>,
+    /// Where the SELECTs stand that are being walked, each inside the one before.
+    selects: Vec<Option<Place>>,
 }
 
 /// A part of a query that others are inside of.
@@ -199,7 +205,13 @@ impl Visitor for Walk<'_, '_> {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_select(&mut self, _select: &Select) -> ControlFlow<PlanError> {
+        self.selects.pop();
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<PlanError> {
+        self.selects.push(Place::of(select.span()));
         flow(check_select(select))?;
         self.context.foreign.borrow_mut().select(select);
         for NamedWindowDefinition(name, window) in &select.named_window {
@@ -420,7 +432,8 @@ impl Walk<'_, '_> {
             return refuse(place, &format!("{} … OVER", name.to_uppercase()), over::functions::HINT);
         };
         self.landmarks.functions.extend([known.clone(), name].map(|name| (name, place)));
-        self.landmarks.overs.push(OverCall { name: known, place, window: window.to_string() });
+        let select = self.selects.last().copied().flatten();
+        self.landmarks.overs.push(OverCall { name: known, place, window: window.to_string(), select });
         match window {
             WindowType::WindowSpec(window) => self.check_window(window, place),
             WindowType::NamedWindow(_) => Ok(()),

@@ -7,9 +7,9 @@
 use std::sync::{Arc, LazyLock};
 
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit, when};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, JoinType, LogicalPlan, Operator, binary_expr, lit, when};
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
@@ -56,18 +56,46 @@ fn prepare_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     JOIN_RULES.optimize(equal_nulls(plan)?, &context, |_, _| {})
 }
 
-/// Writes `IS NOT DISTINCT FROM` in conditions of joins with equalities, by which rows are looked up. DataFusion's rules would let NULL equal NULL
+/// Writes `IS NOT DISTINCT FROM` in conditions of joins, those of `FROM a, b WHERE …` among them, with equalities, by which rows are looked up. DataFusion's rules would let NULL equal NULL
 /// in all equalities of a join, or of several, where it does in one.
 fn equal_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let rewritten = plan.transform_up(|node| {
-        let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
-        let Some(filter) = join.filter.take() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
-        let schema = merge_schema(&[&join.left, &join.right]);
-        let conditions = split_conjunction_owned(filter).into_iter().map(|condition| equalities(condition, &schema));
-        join.filter = conjunction(conditions.collect::<Result<Vec<_>>>()?.into_iter().flatten());
-        Ok(Transformed::yes(LogicalPlan::Join(join)))
+    let written = |filter: Expr, schema: &DFSchema, is_of_join: &dyn Fn(&Expr) -> bool| {
+        let conditions = split_conjunction_owned(filter).into_iter().map(|condition| match is_of_join(&condition) {
+            true => equalities(condition, schema),
+            false => Ok(vec![condition]),
+        });
+        Ok::<_, DataFusionError>(conjunction(conditions.collect::<Result<Vec<_>>>()?.into_iter().flatten()))
+    };
+    let rewritten = plan.transform_up(|node| match node {
+        LogicalPlan::Join(mut join) => {
+            let Some(filter) = join.filter.take() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+            join.filter = written(filter, &merge_schema(&[&join.left, &join.right]), &|_| true)?;
+            Ok(Transformed::yes(LogicalPlan::Join(join)))
+        }
+        LogicalPlan::Filter(mut filter) if matches!(*filter.input, LogicalPlan::Join(_)) => {
+            let predicate = std::mem::take(&mut filter.predicate);
+            let joins = |condition: &Expr| joins_sides(condition, &filter.input);
+            filter.predicate = written(predicate, filter.input.schema(), &joins)?.unwrap_or_else(|| lit(true));
+            Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+        }
+        other => Ok(Transformed::no(other)),
     });
     rewritten.map(|rewritten| rewritten.data)
+}
+
+/// Whether a condition compares a value of one side of an inner join with one of the other.
+fn joins_sides(condition: &Expr, plan: &LogicalPlan) -> bool {
+    let (Expr::BinaryExpr(BinaryExpr { left, right, .. }), LogicalPlan::Join(join)) = (condition, plan) else {
+        return false;
+    };
+    let is_of =
+        |side: &LogicalPlan, value: &Expr| value.column_refs().iter().all(|column| side.schema().has_column(column));
+    let compares = |one, other| is_of(&join.left, one) && is_of(&join.right, other);
+    join.join_type == JoinType::Inner
+        && (compares(left, right)
+            || compares(right, left)
+            || joins_sides(condition, &join.left)
+            || joins_sides(condition, &join.right))
 }
 
 /// `a IS NOT DISTINCT FROM b` as two equalities: both are NULL or neither is, and with another value in place of NULL they are equal. Every other
