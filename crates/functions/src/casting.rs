@@ -5,23 +5,32 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, StringViewBuilder};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use datafusion_common::{Result, ScalarValue};
 use pelton_data::float_text::{write_double, write_float};
 use pelton_data::time::{coarser, instant_ticks, ticks_per_second};
 
-use crate::definition::{Arguments, Definition, Evaluate, Parameter, second};
+use crate::definition::{Arguments, Definition, Evaluate, Parameter, always, second};
 
 /// A cast to the type of the second argument. No query calls it: the planner does.
-pub(super) const CAST_AS: Definition = definition("cast_as", |arguments| computed(arguments, false));
+pub(super) const CAST_AS: Definition =
+    Definition { is_nullable: may_be_null, ..definition("cast_as", |arguments| computed(arguments, false)) };
 
 /// The same, NULL where a value does not fit.
 pub(super) const TRY_CAST_AS: Definition = definition("try_cast_as", |arguments| computed(arguments, true));
 
 const fn definition(name: &'static str, evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>) -> Definition {
     let parameters = &[Parameter::Any; 2];
-    Definition { name, parameters, required: 2, returns: second, evaluate: Evaluate::Arguments(evaluate) }
+    let evaluate = Evaluate::Arguments(evaluate);
+    Definition { name, parameters, required: 2, returns: second, is_nullable: always, evaluate }
+}
+
+/// Whether a cast that fails where a value does not fit may be NULL all the same. The second argument is, and stands for its type; not all numbers are instants.
+fn may_be_null(arguments: &[FieldRef]) -> bool {
+    let [value, target] = [0, 1].map(|index| &arguments[index]);
+    value.is_nullable()
+        || value.data_type().is_integer() && matches!(target.data_type(), DataType::Timestamp(_, Some(_)))
 }
 
 fn computed(arguments: &Arguments<'_>, is_try: bool) -> Result<ArrayRef> {

@@ -14,7 +14,7 @@ use datafusion_expr::{
 use pelton_data::column::sql_name;
 use regex::Regex;
 
-use crate::{casting, charset, digest, json, number, text, time, url};
+use crate::{charset, digest, json, number, text, time, url};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(super) struct Definition {
     pub required: usize,
     /// Its type, given those of its arguments as they are after the cast.
     pub returns: fn(&[DataType]) -> DataType,
+    /// Whether it may be NULL, given the fields of its arguments.
+    pub is_nullable: fn(&[FieldRef]) -> bool,
     /// How it is computed.
     pub evaluate: Evaluate,
 }
@@ -57,6 +59,8 @@ pub(super) enum Evaluate {
     Arrays(fn(&[ArrayRef]) -> Result<ArrayRef>),
     /// Of columns and constants.
     Arguments(fn(&Arguments<'_>) -> Result<ArrayRef>),
+    /// The same, where the second argument is a regular expression, which is compiled when the query is planned if it is constant.
+    Pattern(fn(&Arguments<'_>) -> Result<ArrayRef>),
 }
 
 /// The arguments of one call.
@@ -124,8 +128,8 @@ pub(super) const DEFINITIONS: [Definition; 43] = {
         define("lpad", &[Text, Integer, Text], 2, string, text::lpad),
         define("md5", &[Text], 1, string, digest::md5),
         define("parse_url", &[Text, Text, Text], 2, string, url::parse_url),
-        define_once("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
-        define_once("regexp_replace", &[Text, Text, Text], 3, string, text::regexp_replace),
+        define_pattern("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
+        define_pattern("regexp_replace", &[Text, Text, Text], 3, string, text::regexp_replace),
         define("right", &[Text, Integer], 2, string, text::right),
         define("rpad", &[Text, Integer, Text], 2, string, text::rpad),
         define("sha1", &[Text], 1, string, digest::sha1),
@@ -158,7 +162,7 @@ const fn define(
     returns: fn(&[DataType]) -> DataType,
     evaluate: fn(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> Definition {
-    Definition { name, parameters, required, returns, evaluate: Evaluate::Arrays(evaluate) }
+    Definition { name, parameters, required, returns, is_nullable: always, evaluate: Evaluate::Arrays(evaluate) }
 }
 
 /// A function that looks at what is constant once.
@@ -169,7 +173,23 @@ const fn define_once(
     returns: fn(&[DataType]) -> DataType,
     evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>,
 ) -> Definition {
-    Definition { name, parameters, required, returns, evaluate: Evaluate::Arguments(evaluate) }
+    Definition { name, parameters, required, returns, is_nullable: always, evaluate: Evaluate::Arguments(evaluate) }
+}
+
+/// A function whose second argument is a regular expression.
+const fn define_pattern(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    required: usize,
+    returns: fn(&[DataType]) -> DataType,
+    evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>,
+) -> Definition {
+    Definition { name, parameters, required, returns, is_nullable: always, evaluate: Evaluate::Pattern(evaluate) }
+}
+
+/// Of functions that may be NULL, as far as is known before they are computed.
+pub(super) fn always(_: &[FieldRef]) -> bool {
+    true
 }
 
 fn string(_: &[DataType]) -> DataType {
@@ -286,18 +306,14 @@ impl ScalarUDFImpl for Function {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let is_nullable = match self.definition.name == casting::CAST_AS.name {
-            // The second argument is NULL, and stands for its type. Not all numbers are instants.
-            true => args.arg_fields[0].is_nullable() || matches!(types[1], DataType::Timestamp(_, Some(_))),
-            false => true,
-        };
+        let is_nullable = (self.definition.is_nullable)(args.arg_fields);
         Ok(Arc::new(Field::new(self.definition.name, self.return_type(&types)?, is_nullable)))
     }
 
     fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let pattern = match arguments.get(1) {
             Some(Expr::Literal(ScalarValue::Utf8View(Some(pattern)) | ScalarValue::Utf8(Some(pattern)), _))
-                if matches!(self.definition.name, "regexp_extract" | "regexp_replace") && self.regex.is_none() =>
+                if matches!(self.definition.evaluate, Evaluate::Pattern(_)) && self.regex.is_none() =>
             {
                 pattern
             }
@@ -316,7 +332,7 @@ impl ScalarUDFImpl for Function {
         let is_constant = args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
         let values = match self.definition.evaluate {
             Evaluate::Arrays(evaluate) => evaluate(&ColumnarValue::values_to_arrays(&args.args)?)?,
-            Evaluate::Arguments(evaluate) => {
+            Evaluate::Arguments(evaluate) | Evaluate::Pattern(evaluate) => {
                 let rows = if is_constant { 1 } else { args.number_rows };
                 evaluate(&Arguments { arguments: &args.args, rows, regex: self.regex.as_ref() })?
             }

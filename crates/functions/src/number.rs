@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int8Type, Int16Typ
 use datafusion_common::Result;
 
 use crate::decimal::DIGITS_MAX;
-use crate::definition::{Definition, Evaluate, Parameter};
+use crate::definition::{Definition, Evaluate, Parameter, always};
 
 /// `SQRT(number)`: NaN of a negative one, as in Flink.
 pub(super) fn sqrt(arguments: &[ArrayRef]) -> Result<ArrayRef> {
@@ -24,6 +24,7 @@ pub(super) const POWER: Definition = Definition {
     parameters: &[Parameter::Double, Parameter::Double],
     required: 2,
     returns: |_| DataType::Float64,
+    is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
         let [bases, exponents] = [0, 1].map(|at| arguments[at].as_primitive::<Float64Type>());
         let power = |base: f64, exponent: f64| match exponent.is_nan() || exponent.is_infinite() && base.abs() == 1.0 {
@@ -40,6 +41,7 @@ pub(super) const ABSOLUTE: Definition = Definition {
     parameters: &[Parameter::Any],
     required: 1,
     returns: |types| types[0].clone(),
+    is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
         let numbers = &arguments[0];
         Ok(match numbers.data_type() {

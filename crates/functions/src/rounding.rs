@@ -7,7 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion_common::Result;
 
-use crate::definition::{Arguments, Definition, Evaluate, Parameter};
+use crate::definition::{Arguments, Definition, Evaluate, Parameter, always};
 
 /// ROUND of FLOAT and DOUBLE. The planner puts it in the place of DataFusion's, which numbers of other types keep.
 pub(super) const ROUND: Definition = definition("round", |arguments| evaluate(arguments, f64::round, rounded));
@@ -21,6 +21,7 @@ const fn definition(name: &'static str, evaluate: fn(&Arguments<'_>) -> Result<A
         parameters: &[Parameter::Any, Parameter::Integer],
         required: 1,
         returns: |types| types[0].clone(),
+        is_nullable: always,
         evaluate: Evaluate::Arguments(evaluate),
     }
 }

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Float64Type, Int32Type};
 use datafusion_common::Result;
 use pelton_data::significant::rounded;
 
-use crate::definition::{Definition, Evaluate, Parameter};
+use crate::definition::{Definition, Evaluate, Parameter, always};
 
 /// A DOUBLE as [`rounded`]. No query calls it: the planner does.
 pub(super) const DEFINITION: Definition = Definition {
@@ -15,6 +15,7 @@ pub(super) const DEFINITION: Definition = Definition {
     parameters: &[Parameter::Any],
     required: 1,
     returns: |_| DataType::Int32,
+    is_nullable: always,
     evaluate: Evaluate::Arrays(evaluate),
 };
 

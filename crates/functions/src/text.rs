@@ -12,7 +12,7 @@ use datafusion_common::{Result, exec_datafusion_err, exec_err};
 use pelton_data::column::{Cuts, sql_name};
 use regex::{CaptureLocations, NoExpand, Regex};
 
-use crate::definition::{Arguments, Definition, Evaluate, Parameter};
+use crate::definition::{Arguments, Definition, Evaluate, Parameter, always};
 use crate::regular::{java_only, translated};
 
 fn strings(array: &ArrayRef) -> &StringViewArray {
@@ -232,6 +232,7 @@ pub(super) const REPLACE: Definition = Definition {
     parameters: &[Parameter::Text; 3],
     required: 3,
     returns: |_| DataType::Utf8View,
+    is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
         let [texts, parts, replacements] = [0, 1, 2].map(|index| strings(&arguments[index]));
         Ok(collect(texts.len(), |row| {
@@ -310,6 +311,7 @@ pub(super) const OVERLAY: Definition = Definition {
     parameters: &[Parameter::Text, Parameter::Text, Parameter::Integer, Parameter::Integer],
     required: 3,
     returns: |_| DataType::Utf8View,
+    is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
         let [texts, parts] = [strings(&arguments[0]), strings(&arguments[1])];
         let (starts, lengths) = (integers(&arguments[2]), arguments.get(3).map(integers));
@@ -335,6 +337,7 @@ pub(super) const JAVA_PATTERN: Definition = Definition {
     parameters: &[Parameter::Text],
     required: 1,
     returns: |_| DataType::Utf8View,
+    is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
         let patterns = strings(&arguments[0]);
         Ok(collect(patterns.len(), |row| string_at(patterns, row).map(translated)))
