@@ -56,8 +56,8 @@ fn prepare_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     JOIN_RULES.optimize(equal_nulls(plan)?, &context, |_, _| {})
 }
 
-/// Writes `IS NOT DISTINCT FROM` in conditions of joins, those of `FROM a, b WHERE …` among them, with equalities, by which rows are looked up. DataFusion's rules would let NULL equal NULL
-/// in all equalities of a join, or of several, where it does in one.
+/// Writes `IS NOT DISTINCT FROM` in conditions of joins, those of `FROM a, b WHERE …` among them, with equalities, by which rows are looked up. DataFusion's
+/// rules would let NULL equal NULL in all equalities of a join, or of several, where it does in one.
 fn equal_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
     let written = |filter: Expr, schema: &DFSchema, is_of_join: &dyn Fn(&Expr) -> bool| {
         let conditions = split_conjunction_owned(filter).into_iter().map(|condition| match is_of_join(&condition) {
