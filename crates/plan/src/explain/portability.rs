@@ -10,7 +10,7 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, WindowFrameUnits};
 use crate::catalog::LATE_ROWS;
 use crate::error::{Place, PlanError};
 use crate::pipeline::{Program, Window};
-use crate::query::{Landmarks, Planned, place_in};
+use crate::query::{Landmarks, Planned, RESULT_KIND, place_in};
 use crate::types::SqlType;
 
 /// What of a statement means something else, or nothing, to Flink: each thing once, with the first place where it stands.
@@ -102,6 +102,8 @@ fn note_plan(node: &LogicalPlan, landmarks: &Landmarks, notes: &mut Notes) {
 /// Whether a SELECT calls functions OVER rows of several keys, of which each is a step of its plan, or frames.
 fn has_several_overs(over: &Over) -> bool {
     let frames = over.window_expr.iter().filter_map(|expression| match expression.clone().unalias_nested().data {
+        // Flink has none such, which is another note's.
+        Expr::WindowFunction(call) if call.fun.name() == RESULT_KIND => None,
         // These look at all rows before, whatever frame is written.
         Expr::WindowFunction(call) if matches!(call.fun.name(), "row_number" | "lag") => Some(None),
         Expr::WindowFunction(call) => {

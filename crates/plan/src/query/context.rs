@@ -230,7 +230,11 @@ impl<'a> Context<'a> {
     /// A computed column as it was written: types are made to agree where the query that reads it is typed, and only there.
     fn computed_column(&self, expression: &ast::Expr, physical: &DFSchema) -> Result<Expr> {
         let landmarks = survey_expression(expression, self).map_err(external)?;
-        let planned = self.written(expression, physical);
+        let planned = self.written(expression, physical).and_then(|planned| {
+            // A projection has types, also before they are made to agree.
+            planned.to_field(physical)?;
+            Ok(planned)
+        });
         let planned = planned.map_err(|error| locate::in_expression(error, expression, physical, self, &landmarks));
         let planned = planned.map_err(external)?;
         foreign_types::note_casts(&planned, physical, &mut self.foreign.borrow_mut());

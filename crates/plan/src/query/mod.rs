@@ -100,6 +100,7 @@ use crate::explain::{Notes, flink};
 use crate::parse::{ColumnKind, Insert, Named, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
 use crate::stack::with_stack;
+pub(crate) use aggregate_functions::RESULT_KIND;
 pub(crate) use context::Context;
 use context::external;
 use draft::Draft;
