@@ -155,7 +155,7 @@ enum Nodes {
     /// Combined anew for each window.
     Slices(Vec<Slice>),
     Running(Running),
-    TwoStacks(Box<TwoStacks>),
+    TwoStacks(TwoStacks),
     /// One period's slices so far: the end of its last window.
     Prefix(Option<Micros>),
 }
@@ -172,7 +172,7 @@ impl Gag {
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
             Combination::SubtractOnEvict => Nodes::Running(Running::default()),
-            Combination::TwoStacks => Nodes::TwoStacks(Box::new(TwoStacks::new(&values, presence))),
+            Combination::TwoStacks => Nodes::TwoStacks(TwoStacks::new(&values, presence)),
             Combination::Prefix => Nodes::Prefix(None),
             Combination::Merge => unreachable!("sessions have no graph"),
         };

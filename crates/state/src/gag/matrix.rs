@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pelton_data::Micros;
 
 use super::Slice;
-use super::two_stacks::Suffix;
+use super::two_stacks::{Lists, Suffix};
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, SummedRows, Table};
 
@@ -224,8 +224,8 @@ impl Matrix {
         older.values.add_within(from, to, are_all_there.then_some(*presence));
     }
 
-    /// The same as lists: suffixes, of which the oldest is the last, the younger slices, and what these have together.
-    pub(super) fn lists(&self) -> (Vec<Suffix>, Vec<Arc<Slice>>, Table) {
+    /// The same as lists.
+    pub(super) fn lists(&self) -> Lists {
         let row = |rows: &Rows, row: usize| (rows.last_ends[row], Rows::row(&rows.values, row, self.groups));
         let suffixes = (self.left..self.older.last_ends.len()).rev().map(|at| {
             let (last_end, values) = row(&self.older, at);
@@ -235,15 +235,19 @@ impl Matrix {
             let (last_end, values) = row(&self.younger, at);
             Arc::new(Slice { last_end, values, to: None })
         });
-        let mut prefix = Table::list(self.sums.layout().clone());
-        for at in 0..self.younger.last_ends.len() {
+        let added_up = self.sums.groups() / self.groups;
+        let mut prefix = match added_up.checked_sub(1) {
+            Some(last) => Rows::row(&self.sums, last, self.groups),
+            None => Table::list(self.sums.layout().clone()),
+        };
+        for at in added_up..self.younger.last_ends.len() {
             if prefix.groups() == 0 {
                 prefix.append_blank(self.groups);
             }
             let row = Chosen::Neighbours { first: at * self.groups, count: self.groups };
             prefix.add_at(&self.younger.values, row, Chosen::first(self.groups));
         }
-        (suffixes.collect(), slices.collect(), prefix)
+        Lists::new(self.presence, suffixes.collect(), slices.collect(), prefix)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::two_stacks::add_to_all;
+use super::two_stacks::{TwoStacks, add_to_all};
 use super::{Combined, Gag, Nodes, RENUMBERED_GROUPS_MIN, Slice};
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, LentKeys, Table};
@@ -163,12 +163,11 @@ impl Gag {
     /// The graph, where the window that is due is the sum of two lists of no more groups than so many.
     pub(crate) fn halved(&mut self, groups_max: usize) -> Option<&mut Combined> {
         let Gag::Combined(graph) = self else { return None };
-        let Nodes::TwoStacks(stacks) = &graph.nodes else { return None };
+        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = &graph.nodes else { return None };
         let groups = graph.window.groups();
         // Now and then it is counted which groups are there.
-        let must_count = groups >= RENUMBERED_GROUPS_MIN && stacks.is_uncounted();
-        let are_lists = stacks.matrix().is_none() && !graph.values.has_references();
-        let is_halved = (1..=groups_max).contains(&groups) && !must_count && are_lists;
+        let must_count = groups >= RENUMBERED_GROUPS_MIN && lists.is_uncounted();
+        let is_halved = (1..=groups_max).contains(&groups) && !must_count && !graph.values.has_references();
         is_halved.then_some(graph)
     }
 }
@@ -186,8 +185,8 @@ impl Combined {
 
     /// What the window that is due is the sum of, where all of its groups are there and it is [`Gag::halved`].
     pub(crate) fn halves(&self) -> Option<Halves<'_>> {
-        let Nodes::TwoStacks(stacks) = &self.nodes else { return None };
-        let lists = stacks.halves();
+        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = &self.nodes else { return None };
+        let lists = lists.halves();
         let are_all_there = Table::are_all_in_either(self.presence, self.window.groups(), lists);
         are_all_there.then(|| Halves { keys: &self.window, version: self.version(), lists })
     }
@@ -195,7 +194,9 @@ impl Combined {
     /// Adds the window that is due, which is [`Gag::halved`], to those that leave in parts, at most so many groups together.
     pub(crate) fn give(&mut self, window: ClosedWindow, groups_max: usize, parts: &mut Option<Box<Parts>>) {
         let Combined { nodes, window: numbered, values, presence, shared_keys, spare, .. } = self;
-        let Nodes::TwoStacks(stacks) = nodes else { unreachable!("the window is the sum of two lists") };
+        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = nodes else {
+            unreachable!("the window is the sum of two lists")
+        };
         let parts = parts.get_or_insert_with(|| Box::new(Parts::new(values, *presence)));
         let is_ours = |list: &Table| Arc::ptr_eq(list.layout(), values);
         parts.unneeded.drain(..).filter(is_ours).for_each(|list| spare.keep_list(list));
@@ -207,12 +208,12 @@ impl Combined {
         }
         let keys = shared_keys.clone().expect("they were just shared");
         if parts.windows.is_empty() {
-            stacks.give_younger(&mut parts.younger);
+            lists.give_younger(&mut parts.younger);
         }
         let before = parts.slices.len();
-        let is_anew = stacks.give_slices(&mut parts.slices);
+        let is_anew = lists.give_slices(&mut parts.slices);
         let slices = parts.slices.len() - before;
-        let older = stacks.give_older(window.end, spare);
+        let older = lists.give_older(window.end, spare);
         parts.windows.push(Part { window, groups, keys, older, is_anew, slices });
         parts.groups += groups;
         parts.groups_max = groups_max;

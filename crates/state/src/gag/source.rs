@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pelton_data::Micros;
 
-use super::matrix::Matrix;
+use super::two_stacks::TwoStacks;
 use super::{Combined, Nodes};
 use crate::layout::EntryLayout;
 use crate::pieces::{GroupOrder, PieceSource, Pieces};
@@ -175,9 +175,14 @@ impl Combined {
     /// How many windows, of so many, may be closed together, the first of which ends at `end` and each other `slide` later: as long as each is completed by a slice, and the
     /// oldest leaves behind it.
     pub(crate) fn run_max(&self, count: usize, end: Micros, slide: Micros) -> usize {
-        let Nodes::TwoStacks(stacks) = &self.nodes else { return 0 };
-        let fits = |matrix: &&Matrix| matrix.groups() == self.window.groups() && self.arriving.is_none();
-        stacks.matrix().filter(fits).map_or(0, |matrix| matrix.run_max(count, end, slide))
+        match &self.nodes {
+            Nodes::TwoStacks(TwoStacks::Rows(matrix))
+                if matrix.groups() == self.window.groups() && self.arriving.is_none() =>
+            {
+                matrix.run_max(count, end, slide)
+            }
+            _ => 0,
+        }
     }
 
     /// Adds so many slices that follow each other, as [`Combined::insert_piece`] does, each of which completes a window; the first is that with this index, and the last
@@ -207,8 +212,7 @@ impl Combined {
         }
         if known > 0 {
             let last_ends = (0..known).map(|row| last_end.saturating_add(row as Micros * slide));
-            let Nodes::TwoStacks(stacks) = nodes else { unreachable!("slices come to two stacks") };
-            let matrix = stacks.matrix_mut().expect("there is a matrix");
+            let Nodes::TwoStacks(TwoStacks::Rows(matrix)) = nodes else { unreachable!("slices come as rows") };
             known = matrix.push_complete(last_ends, pieces.values(start..end), &mut to);
         }
         spare.keep_numbers(to);
@@ -217,8 +221,8 @@ impl Combined {
 
     /// The windows of [`Combined::insert_run`], with the keys of their groups and what tells these.
     pub(crate) fn run(&self, windows: usize) -> (SummedRows<'_>, &Table, u64) {
-        let Nodes::TwoStacks(stacks) = &self.nodes else { unreachable!("slices have come to two stacks") };
-        let rows = stacks.matrix().expect("there is a matrix").windows(windows);
+        let Nodes::TwoStacks(TwoStacks::Rows(matrix)) = &self.nodes else { unreachable!("slices have come as rows") };
+        let rows = matrix.windows(windows);
         (rows, &self.window, self.version())
     }
 

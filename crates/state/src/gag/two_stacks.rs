@@ -15,9 +15,16 @@ use crate::window::Work;
 
 /// Two stacks.
 #[derive(Debug)]
-pub(super) struct TwoStacks {
-    /// All slices, where they have few groups: then there are none in what follows.
-    matrix: Option<Box<Matrix>>,
+pub(super) enum TwoStacks {
+    /// Each slice has a list of its groups.
+    Lists(Box<Lists>),
+    /// Slices have few groups, each a row of them.
+    Rows(Box<Matrix>),
+}
+
+/// Two stacks of lists.
+#[derive(Debug)]
+pub(super) struct Lists {
     /// The accumulator that is zero where a slice does not have the group.
     presence: usize,
     /// The older slices, each with all younger ones of this stack added; the oldest is the last.
@@ -45,42 +52,104 @@ pub(super) struct Suffix {
 
 impl TwoStacks {
     pub(super) fn new(layout: &Arc<EntryLayout>, presence: usize) -> TwoStacks {
-        let prefix = Table::list(layout.clone());
-        let (suffixes, slices) = (Vec::new(), Vec::new());
-        TwoStacks {
-            matrix: None,
-            presence,
-            suffixes,
-            slices,
-            prefix,
-            is_flipping: false,
-            given: 0,
-            is_anew: false,
-            is_uncounted: false,
-        }
+        TwoStacks::Lists(Box::new(Lists::new(presence, Vec::new(), Vec::new(), Table::list(layout.clone()))))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.matrix.as_ref().is_none_or(|matrix| matrix.is_empty())
-            && self.suffixes.is_empty()
-            && self.slices.is_empty()
-    }
-
-    /// All slices, where they have few groups.
-    pub(super) fn matrix(&self) -> Option<&Matrix> {
-        self.matrix.as_deref()
-    }
-
-    /// As [`TwoStacks::matrix`], to be changed.
-    pub(super) fn matrix_mut(&mut self) -> Option<&mut Matrix> {
-        self.matrix.as_deref_mut()
-    }
-
-    /// Makes lists of the matrix, where there is one.
-    fn dissolve(&mut self) {
-        if let Some(matrix) = self.matrix.take() {
-            (self.suffixes, self.slices, self.prefix) = matrix.lists();
+        match self {
+            TwoStacks::Lists(lists) => lists.suffixes.is_empty() && lists.slices.is_empty(),
+            TwoStacks::Rows(matrix) => matrix.is_empty(),
         }
+    }
+
+    /// Makes lists of rows.
+    fn listed(&mut self) -> &mut Lists {
+        if let TwoStacks::Rows(matrix) = self {
+            *self = TwoStacks::Lists(Box::new(matrix.lists()));
+        }
+        let TwoStacks::Lists(lists) = self else { unreachable!("rows have become lists") };
+        lists
+    }
+
+    /// Puts the window of all slices together.
+    pub(super) fn combine(&mut self, window: &mut Table) {
+        match self {
+            TwoStacks::Lists(lists) => lists.combine(window),
+            TwoStacks::Rows(matrix) => matrix.combine(window),
+        }
+    }
+
+    /// Inserts a slice whose groups are among the first `groups`.
+    pub(super) fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
+        match self {
+            TwoStacks::Rows(matrix) if matrix.takes(slice.last_end, groups) => {
+                matrix.push(&slice);
+                spare.keep(slice);
+            }
+            _ => self.listed().insert(slice, groups, spare),
+        }
+    }
+
+    /// Forgets the slices whose last window ends at or before `end`. Where the older ones are used up, makes suffixes of the younger ones, as long as
+    /// there is work left: whether that has been done.
+    pub(super) fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
+        if let TwoStacks::Rows(matrix) = self
+            && let Some(groups) = matrix.evict(end)
+        {
+            work.spend(groups);
+            return true;
+        }
+        let lists = self.listed();
+        if !lists.is_flipping {
+            if !lists.evict(end, spare) {
+                return true;
+            }
+            if let Some(matrix) = lists.rows(groups) {
+                work.spend(groups * lists.slices.len());
+                lists.slices.drain(..).filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
+                *self = TwoStacks::Rows(Box::new(matrix));
+                return true;
+            }
+        }
+        lists.flip(groups, spare, work)
+    }
+
+    /// Forgets all slices, and which numbers groups have.
+    pub(super) fn clear(&mut self) {
+        self.listed().clear();
+    }
+
+    /// Gives the groups that are `present` other numbers, in their order, and forgets the others; `numbers` has the new ones by the old.
+    pub(super) fn renumber(&mut self, present: Chosen<'_>, numbers: &[u32]) {
+        self.listed().renumber(present, numbers);
+    }
+
+    /// Writes both stacks, no suffixes being made.
+    pub(super) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        match self {
+            TwoStacks::Lists(lists) => lists.write_to(out),
+            TwoStacks::Rows(matrix) => matrix.lists().write_to(out),
+        }
+    }
+
+    /// Becomes what was written.
+    pub(super) fn read_from(&mut self, known: &Known<'_>, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        self.listed().read_from(known, input)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            TwoStacks::Lists(lists) => lists.bytes(),
+            TwoStacks::Rows(matrix) => matrix.bytes(),
+        }
+    }
+}
+
+impl Lists {
+    /// Suffixes, the oldest of which is the last, younger slices, and what these have together.
+    pub(super) fn new(presence: usize, suffixes: Vec<Suffix>, slices: Vec<Arc<Slice>>, prefix: Table) -> Lists {
+        let (is_flipping, given, is_anew, is_uncounted) = (false, 0, true, false);
+        Lists { presence, suffixes, slices, prefix, is_flipping, given, is_anew, is_uncounted }
     }
 
     /// What the older slices have together, where there are any, and the younger ones.
@@ -118,12 +187,8 @@ impl TwoStacks {
         Some(copy)
     }
 
-    /// Puts the window of all slices together.
-    pub(super) fn combine(&mut self, window: &mut Table) {
+    fn combine(&mut self, window: &mut Table) {
         self.is_uncounted = false;
-        if let Some(matrix) = &mut self.matrix {
-            return matrix.combine(window);
-        }
         match self.suffixes.last() {
             Some(oldest) => window.replace_values(&oldest.values),
             None => window.reset_accumulators(),
@@ -132,13 +197,7 @@ impl TwoStacks {
         window.add_at(&self.prefix, younger, younger);
     }
 
-    /// Inserts a slice whose groups are among the first `groups`.
-    pub(super) fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
-        if let Some(matrix) = self.matrix.as_mut().filter(|matrix| matrix.takes(slice.last_end, groups)) {
-            matrix.push(&slice);
-            return spare.keep(slice);
-        }
-        self.dissolve();
+    fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
         if self.suffixes.first().is_none_or(|youngest| youngest.last_end < slice.last_end) {
             add_to_all(&mut self.prefix, groups, &slice);
             self.slices.push(Arc::new(slice));
@@ -157,42 +216,35 @@ impl TwoStacks {
         spare.keep(slice);
     }
 
-    /// Forgets the slices whose last window ends at or before `end`. Where the older ones are used up, makes suffixes of the younger ones, as long as
-    /// there is work left: whether that has been done.
-    pub(super) fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
-        if let Some(matrix) = &mut self.matrix {
-            if let Some(groups) = matrix.evict(end) {
-                work.spend(groups);
-                return true;
-            }
-            self.dissolve();
+    /// Forgets the slices whose last window ends at or before `end`: whether suffixes are to be made of the younger ones that are left, which are put in the order
+    /// of their ends.
+    fn evict(&mut self, end: Micros, spare: &mut Spare) -> bool {
+        while let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
+            spare.keep_list(suffix.values);
         }
-        if !self.is_flipping {
-            while let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
-                spare.keep_list(suffix.values);
-            }
-            if !self.suffixes.is_empty() {
-                return true;
-            }
-            let slices = self.slices.len();
-            let unneeded = self.slices.extract_if(.., |slice| slice.last_end <= end);
-            unneeded.filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
-            if self.slices.len() == slices {
-                return true;
-            }
-            self.clear();
-            self.is_uncounted = true;
-            self.slices.sort_by_key(|slice| Reverse(slice.last_end));
-            self.slices.reverse();
-            let layout = self.prefix.layout().clone();
-            let slices = self.slices.iter().map(|slice| &**slice);
-            self.matrix = Matrix::of(slices, groups, (&layout, self.presence)).map(Box::new);
-            if self.matrix.is_some() {
-                work.spend(groups * self.slices.len());
-                self.slices.drain(..).filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
-                return true;
-            }
+        if !self.suffixes.is_empty() {
+            return false;
         }
+        let slices = self.slices.len();
+        let unneeded = self.slices.extract_if(.., |slice| slice.last_end <= end);
+        unneeded.filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
+        if self.slices.len() == slices {
+            return false;
+        }
+        self.clear();
+        self.is_uncounted = true;
+        self.slices.sort_by_key(|slice| Reverse(slice.last_end));
+        self.slices.reverse();
+        true
+    }
+
+    /// Suffixes of the younger slices as rows of the first `groups` groups, where these suit them better.
+    fn rows(&self, groups: usize) -> Option<Matrix> {
+        Matrix::of(self.slices.iter().map(|slice| &**slice), groups, (self.prefix.layout(), self.presence))
+    }
+
+    /// Makes suffixes of the younger slices, as long as there is work left: whether that has been done.
+    fn flip(&mut self, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
         self.is_flipping = true;
         while let Some(slice) = self.slices.pop_if(|_| !work.is_done()) {
             let younger = self.suffixes.last().map(|younger| &younger.values);
@@ -210,15 +262,12 @@ impl TwoStacks {
     }
 
     /// Forgets what the younger slices have together.
-    pub(super) fn clear(&mut self) {
-        self.matrix = None;
+    fn clear(&mut self) {
         self.prefix.clear();
         (self.given, self.is_anew) = (0, true);
     }
 
-    /// Gives the groups that are `present` other numbers, in their order, and forgets the others; `numbers` has the new ones by the old.
-    pub(super) fn renumber(&mut self, present: Chosen<'_>, numbers: &[u32]) {
-        self.dissolve();
+    fn renumber(&mut self, present: Chosen<'_>, numbers: &[u32]) {
         for slice in &mut self.slices {
             if Arc::get_mut(slice).is_none() {
                 *slice = Arc::new(slice.copy());
@@ -233,24 +282,17 @@ impl TwoStacks {
         }
     }
 
-    /// Writes both stacks, no suffixes being made.
-    pub(super) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        let lists = self.matrix.as_ref().map(|matrix| matrix.lists());
-        let (suffixes, slices, prefix) = match &lists {
-            Some((suffixes, slices, prefix)) => (suffixes, slices, prefix),
-            None => (&self.suffixes, &self.slices, &self.prefix),
-        };
-        out.count(suffixes.len());
-        for suffix in suffixes {
+    fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.count(self.suffixes.len());
+        for suffix in &self.suffixes {
             out.instant(suffix.last_end);
             suffix.values.write_to(out)?;
         }
-        write_slices(slices.iter().map(|slice| &**slice), out)?;
-        prefix.write_to(out)
+        write_slices(self.slices.iter().map(|slice| &**slice), out)?;
+        self.prefix.write_to(out)
     }
 
-    /// Becomes what was written.
-    pub(super) fn read_from(&mut self, known: &Known<'_>, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn read_from(&mut self, known: &Known<'_>, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         for _ in 0..input.count(1, "suffixes")? {
             let last_end = known.read_last_end(input)?;
             let is_older = self.suffixes.last().is_none_or(|younger| last_end <= younger.last_end);
@@ -262,10 +304,9 @@ impl TwoStacks {
         Ok(())
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let suffixes: usize = self.suffixes.iter().map(|suffix| suffix.values.bytes()).sum();
-        let matrix = self.matrix.as_ref().map_or(0, |matrix| matrix.bytes());
-        matrix + suffixes + self.slices.iter().map(|slice| slice.bytes()).sum::<usize>() + self.prefix.bytes()
+        suffixes + self.slices.iter().map(|slice| slice.bytes()).sum::<usize>() + self.prefix.bytes()
     }
 }
 
