@@ -233,3 +233,26 @@ fn views_are_nested_as_deep_as_they_may_be_in_a_thread_with_a_small_stack() {
     assert_eq!((rows, built), (vec![63], vec![63]));
     assert!(error.contains("the view v0 reads itself, or lies more than 64 views deep"), "{error}");
 }
+
+#[test]
+fn an_input_that_ends_leaves_no_session_open() {
+    let session = Session::new();
+    // Sessions are more than are closed at a time.
+    session.set("pelton.block-rows", "1").unwrap();
+    let source = session.push_table("clicks", "at TIMESTAMP(3) NOT NULL, v BIGINT NOT NULL, WATERMARK FOR at AS at");
+    let source = source.unwrap();
+    let query = session.sql(
+        "SELECT v, COUNT(*) AS n FROM SESSION(TABLE clicks PARTITION BY v, DESCRIPTOR(at), INTERVAL '1' SECOND)
+         GROUP BY window_start, window_end, v",
+    );
+    let mut query = query.unwrap();
+    let rows: Vec<(i64, i64)> = (0..64).map(|v| (1_000, v)).collect();
+    source.push_blocking(clicks(&source, &rows)).unwrap();
+    drop(source);
+    let mut rows = Vec::new();
+    while let Some(batch) = query.next_batch().unwrap() {
+        rows.push(batch);
+    }
+    assert_eq!(numbers(&rows, 1), [1; 64]);
+    assert_eq!(query.wait().unwrap().windows[0].open_slices_dropped, 0);
+}

@@ -332,6 +332,9 @@ impl Sessions {
             });
         }
         self.buckets[0].forget(&over);
+        if self.buckets[0].has_ended() {
+            self.spare.extend(self.buckets.remove(0).into_tables());
+        }
     }
 
     fn extents(&self, table: &Table, entries: &[u32]) -> Vec<Extent> {

@@ -7,21 +7,22 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use pelton_data::column::sql_name;
 use pelton_runtime::sink::{Sink, SinkError};
 
 use super::files::{local, problem};
-use super::{MONITOR_INTERVAL, format_of_path};
-use crate::format::Format;
+use super::{MONITOR_INTERVAL, format_of_path, text_source};
 use crate::format::column::is_text_type;
 use crate::format::compression::Compression;
 use crate::format::write::TextWriter;
+use crate::format::{Format, TextFormat, TextKind};
 use crate::options::Options;
 use crate::{ConnectorError, Open, TableRequest};
 
@@ -41,9 +42,9 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
 }
 
 fn open(request: &TableRequest, path: &Path, is_file: bool, format: &Format) -> Result<Box<dyn Sink>, ConnectorError> {
-    let target = Target::create(path, is_file, format)?;
+    let target = Target::create(path, is_file, format, &request.schema)?;
     let place = target.path.to_string_lossy().into_owned();
-    let schema = request.schema.clone();
+    let schema = written_schema(&request.schema, format);
     let encoder = match format {
         Format::Text(text) => {
             let names = schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -88,14 +89,14 @@ struct Target {
 }
 
 impl Target {
-    fn create(path: &Path, is_file: bool, format: &Format) -> Result<Target, ConnectorError> {
+    fn create(path: &Path, is_file: bool, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
         let place = |path: &Path, error: io::Error| ConnectorError::place(path.to_string_lossy(), problem(&error));
         let directory = if is_file { path.parent().unwrap_or(Path::new("")) } else { path };
         if !directory.as_os_str().is_empty() {
             fs::create_dir_all(directory).map_err(|error| place(directory, error))?;
         }
         if is_file {
-            return Target::of_file(path, format);
+            return Target::of_file(path, format, schema);
         }
         // Another query may be writing to the directory: whoever creates the temporary file has the number.
         for number in 0u64.. {
@@ -114,13 +115,16 @@ impl Target {
     }
 
     /// A file of this name, behind the rows that are in it.
-    fn of_file(path: &Path, format: &Format) -> Result<Target, ConnectorError> {
+    fn of_file(path: &Path, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
         let temporary = temporary(path);
         let place = |error: io::Error| ConnectorError::place(temporary.to_string_lossy(), problem(&error));
         let has_rows = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
         if has_rows && matches!(format, Format::Parquet { .. }) {
             let problem = "is there already, and a Parquet file cannot grow; remove it, or name a directory, which gets a file for each INSERT";
             return Err(ConnectorError::place(path.to_string_lossy(), problem));
+        }
+        if has_rows {
+            check_header(path, format, schema)?;
         }
         let mut file = match OpenOptions::new().write(true).create_new(true).open(&temporary) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -137,6 +141,43 @@ impl Target {
     }
 }
 
+/// Rows are read by the names of a header, and written one value behind the other: that must be the same.
+fn check_header(path: &Path, format: &Format, schema: &Schema) -> Result<(), ConnectorError> {
+    let Format::Text(TextFormat { kind: TextKind::Csv(dialect), .. }) = format else { return Ok(()) };
+    if !dialect.header {
+        return Ok(());
+    }
+    let names = text_source::header(path, dialect);
+    let names = names.map_err(|error| ConnectorError::place(path.to_string_lossy(), problem(&error)))?;
+    let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    match names {
+        Some(names) if names != columns => {
+            let problem = format!(
+                "is there already, with the header {}, and the table has the columns {}; name the same in the same order, or another file",
+                names.join(", "),
+                columns.join(", ")
+            );
+            Err(ConnectorError::place(path.to_string_lossy(), problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The types that a file has: Parquet knows no whole seconds, which others would take for numbers.
+fn written_schema(schema: &SchemaRef, format: &Format) -> SchemaRef {
+    if matches!(format, Format::Text(_)) {
+        return schema.clone();
+    }
+    let written = |field: &FieldRef| match field.data_type() {
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            let millis = DataType::Timestamp(TimeUnit::Millisecond, zone.clone());
+            Arc::new(field.as_ref().clone().with_data_type(millis))
+        }
+        _ => field.clone(),
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(written).collect::<Vec<_>>()))
+}
+
 /// Copies the rows that are in a file, and ends the last of them.
 fn copy_rows(path: &Path, to: &mut File) -> io::Result<()> {
     let mut rows = File::open(path)?;
@@ -150,7 +191,6 @@ fn copy_rows(path: &Path, to: &mut File) -> io::Result<()> {
 }
 
 fn extension(format: &Format) -> &'static str {
-    use crate::format::TextKind;
     match format {
         Format::Text(text) => match text.kind {
             TextKind::Csv(_) => "csv",
@@ -184,7 +224,7 @@ impl FileSink {
         SinkError { place: self.place.clone(), problem: problem.to_string() }
     }
 
-    /// The rows with exactly the table's types: strings may come as dictionaries.
+    /// The rows with exactly the file's types: strings may come as dictionaries.
     fn conform(&self, rows: &RecordBatch) -> Result<RecordBatch, SinkError> {
         let options = CastOptions { safe: false, ..Default::default() };
         let columns: Result<Vec<_>, _> = rows

@@ -1,6 +1,7 @@
 //! Files of lines: bytes are taken off a file up to the end of a row; whoever is free decodes them.
 
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -11,6 +12,7 @@ use super::files::{self, InputFile, problem};
 use super::live::{LIVE_WAIT, LiveReader};
 use crate::format::column::is_text_type;
 use crate::format::compression;
+use crate::format::csv::Dialect;
 use crate::format::csv::split::CsvSplitter;
 use crate::format::infer::infer;
 use crate::format::rows::{RowDecoder, Splitter, TextChunk};
@@ -38,6 +40,16 @@ pub(super) struct TextSource {
     shape: RowShape,
     files: Vec<Partition>,
     chunk_bytes: usize,
+}
+
+/// The names in the header of a file; `None` where the file has no whole row.
+pub(super) fn header(path: &Path, dialect: &Dialect) -> io::Result<Option<Vec<String>>> {
+    let mut bytes = Vec::new();
+    if fill(&mut *compression::open(path)?, &mut bytes, HEADER_BYTES_MAX)? == Filled::End {
+        bytes.push(b'\n');
+    }
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
+    Ok(CsvSplitter::first_row(dialect, text).map(|(names, _)| names))
 }
 
 enum Partition {

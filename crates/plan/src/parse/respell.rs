@@ -149,13 +149,14 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let is_known = RESPELT.contains(&name.as_str())
         || matches!(
             name.as_str(),
-            "DECODE" | "ENCODE" | "LOCATE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP"
+            "DATE_TRUNC" | "DECODE" | "ENCODE" | "LOCATE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP"
         );
     if !is_known {
         return Ok(None);
     }
     let Some(arguments) = plain_arguments(function) else { return Ok(None) };
     match (name.as_str(), arguments.as_slice()) {
+        ("DATE_TRUNC", [unit, time]) => Ok(truncated(unit, time, span)),
         ("DECODE" | "ENCODE", [value, set]) => recoded(&name, value, set, span),
         ("ELT", [index, values @ ..]) if !values.is_empty() => Ok(Some(chosen(index, values, span))),
         _ => respell_call(&name, arguments, span),
@@ -250,6 +251,14 @@ fn recoded(name: &str, value: &Expr, set: &Expr, span: Span) -> Result<Option<Ex
     }
     let error = PlanError::invalid(Place::of(set.span()), format!("'{text}' is no character set"));
     Err(error.with_hint(format!("use {}, hex or base64", CHARACTER_SETS.join(", "))))
+}
+
+/// `DATE_TRUNC` to units finer than seconds, which DataFusion rounds up in constants before 1970.
+fn truncated(unit: &Expr, time: &Expr, span: Span) -> Option<Expr> {
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(name), .. }) = unit else { return None };
+    let unit =
+        [Unit::Millisecond, Unit::Microsecond].into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))?;
+    Some(call("floor_to", vec![text_literal(unit.name(), span), time.clone()], span))
 }
 
 /// What DataFusion calls a function of two arguments.

@@ -21,7 +21,7 @@ use pelton_functions::decimal::DIGITS_MAX;
 
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
 use super::deferred_casts::defer_casts;
-use super::lengths::{check_comparable, check_lengths, of_equal_days};
+use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days};
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -152,6 +152,10 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         ("abs", Some(integer)) if integer.is_signed_integer() => {
             Ok(Transformed::yes(pelton_functions::absolute(call.args)))
         }
+        ("date_part", _) => Ok(match field_of_length(&call.args, schema) {
+            Some(field) => Transformed::yes(field),
+            None => Transformed::no(expression),
+        }),
         ("overlay", _) => Ok(Transformed::yes(pelton_functions::overlay(call.args))),
         ("power", _) => Ok(Transformed::yes(pelton_functions::power(call.args))),
         ("regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match", _) => {

@@ -3,14 +3,17 @@
 //! Days and what is finer have one form, in which they are compared: a day has 24 hours, as in Flink. DataFusion counts the days of an interval apart from
 //! the rest of it, and what lies between two times in no days at all.
 
-use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::{Expr, ExprSchemable, Operator};
+use datafusion_expr::{Expr, ExprSchemable, Operator, cast, lit};
+use pelton_data::time::ticks_per_second;
 
 use super::context::external;
 use crate::error::PlanError;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
+
+const MONTHS_PER_YEAR: i32 = 12;
 
 /// The same length without days, where it is less than 292 years. The rest of an interval has no room for more: it keeps as many whole days as it has, which
 /// are compared first.
@@ -55,6 +58,40 @@ fn has_months(expression: &Expr, schema: &DFSchema) -> Option<bool> {
         Expr::Negative(length) => has_months(length, schema),
         other => matches!(other.get_type(schema), Ok(DataType::Duration(_))).then_some(false),
     }
+}
+
+/// `EXTRACT` of a length: what a clock has in this field that has counted it up from zero, or down, in whole numbers. `None` where the arguments are others, or the field
+/// is none that lengths of this kind have.
+pub(super) fn field_of_length(arguments: &[Expr], schema: &DFSchema) -> Option<Expr> {
+    let [Expr::Literal(field, _), length] = arguments else { return None };
+    let field = field.try_as_str().flatten()?.to_ascii_uppercase();
+    if let Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) = length
+        && length.months != 0
+    {
+        return Some(lit(match field.as_str() {
+            "YEAR" => i64::from(length.months / MONTHS_PER_YEAR),
+            "MONTH" => i64::from(length.months % MONTHS_PER_YEAR),
+            _ => return None,
+        }));
+    }
+    let (ticks, unit) = match length.get_type(schema).ok()? {
+        DataType::Duration(unit) => (cast(length.clone(), DataType::Int64), unit),
+        DataType::Interval(_) => {
+            let unit = TimeUnit::Nanosecond;
+            (cast(cast(length.clone(), DataType::Duration(unit)), DataType::Int64), unit)
+        }
+        _ => return None,
+    };
+    let per_second = ticks_per_second(unit);
+    // Each field counts from 0 to where the next coarser one that it knows of goes up.
+    let (field, coarser) = match field.as_str() {
+        "DAY" => return Some(ticks / lit(86_400 * per_second)),
+        "HOUR" => (3_600 * per_second, 86_400 * per_second),
+        "MINUTE" => (60 * per_second, 3_600 * per_second),
+        "SECOND" => (per_second, 60 * per_second),
+        _ => return None,
+    };
+    Some(ticks % lit(coarser) / lit(field))
 }
 
 #[cfg(test)]
