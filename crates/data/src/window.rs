@@ -152,6 +152,17 @@ impl Slice {
 }
 
 impl Window {
+    /// Whether each row is in one window, neither in several nor in none.
+    pub fn has_each_row_once(&self) -> bool {
+        match *self {
+            Window::Tumbling { .. } | Window::Session { .. } | Window::Global => true,
+            Window::Hopping { size, slide, .. } => size == slide,
+            Window::Cumulative { size, step, .. } => size == step,
+            Window::Rows { size, slide } | Window::RowsByKey { size, slide } => size == slide,
+            Window::Clocked(clocked) => clocked.by_clock().has_each_row_once(),
+        }
+    }
+
     /// The slice that holds `time`.
     pub fn slice(&self, time: Micros) -> Slice {
         let covered = |first_end, last_end| Some(Covered { first_end, last_end });

@@ -182,8 +182,9 @@ impl Lowering<'_> {
                 },
             });
             let groups = groups.collect::<Result<Vec<_>>>()?;
-            if is_windowed {
-                self.check_partition_keys(branch, &groups)?;
+            match is_windowed {
+                true => self.check_partition_keys(branch, &groups)?,
+                false => branch.check_each_row_once()?,
             }
             classified.push(groups);
         }

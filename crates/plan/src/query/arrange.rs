@@ -8,6 +8,7 @@ use pelton_data::arrangement::{Arrangement, Order, OrderKey};
 use super::context::external;
 use super::draft::{OutputDraft, Relation};
 use super::lower::Lowering;
+use super::zeros::with_one_zero;
 use crate::error::PlanError;
 use crate::pipeline::OutputTarget;
 
@@ -121,7 +122,10 @@ impl Lowering<'_> {
 }
 
 fn sort_key(key: &SortExpr, relation: &Relation, plan: &LogicalPlan) -> Result<Key> {
-    let values = relation.branches.iter().map(|branch| branch.substitute(&key.expr, plan.schema()));
+    let values = relation
+        .branches
+        .iter()
+        .map(|branch| with_one_zero(branch.substitute(&key.expr, plan.schema())?, &branch.scope));
     Ok(Key {
         name: key.expr.schema_name().to_string(),
         values: values.collect::<Result<_>>()?,

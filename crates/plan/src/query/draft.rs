@@ -220,6 +220,14 @@ impl Branch {
         Ok(())
     }
 
+    /// Refuses to read rows one by one that are cut into windows which have them several times, or leave some out.
+    pub fn check_each_row_once(&self) -> Result<()> {
+        let Some(cut) = self.cut.as_ref().filter(|cut| !cut.window.has_each_row_once()) else { return Ok(()) };
+        let construct = "reading rows of windows that may have a row several times, or not at all,";
+        let hint = "GROUP BY window_start, window_end, or use TUMBLE";
+        Err(external(PlanError::unsupported(cut.place, construct, hint)))
+    }
+
     /// Cuts the rows into windows, which adds columns to the relation.
     pub fn cut(&mut self, cut: Cut) -> Result<()> {
         let time_type = cut.time.as_ref().map_or(Ok(DataType::Null), |time| time.get_type(&self.scope))?;

@@ -18,6 +18,7 @@ use super::draft::{Branch, PipelineDraft, Relation, TargetDraft};
 use super::lower::{Lowering, simplify};
 use super::over::{Added, Collector};
 use super::window::WINDOW_COLUMNS;
+use super::zeros::with_one_zero;
 use crate::error::PlanError;
 use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
 
@@ -174,6 +175,8 @@ impl Lowering<'_> {
             if self.common_bound(collector, &values).is_some() {
                 continue;
             }
+            let pairs = collector.branches.iter().zip(values);
+            let values = pairs.map(|(branch, value)| with_one_zero(value, &branch.scope)).collect::<Result<_>>()?;
             let Added::Column(column) = collector.add(values, "order")? else { continue };
             if !keys.contains(&column) && !order.iter().any(|known| known.column == column) {
                 order.push(OrderKey { column, descending: !asc, nulls_first: *nulls_first });

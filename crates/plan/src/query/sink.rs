@@ -35,6 +35,7 @@ impl Draft {
             };
             held.push(simplify(cast_to(column, &wanted, &branch.scope)?, &branch.scope)?);
         }
+        branch.check_each_row_once()?;
         let Branch { input, scope, steps, .. } = branch;
         self.pipelines.push(PipelineDraft {
             input,

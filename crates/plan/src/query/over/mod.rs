@@ -53,6 +53,7 @@ impl Lowering<'_> {
             return self.number_rows(&functions, fields, input, &window.input);
         }
         let time = self.order_column(&first.order_by, &window.input)?;
+        input.branches.iter().try_for_each(Branch::check_each_row_once)?;
         let mut collector = Collector::new(input);
         let mut columns = Vec::new();
         let mut results = Vec::new();
