@@ -1,7 +1,7 @@
 //! Expressions get the types that they have in Flink, where DataFusion's are others.
 //!
 //! This is done before DataFusion makes types agree, and leaves nothing to it that it would decide otherwise: where FLOAT or DOUBLE meets
-//! DECIMAL, it would make a decimal of the other, which has no NaN and few digits.
+//! DECIMAL, it would make a decimal of the other, which has no NaN and few digits; where DATE meets TIMESTAMP, nanoseconds of both.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         }) => mean_java(right, schema),
         Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
             check_lengths(*op, left, right, schema)?;
-            keep_float(&mut [&mut *left, &mut *right], schema);
+            bring_together(&mut [&mut *left, &mut *right], schema);
             if let Some(exact) = decimal_arithmetic(*op, (&**left, &**right), schema) {
                 return Ok(Transformed::yes(exact));
             }
@@ -103,22 +103,22 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         Expr::Between(Between { expr, low, high, .. }) => {
             check_comparable(expr, low, schema)?;
             check_comparable(expr, high, schema)?;
-            keep_float(&mut [expr, low, high], schema);
+            bring_together(&mut [expr, low, high], schema);
         }
         Expr::InList(InList { expr, list, .. }) => {
             list.iter().try_for_each(|value| check_comparable(expr, value, schema))?;
             let mut values: Vec<&mut Expr> = list.iter_mut().chain([&mut **expr]).collect();
-            keep_float(&mut values, schema);
+            bring_together(&mut values, schema);
         }
         Expr::Case(Case { expr: operand, when_then_expr, else_expr }) => {
             let (mut whens, mut results): (Vec<&mut Expr>, Vec<&mut Expr>) =
                 when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
             if let Some(operand) = operand {
                 whens.push(operand);
-                keep_float(&mut whens, schema);
+                bring_together(&mut whens, schema);
             }
             results.extend(else_expr.as_deref_mut());
-            keep_float(&mut results, schema);
+            bring_together(&mut results, schema);
             return Ok(Transformed::yes(coerced(expression, schema)));
         }
         Expr::ScalarFunction(call) => {
@@ -141,12 +141,12 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
     match (call.name(), first_type) {
         ("coalesce" | "greatest" | "least" | "nvl", _) => {
             let mut values: Vec<&mut Expr> = call.args.iter_mut().collect();
-            keep_float(&mut values, schema);
+            bring_together(&mut values, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
         ("nvl2", _) => {
             let mut values: Vec<&mut Expr> = call.args.iter_mut().skip(1).collect();
-            keep_float(&mut values, schema);
+            bring_together(&mut values, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
         ("abs", Some(integer)) if integer.is_signed_integer() => {
@@ -166,10 +166,10 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             Ok(Transformed::yes(pelton_functions::replace(call.args)))
         }
         // Its value has the type of the first, whatever that is compared with.
-        ("nullif", Some(first_type)) if call.args.len() == 2 && meets_float(&call.args, schema) => {
+        ("nullif", Some(first_type)) if call.args.len() == 2 && must_cast(&call.args, schema) => {
             let [value, other] = [0, 1].map(|index| call.args[index].clone());
             let mut sides = [value.clone(), other];
-            keep_float(&mut sides.iter_mut().collect::<Vec<_>>(), schema);
+            bring_together(&mut sides.iter_mut().collect::<Vec<_>>(), schema);
             let [left, right] = sides;
             let is_equal = binary_expr(left, Operator::Eq, right);
             let null = Expr::Literal(ScalarValue::try_from(first_type)?, None);
@@ -244,46 +244,58 @@ pub(super) fn is_mixed<'t>(types: impl Iterator<Item = &'t DataType> + Clone) ->
         && types.clone().any(|data_type| matches!(data_type, DataType::Decimal128(..)))
 }
 
-fn meets_float(values: &[Expr], schema: &DFSchema) -> bool {
-    let types: Vec<DataType> = values.iter().filter_map(|value| value.get_type(schema).ok()).collect();
-    is_mixed(types.iter())
+/// Of types that values are to have in common: which are cast before DataFusion chooses a type, and to what. DECIMAL becomes DOUBLE beside FLOAT or DOUBLE, DATE the type of
+/// a timestamp, for DataFusion's have nanoseconds then, which do not reach far.
+fn cast_first<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<(fn(&DataType) -> bool, DataType)> {
+    if is_mixed(types.clone()) {
+        return Some((|data_type| matches!(data_type, DataType::Decimal128(..)), DataType::Float64));
+    }
+    let has_date = types.clone().any(|data_type| *data_type == DataType::Date32);
+    let unit = |data_type: &&DataType| if let DataType::Timestamp(unit, _) = data_type { Some(*unit) } else { None };
+    let finest = types.filter(|data_type| unit(data_type).is_some()).max_by_key(unit);
+    let is_date: fn(&DataType) -> bool = |data_type| *data_type == DataType::Date32;
+    finest.filter(|_| has_date).map(|finest| (is_date, finest.clone()))
 }
 
-/// Of values that are to have one type: where FLOAT or DOUBLE meets DECIMAL, DECIMAL becomes DOUBLE.
-fn keep_float(values: &mut [&mut Expr], schema: &DFSchema) {
+fn must_cast(values: &[Expr], schema: &DFSchema) -> bool {
+    let types: Vec<DataType> = values.iter().filter_map(|value| value.get_type(schema).ok()).collect();
+    cast_first(types.iter()).is_some()
+}
+
+/// Casts those of values that are to have one type which [`cast_first`] says.
+fn bring_together(values: &mut [&mut Expr], schema: &DFSchema) {
     // An expression without a type yet is left to the analyzer, which says what is wrong with it.
     let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
-    if !is_mixed(types.iter().flatten()) {
-        return;
-    }
-    for (value, data_type) in values.iter_mut().zip(types) {
-        if matches!(data_type, Some(DataType::Decimal128(..))) {
-            **value = cast(std::mem::take(*value), DataType::Float64);
+    let Some((is_cast, target)) = cast_first(types.iter().flatten()) else { return };
+    for (value, data_type) in values.iter_mut().zip(&types) {
+        if data_type.as_ref().is_some_and(is_cast) {
+            **value = cast(std::mem::take(*value), target.clone());
         }
     }
 }
 
-/// The parts of a UNION ALL, with DOUBLE in the columns where FLOAT or DOUBLE meets DECIMAL.
+/// The parts of a UNION ALL, with the columns cast that [`cast_first`] says.
 fn align_union(node: LogicalPlan) -> Result<LogicalPlan> {
     let LogicalPlan::Union(Union { inputs, schema }) = node else { return Ok(node) };
     let width = schema.fields().len();
     let has_width = |input: &Arc<LogicalPlan>| input.schema().fields().len() == width;
-    let mixed = |column: &usize| is_mixed(inputs.iter().map(|input| input.schema().field(*column).data_type()));
     if !inputs.iter().all(has_width) {
         return Ok(LogicalPlan::Union(Union { inputs, schema }));
     }
-    let mixed: Vec<usize> = (0..width).filter(mixed).collect();
-    if mixed.is_empty() {
+    let of_column = |column| cast_first(inputs.iter().map(move |input| input.schema().field(column).data_type()));
+    let casts: Vec<_> = (0..width).map(of_column).collect();
+    if casts.iter().all(Option::is_none) {
         return common_types(Union::try_new_with_loose_types(inputs)?);
     }
     let aligned = inputs.into_iter().map(|input| {
-        let columns = input.schema().columns().into_iter().enumerate().map(|(index, column)| {
-            let is_decimal = matches!(input.schema().field(index).data_type(), DataType::Decimal128(..));
+        let columns = input.schema().columns().into_iter().zip(&casts).enumerate().map(|(index, (column, known))| {
             let (relation, name) = (column.relation.clone(), column.name.clone());
             let column = Expr::Column(column);
-            match is_decimal && mixed.contains(&index) {
-                true => cast(column, DataType::Float64).alias_qualified(relation, name),
-                false => column,
+            match known {
+                Some((is_cast, target)) if is_cast(input.schema().field(index).data_type()) => {
+                    cast(column, target.clone()).alias_qualified(relation, name)
+                }
+                _ => column,
             }
         });
         Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(columns.collect(), input.clone())?)))
