@@ -1,9 +1,9 @@
-//! CAST as in Flink, where Arrow's has another meaning or none: numbers and strings to DECIMAL, times to fewer digits, and numbers and truth to strings.
+//! CAST as in Flink, where Arrow's has another meaning or none: numbers and strings to DECIMAL, strings to times, times to fewer digits, and numbers and truth to strings.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, StringViewBuilder, TimestampMicrosecondArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
@@ -12,6 +12,7 @@ use pelton_data::float_text::{write_double, write_float};
 use pelton_data::time::{coarser, instant_ticks, ticks_per_second};
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, always, second};
+use crate::pattern::parse_plain;
 
 /// A cast to the type of the second argument. No query calls it: the planner does.
 pub(super) const CAST_AS: Definition =
@@ -43,6 +44,7 @@ pub fn is_own_cast(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => ticks_per_second(*from) > ticks_per_second(*to),
         (_, DataType::Timestamp(_, Some(_))) => from.is_integer(),
+        (_, DataType::Timestamp(_, None)) => from.is_string(),
         (DataType::Boolean, _) => to.is_string() || matches!(to, DataType::Decimal128(..)),
         (_, DataType::Decimal128(..)) => from.is_string() || from.is_floating(),
         _ => from.is_floating() && to.is_string(),
@@ -65,6 +67,7 @@ pub(super) fn cast(values: &ArrayRef, to: &DataType, is_try: bool) -> Result<Arr
     }
     let made = match to {
         DataType::Timestamp(unit, _) if values.data_type().is_integer() => instants(values, *unit)?,
+        DataType::Timestamp(..) if values.data_type().is_string() => times_of(values, to, is_try)?,
         DataType::Timestamp(unit, _) => coarser(values, *unit).expect("the unit is coarser"),
         DataType::Decimal128(precision, scale) => decimals(values, (*precision, *scale), is_try)?,
         _ => texts(values)?,
@@ -79,6 +82,21 @@ fn instants(ticks: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(
         ticks.as_primitive::<Int64Type>().unary_opt::<_, Int64Type>(|tick| known.contains(&tick).then_some(tick)),
     ))
+}
+
+/// Times as they are written, which a TIMESTAMP has no zone for.
+fn times_of(texts: &ArrayRef, to: &DataType, is_try: bool) -> Result<ArrayRef, ArrowError> {
+    let texts = of_type(texts, &DataType::Utf8View)?;
+    let micros = texts.as_string_view().iter().map(|text| {
+        let Some(text) = text else { return Ok(None) };
+        match parse_plain(text) {
+            Some(time) => Ok(Some(time.and_utc().timestamp_micros())),
+            None if is_try => Ok(None),
+            None => Err(ArrowError::CastError(format!("Cannot cast string '{text}' to value of {to} type"))),
+        }
+    });
+    let micros: TimestampMicrosecondArray = micros.collect::<Result<_, _>>()?;
+    cast(&(Arc::new(micros) as ArrayRef), to, is_try)
 }
 
 /// Truth in capitals, numbers as Java writes them.

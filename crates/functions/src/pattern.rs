@@ -277,6 +277,7 @@ pub(super) fn parse_plain(text: &str) -> Option<NaiveDateTime> {
     if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let nanos: u32 = format!("{fraction:0<9}")[..9].parse().ok()?;
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let nanos = digits.fold(0, |nanos, digit| 10 * nanos + u32::from(digit - b'0'));
     Some(date.and_time(NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?))
 }

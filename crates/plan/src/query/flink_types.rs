@@ -21,7 +21,7 @@ use pelton_functions::decimal::DIGITS_MAX;
 
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
 use super::deferred_casts::defer_casts;
-use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days};
+use super::lengths::{as_difference, check_comparable, check_lengths, field_of_length, of_equal_days};
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -77,7 +77,9 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         }) => mean_java(right, schema),
         Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
             check_lengths(*op, left, right, schema)?;
-            bring_together(&mut [&mut *left, &mut *right], schema);
+            if *op != Operator::StringConcat {
+                bring_together(&mut [&mut *left, &mut *right], schema);
+            }
             if let Some(exact) = decimal_arithmetic(*op, (&**left, &**right), schema) {
                 return Ok(Transformed::yes(exact));
             }
@@ -244,17 +246,17 @@ pub(super) fn is_mixed<'t>(types: impl Iterator<Item = &'t DataType> + Clone) ->
         && types.clone().any(|data_type| matches!(data_type, DataType::Decimal128(..)))
 }
 
-/// Of types that values are to have in common: which are cast before DataFusion chooses a type, and to what. DECIMAL becomes DOUBLE beside FLOAT or DOUBLE, DATE the type of
-/// a timestamp, for DataFusion's have nanoseconds then, which do not reach far.
+/// Of types that values are to have in common: which are cast before DataFusion chooses a type, and to what. DECIMAL becomes DOUBLE beside FLOAT or DOUBLE, DATE and text become the type
+/// of a timestamp, for DataFusion's have nanoseconds then, which do not reach far.
 fn cast_first<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<(fn(&DataType) -> bool, DataType)> {
     if is_mixed(types.clone()) {
         return Some((|data_type| matches!(data_type, DataType::Decimal128(..)), DataType::Float64));
     }
-    let has_date = types.clone().any(|data_type| *data_type == DataType::Date32);
+    let is_plain: fn(&DataType) -> bool = |data_type| *data_type == DataType::Date32 || data_type.is_string();
+    let has_plain = types.clone().any(is_plain);
     let unit = |data_type: &&DataType| if let DataType::Timestamp(unit, _) = data_type { Some(*unit) } else { None };
     let finest = types.filter(|data_type| unit(data_type).is_some()).max_by_key(unit);
-    let is_date: fn(&DataType) -> bool = |data_type| *data_type == DataType::Date32;
-    finest.filter(|_| has_date).map(|finest| (is_date, finest.clone()))
+    finest.filter(|_| has_plain).map(|finest| (is_plain, finest.clone()))
 }
 
 fn must_cast(values: &[Expr], schema: &DFSchema) -> bool {
@@ -266,6 +268,12 @@ fn must_cast(values: &[Expr], schema: &DFSchema) -> bool {
 fn bring_together(values: &mut [&mut Expr], schema: &DFSchema) {
     // An expression without a type yet is left to the analyzer, which says what is wrong with it.
     let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
+    if let Some(unit) = types.iter().flatten().find_map(|data_type| match data_type {
+        DataType::Duration(unit) => Some(*unit),
+        _ => None,
+    }) {
+        values.iter_mut().for_each(|value| as_difference(value, unit));
+    }
     let Some((is_cast, target)) = cast_first(types.iter().flatten()) else { return };
     for (value, data_type) in values.iter_mut().zip(&types) {
         if data_type.as_ref().is_some_and(is_cast) {

@@ -29,6 +29,23 @@ pub(super) fn of_equal_days(length: IntervalMonthDayNano) -> IntervalMonthDayNan
     }
 }
 
+/// Makes a written length of days one in ticks of this unit, where it is so many of them: what lies between two times may be longer than nanoseconds can tell.
+pub(super) fn as_difference(length: &mut Expr, unit: TimeUnit) {
+    let Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(written)), _) = length else { return };
+    let nanoseconds = i128::from(written.days) * i128::from(NANOSECONDS_PER_DAY) + i128::from(written.nanoseconds);
+    let per_tick = i128::from(NANOSECONDS_PER_DAY / 86_400 / ticks_per_second(unit));
+    let Ok(ticks) = i64::try_from(nanoseconds / per_tick) else { return };
+    if written.months == 0 && nanoseconds % per_tick == 0 {
+        let ticks = Some(ticks);
+        *length = lit(match unit {
+            TimeUnit::Second => ScalarValue::DurationSecond(ticks),
+            TimeUnit::Millisecond => ScalarValue::DurationMillisecond(ticks),
+            TimeUnit::Microsecond => ScalarValue::DurationMicrosecond(ticks),
+            TimeUnit::Nanosecond => ScalarValue::DurationNanosecond(ticks),
+        });
+    }
+}
+
 /// Refuses to compare months with days, of which none have always as many.
 pub(super) fn check_lengths(operator: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
