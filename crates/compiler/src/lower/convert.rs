@@ -1,7 +1,7 @@
 //! Which casts machine code computes, and how.
 
-use arrow::datatypes::{DataType, TimeUnit};
-use pelton_data::time::instant_ticks;
+use arrow::datatypes::DataType;
+use pelton_data::time::{instant_ticks, ticks_per_second};
 
 use super::graph::{Bounds, Conversion, Literal, Machine, Misfit, Node, Operation, Rounding};
 
@@ -61,8 +61,8 @@ pub(crate) fn conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(
         (Timestamp(unit, from_zone), Timestamp(to_unit, to_zone)) if to_zone.is_none() || from_zone == to_zone => {
             let (a, b) = (ticks_per_second(*unit), ticks_per_second(*to_unit));
             match a > b {
-                true => divided(from, to, a / b, Rounding::Truncate, misfit),
-                false => scaled(from, to, b / a, misfit),
+                true => divided(from, to, (a / b).into(), Rounding::Truncate, misfit),
+                false => scaled(from, to, (b / a).into(), misfit),
             }
         }
         (Timestamp(unit, None), Date32) => date_of_timestamp(from, ticks_per_second(*unit)),
@@ -82,7 +82,8 @@ pub(crate) fn own_conversion(from: &Node, to: &DataType, misfit: Misfit) -> Opti
         (Timestamp(unit, from_zone), Timestamp(to_unit, to_zone))
             if ticks_per_second(*unit) > ticks_per_second(*to_unit) && (to_zone.is_none() || from_zone == to_zone) =>
         {
-            divided(from, to, ticks_per_second(*unit) / ticks_per_second(*to_unit), Rounding::Floor, misfit)
+            let divisor = ticks_per_second(*unit) / ticks_per_second(*to_unit);
+            divided(from, to, divisor.into(), Rounding::Floor, misfit)
         }
         _ => conversion(from, to, misfit),
     }
@@ -91,11 +92,12 @@ pub(crate) fn own_conversion(from: &Node, to: &DataType, misfit: Misfit) -> Opti
 /// The days that Arrow's calendar reaches: from the year -262143 to the year 262142.
 const CALENDAR_DAYS: Bounds = Bounds { min: -96465293, max: 95026236 };
 
-fn date_of_timestamp(from: &Node, ticks_per_second: i128) -> Option<(Conversion, Option<Bounds>)> {
+fn date_of_timestamp(from: &Node, ticks_per_second: i64) -> Option<(Conversion, Option<Bounds>)> {
     let ticks_per_day = ticks_per_second * 86_400;
-    let days = from.bounds?.combine(Bounds { min: ticks_per_day, max: ticks_per_day }, |a, b| Some(a.div_euclid(b)))?;
+    let Bounds { min, max } = from.bounds?;
+    let days = Bounds { min: min.div_euclid(ticks_per_day.into()), max: max.div_euclid(ticks_per_day.into()) };
     let conversion = Conversion::Divide {
-        divisor: i64::try_from(ticks_per_day).ok()?,
+        divisor: ticks_per_day,
         rounding: Rounding::Floor,
         check: (!days.fits(CALENDAR_DAYS)).then_some(CALENDAR_DAYS),
         misfit: Misfit::Fails,
@@ -136,13 +138,4 @@ fn divided(
 
 fn power_of_ten(digits: i8) -> Option<i128> {
     10i128.checked_pow(u32::try_from(digits).ok()?)
-}
-
-fn ticks_per_second(unit: TimeUnit) -> i128 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
 }

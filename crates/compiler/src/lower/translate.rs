@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
@@ -18,6 +18,7 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr_common::physical_expr::is_volatile;
 
 use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
+use pelton_data::time::ticks_per_second;
 
 use super::convert::{Convert, conversion, own_conversion};
 use super::graph::{Arithmetic, Bounds, Conversion, Graph, Literal, Machine, Misfit, NodeId, Operation, Rounding};
@@ -446,12 +447,7 @@ impl Translator {
         if data_type != DataType::Int32 || zone.as_deref().is_some_and(|zone| !matches!(zone, "UTC" | "+00:00")) {
             return None;
         }
-        let ticks = match unit {
-            TimeUnit::Second => 1,
-            TimeUnit::Millisecond => 1_000,
-            TimeUnit::Microsecond => 1_000_000,
-            TimeUnit::Nanosecond => 1_000_000_000,
-        };
+        let ticks = ticks_per_second(*unit);
         // Arrow knows no calendar beyond these, and gives NULL.
         let known = Bounds {
             min: CALENDAR_SECONDS.min * i128::from(ticks),

@@ -10,6 +10,7 @@ use arrow::datatypes::{
     Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use pelton_data::column::sql_name;
+use pelton_data::time::ticks_per_second;
 
 use super::rows::{Span, Split};
 use super::time::{self, TimestampFormat};
@@ -100,16 +101,6 @@ enum Values {
     Date(Vec<i32>),
     Timestamp { values: Vec<i64>, ticks_per_second: i64, zoned: bool },
     String { builder: StringViewBuilder, block: Option<u32> },
-}
-
-/// Ticks of a timestamp's unit in a second.
-pub(crate) fn ticks_per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
 }
 
 /// Whether text formats can hold values of this type.

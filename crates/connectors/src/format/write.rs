@@ -11,8 +11,9 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
 };
 use pelton_data::block::ticks;
+use pelton_data::time::ticks_per_second;
 
-use super::column::{FieldRules, ticks_per_second};
+use super::column::FieldRules;
 use super::csv::Dialect;
 use super::time::{TimestampFormat, write_date, write_timestamp};
 use super::{TextFormat, TextKind, csv, json};
