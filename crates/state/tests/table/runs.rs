@@ -124,8 +124,8 @@ impl<'a> Run<'a> {
         self.open.seal(id, table);
     }
 
-    /// Seals the slices of a block, which one of two workers had, and closes their windows.
-    fn add_block(&mut self, slices: std::ops::Range<usize>, writer: usize, random: &mut Random) {
+    /// Seals the slices of a block, which one of two workers had.
+    fn seal_block(&mut self, slices: std::ops::Range<usize>, writer: usize) {
         let id = |slice: usize| SliceId::new((slice as i64 + 1) * SLIDE, slice as i64 * SLIDE);
         let inner = slices.start + 1..slices.end.saturating_sub(1);
         let of_inner: Vec<Row> = inner.clone().flat_map(|slice| self.rows.in_time[slice].clone()).collect();
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
             pieces.take().into_iter().for_each(|pieces| self.open.seal_pieces(pieces));
         }
         let data = self.rows;
-        for slice in slices.clone() {
+        for slice in slices {
             if !inner.contains(&slice) {
                 self.seal(id(slice), &data.in_time[slice]);
             }
@@ -147,6 +147,11 @@ impl<'a> Run<'a> {
                 self.seal(SliceId::new(id(slice).first_end, id(before).start), &data.behind[before]);
             }
         }
+    }
+
+    /// Seals the slices of a block, which one of two workers had, and closes their windows.
+    fn add_block(&mut self, slices: std::ops::Range<usize>, writer: usize, random: &mut Random) {
+        self.seal_block(slices.clone(), writer);
         let until = slices.end as i64 * SLIDE;
         let groups_at_once = [1, 40, 400, 1 << 20][random.below(4) as usize];
         let groups_max = [1, 300, usize::MAX][random.below(3) as usize];
@@ -203,16 +208,42 @@ fn expected(rows: &Rows, slides: i64) -> BTreeMap<(i64, i64), Held> {
     all
 }
 
+/// The integer sum, the largest value and the sum of floats that [`Run`] reads.
+fn accumulators() -> Vec<Accumulator> {
+    let of = |accumulate, data_type| Accumulator::new(accumulate, Some(data_type), false);
+    vec![
+        of(Accumulate::SumInteger, DataType::Int64),
+        of(Accumulate::Maximum, DataType::Int64),
+        of(Accumulate::SumFloat, DataType::Float64),
+    ]
+}
+
+#[test]
+fn windows_of_the_same_groups_close_several_at_a_time() {
+    let slides = 6;
+    let of_slice: Vec<Row> = (0..4).map(|key| (key, 1)).collect();
+    let rows = Rows { in_time: vec![of_slice; SLICES], behind: vec![Vec::new(); SLICES] };
+    let layout = EntryLayout::new(&[KeyColumn { data_type: DataType::Int64, nullable: false }], &accumulators());
+    let mut run = Run::new(&layout, slides, &rows);
+    run.seal_block(0..SLICES, 0);
+    // A call has work for one window, or for some that close together.
+    let until = SLICES as i64 * SLIDE;
+    let limits = CloseLimits { until, groups_at_once: 1 << 20, groups_max: 1, parts_min: usize::MAX };
+    let (mut closed, mut longest) = (0, 0);
+    while run.close(limits) < until {
+        let windows = run.found.len() / 4;
+        longest = longest.max(windows - std::mem::replace(&mut closed, windows));
+    }
+    assert!(longest > 1, "no windows closed together");
+    let found = run.found.iter().map(|(group, (held, _))| (*group, *held));
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), expected(&rows, slides));
+}
+
 fn check_runs(seed: u64) {
     let random = &mut Random(seed | 1);
     let slides = [5, 6, 17, 60][random.below(4) as usize];
     let rows = rows(random);
-    let of = |accumulate, data_type| Accumulator::new(accumulate, Some(data_type), false);
-    let mut accumulators = vec![
-        of(Accumulate::SumInteger, DataType::Int64),
-        of(Accumulate::Maximum, DataType::Int64),
-        of(Accumulate::SumFloat, DataType::Float64),
-    ];
+    let mut accumulators = accumulators();
     // Where rows are not counted, whether a group is there is kept beside.
     if random.below(2) == 0 {
         accumulators.push(Accumulator::counting_rows());
