@@ -58,6 +58,7 @@ fn request(connector: &str, options: &str, columns: &str) -> TableRequest {
         columns: (0..schema.fields().len()).filter(wanted).collect(),
         schema: Arc::new(schema),
         metadata: BTreeMap::new(),
+        lengths: BTreeMap::new(),
         options: map,
         event_time: None,
         block_rows: BLOCK_ROWS_DEFAULT,

@@ -60,6 +60,8 @@ pub struct TableRequest {
     pub columns: Vec<usize>,
     /// Columns that are not in the data but about it: index into `schema` → key of `METADATA FROM`.
     pub metadata: BTreeMap<usize, String>,
+    /// Columns whose strings have a length: index into `schema` → which. Rows that are read or written may have others; those that are made have it.
+    pub lengths: BTreeMap<usize, TextLength>,
     /// The table's `WITH (…)`.
     pub options: BTreeMap<String, String>,
     /// Which of the delivered columns is the event time: an index into `columns`.
@@ -68,6 +70,15 @@ pub struct TableRequest {
     pub block_rows: usize,
     /// What generated data depends on.
     pub seed: u64,
+}
+
+/// How many characters strings of a type have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextLength {
+    /// So many: `CHAR(n)`
+    Exactly(u32),
+    /// No more: `VARCHAR(n)`
+    AtMost(u32),
 }
 
 /// Opens a table whose options have been read.

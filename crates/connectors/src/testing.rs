@@ -17,7 +17,8 @@ pub(crate) fn table(options: &[(&str, &str)], block_rows: usize) -> TableRequest
     let schema = Arc::new(declared_schema(&options).unwrap().expect("the connector declares columns"));
     let columns = (0..schema.fields().len()).collect();
     let name = "t".to_string();
-    TableRequest { name, schema, columns, metadata: BTreeMap::new(), options, event_time: None, block_rows, seed: 42 }
+    let (metadata, lengths) = (BTreeMap::new(), BTreeMap::new());
+    TableRequest { name, schema, columns, metadata, lengths, options, event_time: None, block_rows, seed: 42 }
 }
 
 /// The same table, but only these columns wanted.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::options::Options;
-use pelton_connectors::{ConnectorError, TableRequest};
+use pelton_connectors::{ConnectorError, TableRequest, TextLength};
 use pelton_data::TimeColumn;
 use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::parse::{ColumnKind, TableDefinition};
 use pelton_plan::pipeline::{LookupTable, Output, OutputTarget, Program, SourceUse, TimeSource};
+use pelton_plan::types::SqlType;
 use pelton_plan::{Catalog, Relation, Table};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::{Decoded, Read, Source, SourceError};
@@ -87,11 +88,18 @@ fn request(
         ColumnKind::Metadata { key, .. } => Some((index, key.clone())),
         _ => None,
     });
+    let delivered = definition.columns.iter().filter(|column| column.physical_field().is_some());
+    let lengths = delivered.enumerate().filter_map(|(index, column)| match column.kind {
+        ColumnKind::Physical { sql_type: SqlType::Char(length), .. } => Some((index, TextLength::Exactly(length))),
+        ColumnKind::Physical { sql_type: SqlType::Varchar(length), .. } => Some((index, TextLength::AtMost(length))),
+        _ => None,
+    });
     TableRequest {
         name: definition.name.clone(),
         schema,
         columns,
         metadata: metadata.collect::<BTreeMap<_, _>>(),
+        lengths: lengths.collect(),
         options: connector_options(definition),
         event_time,
         block_rows: settings.block_rows,

@@ -7,7 +7,7 @@
 //! | `fields.X.kind` | `random` | or `sequence`: from `start` to `end` by ones; of strings, the number as text |
 //! | `fields.X.start`, `fields.X.end` | – | of a sequence, both inclusive; required there |
 //! | `fields.X.min`, `fields.X.max` | the type's | bounds of random numbers, both inclusive |
-//! | `fields.X.length` | 100 | characters of random strings (hexadecimal digits), bytes of random BYTES |
+//! | `fields.X.length` | 100, or that of VARCHAR(n) | characters of random strings (hexadecimal digits), bytes of random BYTES; not of CHAR(n), which has n |
 //! | `fields.X.var-len` | `false` | lengths are uniform in 1 to `length` |
 //! | `fields.X.max-past` | 0 | DATE and TIMESTAMP are the row's time, or up to so long before |
 //! | `fields.X.null-rate` | 0 | share of NULLs |
@@ -56,7 +56,11 @@ pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<B
         .schema
         .fields()
         .iter()
-        .map(|field| Field::of(field, options, seed, request.block_rows).map(Arc::new))
+        .enumerate()
+        .map(|(column, field)| {
+            let length = request.lengths.get(&column).copied();
+            Field::of((field, length), options, seed, request.block_rows).map(Arc::new)
+        })
         .collect::<Result<_, _>>()?;
     let number: Option<u64> = options.number("number-of-rows")?;
     let rows = number.into_iter().chain(fields.iter().filter_map(|field| field.rows())).min();

@@ -23,6 +23,7 @@ fn request(columns: &[(&str, DataType)], options: &[(&str, &str)], block_rows: u
         columns: (0..fields.len()).collect(),
         schema: Arc::new(Schema::new(fields)),
         metadata: BTreeMap::new(),
+        lengths: BTreeMap::new(),
         options,
         event_time: None,
         block_rows,
@@ -160,7 +161,7 @@ fn what_makes_no_sense_is_refused() {
     let refused = |of: DataType, options: &[(&str, &str)]| refusal(&request(&[("x", of)], options, 64));
     assert!(!is_bounded(&request(&[("x", DataType::Int8)], &[], 1).options).unwrap());
     type Case = (DataType, &'static [(&'static str, &'static str)], &'static str);
-    let cases: [Case; 7] = [
+    let cases: [Case; 8] = [
         (
             DataType::Int8,
             &[("fields.x.max", "300")],
@@ -170,6 +171,11 @@ fn what_makes_no_sense_is_refused() {
             DataType::Int8,
             &[("fields.x.max", "1"), ("fields.x.min", "2")],
             "option 'fields.x.max' must be at least 'min'",
+        ),
+        (
+            DataType::Decimal128(5, 2),
+            &[("fields.x.min", "-1e1"), ("fields.x.max", "1.005")],
+            "option 'fields.x.max' must be a value of type DECIMAL(5, 2), not '1.005'",
         ),
         (
             DataType::Float64,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, PrimitiveArray, StringViewArray};
-use arrow::compute::kernels::cast_utils::parse_decimal;
 use arrow::compute::nullif;
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
@@ -13,10 +12,11 @@ use arrow::datatypes::{
 };
 use pelton_data::column::{TextPool, sql_name};
 
-use crate::ConnectorError;
+use crate::format::value::decimal;
 use crate::generated::{EventTimes, positive};
 use crate::options::Options;
 use crate::random::{Draw, Stream};
+use crate::{ConnectorError, TextLength};
 
 /// Milliseconds in a day.
 const DAY_MS: i64 = 86_400_000;
@@ -24,6 +24,9 @@ const DAY_MS: i64 = 86_400_000;
 /// Hexadecimal digits, and bytes, in a draw.
 const DIGITS_PER_DRAW: u64 = 16;
 const BYTES_PER_DRAW: u64 = 8;
+
+/// Characters of strings, and bytes, where nothing says how many.
+const LENGTH_DEFAULT: u64 = 100;
 
 /// A block's strings together are at most this long: views address them with 32 bits.
 const BLOCK_TEXT_BYTES_MAX: u64 = 1 << 31;
@@ -73,12 +76,12 @@ enum Values {
 
 impl Field {
     pub(super) fn of(
-        field: &arrow::datatypes::Field,
+        (field, length): (&arrow::datatypes::Field, Option<TextLength>),
         options: &Options,
         seed: u64,
         block_rows: usize,
     ) -> Result<Field, ConnectorError> {
-        let asked = Asked { name: field.name(), data_type: field.data_type(), options };
+        let asked = Asked { name: field.name(), data_type: field.data_type(), length, options };
         let kinds = [("random", false), ("sequence", true)];
         let values = match options.choice(&asked.option("kind"), &kinds)? {
             Some(true) => asked.sequence()?,
@@ -252,6 +255,7 @@ fn uniform(draw: Draw, min: i64, max: i64) -> i64 {
 struct Asked<'a> {
     name: &'a str,
     data_type: &'a DataType,
+    length: Option<TextLength>,
     options: &'a Options<'a>,
 }
 
@@ -261,8 +265,6 @@ impl Asked<'_> {
     }
 
     fn random(&self) -> Result<Values, ConnectorError> {
-        let length = |default| positive(self.options, &self.option("length")).map(|length| length.unwrap_or(default));
-        let varies = || self.options.boolean(&self.option("var-len"), false);
         Ok(match *self.data_type {
             DataType::Boolean => Values::Boolean,
             DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
@@ -280,12 +282,18 @@ impl Asked<'_> {
             }
             DataType::Decimal128(precision, scale) => {
                 let most = 10i128.pow(u32::from(precision.min(DECIMAL128_MAX_PRECISION))) - 1;
-                let parse = |text: &str| parse_decimal::<Decimal128Type>(text, precision, scale).ok();
+                let parse = |text: &str| decimal(text.as_bytes(), precision, scale).ok();
                 let (min, max) = self.bounds(-most, most, parse)?;
                 Values::Decimal { min, max }
             }
-            DataType::Utf8View => Values::Text { length: length(100)?, varies: varies()? },
-            DataType::BinaryView => Values::Bytes { length: length(100)?, varies: varies()? },
+            DataType::Utf8View => {
+                let (length, varies) = self.length()?;
+                Values::Text { length, varies }
+            }
+            DataType::BinaryView => {
+                let (length, varies) = self.length()?;
+                Values::Bytes { length, varies }
+            }
             DataType::Date32
             | DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond, _) => {
                 let past = self.options.duration(&self.option("max-past"))?.unwrap_or(Duration::ZERO);
@@ -293,6 +301,28 @@ impl Asked<'_> {
             }
             _ => return Err(self.not_of_type("cannot be generated")),
         })
+    }
+
+    /// How long strings are, and whether that is the longest.
+    fn length(&self) -> Result<(u64, bool), ConnectorError> {
+        let [length, varies] = ["length", "var-len"].map(|option| self.option(option));
+        if let Some(TextLength::Exactly(characters)) = self.length {
+            let given = [length, varies].into_iter().find(|option| self.options.text(option).is_some());
+            let problem = format!("cannot be given: CHAR({characters}) has so many characters");
+            return given.map_or(Ok((characters.into(), false)), |given| Err(ConnectorError::option(given, problem)));
+        }
+        let asked = positive(self.options, &length)?;
+        // The longest VARCHAR is a STRING.
+        let most = match self.length {
+            Some(TextLength::AtMost(most)) if most < i32::MAX as u32 => Some(u64::from(most)),
+            _ => None,
+        };
+        match (asked, most) {
+            (Some(asked), Some(most)) if asked > most => {
+                Err(ConnectorError::option(length, format!("must be at most {most}: the column is a VARCHAR({most})")))
+            }
+            _ => Ok((asked.or(most).unwrap_or(LENGTH_DEFAULT), self.options.boolean(&varies, false)?)),
+        }
     }
 
     fn sequence(&self) -> Result<Values, ConnectorError> {

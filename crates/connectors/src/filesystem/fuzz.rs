@@ -146,6 +146,7 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
         schema: schema.clone(),
         columns: (0..schema.fields().len()).collect(),
         metadata: BTreeMap::new(),
+        lengths: BTreeMap::new(),
         options: BTreeMap::new(),
         event_time: None,
         block_rows: 1024,

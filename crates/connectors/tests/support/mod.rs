@@ -95,6 +95,7 @@ pub fn request(schema: Schema, options: BTreeMap<String, String>) -> TableReques
         columns: (0..schema.fields().len()).collect(),
         schema: Arc::new(schema),
         metadata: BTreeMap::new(),
+        lengths: BTreeMap::new(),
         options,
         event_time: None,
         block_rows: 1024,

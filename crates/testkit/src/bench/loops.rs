@@ -54,6 +54,7 @@ impl Input {
             name: table.to_string(),
             columns: (0..names.len()).collect(),
             metadata: Default::default(),
+            lengths: Default::default(),
             options,
             event_time,
             block_rows: BLOCK_ROWS_DEFAULT,
