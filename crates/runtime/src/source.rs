@@ -86,12 +86,16 @@ pub struct LeftOut {
     pub rejected_count: u64,
     /// The first of them, at most [`LeftOut::REJECTED_KEPT_MAX`].
     pub rejected: Vec<RejectedRow>,
+    /// Values that could not be decoded, and are NULL in rows that are there, as `'csv.ignore-parse-errors' = 'true'` asks.
+    pub nulled_count: u64,
+    /// The first of them with their rows, at most [`LeftOut::REJECTED_KEPT_MAX`].
+    pub nulled: Vec<RejectedRow>,
     /// Rows that were not read in time, and dropped, as `'on-overload' = 'drop'` asks.
     pub dropped_count: u64,
 }
 
 impl LeftOut {
-    /// Rejected rows that are kept for people to look at.
+    /// Rejected rows, and values that became NULL, that are kept for people to look at.
     pub const REJECTED_KEPT_MAX: usize = 100;
 
     /// Counts a row that could not be decoded.
@@ -102,11 +106,22 @@ impl LeftOut {
         }
     }
 
+    /// Counts a value that could not be decoded and is NULL.
+    pub fn null(&mut self, row: impl FnOnce() -> RejectedRow) {
+        self.nulled_count += 1;
+        if self.nulled.len() < LeftOut::REJECTED_KEPT_MAX {
+            self.nulled.push(row());
+        }
+    }
+
     /// Adds what was left out behind this.
     pub fn add(&mut self, later: LeftOut) {
         self.rejected_count += later.rejected_count;
         let room = LeftOut::REJECTED_KEPT_MAX.saturating_sub(self.rejected.len());
         self.rejected.extend(later.rejected.into_iter().take(room));
+        self.nulled_count += later.nulled_count;
+        let room = LeftOut::REJECTED_KEPT_MAX.saturating_sub(self.nulled.len());
+        self.nulled.extend(later.nulled.into_iter().take(room));
         self.dropped_count += later.dropped_count;
     }
 }
@@ -131,7 +146,7 @@ impl Rows {
     }
 }
 
-/// An input row that could not be decoded.
+/// An input row that could not be decoded, or a value of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedRow {
     /// Which input and row, the column and its value, and what would be right.

@@ -148,6 +148,10 @@ fn report_left_out(summary: &Summary) {
             say!("warning: {name}: {} rows could not be read and were skipped", count(left_out.rejected_count));
             left_out.rejected.iter().for_each(|rejected| say!("  {}", rejected.error));
         }
+        if left_out.nulled_count > 0 {
+            say!("warning: {name}: {} values could not be read and are NULL", count(left_out.nulled_count));
+            left_out.nulled.iter().for_each(|nulled| say!("  {}", nulled.error));
+        }
         if left_out.dropped_count > 0 {
             say!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_count));
         }

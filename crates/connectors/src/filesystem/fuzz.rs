@@ -94,12 +94,17 @@ struct Table {
     rows: RecordBatch,
     /// How many were rejected, and the first hundred of each chunk.
     rejected: (u64, Vec<RejectedRow>),
+    /// How many values became NULL, and the first hundred of each chunk.
+    nulled: (u64, Vec<RejectedRow>),
 }
 
-/// Reads `bytes` whole and in chunks, skipping and stopping.
+/// Reads `bytes` whole and in chunks, skipping and stopping, and with NULL for what cannot be read.
 fn check(name: FormatName, dialect: OptionPairs, schema: &SchemaRef, bytes: &[u8]) {
-    let skipping = format(name, dialect, "skip");
-    let stopping = format(name, dialect, "fail");
+    let skipping = format(name, dialect, ("on-error", "skip"));
+    let stopping = format(name, dialect, ("on-error", "fail"));
+    let is_contradicted = dialect.iter().any(|(option, _)| *option == "json.fail-on-missing-field");
+    let ignore = name.ignore_option().filter(|_| !is_contradicted);
+    let nulling = ignore.map(|ignore| format(name, dialect, (ignore, "true")));
     infer(&skipping, bytes);
     let skipped = read(&skipping, schema, bytes, bytes.len() + 1);
     let stopped = read(&stopping, schema, bytes, bytes.len() + 1);
@@ -108,12 +113,22 @@ fn check(name: FormatName, dialect: OptionPairs, schema: &SchemaRef, bytes: &[u8
         (Ok(skipped), Err(error)) => assert_eq!(error, &skipped.rejected.1[0].error),
         (Err(skipped), stopped) => assert_eq!(stopped.as_ref().unwrap_err(), skipped),
     }
+    let nulled = nulling.as_ref().map(|nulling| read(nulling, schema, bytes, bytes.len() + 1));
+    if let (Ok(skipped), Some(Ok(nulled))) = (&skipped, &nulled) {
+        let rows = |table: &Table| table.rows.num_rows() as u64 + table.rejected.0;
+        assert_eq!(rows(nulled), rows(skipped));
+        assert!(nulled.rejected.0 <= skipped.rejected.0 && skipped.nulled.0 == 0);
+        assert!(nulled.nulled.0 >= skipped.rejected.0 - nulled.rejected.0);
+    }
     let one = bytes.len() % CHUNKS_BYTES.len();
     let tried = if bytes.len() <= SHORT_BYTES { &CHUNKS_BYTES[..] } else { &CHUNKS_BYTES[one..=one] };
     for &chunk_bytes in tried {
         let shown = || format!("{chunk_bytes} bytes at a time of {:?}", String::from_utf8_lossy(bytes));
         let cut = read(&skipping, schema, bytes, chunk_bytes);
         assert_same(&cut, &skipped, shown);
+        if let (Some(nulling), Some(nulled)) = (&nulling, &nulled) {
+            assert_same(&read(nulling, schema, bytes, chunk_bytes), nulled, shown);
+        }
         assert_eq!(read(&stopping, schema, bytes, chunk_bytes), stopped, "{}", shown());
     }
 }
@@ -125,13 +140,15 @@ fn assert_same(cut: &Result<Table, SourceError>, whole: &Result<Table, SourceErr
             assert_eq!(cut.rows, whole.rows, "{}", shown());
             assert_eq!(cut.rejected.0, whole.rejected.0, "{}", shown());
             assert!(cut.rejected.1.starts_with(&whole.rejected.1), "{}", shown());
+            assert_eq!(cut.nulled.0, whole.nulled.0, "{}", shown());
+            assert!(cut.nulled.1.starts_with(&whole.nulled.1), "{}", shown());
         }
         (cut, whole) => assert_eq!(cut, whole, "{}", shown()),
     }
 }
 
-fn format(name: FormatName, dialect: OptionPairs, on_error: &str) -> TextFormat {
-    let pairs = dialect.iter().copied().chain([("on-error", on_error)]);
+fn format(name: FormatName, dialect: OptionPairs, on_error: (&str, &str)) -> TextFormat {
+    let pairs = dialect.iter().copied().chain([on_error]);
     let options: BTreeMap<String, String> = pairs.map(|(name, value)| (name.into(), value.into())).collect();
     let Format::Text(format) = Format::new(&Options::new(&options), Some(name)).unwrap() else {
         unreachable!("{name:?} is a format of lines")
@@ -156,7 +173,7 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
     let file = InputFile::in_memory(bytes.len());
     let reader = Box::new(io::Cursor::new(bytes.to_vec()));
     let mut batches = Vec::new();
-    let mut rejected = (0, Vec::new());
+    let (mut rejected, mut nulled) = ((0, Vec::new()), (0, Vec::new()));
     let mut beginning = Beginning::of(reader);
     if let Next::There(mut file) = OpenFile::start(&mut beginning, &file, format, &shape, chunk_bytes)? {
         while let Next::There(chunk) = file.next_rows(chunk_bytes)? {
@@ -164,14 +181,16 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
             batches.extend(decoded.rows.into_batches());
             rejected.0 += decoded.left_out.rejected_count;
             rejected.1.extend(decoded.left_out.rejected);
+            nulled.0 += decoded.left_out.nulled_count;
+            nulled.1.extend(decoded.left_out.nulled);
         }
     }
-    Ok(Table { rows: concat_batches(schema, &batches).unwrap(), rejected })
+    Ok(Table { rows: concat_batches(schema, &batches).unwrap(), rejected, nulled })
 }
 
 /// Compares what is read as two nullable strings with what [`plain_rows`] reads.
 fn check_plain_csv(schema: &SchemaRef, bytes: &[u8]) {
-    let table = read(&format(FormatName::Csv, &[], "skip"), schema, bytes, bytes.len() + 1).unwrap();
+    let table = read(&format(FormatName::Csv, &[], ("on-error", "skip")), schema, bytes, bytes.len() + 1).unwrap();
     let value = |row: usize, column: usize| table.rows.column(column).as_string_view().value(row).to_owned();
     let rows: Vec<Vec<String>> = (0..table.rows.num_rows()).map(|row| vec![value(row, 0), value(row, 1)]).collect();
     let mut lines = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).to_vec();

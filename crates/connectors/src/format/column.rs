@@ -145,7 +145,7 @@ impl ColumnDecoder {
     }
 
     /// Decodes more fields; `wrong` hears the row's index among them and the problem of each that cannot be decoded,
-    /// and some value takes its place.
+    /// and NULL takes its place.
     pub(crate) fn extend(&mut self, fields: &Fields, mut wrong: impl FnMut(usize, String)) {
         let Self { data_type, nullable, values, nulls } = self;
         let mut sink =
@@ -251,7 +251,7 @@ impl FieldSink<'_> {
                 }
                 Err(why) => {
                     push(T::default());
-                    self.nulls.append_non_null();
+                    self.nulls.append_null();
                     (self.wrong)(row, why);
                 }
             }
@@ -261,13 +261,18 @@ impl FieldSink<'_> {
     fn strings(&mut self, fields: &Fields, builder: &mut StringViewBuilder, block: &mut Option<u32>) {
         let bytes = fields.bytes.as_slice();
         for (row, span) in fields.spans().enumerate() {
+            if span == Span::MISSING {
+                builder.append_null();
+                (self.wrong)(row, Wrong::Missing);
+                continue;
+            }
             if span.is_null() || fields.rules.is_null(&bytes[span.range()], span) {
                 builder.append_null();
                 self.check_null(row);
                 continue;
             }
             if let Err(why) = append_string(fields, span, builder, block) {
-                builder.append_value("");
+                builder.append_null();
                 (self.wrong)(row, why);
             }
         }
@@ -314,7 +319,7 @@ fn unusual<T>(
     parse: impl Fn(&[u8]) -> Result<T, Wrong>,
 ) -> Result<Option<T>, Wrong> {
     if span.is_null() {
-        return Ok(None);
+        return if span == Span::MISSING { Err(Wrong::Missing) } else { Ok(None) };
     }
     let field = &bytes[span.range()];
     if rules.is_null(field, span) {
@@ -355,5 +360,6 @@ pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
         (Wrong::Utf8, _) => "is not valid UTF-8".into(),
         (Wrong::Escape, _) => "has an escape sequence that means nothing".into(),
         (Wrong::Null, _) => "is NULL, and the column is NOT NULL".into(),
+        (Wrong::Missing, _) => "has fewer fields than are expected".into(),
     }
 }

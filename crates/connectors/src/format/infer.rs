@@ -86,7 +86,8 @@ pub(crate) fn infer(format: &TextFormat, bytes: &[u8]) -> Option<Schema> {
             (names, 0, Splitter::Json(splitter))
         }
     };
-    let mut split = Split { width: names.len(), spans: Vec::new(), rows: Vec::new(), failures: Vec::new() };
+    let (spans, rows, failures) = (Vec::new(), Vec::new(), Vec::new());
+    let mut split = Split { width: names.len(), spans, rows, failures, has_controls: false };
     splitter.split(bytes, start, INFER_ROWS, &mut split);
     let mut candidates = vec![Candidates::ALL; names.len()];
     let is_json = matches!(format.kind, TextKind::Json { .. });

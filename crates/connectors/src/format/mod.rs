@@ -37,6 +37,8 @@ use csv::Dialect;
 use rows::{OnError, OutputColumn, RowDecoder, Splitter};
 use time::TIMESTAMP_FORMATS;
 
+const FAIL_ON_MISSING_FIELD: &str = "json.fail-on-missing-field";
+
 /// How the rows of a table are encoded.
 #[derive(Debug, Clone)]
 pub(crate) enum Format {
@@ -89,8 +91,8 @@ impl FormatName {
         }
     }
 
-    /// The format's own option to leave out rows that cannot be decoded.
-    fn ignore_option(self) -> Option<&'static str> {
+    /// The format's own option to have NULL for values that cannot be decoded.
+    pub(crate) fn ignore_option(self) -> Option<&'static str> {
         match self {
             FormatName::Csv => Some("csv.ignore-parse-errors"),
             FormatName::Json => Some("json.ignore-parse-errors"),
@@ -127,8 +129,13 @@ impl Format {
                     timestamps: standard.unwrap_or_default(),
                     escapes: Escapes::Json,
                 };
+                let fail_on_missing_field = options.boolean(FAIL_ON_MISSING_FIELD, false)?;
+                if fail_on_missing_field && on_error == OnError::Null {
+                    let problem = "cannot be 'true' together with 'json.ignore-parse-errors' = 'true'";
+                    return Err(ConnectorError::option(FAIL_ON_MISSING_FIELD, problem));
+                }
                 let kind = TextKind::Json {
-                    fail_on_missing_field: options.boolean("json.fail-on-missing-field", false)?,
+                    fail_on_missing_field,
                     ignore_null_fields: options.boolean("json.encode.ignore-null-fields", false)?,
                 };
                 Format::Text(TextFormat { kind, rules: Arc::new(rules), on_error })
@@ -192,7 +199,8 @@ impl TextFormat {
             TextKind::Csv(dialect) => {
                 let found = field_indices(&shape.data_names, &names, &place)?;
                 let wanted: Vec<usize> = wanted.iter().map(|&index| found[index]).collect();
-                Splitter::Csv(csv::split::CsvSplitter::new(dialect.clone(), names, &wanted))
+                let splitter = csv::split::CsvSplitter::new(dialect.clone(), names, &wanted);
+                Splitter::Csv(splitter.keep_short_rows(self.on_error == OnError::Null))
             }
             TextKind::Json { fail_on_missing_field, .. } => {
                 let first = shape.data_names.first().cloned().unwrap_or_default();

@@ -36,6 +36,8 @@ impl Span {
     pub(crate) const NULL: Span = Span(1 << 63);
     /// A field that is not there at all; NULL too.
     pub(crate) const ABSENT: Span = Span(1 << 63 | 1);
+    /// A field that is not there where it should be: NULL, if the row is to be kept at all.
+    pub(crate) const MISSING: Span = Span(1 << 63 | 2);
 
     /// An unquoted field.
     #[inline]
@@ -87,6 +89,8 @@ pub(crate) struct Split {
     pub(crate) rows: Vec<Range<u32>>,
     /// Rows that cannot be split; they are not among `rows`.
     pub(crate) failures: Vec<Failure>,
+    /// Whether the chunk is of JSON lines and has control characters besides line ends.
+    pub(crate) has_controls: bool,
 }
 
 /// A row that cannot be decoded, and why.
@@ -132,16 +136,24 @@ pub enum OnError {
     Fail,
     /// They are counted, and the first of them kept.
     Skip,
+    /// A value that cannot be decoded is NULL, and counted; what cannot be so is skipped.
+    Null,
 }
 
 impl OnError {
     /// What a table's options say, among which the format's own `ignore` goes before `on-error`.
     pub(super) fn new(options: &Options, ignore: Option<&str>) -> Result<OnError, ConnectorError> {
         let choices = [("fail", OnError::Fail), ("skip", OnError::Skip)];
-        let on_error = options.choice("on-error", &choices)?.unwrap_or(OnError::Fail);
-        let Some(ignore) = ignore else { return Ok(on_error) };
-        let ignores = options.boolean(ignore, on_error == OnError::Skip)?;
-        Ok(if ignores { OnError::Skip } else { OnError::Fail })
+        let asked = options.choice("on-error", &choices)?;
+        let on_error = asked.unwrap_or(OnError::Fail);
+        let Some(ignore) = ignore.filter(|ignore| options.text(ignore).is_some()) else { return Ok(on_error) };
+        match (options.boolean(ignore, false)?, asked) {
+            (true, Some(OnError::Fail)) => {
+                Err(ConnectorError::option(ignore, "cannot be 'true' together with 'on-error' = 'fail'"))
+            }
+            (true, _) => Ok(OnError::Null),
+            (false, _) => Ok(OnError::Fail),
+        }
     }
 
     /// What the options of a table say that has been opened with them, so that they are those of its format.
@@ -191,9 +203,18 @@ struct Progress {
     first_line: u64,
     lines: u64,
     rows: usize,
-    /// For each row whether it stays, once one has been rejected.
+    /// For each row whether it stays, once one has been rejected; those behind the list do.
     kept: Option<Vec<bool>>,
     left_out: LeftOut,
+}
+
+impl Progress {
+    /// Takes a row out of those that stay.
+    fn leave_out(&mut self, row: usize) {
+        let kept = self.kept.get_or_insert_default();
+        kept.resize(self.rows, true);
+        kept[row] = false;
+    }
 }
 
 impl RowDecoder {
@@ -213,7 +234,13 @@ impl RowDecoder {
         let bytes = progress.bytes.clone();
         let bytes = bytes.as_slice();
         let mut decoders: Vec<Option<ColumnDecoder>> = self.columns.iter().map(|_| None).collect();
-        let mut split = Split { width: self.width, spans: Vec::new(), rows: Vec::new(), failures: Vec::new() };
+        let mut split = Split {
+            width: self.width,
+            spans: Vec::new(),
+            rows: Vec::new(),
+            failures: Vec::new(),
+            has_controls: matches!(self.splitter, Splitter::Json(_)) && super::json::split::has_controls(bytes),
+        };
         let text = self.schema.fields().iter().any(|field| field.data_type() == &arrow::datatypes::DataType::Utf8View);
         let text = if text { std::str::from_utf8(bytes).ok() } else { None };
         let mut at = 0;
@@ -236,8 +263,6 @@ impl RowDecoder {
             progress.rows += split.rows.len();
             if !wrong.is_empty() || !split.failures.is_empty() {
                 self.reject(&mut progress, &mut split, first_row, wrong)?;
-            } else if let Some(kept) = &mut progress.kept {
-                kept.resize(progress.rows, true);
             }
         }
         self.finish(progress, decoders)
@@ -252,36 +277,53 @@ impl RowDecoder {
         first_row: usize,
         mut wrong: Vec<(usize, usize, String)>,
     ) -> Result<(), SourceError> {
-        wrong.sort_by_key(|&(row, column, _)| (row, column));
-        wrong.dedup_by_key(|&mut (row, ..)| row);
-        let kept = progress.kept.get_or_insert_with(|| vec![true; first_row]);
-        kept.resize(progress.rows, true);
-        let mut failures = std::mem::take(&mut split.failures);
+        // Of a row that goes, the value that tells why comes first.
+        let rejects = |column| self.on_error != OnError::Null || !self.schema.field(column).is_nullable();
+        wrong.sort_by_key(|&(row, column, _)| (row, !rejects(column), column));
+        let mut failures: Vec<_> = split.failures.drain(..).map(|failure| (failure, true)).collect();
+        let mut rejected_row = None;
         for (row, column, problem) in wrong {
-            kept[first_row + row] = false;
-            let OutputColumn::Field(place) = self.columns[column] else { unreachable!("only fields are decoded") };
-            let span = split.spans[row * split.width + place];
-            failures.push(Failure {
-                row: split.rows[row].clone(),
-                column: self.schema.field(column).name().clone(),
-                value: if span.is_null() { 0..0 } else { span.range() },
-                problem,
-            });
+            if rejected_row == Some(row) {
+                continue;
+            }
+            if rejects(column) {
+                rejected_row = Some(row);
+                progress.leave_out(first_row + row);
+            }
+            failures.push((self.failure(split, row, column, problem), rejects(column)));
         }
-        failures.sort_by_key(|failure| failure.row.start);
-        for failure in failures {
+        failures.sort_by_key(|(failure, _)| failure.row.start);
+        for (failure, is_rejected) in failures {
             if self.on_error == OnError::Fail {
                 return Err(self.error(progress, &failure));
             }
             let mut left_out = std::mem::take(&mut progress.left_out);
-            left_out.reject(|| {
+            let row = || {
                 let row = &progress.bytes[failure.row.start as usize..failure.row.end as usize];
                 let row = String::from_utf8_lossy(&row[..row.len().min(ROW_BYTES_SHOWN_MAX)]).into_owned();
                 RejectedRow { error: self.error(progress, &failure), row }
-            });
+            };
+            if is_rejected {
+                left_out.reject(row)
+            } else {
+                left_out.null(row)
+            }
             progress.left_out = left_out;
         }
         Ok(())
+    }
+
+    /// Why the value of a column in a row of `split` cannot be decoded.
+    fn failure(&self, split: &Split, row: usize, column: usize, problem: String) -> Failure {
+        let OutputColumn::Field(place) = self.columns[column] else { unreachable!("only fields are decoded") };
+        let span = split.spans[row * split.width + place];
+        let range = split.rows[row].clone();
+        let value = match span {
+            Span::MISSING => range.start as usize..range.end as usize,
+            span if span.is_null() => 0..0,
+            span => span.range(),
+        };
+        Failure { row: range, column: self.schema.field(column).name().clone(), value, problem }
     }
 
     fn error(&self, progress: &Progress, failure: &Failure) -> SourceError {
@@ -319,7 +361,8 @@ impl RowDecoder {
         // NULLs in columns that are NOT NULL are still there: their rows go below.
         let nullable = Arc::new(super::all_nullable(&self.schema));
         let mut batch = RecordBatch::try_new_with_options(nullable, columns.collect(), &options).map_err(input)?;
-        if let Some(kept) = progress.kept {
+        if let Some(mut kept) = progress.kept {
+            kept.resize(progress.rows, true);
             batch = filter_record_batch(&batch, &BooleanArray::from(kept)).map_err(input)?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

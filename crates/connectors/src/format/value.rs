@@ -17,6 +17,8 @@ pub(crate) enum Wrong {
     Escape,
     /// NULL in a column that cannot be.
     Null,
+    /// The row ends before it.
+    Missing,
 }
 
 /// A decimal integer with an optional sign.

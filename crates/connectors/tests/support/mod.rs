@@ -108,6 +108,8 @@ pub struct Table {
     pub rows: RecordBatch,
     pub rejected: Vec<RejectedRow>,
     pub rejected_count: u64,
+    pub nulled: Vec<RejectedRow>,
+    pub nulled_count: u64,
 }
 
 /// Reads a table to its end, or to its first error.
@@ -115,7 +117,13 @@ pub fn read(request: &TableRequest) -> Result<Table, String> {
     let mut source = open_source(request).map_err(|error| error.to_string())?;
     let schema = Arc::new(request.schema.project(&request.columns).unwrap());
     let mut batches = Vec::new();
-    let mut table = Table { rows: RecordBatch::new_empty(schema.clone()), rejected: Vec::new(), rejected_count: 0 };
+    let mut table = Table {
+        rows: RecordBatch::new_empty(schema.clone()),
+        rejected: Vec::new(),
+        rejected_count: 0,
+        nulled: Vec::new(),
+        nulled_count: 0,
+    };
     let mut count = 0;
     for partition in 0..source.partitions() {
         loop {
@@ -129,6 +137,8 @@ pub fn read(request: &TableRequest) -> Result<Table, String> {
                     }
                     table.rejected.extend(decoded.left_out.rejected);
                     table.rejected_count += decoded.left_out.rejected_count;
+                    table.nulled.extend(decoded.left_out.nulled);
+                    table.nulled_count += decoded.left_out.nulled_count;
                 }
                 Read::Wait(_) => panic!("files do not wait"),
                 Read::End => break,

@@ -1,7 +1,8 @@
 //! The engine as scripts see it: a session in one configuration.
 
 use pelton::clock::Clock;
-use pelton::{Error, Outcome, Query, Session, Summary};
+use pelton::{Error, Outcome, Query, Session};
+use pelton_runtime::source::LeftOut;
 
 use crate::own;
 
@@ -65,11 +66,12 @@ fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
         executed.results.push(Rows { schema, batches });
     }
     let summary = query.wait()?;
-    let counters = [("late rows", summary.late_rows()), ("rejected rows", rejected_rows(&summary))];
+    let left_out = |count: fn(&LeftOut) -> u64| summary.sources.iter().map(|source| count(&source.left_out)).sum();
+    let counters = [
+        ("late rows", summary.late_rows()),
+        ("rejected rows", left_out(|left_out| left_out.rejected_count)),
+        ("values that became NULL", left_out(|left_out| left_out.nulled_count)),
+    ];
     executed.counters.extend(counters.into_iter().filter(|(_, count)| *count > 0));
     Ok(())
-}
-
-fn rejected_rows(summary: &Summary) -> u64 {
-    summary.sources.iter().map(|source| source.left_out.rejected_count).sum()
 }

@@ -13,6 +13,8 @@ pub(crate) struct CsvSplitter {
     places: Vec<usize>,
     /// For each field the name of its column, for messages.
     names: Vec<String>,
+    /// Whether rows with too few fields are rows, the others of which are missing.
+    keeps_short_rows: bool,
     delimiter_word: u64,
     second_delimiter_word: u64,
 }
@@ -76,9 +78,15 @@ impl CsvSplitter {
             dialect,
             places,
             names,
+            keeps_short_rows: false,
             delimiter_word: u64::from_le_bytes([first; 8]),
             second_delimiter_word: u64::from_le_bytes([second; 8]),
         }
+    }
+
+    /// The same, for which rows with too few fields are rows, if `keeps`.
+    pub(crate) fn keep_short_rows(self, keeps: bool) -> CsvSplitter {
+        CsvSplitter { keeps_short_rows: keeps, ..self }
     }
 
     /// See [`crate::format::rows::Splitter::split`].
@@ -95,6 +103,10 @@ impl CsvSplitter {
             let row = self.row(bytes, at, &mut split.spans[first_span..]);
             let range = at as u32..line_end(bytes, at, row.next) as u32;
             if row.fields == self.places.len() && row.problem.is_none() {
+                split.rows.push(range);
+            } else if self.keeps_short_rows && row.fields < self.places.len() && row.problem.is_none() {
+                let missing = self.places[row.fields..].iter().filter(|&&place| place != UNWANTED);
+                missing.for_each(|&place| split.spans[first_span + place] = Span::MISSING);
                 split.rows.push(range);
             } else {
                 split.spans.truncate(first_span);

@@ -59,6 +59,8 @@ impl JsonSplitter {
                 }
             };
             let outcome = object(&bytes[..end], start, &mut order, |key| self.place(key), member);
+            let outcome =
+                outcome.and_then(|()| if split.has_controls { check_strings(&bytes[..end], at) } else { Ok(()) });
             let failure = match outcome {
                 Ok(()) => self.missing(at..end, &split.spans[first_span..]),
                 Err(unexpected) => Some(self.failure(bytes, at..end, &unexpected)),
@@ -156,6 +158,38 @@ fn object(
     }
 }
 
+/// Refuses control characters between quotes from `start` on, in what is an object else. Blanks between values may be some.
+fn check_strings(line: &[u8], start: usize) -> Result<(), Unexpected> {
+    let mut is_string = false;
+    let mut at = start;
+    while let Some(&byte) = line.get(at) {
+        match byte {
+            b'"' => is_string = !is_string,
+            b'\\' => at += 1,
+            0..b' ' if is_string => return unexpected(at, "an escape sequence in place of a control character"),
+            _ => {}
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Whether a text has control characters besides line ends.
+pub(crate) fn has_controls(text: &[u8]) -> bool {
+    // Without a branch for each byte, so that many are compared at a time.
+    let has = |part: &[u8]| part.iter().fold(false, |has, &byte| has | (byte < b' ') & (byte != b'\n'));
+    text.chunks(1 << 12).any(has)
+}
+
+/// Whether an unquoted value may be a number, as far as its ends tell: columns of numbers look closer.
+fn is_number(text: &[u8]) -> bool {
+    match text.strip_prefix(b"-").unwrap_or(text) {
+        [b'0', b'0'..=b'9', ..] => false,
+        [b'0'..=b'9', rest @ ..] => rest.last().is_none_or(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
 fn end(line: &[u8], at: usize) -> Result<(), Unexpected> {
     let at = after_blanks(line, at);
     if at < line.len() { unexpected(at, "the end of the line") } else { Ok(()) }
@@ -199,13 +233,14 @@ fn value(line: &[u8], start: usize) -> Result<(Span, usize), Unexpected> {
             let end = nested_end(line, start)?;
             Ok((Span::plain(start, end), end))
         }
-        Some(first) => {
+        Some(_) => {
             let length = line[start..].iter().position(|&byte| matches!(byte, b',' | b'}' | b']') || is_blank(byte));
             let end = length.map_or(line.len(), |length| start + length);
             match &line[start..end] {
                 b"null" => Ok((Span::NULL, end)),
                 b"true" | b"false" => Ok((Span::plain(start, end), end)),
-                _ if first.is_ascii_digit() || *first == b'-' => Ok((Span::plain(start, end), end)),
+                text if is_number(text) => Ok((Span::plain(start, end), end)),
+                [b'-' | b'0'..=b'9', ..] => unexpected(start, "a number as JSON has them"),
                 _ => unexpected(start, "a value"),
             }
         }
