@@ -170,17 +170,17 @@ fn what_would_not_be_read_again_is_refused() {
     let text: ArrayRef = Arc::new(StringViewArray::from(vec!["a,b"]));
     assert_eq!(
         write("a STRING", text, &["csv.disable-quote-character=true"]),
-        "FILE: 'a,b' would be read as something else, and quotes are disabled"
+        "FILE: row 1, column 'a': 'a,b' would be read as something else, and quotes are disabled"
     );
     let null: ArrayRef = Arc::new(StringViewArray::from(vec![None::<&str>]));
     assert_eq!(
         write("a STRING", null, &["csv.delimiter-run=true"]),
-        "FILE: NULL would vanish in a run of delimiters: give a 'csv.null-literal'"
+        "FILE: row 1, column 'a': NULL would vanish in a run of delimiters: give a 'csv.null-literal'"
     );
     let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
     assert_eq!(
         write("a TIMESTAMP(0)", far, &[]),
-        "FILE: a timestamp of 9223372036854775807 ticks is too far from 1970 to be written"
+        "FILE: row 1, column 'a': 9223372036854775807 ticks since 1970 are further from then than times are written"
     );
 }
 
@@ -250,7 +250,7 @@ fn parquet_of_others_is_brought_to_the_declared_types() {
     let message = |columns: &str| table(columns, &[]).err().unwrap().replace(path, "FILE");
     assert_eq!(message("n SMALLINT"), "FILE, row 2, column 'n': '70000' does not fit SMALLINT (-32768 to 32767)");
     assert_eq!(message("n BIGINT NOT NULL"), "FILE, row 3, column 'n': '' is NULL, and the column is NOT NULL");
-    assert_eq!(message("x INT"), "FILE: column 'x' is a DOUBLE in FILE, which cannot be read as INT");
+    assert_eq!(message("x INT"), "FILE: column 'x' is of type DOUBLE in FILE, which cannot be read as INT");
     assert_eq!(message("y INT"), "FILE: column 'y' is not in FILE, which has n, s, t, u, x");
     let skipped = table("n SMALLINT NOT NULL, s STRING", &["on-error=skip"]).unwrap();
     assert_eq!(rows(&skipped.rows), ["1|x", "4|z"]);

@@ -105,6 +105,9 @@ pub fn sql_name(data_type: &DataType) -> String {
             return format!("{name}({precision})");
         }
         List(field) => return format!("ARRAY<{}>", sql_name(field.data_type())),
+        Time32(_) | Time64(_) => "TIME",
+        Duration(_) | Interval(_) => "INTERVAL",
+        Struct(_) => "ROW",
         other => return other.to_string(),
     };
     name.to_string()

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow_json::writer::NullableEncoder;
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
-use pelton::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use pelton::arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
+use pelton::arrow::array::{Array, AsArray, RecordBatch};
+use pelton::arrow::compute::cast;
+use pelton::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Int64Type, SchemaRef};
 use pelton::arrow::error::ArrowError;
 use pelton::arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton::display::format_options;
@@ -20,17 +21,20 @@ pub struct Printer {
     schema: SchemaRef,
     /// Whether a header was printed.
     begun: bool,
+    /// Rows that were printed.
+    rows: usize,
     /// Characters of each column of a table: as wide as the widest value of the first batch.
     widths: Vec<usize>,
 }
 
 impl Printer {
     pub fn new(format: Format, schema: SchemaRef) -> Printer {
-        Printer { format, schema, begun: false, widths: Vec::new() }
+        Printer { format, schema, begun: false, rows: 0, widths: Vec::new() }
     }
 
     /// Prints rows.
     pub fn print(&mut self, rows: &RecordBatch, out: &mut impl Write) -> Result<(), Failure> {
+        check_times(rows, self.rows)?;
         let first = !std::mem::replace(&mut self.begun, true);
         match self.format {
             Format::Table => print_table(rows, &mut self.widths, out)?,
@@ -41,16 +45,10 @@ impl Printer {
                 writer.write(rows)?;
                 writer.finish()?;
             }
-            Format::Csv => {
-                let builder = arrow_csv::WriterBuilder::new().with_header(first);
-                let builder = builder.with_timestamp_format("%Y-%m-%d %H:%M:%S%.f".into());
-                builder
-                    .with_timestamp_tz_format("%Y-%m-%d %H:%M:%S%.fZ".into())
-                    .build(&mut *out)
-                    .write(&with_lists_as_text(rows)?)?;
-            }
+            Format::Csv => print_csv(rows, first, out)?,
         }
         out.flush()?;
+        self.rows += rows.num_rows();
         Ok(())
     }
 
@@ -64,22 +62,80 @@ impl Printer {
     }
 }
 
-/// CSV has no lists: they are printed as in a table.
-fn with_lists_as_text(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let schema = rows.schema();
-    let columns = schema.fields().iter().zip(rows.columns()).map(|(field, column)| {
-        if !matches!(field.data_type(), DataType::List(_)) {
-            return Ok((field.clone(), column.clone()));
+/// Times reach further than calendars do, and what is beyond these has no text.
+fn check_times(rows: &RecordBatch, rows_before: usize) -> Result<(), Failure> {
+    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
+        let is_time = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..) | DataType::Date32);
+        let is_list = matches!(field.data_type(), DataType::List(item) if is_time(item.data_type()));
+        if !is_list && !is_time(field.data_type()) {
+            continue;
         }
         let options = format_options(field.data_type());
         let formatter = ArrayFormatter::try_new(column, &options)?;
-        let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
-        let texts = (0..column.len()).map(text).collect::<Result<StringArray, _>>()?;
-        Ok((Arc::new(Field::new(field.name(), DataType::Utf8, true)), Arc::new(texts) as ArrayRef))
-    });
-    let (fields, columns): (Vec<FieldRef>, Vec<ArrayRef>) =
-        columns.collect::<Result<Vec<_>, ArrowError>>()?.into_iter().unzip();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        let has_text = |row: usize| column.is_null(row) || formatter.value(row).try_to_string().is_ok();
+        if !is_list {
+            let ticks = cast(column, &DataType::Int64)?;
+            let known =
+                || ticks.as_primitive::<Int64Type>().iter().zip(0..).filter_map(|(tick, row)| Some((tick?, row)));
+            if known().min().into_iter().chain(known().max()).all(|(_, row)| has_text(row)) {
+                continue;
+            }
+        }
+        if let Some(row) = (0..column.len()).find(|&row| !has_text(row)) {
+            let (row, name) = (rows_before + row + 1, field.name());
+            let problem = "has a time that no calendar reaches; leave it out with WHERE";
+            return Err(format!("row {row} of the result, column {name}: {problem}").into());
+        }
+    }
+    Ok(())
+}
+
+/// NULL is nothing and an empty string a pair of quotes. CSV has no lists: they are printed as in a table.
+fn print_csv(rows: &RecordBatch, has_header: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let mut lines = String::new();
+    let schema = rows.schema_ref();
+    if has_header {
+        for (index, field) in schema.fields().iter().enumerate() {
+            write_csv_field(index, field.name(), &mut lines);
+        }
+        lines.push('\n');
+    }
+    let options: Vec<FormatOptions<'_>> = schema.fields().iter().map(|field| csv_options(field.data_type())).collect();
+    let columns = rows.columns().iter().zip(&options);
+    let columns =
+        columns.map(|(column, options)| Ok((column.logical_nulls(), ArrayFormatter::try_new(column, options)?)));
+    let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
+    for row in 0..rows.num_rows() {
+        for (index, (nulls, formatter)) in columns.iter().enumerate() {
+            match nulls {
+                Some(nulls) if nulls.is_null(row) => lines.push_str(if index > 0 { "," } else { "" }),
+                _ => write_csv_field(index, &formatter.value(row).try_to_string()?, &mut lines),
+            }
+        }
+        lines.push('\n');
+    }
+    Ok(out.write_all(lines.as_bytes())?)
+}
+
+fn csv_options(data_type: &DataType) -> FormatOptions<'static> {
+    match data_type {
+        DataType::List(_) => format_options(data_type),
+        _ => FormatOptions::new()
+            .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+            .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.fZ")),
+    }
+}
+
+fn write_csv_field(index: usize, text: &str, line: &mut String) {
+    if index > 0 {
+        line.push(',');
+    }
+    if !text.is_empty() && !text.contains([',', '"', '\n', '\r']) {
+        return line.push_str(text);
+    }
+    line.push('"');
+    line.push_str(&text.replace('"', "\"\""));
+    line.push('"');
 }
 
 /// JSON has no number for NaN and the infinities: they are strings, as tables write them.
@@ -192,13 +248,13 @@ pub fn short(number: f64) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use pelton::arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use pelton::arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampMillisecondArray};
 
     use super::*;
 
     fn printed(format: Format) -> String {
-        let name: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a,b"), None]));
-        let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 20_000]));
+        let name: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a,b"), None, Some("")]));
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 20_000, 3]));
         let rows = RecordBatch::try_from_iter_with_nullable([("name", name, true), ("n", number, false)]).unwrap();
         let mut printer = Printer::new(format, rows.schema());
         let mut out = Vec::new();
@@ -209,9 +265,38 @@ mod tests {
 
     #[test]
     fn rows_have_three_forms() {
-        assert_eq!(printed(Format::Table), "name      n\n────  ─────\na,b       1\nNULL  20000\n");
-        assert_eq!(printed(Format::Csv), "name,n\n\"a,b\",1\n,20000\n");
-        assert_eq!(printed(Format::Json), "{\"name\":\"a,b\",\"n\":1}\n{\"name\":null,\"n\":20000}\n");
+        assert_eq!(printed(Format::Table), "name      n\n────  ─────\na,b       1\nNULL  20000\n          3\n");
+        assert_eq!(printed(Format::Csv), "name,n\n\"a,b\",1\n,20000\n\"\",3\n");
+        assert_eq!(
+            printed(Format::Json),
+            "{\"name\":\"a,b\",\"n\":1}\n{\"name\":null,\"n\":20000}\n{\"name\":\"\",\"n\":3}\n"
+        );
+    }
+
+    #[test]
+    fn text_in_csv_is_read_as_it_was() {
+        let mut line = String::new();
+        for (index, text) in ["a b", "a,b", "say \"a\"", "", "a\nb", "a\rb"].into_iter().enumerate() {
+            write_csv_field(index, text, &mut line);
+        }
+        assert_eq!(line, "a b,\"a,b\",\"say \"\"a\"\"\",\"\",\"a\nb\",\"a\rb\"");
+    }
+
+    #[test]
+    fn a_time_beyond_the_calendar_is_an_error_that_names_its_row() {
+        let times: ArrayRef =
+            Arc::new(TimestampMillisecondArray::from(vec![Some(0), None, Some(i64::MIN), Some(i64::MAX), Some(1)]));
+        let rows = RecordBatch::try_from_iter_with_nullable([("t", times, true)]).unwrap();
+        for format in [Format::Table, Format::Csv, Format::Json] {
+            let mut printer = Printer::new(format, rows.schema());
+            let mut out = Vec::new();
+            printer.print(&rows.slice(0, 2), &mut out).unwrap();
+            let printed = out.len();
+            let error = printer.print(&rows.slice(2, 3), &mut out).unwrap_err();
+            let expected =
+                "row 3 of the result, column t: has a time that no calendar reaches; leave it out with WHERE";
+            assert_eq!((error.to_string().as_str(), out.len()), (expected, printed));
+        }
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl ParquetDecoder {
             let found = file_schema.field(index);
             if !is_readable(found.data_type(), field.data_type()) {
                 let (is, wanted) = (sql_name(found.data_type()), sql_name(field.data_type()));
-                let problem = format!("is a {is} in {place}, which cannot be read as {wanted}");
+                let problem = format!("is of type {is} in {place}, which cannot be read as {wanted}");
                 return Err(ConnectorError::column(field.name(), problem));
             }
             if matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView) {

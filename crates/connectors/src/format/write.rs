@@ -94,7 +94,7 @@ impl<'a> Cells<'a> {
             Cells::Timestamp { ticks, ticks_per_second, zoned, format } => {
                 let ticks = ticks.value(row);
                 if !write_timestamp(out, ticks, *format, *ticks_per_second, *zoned) {
-                    return Err(format!("a timestamp of {ticks} ticks is too far from 1970 to be written"));
+                    return Err(format!("{ticks} ticks since 1970 are further from then than times are written"));
                 }
                 Ok(())
             }
@@ -129,6 +129,8 @@ fn write_float(out: &mut Vec<u8>, value: f64, shown: impl std::fmt::Debug) -> st
 pub(crate) struct TextWriter {
     rules: Arc<FieldRules>,
     kind: KindWriter,
+    /// Rows that it has written.
+    rows: usize,
 }
 
 enum KindWriter {
@@ -148,7 +150,7 @@ impl TextWriter {
                 ignore_null_fields: *ignore_null_fields,
             },
         };
-        TextWriter { rules: format.rules.clone(), kind }
+        TextWriter { rules: format.rules.clone(), kind, rows: 0 }
     }
 
     /// What comes before the first row, once.
@@ -163,17 +165,21 @@ impl TextWriter {
     /// Appends the rows of a batch.
     ///
     /// # Errors
-    /// What cannot be written.
-    pub(crate) fn write(&self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), String> {
+    /// What cannot be written, and where it would stand.
+    pub(crate) fn write(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), String> {
         let columns: Vec<Cells> = batch.columns().iter().map(|column| Cells::new(column, &self.rules)).collect();
         for row in 0..batch.num_rows() {
-            match &self.kind {
-                KindWriter::Csv { dialect, .. } => csv::write::row(dialect, &self.rules, &columns, row, out)?,
+            let written = match &self.kind {
+                KindWriter::Csv { dialect, .. } => csv::write::row(dialect, &self.rules, &columns, row, out),
                 KindWriter::Json { members, ignore_null_fields } => {
-                    json::write::row(members, *ignore_null_fields, &columns, row, out)?;
+                    json::write::row(members, *ignore_null_fields, &columns, row, out)
                 }
-            }
+            };
+            written.map_err(|(column, problem)| {
+                format!("row {}, column '{}': {problem}", self.rows + row + 1, batch.schema_ref().field(column).name())
+            })?;
         }
+        self.rows += batch.num_rows();
         Ok(())
     }
 }

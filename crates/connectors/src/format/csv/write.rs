@@ -18,30 +18,31 @@ pub(crate) fn header(dialect: &Dialect, names: &[String], out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Appends a row.
+/// Appends a row, or says which column cannot be written and why.
 pub(crate) fn row(
     dialect: &Dialect,
     rules: &FieldRules,
     columns: &[Cells],
     row: usize,
     out: &mut Vec<u8>,
-) -> Result<(), String> {
+) -> Result<(), (usize, String)> {
     let null_literal = rules.null_literal.as_deref();
     for (index, cells) in columns.iter().enumerate() {
+        let here = |problem| (index, problem);
         if index > 0 {
             out.extend_from_slice(&dialect.delimiter);
         }
         if cells.is_null(row) {
             let literal = null_literal.unwrap_or_default();
             if literal.is_empty() && dialect.delimiter_run {
-                return Err("NULL would vanish in a run of delimiters: give a 'csv.null-literal'".into());
+                return Err(here("NULL would vanish in a run of delimiters: give a 'csv.null-literal'".into()));
             }
             out.extend_from_slice(literal);
             continue;
         }
         let start = out.len();
-        cells.write(row, out)?;
-        protect(dialect, null_literal, columns.len() == 1, index == 0, start, out)?;
+        cells.write(row, out).map_err(here)?;
+        protect(dialect, null_literal, columns.len() == 1, index == 0, start, out).map_err(here)?;
     }
     out.push(b'\n');
     Ok(())
@@ -65,8 +66,9 @@ fn protect(
             || Some(byte) == dialect.escape
             || (dialect.trim || dialect.delimiter_run) && matches!(byte, b' ' | b'\t')
     };
+    // NULL is nothing: to who tells them apart, an empty string is one in quotes.
     let is_mistaken = null_literal == Some(field)
-        || field.is_empty() && (alone || dialect.delimiter_run)
+        || field.is_empty() && (alone || dialect.delimiter_run || dialect.quote.is_some())
         || first && field.first().is_some_and(|&byte| Some(byte) == dialect.comment);
     if !is_mistaken && !field.iter().copied().any(is_special) {
         return Ok(());

@@ -13,17 +13,17 @@ pub(crate) fn member(name: &str) -> Vec<u8> {
     out
 }
 
-/// Appends a row. `members` introduce the columns' values.
+/// Appends a row, or says which column cannot be written and why. `members` introduce the columns' values.
 pub(crate) fn row(
     members: &[Vec<u8>],
     ignore_null_fields: bool,
     columns: &[Cells],
     row: usize,
     out: &mut Vec<u8>,
-) -> Result<(), String> {
+) -> Result<(), (usize, String)> {
     out.push(b'{');
     let mut first = true;
-    for (member, cells) in members.iter().zip(columns) {
+    for (index, (member, cells)) in members.iter().zip(columns).enumerate() {
         let is_null = cells.is_null(row);
         if is_null && ignore_null_fields {
             continue;
@@ -37,7 +37,7 @@ pub(crate) fn row(
             continue;
         }
         let start = out.len();
-        cells.write(row, out)?;
+        cells.write(row, out).map_err(|problem| (index, problem))?;
         if cells.is_quoted_in_json(row) {
             quote(out, start);
         }
