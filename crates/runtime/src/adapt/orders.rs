@@ -38,13 +38,15 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Takes in a profile. Whether it shows that data has changed which had stayed as it was for long.
+    /// Takes in a profile. Whether it shows that data has changed which had stayed as it was for long. One that shows a change counts for nothing more: it may have
+    /// begun before that, and only the next one is of the new data alone.
     pub fn takes_in(&mut self, profile: &Profile) -> bool {
         let has_changed = self.profiles > 0
             && (differ(&self.counts.primitives, &profile.primitives) || differ(&self.counts.loops, &profile.loops));
-        let was_steady = self.profiles >= STEADY_PROFILES;
         if has_changed {
+            let was_steady = self.profiles >= STEADY_PROFILES;
             self.forget();
+            return was_steady;
         }
         self.profiles += 1;
         self.errors = self.errors.map(|error| error * (1.0 - ERROR_FORGOTTEN));
@@ -56,7 +58,7 @@ impl Orders {
             halve(&mut self.counts.primitives);
             halve(&mut self.counts.loops);
         }
-        has_changed && was_steady
+        false
     }
 
     /// How many rows pass as the data is.
@@ -78,6 +80,9 @@ impl Orders {
         is_measured: bool,
         now: u64,
     ) -> Option<PredicateOrder> {
+        if self.counts.rows == 0 {
+            return None;
+        }
         self.failed.retain(|(_, until)| *until > now);
         let mut sources = Source::ALL;
         sources.sort_by(|one, other| self.error(*one).total_cmp(&self.error(*other)));
@@ -175,12 +180,16 @@ mod tests {
         {
             let mut orders = after(STEADY_PROFILES, [50, 50, 2]);
             assert_eq!(orders.takes_in(&profile(found)), has_changed, "{found:?}");
+            // The profile that shows a change may be of rows before it as well.
+            assert_eq!(orders.counts().rows == 0, has_changed, "{found:?}");
+            assert!(!orders.takes_in(&profile(found)), "{found:?}");
             let share = orders.counts().primitives.share(0).unwrap_or_default();
             let expected = if has_changed { found[0] as f64 / 100.0 } else { 0.5 };
             assert!((share - expected).abs() < 0.01, "{share} for {found:?}");
         }
         // Data that does not stay as it is flaps, but what is known is of the newest.
         let mut orders = after(STEADY_PROFILES - 1, [50, 50, 2]);
+        assert!(!orders.takes_in(&profile([26, 50, 26])));
         assert!(!orders.takes_in(&profile([2, 50, 50])));
         assert!(orders.counts().primitives.share(0).is_some_and(|share| share < 0.03));
     }
@@ -214,6 +223,8 @@ mod tests {
         assert_eq!(better(&mut orders, 100 + 2 * FORGOTTEN_PROFILES), Some(found.clone()));
         orders.measured((&predicates, true), [&present, &found], -0.1, (&found, 1, 100));
         assert!(orders.takes_in(&profile([1, 50, 50])));
+        assert_eq!(better(&mut orders, 102), None, "nothing is known of the new data");
+        assert!(!orders.takes_in(&profile([1, 50, 50])));
         assert_eq!(better(&mut orders, 102).map(|order| order.tested[0]), Some(0));
     }
 
