@@ -442,7 +442,10 @@ impl Session {
                 known.catalog.set(key, value);
                 known.follow_settings();
             }
-            Statement::Reset(key) => {
+            Statement::Reset { key, place } => {
+                if let Some(key) = key {
+                    Settings::check_key(key, *place)?;
+                }
                 known.catalog.reset(key.as_deref());
                 known.follow_settings();
             }

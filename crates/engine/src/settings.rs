@@ -6,7 +6,7 @@ use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, parse_duration, pars
 use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::parse::OptionPlace;
-use pelton_plan::{Catalog, closest};
+use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
 use pelton_runtime::events::DataPassing;
@@ -211,6 +211,17 @@ impl Settings {
             let place = place.and_then(|place| if is_known { place.value } else { place.key });
             Error::Setting { key: key.into(), problem, place }
         })
+    }
+
+    /// Whether there is a setting of this name, written at `place`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] names the setting that may be meant, or those there are.
+    pub fn check_key(key: &str, place: Option<Place>) -> Result<(), Error> {
+        match KEYS.iter().any(|(known, _)| *known == key) {
+            true => Ok(()),
+            false => Err(Error::Setting { key: key.into(), problem: unknown(key), place }),
+        }
     }
 
     /// How code may change.

@@ -361,10 +361,11 @@ impl<'a> Reader<'a> {
     fn reset(&mut self) -> Result<Statement, PlanError> {
         self.word("RESET")?;
         if self.parser.peek_token_ref().token == Token::EOF {
-            return Ok(Statement::Reset(None));
+            return Ok(Statement::Reset { key: None, place: None });
         }
+        let place = self.place();
         let key = self.string("the quoted key of a setting, as in RESET 'key'")?;
-        Ok(Statement::Reset(Some(key)))
+        Ok(Statement::Reset { key: Some(key), place })
     }
 
     fn explain(&mut self) -> Result<Statement, PlanError> {

@@ -58,7 +58,12 @@ pub enum Statement {
     /// `SET`: shows all settings.
     ShowSettings,
     /// `RESET` of one setting, or of all.
-    Reset(Option<String>),
+    Reset {
+        /// Which one.
+        key: Option<String>,
+        /// Where it stands.
+        place: Option<Place>,
+    },
     /// `SHOW TABLES`: tables and views.
     ShowTables,
     /// `SHOW VIEWS`

@@ -51,7 +51,7 @@ fn statement(statement: &Statement) -> String {
         Statement::Explain(inner) => format!("explain {}", self::statement(inner)),
         Statement::Analyze(inner) => format!("analyze {}", self::statement(inner)),
         Statement::Set { key, value, .. } => format!("set {key} = {value}"),
-        Statement::Reset(key) => format!("reset {key:?}"),
+        Statement::Reset { key, .. } => format!("reset {key:?}"),
         Statement::ShowCreate(named) => format!("show create {}", named.name),
         Statement::Describe(named) => format!("describe {}", named.name),
         Statement::AnalyzeQuery(_)

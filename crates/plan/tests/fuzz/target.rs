@@ -49,7 +49,7 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             Statement::Explain(statement) | Statement::Analyze(statement) => explain(catalog, &statement)?,
             // Settings and running queries are the session's.
             Statement::Set { .. }
-            | Statement::Reset(_)
+            | Statement::Reset { .. }
             | Statement::ShowSettings
             | Statement::ShowProgress
             | Statement::ShowQueries
