@@ -12,7 +12,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, CaseExpr};
 use datafusion_physical_expr::utils::collect_columns;
 use pelton_data::column::logical_type;
-use pelton_plan::terms::{no_value, with_sql_types};
+use pelton_plan::terms::{no_decimal, no_value, with_sql_types};
 
 /// A pipeline that cannot be turned into code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -122,9 +122,12 @@ fn sql_message(message: &str) -> String {
     if let Some((text, data_type)) = no_value(message) {
         return format!("'{text}' is no {data_type}");
     }
+    if let Some(problem) = no_decimal(message) {
+        return problem;
+    }
     match message.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type ")) {
         Some((value, data_type)) => format!("{value} does not fit {}", with_sql_types(data_type)),
-        None => with_sql_types(message),
+        None => with_sql_types(message.trim_end_matches('.')),
     }
 }
 

@@ -21,6 +21,17 @@ pub fn no_value(message: &str) -> Option<(&str, String)> {
     Some((rest.rsplit_once("': ")?.0, "TIMESTAMP".to_string()))
 }
 
+/// What a message says of a number that has more digits than a DECIMAL.
+pub fn no_decimal(message: &str) -> Option<String> {
+    let (number, rest) = message
+        .split_once(" is too large to store in a Decimal")
+        .or_else(|| message.split_once(" is too small to store in a Decimal"))?;
+    let (_, precision) = rest.split_once(" of precision ")?;
+    let number = number.rsplit(' ').next()?;
+    let digits = precision.split('.').next()?;
+    Some(format!("{number} does not fit a DECIMAL of {digits} digits"))
+}
+
 fn named(text: &str) -> String {
     static TIMESTAMP: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"Timestamp\((s|ms|µs|ns)(, "[^"]*")?\)"#).expect("a pattern"));
@@ -86,5 +97,9 @@ mod tests {
         let found = no_value("Parser error: Error parsing timestamp from 'x': error parsing date");
         assert_eq!(found, Some(("x", "TIMESTAMP".to_string())));
         assert_eq!(no_value("division by zero"), None);
+        let found = no_decimal(
+            "Invalid argument error: -99.5 is too small to store in a Decimal128 of precision 2. Min is -9.9",
+        );
+        assert_eq!(found.as_deref(), Some("-99.5 does not fit a DECIMAL of 2 digits"));
     }
 }

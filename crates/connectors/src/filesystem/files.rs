@@ -59,8 +59,13 @@ pub(super) fn resolve(path: &str) -> Result<Vec<InputFile>, ConnectorError> {
                 }
             }
             if files.is_empty() {
-                return Err(ConnectorError::place(path, "no file matches"));
+                let hint = if local.contains('{') { "; patterns have *, ? and [ab], not {a,b}" } else { "" };
+                return Err(ConnectorError::place(path, format!("no file matches{hint}")));
             }
+        }
+        Err(error) if local.contains('{') => {
+            let problem = format!("{}; patterns have *, ? and [ab], not {{a,b}}", problem(&error));
+            return Err(ConnectorError::place(path, problem));
         }
         Err(error) => return Err(ConnectorError::place(path, problem(&error))),
     }

@@ -13,6 +13,7 @@ use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use pelton_functions::decimal::{is_to_double, operator_of};
 use pelton_functions::{cast_spelling, is_java_pattern};
 
+use crate::parse::BASE64_PADDED;
 use crate::types::SqlType;
 
 /// An expression as SQL, with columns by name.
@@ -63,6 +64,27 @@ fn binding(expression: &dyn PhysicalExpr) -> u8 {
         false if expression.is::<NegativeExpr>() => SIGN,
         false => u8::MAX,
     }
+}
+
+/// The name and argument of FROM_BASE64 or TO_BASE64, where a call stands in for it. Its argument has been cast to what that function takes.
+fn base64_spelling(call: &ScalarFunctionExpr) -> Option<(&'static str, &dyn PhysicalExpr)> {
+    let name = match call.fun().name() {
+        "decode" => "FROM_BASE64",
+        "encode" => "TO_BASE64",
+        _ => return None,
+    };
+    let [argument, encoding] = call.args() else { return None };
+    if encoding.downcast_ref::<Literal>()?.value().try_as_str()?? != BASE64_PADDED {
+        return None;
+    }
+    let mut argument = argument.as_ref();
+    while let Some(cast) = argument.downcast_ref::<CastExpr>() {
+        if !matches!(cast.cast_type(), DataType::Binary | DataType::BinaryView | DataType::Utf8) {
+            break;
+        }
+        argument = cast.expr().as_ref();
+    }
+    Some((name, argument))
 }
 
 fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -> fmt::Result {
@@ -121,6 +143,9 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
         }
         if let Some(cast) = cast_spelling(call.fun().name()) {
             return write!(f, "{cast}({} AS {})", within(call.args()[0].as_ref(), 0), type_name(call.return_type()));
+        }
+        if let Some((name, argument)) = base64_spelling(call) {
+            return write!(f, "{name}({})", within(argument, 0));
         }
         let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
         return write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "));

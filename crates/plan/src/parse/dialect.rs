@@ -2,16 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 
-use sqlparser::ast::{Expr, Ident};
+use sqlparser::ast::helpers::attached_token::AttachedToken;
+use sqlparser::ast::{CaseWhen, Expr, Ident, Spanned};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::interval;
 use super::patterns::{like_pattern, similar_to};
 use super::respell::respell;
-use crate::error::PlanError;
+use crate::error::{Place, PlanError};
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
 /// `Expr::Prefixed { prefix: TABLE, value: name }`. For `TABLE name PARTITION BY key, …` the value is the tuple `(name, key, …)`.
@@ -46,6 +47,32 @@ impl FlinkDialect {
         Ok(respelt.unwrap_or(expression))
     }
 
+    /// `CASE [value] WHEN … THEN … END`, and `WHEN 1, 2 THEN …` behind a value: its result is that of each.
+    fn parse_case(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
+        let case_token = AttachedToken(parser.expect_keyword(Keyword::CASE)?);
+        let operand = if parser.peek_keyword(Keyword::WHEN) { None } else { Some(Box::new(parser.parse_expr()?)) };
+        let mut conditions = Vec::new();
+        while conditions.is_empty() || parser.peek_keyword(Keyword::WHEN) {
+            parser.expect_keyword(Keyword::WHEN)?;
+            let mut values = vec![parser.parse_expr()?];
+            while operand.is_some() && parser.consume_token(&Token::Comma) {
+                values.push(parser.parse_expr()?);
+            }
+            parser.expect_keyword(Keyword::THEN)?;
+            let result = parser.parse_expr()?;
+            if values.len() > 1 && values.len().saturating_mul(result.to_string().len()) > COPIED_LENGTH_MAX {
+                let error =
+                    PlanError::syntax(Place::of(result.span()), "the result for several values of CASE is too long");
+                return Err(self.fail(error.with_hint("compute it in a subquery, or write WHEN for each value")));
+            }
+            let one = |condition| CaseWhen { condition, result: result.clone() };
+            conditions.extend(values.into_iter().map(one));
+        }
+        let otherwise = if parser.parse_keyword(Keyword::ELSE) { Some(Box::new(parser.parse_expr()?)) } else { None };
+        let end_token = AttachedToken(parser.expect_keyword(Keyword::END)?);
+        Ok(Expr::Case { case_token, end_token, operand, conditions, else_result: otherwise })
+    }
+
     /// `text [NOT] LIKE pattern [ESCAPE escape]`, and with ILIKE or SIMILAR TO.
     fn parse_match(&self, parser: &mut Parser, text: &Expr) -> Result<Expr, ParserError> {
         let negated = parser.parse_keyword(Keyword::NOT);
@@ -70,6 +97,9 @@ impl FlinkDialect {
         })
     }
 }
+
+/// The longest text of which CASE makes copies: they would double with each level of nesting.
+const COPIED_LENGTH_MAX: usize = 10_000;
 
 /// Words that a pattern follows.
 const MATCHES: [Keyword; 3] = [Keyword::LIKE, Keyword::ILIKE, Keyword::SIMILAR];
@@ -140,6 +170,8 @@ impl Dialect for FlinkDialect {
         match parser.peek_tokens_ref::<2>().map(|token| &token.token) {
             [Token::Word(word), _] if word.keyword == Keyword::INTERVAL => Some(interval::parse_literal(parser)),
             [Token::Word(word), _] if word.keyword == Keyword::TABLE => Some(parse_table_argument(parser)),
+            [Token::Word(word), _] if word.keyword == Keyword::CASE => Some(self.parse_case(parser)),
+            [Token::Word(word), _] if word.keyword == Keyword::TRIM && trims_blanks(parser) => Some(parse_trim(parser)),
             [Token::LBrace, Token::Word(word)] if word.keyword == Keyword::FN => Some(parse_braced_call(parser)),
             [Token::Word(_) | Token::LBrace, _] => Some(self.parse_respelt(parser)),
             _ => None,
@@ -155,6 +187,9 @@ impl Dialect for FlinkDialect {
                 _ => Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right)),
             };
             return Some(right.map(compared));
+        }
+        if let Some(product) = interval::parse_product(parser, left, precedence) {
+            return Some(product);
         }
         let is_match = |token: &Token| matches!(token, Token::Word(word) if MATCHES.contains(&word.keyword));
         let matches = match parser.peek_tokens_ref::<2>().map(|token| &token.token) {
@@ -193,6 +228,25 @@ fn parse_braced_call(parser: &mut Parser) -> Result<Expr, ParserError> {
     let call = parser.parse_prefix()?;
     parser.expect_token(&Token::RBrace)?;
     Ok(call)
+}
+
+/// Whether `TRIM(TRAILING FROM …)` comes next, which sqlparser knows with letters to be trimmed only.
+fn trims_blanks(parser: &Parser) -> bool {
+    let [_, opening, side, from] = parser.peek_tokens_ref::<4>().map(|token| &token.token);
+    let is_side = |word: &Word| matches!(word.keyword, Keyword::BOTH | Keyword::LEADING | Keyword::TRAILING);
+    *opening == Token::LParen
+        && matches!(side, Token::Word(word) if is_side(word))
+        && matches!(from, Token::Word(word) if word.keyword == Keyword::FROM)
+}
+
+fn parse_trim(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_keyword(Keyword::TRIM)?;
+    parser.expect_token(&Token::LParen)?;
+    let trim_where = Some(parser.parse_trim_where()?);
+    parser.expect_keyword(Keyword::FROM)?;
+    let expr = Box::new(parser.parse_expr()?);
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
 }
 
 fn parse_table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {

@@ -4,7 +4,7 @@
 
 use pelton_data::Micros;
 use pelton_functions::time_unit::{Length, Unit};
-use sqlparser::ast::{DateTimeField, Expr, Interval, Spanned, UnaryOperator, Value};
+use sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Interval, Spanned, UnaryOperator, Value, ValueWithSpan};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
@@ -43,6 +43,51 @@ pub(super) fn parse_literal(parser: &mut Parser) -> Result<Expr, ParserError> {
         last_field: None,
         fractional_seconds_precision: None,
     }))
+}
+
+/// The product of a literal and a whole number, in either order, where it comes next behind `left`.
+pub(super) fn parse_product(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let [operator, right] = parser.peek_tokens_ref::<2>().map(|token| &token.token);
+    let is_interval = matches!(left, Expr::Interval(_)) && matches!(right, Token::Number(..) | Token::Minus)
+        || matches!(right, Token::Word(word) if word.keyword == Keyword::INTERVAL) && whole_number(left).is_some();
+    if *operator != Token::Mul || !is_interval {
+        return None;
+    }
+    parser.advance_token();
+    Some(parser.parse_subexpr(precedence).map(|right| {
+        let product = match (left, &right) {
+            (Expr::Interval(interval), number) | (number, Expr::Interval(interval)) => times(interval, number),
+            _ => None,
+        };
+        product.unwrap_or_else(|| Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: BinaryOperator::Multiply,
+            right: Box::new(right),
+        })
+    }))
+}
+
+fn times(interval: &Interval, number: &Expr) -> Option<Expr> {
+    let unit = Unit::named(&interval.leading_field.as_ref()?.to_string())?;
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span }) = interval.value.as_ref() else {
+        return None;
+    };
+    let number = i128::from(whole_number(number)?);
+    let length = match length_of(text, unit, None, false)? {
+        Length::Months(months) => Length::Months(months.checked_mul(number)?),
+        Length::Micros(micros) => Length::Micros(micros.checked_mul(number)?),
+    };
+    let (number, unit) = in_one_unit(length);
+    let value = Box::new(Expr::Value(Value::SingleQuotedString(number).with_span(*span)));
+    Some(Expr::Interval(Interval { value, leading_field: Some(field_of(unit)), ..interval.clone() }))
+}
+
+fn whole_number(expression: &Expr) -> Option<i64> {
+    match expression {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.parse().ok(),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => whole_number(expr)?.checked_neg(),
+        _ => None,
+    }
 }
 
 /// A unit, with the precision that Flink allows and nobody needs: `SECOND(3)`, `DAY(2)`.

@@ -31,7 +31,7 @@ mod interval;
 pub(crate) use column_type::unknown_type;
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
 pub use interval::interval_micros;
-pub(crate) use respell::{is_written, respelt_names};
+pub(crate) use respell::{BASE64_PADDED, is_written, respelt_names, written_name};
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, Insert, Named, OptionPlace, Parsed, Statement, TableDefinition,
     ViewDefinition, WatermarkDefinition,

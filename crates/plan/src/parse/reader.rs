@@ -383,6 +383,11 @@ impl<'a> Reader<'a> {
         if !is_analyzed && self.takes("PLAN") {
             self.word("FOR")?;
         }
+        let place = self.place();
+        if self.takes("EXECUTE") {
+            let instead = "write EXPLAIN STATEMENT SET BEGIN … END";
+            return Err(PlanError::unsupported(place, "EXPLAIN EXECUTE", instead));
+        }
         let found = self.parser.peek_token();
         match self.any_statement()? {
             statement @ (Statement::Query(_) | Statement::Insert(_)) => {

@@ -58,6 +58,28 @@ pub(crate) fn respelt_names() -> impl Iterator<Item = &'static str> {
     RESPELT.iter().copied()
 }
 
+/// Base64 as Flink's functions have it, filled up with `=`, as DataFusion calls it.
+pub(crate) const BASE64_PADDED: &str = "base64pad";
+
+/// The name of a function as it was written, in lower case, where a call of another stands in for it.
+pub(crate) fn written_name(function: &Function) -> String {
+    let name = function.name.to_string().to_lowercase();
+    let last = match &function.args {
+        FunctionArguments::List(list) => list.args.last(),
+        _ => None,
+    };
+    let is_padded = matches!(
+        last,
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }))))
+            if text == BASE64_PADDED
+    );
+    match name.as_str() {
+        "decode" if is_padded => "from_base64".to_string(),
+        "encode" if is_padded => "to_base64".to_string(),
+        _ => name,
+    }
+}
+
 /// Whether a function's name, in upper case, is one to be written in a query: others stand in for a spelling, or are refused.
 pub(crate) fn is_written(name: &str) -> bool {
     let stands_in = matches!(
@@ -192,9 +214,9 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
             call(other_name(name), arguments.collect(), span)
         }
         ("FROM_BASE64", 1) => {
-            cast(call("decode", vec![next(), text_literal("base64pad", span)], span), DataType::String(None))
+            cast(call("decode", vec![next(), text_literal(BASE64_PADDED, span)], span), DataType::String(None))
         }
-        ("TO_BASE64", 1) => call("encode", vec![next(), text_literal("base64pad", span)], span),
+        ("TO_BASE64", 1) => call("encode", vec![next(), text_literal(BASE64_PADDED, span)], span),
         ("IF", 3) => conditional(next(), next(), next()),
         ("LOCATE", 2) => {
             let part = next();
@@ -246,7 +268,7 @@ fn recoded(name: &str, value: &Expr, set: &Expr, span: Span) -> Result<Option<Ex
         let name = if name == "ENCODE" { "character_encode" } else { "character_decode" };
         return Ok(Some(call(name, vec![value.clone(), text_literal(known, set.span())], span)));
     }
-    if ["hex", "base64", "base64pad"].contains(&text.to_lowercase().as_str()) {
+    if ["hex", "base64", BASE64_PADDED].contains(&text.to_lowercase().as_str()) {
         return Ok(None);
     }
     let error = PlanError::invalid(Place::of(set.span()), format!("'{text}' is no character set"));
@@ -343,6 +365,18 @@ fn extracted_field(name: &str) -> Option<DateTimeField> {
 
 /// `EXTRACT`, as BIGINT; days of the week count from 1 = Sunday, where DataFusion's count from 0.
 fn extract(field: DateTimeField, from: Expr) -> Expr {
+    let counted = match field {
+        DateTimeField::Decade => Some((0, 10)),
+        DateTimeField::Century => Some((99, 100)),
+        DateTimeField::Millennium | DateTimeField::Millenium => Some((999, 1000)),
+        _ => None,
+    };
+    if let Some((before, years)) = counted {
+        // The first century ends with the year 100, the first decade before the year 10.
+        let literal = |number: i32| number_literal(&number.to_string(), Span::empty());
+        let year = Box::new(operator(extract(DateTimeField::Year, from), BinaryOperator::Plus, literal(before)));
+        return Expr::Nested(Box::new(operator(Expr::Nested(year), BinaryOperator::Divide, literal(years))));
+    }
     let is_day_of_week = field == DateTimeField::Dow;
     let extracted = Expr::Extract { field, syntax: ExtractSyntax::From, expr: Box::new(from) };
     let number = cast(extracted, DataType::BigInt(None));

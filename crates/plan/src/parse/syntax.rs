@@ -165,6 +165,9 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
             words.refuse(0, "RETURNING", "write CAST(JSON_VALUE(text, path) AS INT)")
         }
         "ON" if words.is(1, "EMPTY") || words.is(1, "ERROR") => check_default(words),
+        "GROUP" if words.is(1, "BY") && words.opens(2) && words.token(3) == Some(&Token::RParen) => {
+            words.refuse(0, "GROUP BY ()", "leave it out: aggregates alone are of all rows")
+        }
         "AS" if words.is(1, "INTERVAL") && INTERVAL_UNITS.iter().any(|unit| words.is(2, unit)) => {
             words.refuse(1, "a cast to INTERVAL", "write TIMESTAMPADD(DAY, number, time) to add so many days to a time")
         }

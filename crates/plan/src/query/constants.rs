@@ -15,6 +15,7 @@ use super::finish::physical_expression;
 use super::locate::parts;
 use super::rephrase::{self, in_sql_terms};
 use crate::error::{Place, PlanError};
+use crate::parse::{BASE64_PADDED, written_name};
 
 /// Checks the pattern, or the path, that stands second in a call of a function by its own name.
 pub(super) fn check_pattern(name: &str, call: &Function) -> Result<(), PlanError> {
@@ -61,7 +62,8 @@ pub(super) fn check_value(expression: &Expr, context: &Context<'_>) -> Result<()
     }
     Err(match expression {
         Expr::Function(call) => {
-            let (name, problem) = (call.name.to_string().to_uppercase(), in_sql_terms(&problem));
+            let (name, problem) = (written_name(call).to_uppercase(), in_sql_terms(&problem));
+            let problem = problem.replace(&format!(" using {BASE64_PADDED}"), "");
             PlanError::invalid(Place::of(call.name.span()), format!("this call of {name} has no value: {problem}"))
                 .with_hint("change its arguments")
         }

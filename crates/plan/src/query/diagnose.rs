@@ -192,7 +192,9 @@ fn plan_error(message: &str, is_unplanned: bool, places: &mut Places, landmarks:
     let called = landmarks.functions.iter().find(|(name, _)| message.contains(&format!("'{name}'")));
     if let Some((name, at)) = called {
         places.construct = *at;
-        return function_error(name, message);
+        // A call has two names where it is not written by the one that the function has.
+        let mut names = landmarks.functions.iter().filter(|(other, place)| place == at && other != name);
+        return function_error(name, names.next().map(|(written, _)| written.as_str()), message);
     }
     if message.contains("must appear in the GROUP BY")
         || message.contains("could not be resolved from available columns")
@@ -218,15 +220,15 @@ fn plan_error(message: &str, is_unplanned: bool, places: &mut Places, landmarks:
     PlanError::invalid(None, in_sql_terms(message))
 }
 
-/// The arguments of a call do not fit.
-fn function_error(name: &str, message: &str) -> PlanError {
+/// The arguments of a call do not fit of the function `name`, which may have been `written` by another one.
+fn function_error(name: &str, written: Option<&str>, message: &str) -> PlanError {
     // Functions of our own say themselves which argument does not fit, and what would.
     if let Some((_, own)) = message.split_once("user-defined coercion failed with: Error during planning: ") {
         let own = own.lines().next().unwrap_or_default().split(". No function matches").next().unwrap_or_default();
         let (own, hint) = own.split_once("; ").unwrap_or((own, "SHOW FUNCTIONS lists what there is"));
         return PlanError::invalid(None, own).with_hint(hint);
     }
-    let shown = match name {
+    let shown = match written.unwrap_or(name) {
         "btrim" => "TRIM".to_string(),
         "strpos" => "POSITION".to_string(),
         "date_part" => "EXTRACT".to_string(),

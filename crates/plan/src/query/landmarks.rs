@@ -20,6 +20,7 @@ use super::context::{Context, TABLE_FUNCTIONS};
 use super::over;
 use super::window::Call;
 use crate::error::{Place, PlanError};
+use crate::parse::written_name;
 
 /// Where constructs of a query stand.
 #[derive(Debug, Clone, Default)]
@@ -392,7 +393,7 @@ impl Walk<'_, '_> {
             if !self.context.is_own(&name) {
                 self.check_known(&canonical, function, place)?;
             }
-            let names = [canonical, name].into_iter();
+            let names = [canonical, written_name(function)].into_iter();
             self.landmarks.functions.extend(names.map(|name| (name, place)));
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use super::diagnose::Clue;
 use crate::error::PlanError;
 use crate::parse::unknown_type;
-use crate::terms::{no_value, with_sql_types};
+use crate::terms::{no_decimal, no_value, with_sql_types};
 
 /// An error about a clause of the query, and how to find its place.
 pub(super) fn of_clause(message: &str) -> Option<(PlanError, Clue)> {
@@ -116,7 +116,12 @@ pub(super) fn of_expression(message: &str) -> Option<PlanError> {
     }
     if let Some((_, operation)) = OPERATIONS.iter().find_map(|operation| message.split_once(operation)) {
         let operation = operation.split(" to valid types").next()?.split(": ").next()?;
-        return no_such(operation, "CAST one of the two");
+        let is_of_interval = operation.contains("Interval") && operation.contains(['*', '/']);
+        let hint = match is_of_interval {
+            true => "write TIMESTAMPADD(DAY, number, time), or a literal such as INTERVAL '3' DAY",
+            false => "CAST one of the two",
+        };
+        return no_such(operation, hint);
     }
     if let Some((_, rest)) = message.split_once("There isn't a common type to coerce ") {
         let (left, rest) = rest.split_once(" and ")?;
@@ -191,6 +196,11 @@ pub(super) fn not_implemented(message: &str) -> PlanError {
 
 /// A string or number that is no value of the type that it must have.
 fn of_literal(message: &str) -> Option<PlanError> {
+    if let Some(problem) = no_decimal(message) {
+        return Some(
+            PlanError::invalid(None, problem).with_hint("CAST to a DECIMAL of more digits, or TRY_CAST for NULL"),
+        );
+    }
     let (text, data_type) = match no_number(message) {
         Some(number) => number,
         None => no_value(message).map(|(text, data_type)| (format!("'{text}'"), data_type))?,
