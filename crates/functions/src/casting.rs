@@ -92,7 +92,8 @@ fn times_of(texts: &ArrayRef, to: &DataType, is_try: bool) -> Result<ArrayRef, A
         match parse_plain(text) {
             Some(time) => Ok(Some(time.and_utc().timestamp_micros())),
             None if is_try => Ok(None),
-            None => Err(ArrowError::CastError(format!("Cannot cast string '{text}' to value of {to} type"))),
+            // As Arrow has it, which is told in other words.
+            None => Err(ArrowError::ParseError(format!("Error parsing timestamp from '{text}': error parsing date"))),
         }
     });
     let micros: TimestampMicrosecondArray = micros.collect::<Result<_, _>>()?;

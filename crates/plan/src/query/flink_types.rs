@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Between, Case, InList, ScalarFunction};
@@ -253,7 +253,9 @@ fn cast_first<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<(
         return Some((|data_type| matches!(data_type, DataType::Decimal128(..)), DataType::Float64));
     }
     let is_plain: fn(&DataType) -> bool = |data_type| *data_type == DataType::Date32 || data_type.is_string();
-    let has_plain = types.clone().any(is_plain);
+    let is_time =
+        |data_type: &DataType| matches!(data_type, DataType::Timestamp(..) | DataType::Null) || is_plain(data_type);
+    let has_plain = types.clone().any(is_plain) && types.clone().all(is_time);
     let unit = |data_type: &&DataType| if let DataType::Timestamp(unit, _) = data_type { Some(*unit) } else { None };
     let finest = types.filter(|data_type| unit(data_type).is_some()).max_by_key(unit);
     finest.filter(|_| has_plain).map(|finest| (is_plain, finest.clone()))
@@ -262,6 +264,55 @@ fn cast_first<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<(
 fn must_cast(values: &[Expr], schema: &DFSchema) -> bool {
     let types: Vec<DataType> = values.iter().filter_map(|value| value.get_type(schema).ok()).collect();
     cast_first(types.iter()).is_some()
+}
+
+/// The unit of time that a literal, a text or a timestamp, has digits of.
+fn written_unit(value: &Expr) -> TimeUnit {
+    use ScalarValue::{TimestampMicrosecond, TimestampMillisecond, TimestampNanosecond};
+    let literal = match value {
+        Expr::Literal(literal, _) => literal,
+        Expr::Cast(Cast { expr, field }) => {
+            return match field.data_type() {
+                DataType::Timestamp(unit, _) => written_unit(expr).min(*unit),
+                _ => TimeUnit::Second,
+            };
+        }
+        _ => return TimeUnit::Second,
+    };
+    let digits = match literal {
+        TimestampMillisecond(Some(ticks), _) => digits_of_ticks(*ticks, 3),
+        TimestampMicrosecond(Some(ticks), _) => digits_of_ticks(*ticks, 6),
+        TimestampNanosecond(Some(ticks), _) => digits_of_ticks(*ticks, 9),
+        _ => {
+            let fraction = literal.try_as_str().flatten().and_then(|text| text.split_once('.'));
+            fraction.map_or(0, |(_, digits)| digits.trim_end().trim_end_matches('0').len())
+        }
+    };
+    match digits {
+        0 => TimeUnit::Second,
+        1..=3 => TimeUnit::Millisecond,
+        4..=6 => TimeUnit::Microsecond,
+        // There is no type for more.
+        _ if literal.data_type().is_string() => TimeUnit::Microsecond,
+        _ => TimeUnit::Nanosecond,
+    }
+}
+
+/// How many digits of so many the fraction of a second has without zeros at its end.
+fn digits_of_ticks(ticks: i64, digits: usize) -> usize {
+    (0..digits).rev().find(|&kept| ticks % 10_i64.pow((digits - kept) as u32) != 0).map_or(0, |kept| kept + 1)
+}
+
+/// Casts timestamps to the unit of literals beside them that have more digits. DataFusion would leave out these digits rather than to cast a column: it does not look through this cast.
+fn keep_digits(values: &mut [&mut Expr], schema: &DFSchema) {
+    let written = values.iter().map(|value| written_unit(value)).fold(TimeUnit::Second, TimeUnit::max);
+    for value in values.iter_mut().filter(|value| value.any_column_refs()) {
+        let Ok(DataType::Timestamp(unit, zone)) = value.get_type(schema) else { continue };
+        let target = ScalarValue::try_from(DataType::Timestamp(written, zone));
+        if let Some(target) = target.ok().filter(|_| unit < written) {
+            **value = pelton_functions::cast_as(std::mem::take(*value), Expr::Literal(target, None));
+        }
+    }
 }
 
 /// Casts those of values that are to have one type which [`cast_first`] says.
@@ -274,11 +325,24 @@ fn bring_together(values: &mut [&mut Expr], schema: &DFSchema) {
     }) {
         values.iter_mut().for_each(|value| as_difference(value, unit));
     }
-    let Some((is_cast, target)) = cast_first(types.iter().flatten()) else { return };
-    for (value, data_type) in values.iter_mut().zip(&types) {
-        if data_type.as_ref().is_some_and(is_cast) {
-            **value = cast(std::mem::take(*value), target.clone());
+    if let Some((is_cast, mut target)) = cast_first(types.iter().flatten()) {
+        if let DataType::Timestamp(unit, _) = &mut target {
+            *unit = values.iter().map(|value| written_unit(value)).fold(*unit, TimeUnit::max);
         }
+        for (value, data_type) in values.iter_mut().zip(&types) {
+            let Some(data_type) = data_type.as_ref().filter(|data_type| is_cast(data_type)) else { continue };
+            let plain = std::mem::take(*value);
+            **value = match ScalarValue::try_from(&target) {
+                // DataFusion would compare dates.
+                Ok(target) if *data_type == DataType::Date32 && plain.any_column_refs() => {
+                    pelton_functions::cast_as(plain, Expr::Literal(target, None))
+                }
+                _ => cast(plain, target.clone()),
+            };
+        }
+    }
+    if types.iter().flatten().any(|data_type| matches!(data_type, DataType::Timestamp(..))) {
+        keep_digits(values, schema);
     }
 }
 
