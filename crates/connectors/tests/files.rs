@@ -20,21 +20,29 @@ fn a_path_is_a_file_a_directory_or_a_glob() {
     directory.file("b/2.csv", "b2\n");
     directory.file("b/1.csv", "b1\n");
     let file = directory.file("a.csv", "a\n");
-    directory.file("_SUCCESS", "no\n");
-    directory.file(".part.inprogress", "no\n");
-    directory.file("b/_tmp/3.csv", "no\n");
+    directory.file("_SUCCESS", "success\n");
+    directory.file(".part.inprogress", "part\n");
+    directory.file("b/_tmp/3.csv", "b3\n");
+    directory.file("b/.2.csv", "no\n");
     directory.file("b/none.csv", "");
     assert_eq!(lines(&file, &[]).unwrap(), ["a"]);
     assert_eq!(lines(&format!("file://{file}"), &[]).unwrap(), ["a"]);
     assert_eq!(lines(&root, &[]).unwrap(), ["a", "b1", "b2"]);
     assert_eq!(lines(&format!("{root}/b/[12].csv"), &[]).unwrap(), ["b1", "b2"]);
-    assert_eq!(lines(&format!("{root}/*"), &["format=csv"]).unwrap(), ["no", "no", "a", "b1", "b2"]);
+    assert_eq!(lines(&format!("{root}/*"), &["format=csv"]).unwrap(), ["a", "b1", "b2"]);
+    assert_eq!(lines(&format!("{root}/**/*.csv"), &[]).unwrap(), ["a", "b1", "b2"]);
+    // Hidden names are read where they are asked for.
+    assert_eq!(lines(&format!("{root}/_*"), &["format=csv"]).unwrap(), ["success"]);
+    assert_eq!(lines(&format!("{root}/.p*"), &["format=csv"]).unwrap(), ["part"]);
+    assert_eq!(lines(&format!("{root}/b/_t*/?.csv"), &[]).unwrap(), ["b3"]);
+    assert_eq!(lines(&format!("{root}/**/_tmp/*.csv"), &[]).unwrap(), ["b3"]);
     let empty = directory.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     assert_eq!(lines(empty.to_str().unwrap(), &["format=csv"]).unwrap(), [""; 0]);
     let message = |path: &str, pairs: &[&str]| lines(path, pairs).unwrap_err().replace(&root, "ROOT");
     assert_eq!(message(&format!("{root}/x.csv"), &[]), "ROOT/x.csv: no such file or directory");
     assert_eq!(message(&format!("{root}/x*.csv"), &[]), "ROOT/x*.csv: no file matches");
+    assert_eq!(message(&format!("{root}/b/*/3.csv"), &[]), "ROOT/b/*/3.csv: no file matches");
     assert_eq!(message("s3://bucket/x.csv", &[]), "option 'path' has the scheme 's3'; only file:// is supported");
     assert_eq!(
         message(empty.to_str().unwrap(), &[]),

@@ -1,7 +1,9 @@
 //! Which files a path names, and what is known about them.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -42,7 +44,7 @@ pub(super) fn local(path: &str) -> Result<&str, ConnectorError> {
 }
 
 /// The files that `path` names: itself, those below a directory, or those that match a glob, in the order of their paths.
-/// Names that begin with `.` or `_` are skipped below directories, as Flink does.
+/// Names that begin with `.` or `_` are skipped below directories, as Flink does, and by globs whose part for the name begins otherwise.
 pub(super) fn resolve(path: &str) -> Result<Vec<InputFile>, ConnectorError> {
     let local = local(path)?;
     let mut files = Vec::new();
@@ -53,6 +55,9 @@ pub(super) fn resolve(path: &str) -> Result<Vec<InputFile>, ConnectorError> {
             let matches = glob::glob(local).map_err(|error| ConnectorError::option("path", error.to_string()))?;
             for found in matches {
                 let found = found.map_err(|error| ConnectorError::place(path, error))?;
+                if is_left_out(&found, Path::new(local)) {
+                    continue;
+                }
                 match stat(&found)? {
                     metadata if metadata.is_dir() => list(&found, &mut files)?,
                     metadata => files.push(InputFile::new(found, &metadata)),
@@ -74,11 +79,40 @@ pub(super) fn resolve(path: &str) -> Result<Vec<InputFile>, ConnectorError> {
     Ok(files)
 }
 
+/// The character that a name begins with, if it says that the file is no table's: others have not finished it, or keep it for themselves.
+fn hidden_by(name: &str) -> Option<char> {
+    name.chars().next().filter(|first| ['.', '_'].contains(first))
+}
+
+/// Whether a path that matches a glob has a hidden name whose part of the glob does not begin as the name does.
+fn is_left_out(found: &Path, glob: &Path) -> bool {
+    let [names, parts] = [found, glob].map(|path| -> Vec<Cow<'_, str>> {
+        let name = |component| match component {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        };
+        path.components().filter_map(name).map(OsStr::to_string_lossy).collect()
+    });
+    // Parts before the first `**` and behind the last stand for a name each; what these match is asked for by no part.
+    let is_any_depth = |part: &Cow<'_, str>| part == "**";
+    let first = parts.iter().position(is_any_depth).unwrap_or(parts.len());
+    let last = parts.iter().rposition(is_any_depth).map_or(0, |last| parts.len() - 1 - last);
+    names.iter().enumerate().any(|(index, name)| {
+        let behind = names.len() - index;
+        let part = match index {
+            _ if index < first => parts.get(index),
+            _ if behind <= last => parts.get(parts.len() - behind),
+            _ => None,
+        };
+        hidden_by(name).is_some_and(|first| !part.is_some_and(|part| part.starts_with(first)))
+    })
+}
+
 fn list(directory: &Path, files: &mut Vec<InputFile>) -> Result<(), ConnectorError> {
     let place = |error: std::io::Error| ConnectorError::place(directory.to_string_lossy(), problem(&error));
     for entry in fs::read_dir(directory).map_err(place)? {
         let entry = entry.map_err(place)?;
-        if entry.file_name().to_string_lossy().starts_with(['.', '_']) {
+        if hidden_by(&entry.file_name().to_string_lossy()).is_some() {
             continue;
         }
         let path = entry.path();
