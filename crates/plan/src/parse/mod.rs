@@ -1,7 +1,7 @@
 //! Text to statements.
 //!
 //! A script is cut into tokens once, so that every token, and with it every node of a syntax tree, knows its place in the
-//! whole script. The tokens are divided at semicolons (`script`), looked over for what cannot be parsed or planned
+//! whole script. The tokens are divided at semicolons (`script`), brought into one form where they are strings (`unicode`), looked over for what cannot be parsed or planned
 //! (`refuse`, `syntax`, `substitutes`), and read statement by statement (`reader`, `table`, `column_type`) with sqlparser's own parser as a base.
 
 mod statement;
@@ -23,6 +23,8 @@ mod refuse;
 mod reader;
 
 mod table;
+
+mod unicode;
 
 mod column_type;
 

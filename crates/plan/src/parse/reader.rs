@@ -8,7 +8,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
 use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
-use super::{refuse, table};
+use super::{refuse, table, unicode};
 use crate::error::{Place, PlanError, closest};
 
 /// Reads the next statement of a script.
@@ -205,16 +205,17 @@ const WORDS: [&str; 30] = [
 
 impl<'a> Reader<'a> {
     fn new(script: &'a Script<'a>, piece: Piece, dialect: &'a FlinkDialect) -> Result<Reader<'a>, PlanError> {
-        refuse::check_tokens(&piece.tokens)?;
         let end = piece.end();
-        let unknown_words = piece.tokens.iter().filter_map(|token| match &token.token {
+        let tokens = unicode::decode(piece.tokens)?;
+        refuse::check_tokens(&tokens)?;
+        let unknown_words = tokens.iter().filter_map(|token| match &token.token {
             Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::NoKeyword => {
                 Some((token.span.start, word.value.clone()))
             }
             _ => None,
         });
         let unknown_words = unknown_words.collect();
-        let parser = Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(piece.tokens);
+        let parser = Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
         Ok(Reader { parser, dialect, script, end, unknown_words })
     }
 

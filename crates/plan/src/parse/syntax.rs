@@ -190,12 +190,6 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
                 None => Ok(()),
             }
         }
-        "U" if matches!(words.token(1), Some(Token::Ampersand)) && words.touches_next(0) && words.touches_next(1) => {
-            match words.token(2) {
-                Some(Token::SingleQuotedString(_)) => words.refuse(0, "U&'…'", "write the characters themselves"),
-                _ => Ok(()),
-            }
-        }
         _ if upper.starts_with('_')
             && matches!(words.token(1), Some(Token::SingleQuotedString(_)))
             && words.touches_next(0) =>
