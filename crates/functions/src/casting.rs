@@ -1,9 +1,11 @@
-//! CAST as in Flink, where Arrow's has another meaning or none: numbers and strings to DECIMAL, strings to times, times to fewer digits, and numbers and truth to strings.
+//! CAST as in Flink, where Arrow's has another meaning or none: numbers and strings to DECIMAL, strings to times and truth, times to fewer digits, and numbers and truth to strings.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, StringViewBuilder, TimestampMicrosecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Builder, StringViewBuilder, TimestampMicrosecondArray,
+};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
@@ -46,6 +48,7 @@ pub fn is_own_cast(from: &DataType, to: &DataType) -> bool {
         (_, DataType::Timestamp(_, Some(_))) => from.is_integer(),
         (_, DataType::Timestamp(_, None)) => from.is_string(),
         (DataType::Boolean, _) => to.is_string() || matches!(to, DataType::Decimal128(..)),
+        (_, DataType::Boolean) => from.is_string(),
         (_, DataType::Decimal128(..)) => from.is_string() || from.is_floating(),
         _ => from.is_floating() && to.is_string(),
     }
@@ -68,6 +71,7 @@ pub(super) fn cast(values: &ArrayRef, to: &DataType, is_try: bool) -> Result<Arr
     let made = match to {
         DataType::Timestamp(unit, _) if values.data_type().is_integer() => instants(values, *unit)?,
         DataType::Timestamp(..) if values.data_type().is_string() => times_of(values, to, is_try)?,
+        DataType::Boolean => return truths(values, is_try),
         DataType::Timestamp(unit, _) => coarser(values, *unit).expect("the unit is coarser"),
         DataType::Decimal128(precision, scale) => decimals(values, (*precision, *scale), is_try)?,
         _ => texts(values)?,
@@ -98,6 +102,21 @@ fn times_of(texts: &ArrayRef, to: &DataType, is_try: bool) -> Result<ArrayRef, A
     });
     let micros: TimestampMicrosecondArray = micros.collect::<Result<_, _>>()?;
     cast(&(Arc::new(micros) as ArrayRef), to, is_try)
+}
+
+/// Words for truth, in any case: these, whole, and no others.
+fn truths(texts: &ArrayRef, is_try: bool) -> Result<ArrayRef, ArrowError> {
+    let texts = of_type(texts, &DataType::Utf8View)?;
+    let is_one_of = |words: [&str; 5], text: &str| words.iter().any(|word| word.eq_ignore_ascii_case(text));
+    let truths = texts.as_string_view().iter().map(|text| match text {
+        Some(text) if is_one_of(["t", "true", "y", "yes", "1"], text) => Ok(Some(true)),
+        Some(text) if is_one_of(["f", "false", "n", "no", "0"], text) => Ok(Some(false)),
+        Some(text) if !is_try => {
+            Err(ArrowError::CastError(format!("Cannot cast string '{text}' to value of Boolean type")))
+        }
+        _ => Ok(None),
+    });
+    Ok(Arc::new(truths.collect::<Result<BooleanArray, _>>()?))
 }
 
 /// Truth in capitals, numbers as Java writes them.
