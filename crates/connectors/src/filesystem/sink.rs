@@ -91,6 +91,7 @@ struct Target {
 impl Target {
     fn create(path: &Path, is_file: bool, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
         let place = |path: &Path, error: io::Error| ConnectorError::place(path.to_string_lossy(), problem(&error));
+        check_kind(path, is_file)?;
         let directory = if is_file { path.parent().unwrap_or(Path::new("")) } else { path };
         if !directory.as_os_str().is_empty() {
             fs::create_dir_all(directory).map_err(|error| place(directory, error))?;
@@ -108,7 +109,8 @@ impl Target {
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
                 Ok(file) => return Ok(Target { path: part, temporary, file, has_rows: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(place(&temporary, error)),
+                // A name that nobody wrote says nothing: the directory is what takes no files.
+                Err(error) => return Err(place(directory, error)),
             }
         }
         unreachable!("some number is free")
@@ -117,7 +119,9 @@ impl Target {
     /// A file of this name, behind the rows that are in it.
     fn of_file(path: &Path, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
         let temporary = temporary(path);
-        let place = |error: io::Error| ConnectorError::place(temporary.to_string_lossy(), problem(&error));
+        let place = |error: io::Error| {
+            ConnectorError::place(path.to_string_lossy(), format!("cannot be written: {}", problem(&error)))
+        };
         let has_rows = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
         if has_rows && matches!(format, Format::Parquet { .. }) {
             let problem = "is there already, and a Parquet file cannot grow; remove it, or name a directory, which gets a file for each INSERT";
@@ -139,6 +143,24 @@ impl Target {
         }
         Ok(Target { path: path.to_path_buf(), temporary, file, has_rows })
     }
+}
+
+/// Rows go to ordinary files: a file gets its name when its last row is written, which neither a pipe nor a device can.
+fn check_kind(path: &Path, is_file: bool) -> Result<(), ConnectorError> {
+    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+    let problem = match (is_file, metadata.is_file(), metadata.is_dir()) {
+        (_, false, false) => {
+            "is a pipe or a device, and rows are written to ordinary files; name one, or leave INSERT out to print rows"
+        }
+        (true, _, true) => {
+            "is a directory, and has the name of a file; name a file, or a directory without an extension"
+        }
+        (false, true, _) => {
+            "is a file, and its name tells no format, as those of directories do; end it in .csv, .json or .parquet"
+        }
+        _ => return Ok(()),
+    };
+    Err(ConnectorError::place(path.to_string_lossy(), problem))
 }
 
 /// Rows are read by the names of a header, and written one value behind the other: that must be the same.

@@ -94,6 +94,8 @@ pub(super) struct OpenFile {
     /// Number of the line that `rest` begins with, from 1.
     line: u64,
     at_end: bool,
+    /// Why there is no more to read, where rows before that had to be delivered first.
+    failure: Option<io::Error>,
 }
 
 impl TextSource {
@@ -216,19 +218,38 @@ impl OpenFile {
         let decoder = decoder.map_err(|error| input(error.to_string()))?;
         let place = file.place.clone();
         let reader = std::mem::replace(reader, Box::new(io::empty()));
-        Ok(Next::There(OpenFile { place, reader, decoder: Arc::new(decoder), rest, line, at_end: false }))
+        Ok(Next::There(OpenFile {
+            place,
+            reader,
+            decoder: Arc::new(decoder),
+            rest,
+            line,
+            at_end: false,
+            failure: None,
+        }))
     }
 
     /// Whole rows, about a chunk of them or as many as there are.
     pub(super) fn next_rows(&mut self, chunk_bytes: usize) -> Result<Next<TextChunk>, SourceError> {
+        if let Some(error) = self.failure.take() {
+            return Err(self.lost_rows(&error));
+        }
         let mut bytes = std::mem::take(&mut self.rest);
         let mut wanted = chunk_bytes;
         let end = loop {
             let mut filled = Filled::End;
             if !self.at_end {
-                filled = fill(&mut *self.reader, &mut bytes, wanted).map_err(|error| {
-                    self.input(format!("the rows from {} on are not there: {}", self.line, problem(&error)))
-                })?;
+                filled = match fill(&mut *self.reader, &mut bytes, wanted) {
+                    Ok(filled) => filled,
+                    // Whole rows that were read before are there.
+                    Err(error) => match self.last_row_end(&bytes) {
+                        Some(end) if end > 0 => {
+                            self.failure = Some(error);
+                            break end;
+                        }
+                        _ => return Err(self.lost_rows(&error)),
+                    },
+                };
             }
             if filled == Filled::End {
                 self.at_end = true;
@@ -270,6 +291,10 @@ impl OpenFile {
             Splitter::Csv(csv) => csv.last_row_end(bytes),
             Splitter::Json(_) => memchr::memrchr(b'\n', bytes).map(|at| at + 1),
         }
+    }
+
+    fn lost_rows(&self, error: &io::Error) -> SourceError {
+        self.input(format!("the rows from {} on are not there: {}", self.line, problem(error)))
     }
 
     fn input(&self, problem: String) -> SourceError {

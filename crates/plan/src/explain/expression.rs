@@ -14,6 +14,7 @@ use pelton_functions::decimal::{is_to_double, operator_of};
 use pelton_functions::{cast_spelling, is_java_pattern};
 
 use crate::parse::BASE64_PADDED;
+use crate::query::is_not_null_guard;
 use crate::types::SqlType;
 
 /// An expression as SQL, with columns by name.
@@ -138,7 +139,7 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
         if is_to_double(call.fun().name()) {
             return write!(f, "CAST({} AS DOUBLE)", within(call.args()[0].as_ref(), 0));
         }
-        if is_java_pattern(call.fun().name()) {
+        if is_java_pattern(call.fun().name()) || is_not_null_guard(call.fun().name()) {
             return write_expression(f, call.args()[0].as_ref());
         }
         if let Some(cast) = cast_spelling(call.fun().name()) {

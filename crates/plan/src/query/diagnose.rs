@@ -238,8 +238,17 @@ fn function_error(name: &str, written: Option<&str>, message: &str) -> PlanError
         let error = PlanError::invalid(None, format!("the arguments of {shown} have no type in common{types}"));
         return error.with_hint("CAST them to one type");
     }
-    let received = message.rsplit_once("(DataType: ").and_then(|(_, rest)| rest.split_once(')'));
-    if let Some((data_type, _)) = received {
+    if let Some((_, rest)) = message.split_once("min/max was called with ") {
+        let found = rest.split(' ').next().unwrap_or("several");
+        let error = PlanError::invalid(None, format!("{shown} takes one argument, and there are {found}"));
+        return error.with_hint("for the least and the greatest of several values of a row write LEAST and GREATEST");
+    }
+    // The name of a type may have parentheses of its own, as has Timestamp(ms).
+    let received = message.rsplit_once("(DataType: ").map(|(_, rest)| match rest.split_once(").") {
+        Some((data_type, _)) => data_type,
+        None => rest.trim_end().trim_end_matches('.').strip_suffix(')').unwrap_or(rest),
+    });
+    if let Some(data_type) = received {
         return PlanError::invalid(None, format!("{shown} takes no argument of type {}", in_sql_terms(data_type)));
     }
     let first = message.lines().next().unwrap_or_default();

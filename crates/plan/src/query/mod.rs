@@ -109,6 +109,7 @@ pub(crate) use landmarks::Landmarks;
 use lower::Lowering;
 pub use own_aggregate::own_aggregate;
 use sink::Destination;
+pub(crate) use sink::is_not_null_guard;
 
 pub use window::Length;
 

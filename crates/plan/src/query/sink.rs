@@ -255,6 +255,14 @@ fn is_implicit_cast(from: &DataType, to: &DataType) -> bool {
     }
 }
 
+/// The name that nobody writes.
+const NOT_NULL: &str = "not_null";
+
+/// Whether a function is the guard of a column that is NOT NULL, which is in no query's text.
+pub(crate) fn is_not_null_guard(function: &str) -> bool {
+    function == NOT_NULL
+}
+
 /// `value`, and an error where it is NULL: Flink refuses NULL in a NOT NULL column when it meets one, so does this.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NotNull {
@@ -273,7 +281,7 @@ impl NotNull {
 
 impl ScalarUDFImpl for NotNull {
     fn name(&self) -> &str {
-        "not_null"
+        NOT_NULL
     }
 
     fn signature(&self) -> &Signature {
@@ -296,7 +304,7 @@ impl ScalarUDFImpl for NotNull {
         };
         if nulls > 0 {
             return exec_err!(
-                "the query has NULL for the column {} of table {}, which is NOT NULL: declare the column without NOT NULL, or drop such rows WHERE … IS NOT NULL",
+                "column {} of table {} is NOT NULL, and there is NULL (declare the column without NOT NULL, or drop such rows WHERE … IS NOT NULL)",
                 self.column,
                 self.table
             );
