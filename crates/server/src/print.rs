@@ -105,16 +105,29 @@ fn print_csv(rows: &RecordBatch, has_header: bool, out: &mut impl Write) -> Resu
     let columns =
         columns.map(|(column, options)| Ok((column.logical_nulls(), ArrayFormatter::try_new(column, options)?)));
     let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
+    let floats: Vec<bool> = schema.fields().iter().map(|field| field.data_type().is_floating()).collect();
     for row in 0..rows.num_rows() {
         for (index, (nulls, formatter)) in columns.iter().enumerate() {
             match nulls {
                 Some(nulls) if nulls.is_null(row) => lines.push_str(if index > 0 { "," } else { "" }),
-                _ => write_csv_field(index, &formatter.value(row).try_to_string()?, &mut lines),
+                _ => {
+                    let text = formatter.value(row).try_to_string()?;
+                    write_csv_field(index, if floats[index] { float_in_csv(&text) } else { &text }, &mut lines);
+                }
             }
         }
         lines.push('\n');
     }
     Ok(out.write_all(lines.as_bytes())?)
+}
+
+/// A number as files have it: the infinities are spelt out.
+fn float_in_csv(text: &str) -> &str {
+    match text {
+        "inf" => "Infinity",
+        "-inf" => "-Infinity",
+        number => number,
+    }
 }
 
 fn csv_options(data_type: &DataType) -> FormatOptions<'static> {
@@ -183,7 +196,7 @@ impl<Number: Fn(usize) -> (f64, String)> Encoder for FloatEncoder<Number> {
 fn print_table(rows: &RecordBatch, widths: &mut Vec<usize>, out: &mut impl Write) -> Result<(), Failure> {
     let cells = cells(rows)?;
     let schema = rows.schema();
-    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let names: Vec<String> = schema.fields().iter().map(|field| on_one_line(field.name().clone())).collect();
     let is_number: Vec<bool> = schema.fields().iter().map(|field| is_number(field.data_type())).collect();
     if widths.is_empty() {
         let length = |text: &String| text.chars().count();
@@ -212,8 +225,24 @@ fn cells(rows: &RecordBatch) -> Result<Vec<Vec<String>>, ArrowError> {
     let columns = rows.columns().iter().zip(&options);
     let formatters: Vec<ArrayFormatter<'_>> =
         columns.map(|(column, options)| ArrayFormatter::try_new(column, options)).collect::<Result<_, _>>()?;
-    let row = |row: usize| formatters.iter().map(|formatter| formatter.value(row).try_to_string()).collect();
+    let cell = |formatter: &ArrayFormatter<'_>, row: usize| formatter.value(row).try_to_string().map(on_one_line);
+    let row = |row: usize| formatters.iter().map(|formatter| cell(formatter, row)).collect();
     (0..rows.num_rows()).map(row).collect()
+}
+
+/// Text with control characters as escapes: they would tear its row apart, or reach the terminal as commands.
+fn on_one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character.is_control() {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    line
 }
 
 fn print_line(cells: &[String], widths: &[usize], is_number: &[bool], out: &mut impl Write) -> io::Result<()> {
@@ -248,7 +277,9 @@ pub fn short(number: f64) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use pelton::arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampMillisecondArray};
+    use pelton::arrow::array::{
+        ArrayRef, Float32Array, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray,
+    };
 
     use super::*;
 
@@ -280,6 +311,32 @@ mod tests {
             write_csv_field(index, text, &mut line);
         }
         assert_eq!(line, "a b,\"a,b\",\"say \"\"a\"\"\",\"\",\"a\nb\",\"a\rb\"");
+    }
+
+    #[test]
+    fn what_would_break_a_table_is_escaped_there_alone() {
+        let text: ArrayRef = Arc::new(StringViewArray::from(vec!["a\nb", "a\tb\\", "\u{1b}[2Jé"]));
+        let rows = RecordBatch::try_from_iter([("t\r", text)]).unwrap();
+        let printed = |format| {
+            let mut out = Vec::new();
+            Printer::new(format, rows.schema()).print(&rows, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(printed(Format::Table), "t\\r\n──────────\na\\nb\na\\tb\\\n\\u{1b}[2Jé\n");
+        assert_eq!(printed(Format::Csv), "\"t\r\"\n\"a\nb\"\na\tb\\\n\u{1b}[2Jé\n");
+    }
+
+    #[test]
+    fn infinities_in_csv_are_those_of_files() {
+        let numbers = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.5];
+        let doubles: ArrayRef = Arc::new(Float64Array::from(numbers.to_vec()));
+        let floats: ArrayRef = Arc::new(Float32Array::from(numbers.map(|number| number as f32).to_vec()));
+        let text: ArrayRef = Arc::new(StringViewArray::from(vec!["inf"; 4]));
+        let rows = RecordBatch::try_from_iter([("d", doubles), ("f", floats), ("s", text)]).unwrap();
+        let mut out = Vec::new();
+        Printer::new(Format::Csv, rows.schema()).print(&rows, &mut out).unwrap();
+        let expected = "d,f,s\nInfinity,Infinity,inf\n-Infinity,-Infinity,inf\nNaN,NaN,inf\n1.5,1.5,inf\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]
