@@ -21,6 +21,21 @@
 //! assert_eq!(batches[0].schema().field(2).name(), "highest");
 //! # Ok::<(), pelton::Error>(())
 //! ```
+//!
+//! [`ExprFunctionExt`] has `DISTINCT` and `FILTER` for aggregates, and [`ScalarValue`] the literals that Rust has no type for:
+//!
+//! ```
+//! use pelton::builder::{ExprFunctionExt, ScalarValue, col, count, count_all, lit};
+//! let session = pelton::Session::new();
+//! # for statement in session.prepare("CREATE TABLE bid WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '920')")? { session.execute(&statement)?; }
+//! let noon = ScalarValue::TimestampMillisecond(Some(43_200_000), None);
+//! let bidders = count(col("bidder")).distinct().build()?.alias("bidders");
+//! let dear = count_all().filter(col("price").gt(lit(ScalarValue::Decimal128(Some(10_050), 10, 2)))).build()?.alias("dear");
+//! let late = count_all().filter(col("dateTime").gt(lit(noon))).build()?.alias("late");
+//! let counted = session.table("bid")?.aggregate([bidders, dear, late])?.run()?.collect()?;
+//! assert_eq!(counted[0].num_columns(), 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use datafusion_common::Column;
 use pelton_plan::PlanError;
@@ -30,7 +45,8 @@ use crate::error::Error;
 use crate::query::Query;
 use crate::session::Session;
 
-pub use datafusion_expr::{Expr, SortExpr, cast, lit, when};
+pub use datafusion_common::ScalarValue;
+pub use datafusion_expr::{Expr, ExprFunctionExt, SortExpr, cast, lit, when};
 pub use pelton_plan::query::builder::{
     CountWindow, JoinKind, OverWindow, RowWindow, TimeWindow, avg, count, count_all, max, min, sum,
 };

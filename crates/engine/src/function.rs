@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -19,16 +20,25 @@ pub(crate) fn scalar_function<F>(name: &str, arguments: Vec<DataType>, returns: 
 where
     F: Fn(&[ArrayRef]) -> Result<ArrayRef, String> + Send + Sync + 'static,
 {
+    let declared = returns.clone();
     let evaluate = move |values: &[ColumnarValue]| {
         let all_scalars = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let arrays = ColumnarValue::values_to_arrays(values)?;
-        let result = body(&arrays).map_err(DataFusionError::Execution)?;
+        let result = catch_unwind(AssertUnwindSafe(|| body(&arrays)))
+            .unwrap_or_else(|panic| Err(panic_problem(panic.as_ref())))
+            .and_then(|result| checked(result, arrays.first().map_or(1, |array| array.len()), &declared))
+            .map_err(DataFusionError::Execution)?;
         if all_scalars && result.len() == 1 {
             return Ok(ColumnarValue::Scalar(datafusion_common::ScalarValue::try_from_array(&result, 0)?));
         }
         Ok(ColumnarValue::Array(result))
     };
     create_udf(name, arguments, returns, Volatility::Immutable, Arc::new(evaluate))
+}
+
+fn panic_problem(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("it panicked: {}", text.unwrap_or("without a message"))
 }
 
 /// An aggregate function of your own: what it keeps of a group, how rows change that, and what value it has in the end.

@@ -300,7 +300,15 @@ impl Session {
         Ok(source)
     }
 
-    /// Makes a scalar function available to queries. `body` gets one array for each argument and returns one of the same length.
+    /// Makes a scalar function available to queries. `body` gets one array for each argument and returns one of the same length, and of the
+    /// type `returns`; without arguments, one of length 1. What it gives for a row must depend on that row's arguments alone: of constants it
+    /// is computed once, when the query is planned.
+    ///
+    /// An error that `body` returns ends the query with its text, the call and the values of the first row that it comes for. So does an
+    /// array of another length or type, and a panic; other queries run on.
+    ///
+    /// Names of functions are not case sensitive. A function takes the place of one that was registered under its name before, and goes before
+    /// one that SQL has, in queries that are planned from then on; where `name` is a word of SQL's syntax, such as `CASE`, no query can call it.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use pelton::arrow::datatypes::{DataType, Int64Type};
+use pelton::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use pelton::{Error, Outcome, PushSource, Query, Session};
 
 fn session(workers: &str) -> Session {
@@ -223,4 +223,51 @@ fn a_programs_own_function_may_have_the_name_of_one_that_is_left_out() {
     }
     let refused = session.sql("SELECT MAP_KEYS(v) AS v FROM (VALUES (1)) AS t (v)").err().unwrap().to_string();
     assert!(refused.ends_with("MAP_KEYS is not supported yet; keep each value in a column of its own"), "{refused}");
+}
+
+#[test]
+fn a_programs_function_that_breaks_its_word_ends_its_query_alone() {
+    let session = session("1");
+    type Body = fn(&[ArrayRef]) -> Result<ArrayRef, String>;
+    let bodies: [(&str, Body, &str); 4] = [
+        ("erring", |_| Err("no luck today".into()), "no luck today in ERRING("),
+        (
+            "short",
+            |arguments| Ok(arguments[0].slice(0, 0)),
+            "it must return 1 values of type BIGINT, not 0 of type BIGINT in SHORT(",
+        ),
+        (
+            "typed",
+            |arguments| Ok(Arc::new(arguments[0].as_primitive::<Int64Type>().unary::<_, Float64Type>(|n| n as f64))),
+            "it must return 1 values of type BIGINT, not 1 of type DOUBLE in TYPED(",
+        ),
+        ("panicking", |_| panic!("out of {}", "paper"), "it panicked: out of paper in PANICKING("),
+    ];
+    for (name, body, expected) in bodies {
+        session.register_function(name, vec![DataType::Int64], DataType::Int64, body);
+        // Of a column, and of a constant, which is computed when the query is planned.
+        for query in [format!("SELECT {name}(i) AS v FROM (VALUES (1)) AS t (i)"), format!("SELECT {name}(1) AS v")] {
+            let error = session.sql(&query).and_then(pelton::Query::collect).err().unwrap().to_string();
+            assert!(
+                error.contains(expected.split(" of type").next().unwrap().split(" in ").next().unwrap()),
+                "{query}: {error}"
+            );
+            assert!(query.ends_with("AS v") || error.contains(expected), "{query}: {error}");
+        }
+    }
+    assert_eq!(session.sql("SELECT 1 AS v").unwrap().collect().unwrap()[0].num_rows(), 1);
+}
+
+#[test]
+fn the_builder_has_aggregates_of_distinct_values_and_of_some_rows() -> Result<(), Box<dyn std::error::Error>> {
+    use pelton::builder::{ExprFunctionExt, ScalarValue, col, count, lit};
+    let session = session("1");
+    numbers(&session, "n", 10);
+    let remainders = count(col("i") % lit(3_i64)).distinct().build()?.alias("remainders");
+    let last = col("i").gt(lit(ScalarValue::Int64(Some(8))));
+    let last = pelton::builder::sum(col("i")).filter(last).build()?.alias("last");
+    let rows = session.table("n")?.aggregate([remainders, last])?.run()?.collect()?;
+    let value = |column: usize| rows[0].column(column).as_primitive::<Int64Type>().value(0);
+    assert_eq!([value(0), value(1)], [3, 9 + 10]);
+    Ok(())
 }
