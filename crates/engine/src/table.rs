@@ -216,7 +216,9 @@ pub(crate) fn check_sink(table: &Table, settings: &Settings) -> Result<(), Error
 }
 
 fn sink_request(table: &Table, settings: &Settings) -> TableRequest {
-    let schema = table.definition.physical_schema();
+    let mut written = table.definition.clone();
+    written.columns.retain(|column| !matches!(column.kind, ColumnKind::Metadata { is_virtual: true, .. }));
+    let schema = written.physical_schema();
     let all = (0..schema.fields().len()).collect();
-    request(&table.definition, schema, all, None, settings)
+    request(&written, schema, all, None, settings)
 }

@@ -66,7 +66,7 @@ fn open(request: &TableRequest, path: &Path, is_file: bool, format: &Format) -> 
 
 fn check_columns(request: &TableRequest, format: &Format) -> Result<(), ConnectorError> {
     if let Some(&index) = request.metadata.keys().next() {
-        let problem = "is metadata of files, which cannot be written; leave it out of the table that is inserted into";
+        let problem = "is metadata of files, which cannot be written; declare it VIRTUAL, and INSERT leaves it out";
         return Err(ConnectorError::column(request.schema.field(index).name(), problem));
     }
     for field in request.schema.fields() {
