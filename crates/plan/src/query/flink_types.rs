@@ -21,7 +21,7 @@ use pelton_functions::decimal::DIGITS_MAX;
 
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
 use super::deferred_casts::defer_casts;
-use super::lengths::{as_difference, check_comparable, check_lengths, field_of_length, of_equal_days};
+use super::lengths::{as_difference, check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -77,6 +77,7 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         }) => mean_java(right, schema),
         Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
             check_lengths(*op, left, right, schema)?;
+            refine_time(*op, left, right, schema);
             if *op != Operator::StringConcat {
                 bring_together(&mut [&mut *left, &mut *right], schema);
             }

@@ -46,6 +46,39 @@ pub(super) fn as_difference(length: &mut Expr, unit: TimeUnit) {
     }
 }
 
+/// Gives a time as fine a unit as a length has that is added to it or taken from it, so that no fraction of a second is lost.
+pub(super) fn refine_time(operator: Operator, left: &mut Expr, right: &mut Expr, schema: &DFSchema) {
+    if !matches!(operator, Operator::Plus | Operator::Minus) {
+        return;
+    }
+    let is_time_left = matches!(left.get_type(schema), Ok(DataType::Timestamp(..)));
+    let (time, length) = if is_time_left { (left, &*right) } else { (right, &*left) };
+    let Ok(DataType::Timestamp(unit, zone)) = time.get_type(schema) else { return };
+    if let Some(finest) = unit_of_length(length, schema).filter(|finest| *finest > unit) {
+        *time = cast(std::mem::take(time), DataType::Timestamp(finest, zone));
+    }
+}
+
+/// The coarsest unit of times that holds a length; milliseconds where that is not known before it is computed, as Flink's lengths have them. `None` where it is no length.
+fn unit_of_length(length: &Expr, schema: &DFSchema) -> Option<TimeUnit> {
+    match length {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(written)), _) => Some(match written.nanoseconds {
+            whole if whole % 1_000_000_000 == 0 => TimeUnit::Second,
+            millis if millis % 1_000_000 == 0 => TimeUnit::Millisecond,
+            _ => TimeUnit::Microsecond,
+        }),
+        Expr::Negative(length) => unit_of_length(length, schema),
+        other => match (other.get_type(schema).ok()?, other) {
+            (DataType::Duration(unit), _) => Some(unit.min(TimeUnit::Microsecond)),
+            (DataType::Interval(_), Expr::BinaryExpr(sum)) => {
+                unit_of_length(&sum.left, schema).max(unit_of_length(&sum.right, schema))
+            }
+            (DataType::Interval(_), _) => Some(TimeUnit::Millisecond),
+            _ => None,
+        },
+    }
+}
+
 /// Refuses to compare months with days, of which none have always as many.
 pub(super) fn check_lengths(operator: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
