@@ -11,6 +11,7 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, Result, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::utils::{find_aggregate_exprs, find_window_exprs};
 use datafusion_expr::{
     AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
     WindowUDF, ident,
@@ -19,7 +20,7 @@ use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
 use pelton_functions::scalar_functions;
-use sqlparser::ast::{self, BinaryOperator, Ident, Query, Select, SelectItem, Statement, VisitMut, VisitorMut};
+use sqlparser::ast::{self, BinaryOperator, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut};
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::decimals::LongProducts;
@@ -223,8 +224,15 @@ impl<'a> Context<'a> {
     pub(super) fn computed_type(&self, table: &Table, expression: &ast::Expr) -> Result<DataType> {
         let physical = physical_columns(table)?;
         let landmarks = survey_expression(expression, self).map_err(external)?;
+        let located = |error| external(locate::in_expression(error, expression, &physical, self, &landmarks));
+        let written = [self.written(expression, &physical).map_err(located)?];
+        if !find_aggregate_exprs(&written).is_empty() || !find_window_exprs(&written).is_empty() {
+            let message = "a computed column is made of its own row, not of several";
+            let error = PlanError::invalid(Place::of(expression.span()), message);
+            return Err(external(error.with_hint("compute it in a view, or in the queries that read the table")));
+        }
         let planned = self.plan_expression(expression, &physical).and_then(|planned| planned.get_type(&physical));
-        planned.map_err(|error| external(locate::in_expression(error, expression, &physical, self, &landmarks)))
+        planned.map_err(located)
     }
 
     /// A computed column as it was written: types are made to agree where the query that reads it is typed, and only there.
