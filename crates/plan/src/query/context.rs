@@ -20,7 +20,9 @@ use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
 use pelton_functions::scalar_functions;
-use sqlparser::ast::{self, BinaryOperator, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    self, BinaryOperator, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut,
+};
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::decimals::LongProducts;
@@ -30,6 +32,7 @@ use super::foreign_types;
 use super::landmarks::{survey_expression, survey_view};
 use super::locate;
 use super::named_casts::NamedCasts;
+use super::names::{column_name, plan_named, unnamed, with_names};
 use super::over;
 use super::window::WindowFunctionPlanner;
 use crate::catalog::{Catalog, Relation, Table};
@@ -121,10 +124,11 @@ impl<'a> Context<'a> {
 
     /// The plan of a query.
     pub fn plan_query(&self, query: &Query) -> Result<LogicalPlan> {
-        let mut query = query.clone();
-        respell(&mut query);
-        self.align_values(&mut query);
-        self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))
+        plan_named(query, |mut query| {
+            respell(&mut query);
+            self.align_values(&mut query);
+            self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))
+        })
     }
 
     /// Makes DECIMAL DOUBLE where it meets FLOAT or DOUBLE in a column of VALUES: DataFusion gives these their types as it plans them.
@@ -299,7 +303,7 @@ impl<'a> Context<'a> {
         let plan = plan?;
         let width = plan.schema().fields().len();
         if view.columns.is_empty() {
-            return Ok(plan);
+            return with_names(plan);
         }
         if view.columns.len() != width {
             let named = view.columns.len();
@@ -343,7 +347,7 @@ impl Aliases {
     /// The name for what stands at `position` without one: `column` is its name where it is a column and nothing else.
     /// `None` where it keeps that name.
     pub fn of(&mut self, position: usize, column: Option<&str>) -> Option<String> {
-        let Some(name) = column else { return Some(format!("EXPR${position}")) };
+        let Some(name) = column else { return Some(unnamed(position)) };
         let before = self.columns.iter().filter(|other| *other == name).count();
         self.columns.push(name.to_string());
         if before == 0 { None } else { Some(format!("{name}{}", before - 1)) }
@@ -381,12 +385,7 @@ fn respell(written: &mut impl VisitMut) {
             let mut aliases = Aliases::default();
             for (position, item) in select.projection.iter_mut().enumerate() {
                 let SelectItem::UnnamedExpr(expression) = item else { continue };
-                let column = match expression {
-                    ast::Expr::Identifier(name) => Some(&*name),
-                    ast::Expr::CompoundIdentifier(names) => names.last(),
-                    _ => None,
-                };
-                let Some(alias) = aliases.of(position, column.map(|name| name.value.as_str())) else { continue };
+                let Some(alias) = aliases.of(position, column_name(expression)) else { continue };
                 *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias: Ident::new(alias) };
             }
             ControlFlow::Continue(())

@@ -4,7 +4,7 @@
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! those of Flink (`flink_types`, `decimals`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
-//! table (`sink`). When all statements are lowered, columns that
+//! table (`sink`). Columns of one name get others (`names`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
 //! text are planned by themselves to find the place (`locate`).
 
@@ -45,6 +45,8 @@ mod memberships;
 mod lengths;
 
 mod named_casts;
+
+mod names;
 
 mod draft;
 

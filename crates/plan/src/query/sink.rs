@@ -15,6 +15,7 @@ use super::context::external;
 use super::diagnose::{sql_name, unheld_column};
 use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
+use super::names::Names;
 use super::{select_item, union_parts};
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
@@ -81,7 +82,7 @@ struct SinkColumn {
 impl Lowering<'_> {
     /// Ends rows in the program's result.
     pub(super) fn emit(&mut self, arranged: Arranged, plan: &LogicalPlan) -> Result<()> {
-        let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let names = Names::of(plan);
         let columns = arranged.relation.branches.iter().map(|branch| branch.columns.clone()).collect();
         self.end(arranged, names, columns, OutputTarget::Result)
     }
