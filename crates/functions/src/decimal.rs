@@ -4,6 +4,8 @@
 //! A result is rounded, the half away from zero, to the digits behind the point that its type has. One with more digits before the
 //! point than its type has is an error, where Flink has NULL.
 
+mod order;
+
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array};
@@ -14,6 +16,7 @@ use datafusion_common::{Result, ScalarValue, exec_datafusion_err, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+pub use order::comparison;
 use pelton_data::decimal::{to_double, upper_half};
 
 /// Digits that a DECIMAL can have.

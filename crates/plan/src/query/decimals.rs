@@ -1,5 +1,6 @@
 //! Arithmetic on decimals, and their sums and means, with the types that they have in Flink.
 
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Operator, Signature, cast};
-use pelton_functions::decimal::{DIGITS_MAX, Digits, arithmetic};
+use datafusion_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Operator, Signature, binary_expr, cast, not,
+};
+use pelton_functions::decimal::{DIGITS_MAX, Digits, arithmetic, comparison};
 use sqlparser::ast::BinaryOperator;
 
 /// Digits of an INT.
@@ -22,6 +25,49 @@ const MEAN_SCALE_MIN: i8 = 6;
 
 /// `left operator right` where one of them is a decimal and the other a whole number or a decimal as well; `None` for all else.
 pub(super) fn decimal_arithmetic(operator: Operator, (left, right): (&Expr, &Expr), schema: &DFSchema) -> Option<Expr> {
+    let (left, right) = decimals((left, right), schema)?;
+    arithmetic(operator, left, right)
+}
+
+/// The same of comparisons that no common type has room for. Columns of several tables are compared as the others are where they must be equal, because joins look
+/// for equal values.
+pub(super) fn decimal_comparison(operator: Operator, (left, right): (&Expr, &Expr), schema: &DFSchema) -> Option<Expr> {
+    let (decimal_left, decimal_right) = decimals((left, right), schema)?;
+    let compared = comparison(operator, decimal_left, decimal_right)?;
+    let tables =
+        |side: &Expr| side.column_refs().into_iter().map(|column| column.relation.clone()).collect::<HashSet<_>>();
+    let (left, right) = (tables(left), tables(right));
+    let joins = operator == Operator::Eq && !left.is_empty() && !right.is_empty() && left != right;
+    (!joins).then_some(compared)
+}
+
+/// `BETWEEN` and `IN` of decimals, put together from comparisons where one of these has no room.
+pub(super) fn decimal_range(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let compare = |operator, value: &Expr, other: &Expr| {
+        let exact = decimal_comparison(operator, (value, other), schema);
+        (exact.is_some(), exact.unwrap_or_else(|| binary_expr(value.clone(), operator, other.clone())))
+    };
+    let (parts, joined, negated): (Vec<(bool, Expr)>, _, _) = match expression {
+        Expr::Between(between) => {
+            let [low, high] = [(Operator::GtEq, &between.low), (Operator::LtEq, &between.high)]
+                .map(|(operator, bound)| compare(operator, &between.expr, bound));
+            (vec![low, high], Operator::And, between.negated)
+        }
+        Expr::InList(list) => {
+            let equal = list.list.iter().map(|value| compare(Operator::Eq, &list.expr, value));
+            (equal.collect(), Operator::Or, list.negated)
+        }
+        _ => return None,
+    };
+    if !parts.iter().any(|(is_exact, _)| *is_exact) {
+        return None;
+    }
+    let all = parts.into_iter().map(|(_, part)| part).reduce(|left, right| binary_expr(left, joined, right))?;
+    Some(if negated { not(all) } else { all })
+}
+
+/// Two operands as decimals, with their digits, where one of them is a decimal and the other a whole number or a decimal as well.
+fn decimals((left, right): (&Expr, &Expr), schema: &DFSchema) -> Option<((Expr, Digits), (Expr, Digits))> {
     let typed = |operand: &Expr| {
         let data_type = operand.get_type(schema).ok()?;
         let digits = digits_of(operand, &data_type)?;
@@ -31,10 +77,7 @@ pub(super) fn decimal_arithmetic(operator: Operator, (left, right): (&Expr, &Exp
         Some((is_decimal, (operand, digits)))
     };
     let ((left_is_decimal, left), (right_is_decimal, right)) = (typed(left)?, typed(right)?);
-    if !left_is_decimal && !right_is_decimal {
-        return None;
-    }
-    arithmetic(operator, left, right)
+    (left_is_decimal || right_is_decimal).then_some((left, right))
 }
 
 /// Plans products of decimals that have more digits behind the point than a decimal has in all: DataFusion, which gives them a type as it plans them,

@@ -19,7 +19,7 @@ use datafusion_expr::{
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use pelton_functions::decimal::DIGITS_MAX;
 
-use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic};
+use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic, decimal_comparison, decimal_range};
 use super::deferred_casts::defer_casts;
 use super::lengths::{as_difference, check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
 
@@ -81,7 +81,9 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             if *op != Operator::StringConcat {
                 bring_together(&mut [&mut *left, &mut *right], schema);
             }
-            if let Some(exact) = decimal_arithmetic(*op, (&**left, &**right), schema) {
+            let operands = (&**left, &**right);
+            let exact = decimal_arithmetic(*op, operands, schema);
+            if let Some(exact) = exact.or_else(|| decimal_comparison(*op, operands, schema)) {
                 return Ok(Transformed::yes(exact));
             }
         }
@@ -113,15 +115,8 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             let mut values: Vec<&mut Expr> = list.iter_mut().chain([&mut **expr]).collect();
             bring_together(&mut values, schema);
         }
-        Expr::Case(Case { expr: operand, when_then_expr, else_expr }) => {
-            let (mut whens, mut results): (Vec<&mut Expr>, Vec<&mut Expr>) =
-                when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
-            if let Some(operand) = operand {
-                whens.push(operand);
-                bring_together(&mut whens, schema);
-            }
-            results.extend(else_expr.as_deref_mut());
-            bring_together(&mut results, schema);
+        Expr::Case(case) => {
+            bring_branches_together(case, schema);
             return Ok(Transformed::yes(coerced(expression, schema)));
         }
         Expr::ScalarFunction(call) => {
@@ -130,7 +125,19 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         }
         _ => return Ok(Transformed::no(expression)),
     }
-    Ok(Transformed::yes(expression))
+    let exact = decimal_range(&expression, schema);
+    Ok(Transformed::yes(exact.unwrap_or(expression)))
+}
+
+fn bring_branches_together(case: &mut Case, schema: &DFSchema) {
+    let (mut whens, mut results): (Vec<&mut Expr>, Vec<&mut Expr>) =
+        case.when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
+    if let Some(operand) = &mut case.expr {
+        whens.push(operand);
+        bring_together(&mut whens, schema);
+    }
+    results.extend(case.else_expr.as_deref_mut());
+    bring_together(&mut results, schema);
 }
 
 /// The expression with branches of one type, which is its own; the analyzer says why where there is none.
