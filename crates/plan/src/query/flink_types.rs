@@ -248,6 +248,9 @@ fn shorten(expression: Expr, call: &ScalarFunction, precision: u8, scale: i8) ->
     Transformed::yes(cast(expression, DataType::Decimal128(precision_now, scale_now)))
 }
 
+/// Whether values of a type are cast.
+type IsCast = fn(&DataType) -> bool;
+
 /// Whether some of these are FLOAT or DOUBLE, and others DECIMAL.
 pub(super) fn is_mixed<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> bool {
     types.clone().any(DataType::is_floating)
@@ -256,11 +259,11 @@ pub(super) fn is_mixed<'t>(types: impl Iterator<Item = &'t DataType> + Clone) ->
 
 /// Of types that values are to have in common: which are cast before DataFusion chooses a type, and to what. DECIMAL becomes DOUBLE beside FLOAT or DOUBLE, DATE and text become the type
 /// of a timestamp, for DataFusion's have nanoseconds then, which do not reach far.
-fn cast_first<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<(fn(&DataType) -> bool, DataType)> {
+fn cast_first<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<(IsCast, DataType)> {
     if is_mixed(types.clone()) {
         return Some((|data_type| matches!(data_type, DataType::Decimal128(..)), DataType::Float64));
     }
-    let is_plain: fn(&DataType) -> bool = |data_type| *data_type == DataType::Date32 || data_type.is_string();
+    let is_plain: IsCast = |data_type| *data_type == DataType::Date32 || data_type.is_string();
     let is_time =
         |data_type: &DataType| matches!(data_type, DataType::Timestamp(..) | DataType::Null) || is_plain(data_type);
     let has_plain = types.clone().any(is_plain) && types.clone().all(is_time);
