@@ -170,17 +170,17 @@ fn what_would_not_be_read_again_is_refused() {
     let text: ArrayRef = Arc::new(StringViewArray::from(vec!["a,b"]));
     assert_eq!(
         write("a STRING", text, &["csv.disable-quote-character=true"]),
-        "FILE: row 1, column 'a': 'a,b' would be read as something else, and quotes are disabled"
+        "FILE: row 1 of the INSERT, column 'a': 'a,b' would be read as something else, and quotes are disabled"
     );
     let null: ArrayRef = Arc::new(StringViewArray::from(vec![None::<&str>]));
     assert_eq!(
         write("a STRING", null, &["csv.delimiter-run=true"]),
-        "FILE: row 1, column 'a': NULL would vanish in a run of delimiters: give a 'csv.null-literal'"
+        "FILE: row 1 of the INSERT, column 'a': NULL would vanish in a run of delimiters: give a 'csv.null-literal'"
     );
     let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
     assert_eq!(
         write("a TIMESTAMP(0)", far, &[]),
-        "FILE: row 1, column 'a': 9223372036854775807 ticks since 1970 are further from then than times are written"
+        "FILE: row 1 of the INSERT, column 'a': 9223372036854775807 ticks since 1970 are further from then than times are written"
     );
 }
 

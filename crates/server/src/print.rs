@@ -25,11 +25,18 @@ pub struct Printer {
     rows: usize,
     /// Characters of each column of a table: as wide as the widest value of the first batch.
     widths: Vec<usize>,
+    /// Values of a table keep their line ends.
+    keeps_lines: bool,
 }
 
 impl Printer {
     pub fn new(format: Format, schema: SchemaRef) -> Printer {
-        Printer { format, schema, begun: false, rows: 0, widths: Vec::new() }
+        Printer { format, schema, begun: false, rows: 0, widths: Vec::new(), keeps_lines: false }
+    }
+
+    /// The same for what a statement says, such as `SHOW CREATE TABLE`, which may have several lines, to be copied.
+    pub fn of_statement(format: Format, schema: SchemaRef) -> Printer {
+        Printer { keeps_lines: true, ..Printer::new(format, schema) }
     }
 
     /// Prints rows.
@@ -37,7 +44,7 @@ impl Printer {
         check_times(rows, self.rows)?;
         let first = !std::mem::replace(&mut self.begun, true);
         match self.format {
-            Format::Table => print_table(rows, &mut self.widths, out)?,
+            Format::Table => print_table(rows, self.keeps_lines, &mut self.widths, out)?,
             Format::Json => {
                 let builder = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
                 let builder = builder.with_encoder_factory(Arc::new(FloatEncoders));
@@ -193,13 +200,18 @@ impl<Number: Fn(usize) -> (f64, String)> Encoder for FloatEncoder<Number> {
     }
 }
 
-fn print_table(rows: &RecordBatch, widths: &mut Vec<usize>, out: &mut impl Write) -> Result<(), Failure> {
-    let cells = cells(rows)?;
+fn print_table(
+    rows: &RecordBatch,
+    keeps_lines: bool,
+    widths: &mut Vec<usize>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let cells = cells(rows, keeps_lines)?;
     let schema = rows.schema();
-    let names: Vec<String> = schema.fields().iter().map(|field| on_one_line(field.name().clone())).collect();
+    let names: Vec<String> = schema.fields().iter().map(|field| printable(field.name().clone(), false)).collect();
     let is_number: Vec<bool> = schema.fields().iter().map(|field| is_number(field.data_type())).collect();
     if widths.is_empty() {
-        let length = |text: &String| text.chars().count();
+        let length = |text: &String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         *widths = (0..names.len())
             .map(|column| {
                 cells.iter().map(|row| length(&row[column])).chain([length(&names[column])]).max().unwrap_or(0)
@@ -219,30 +231,33 @@ fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
 
-fn cells(rows: &RecordBatch) -> Result<Vec<Vec<String>>, ArrowError> {
+fn cells(rows: &RecordBatch, keeps_lines: bool) -> Result<Vec<Vec<String>>, ArrowError> {
     let options: Vec<FormatOptions<'_>> =
         rows.columns().iter().map(|column| format_options(column.data_type())).collect();
     let columns = rows.columns().iter().zip(&options);
     let formatters: Vec<ArrayFormatter<'_>> =
         columns.map(|(column, options)| ArrayFormatter::try_new(column, options)).collect::<Result<_, _>>()?;
-    let cell = |formatter: &ArrayFormatter<'_>, row: usize| formatter.value(row).try_to_string().map(on_one_line);
+    let cell = |formatter: &ArrayFormatter<'_>, row: usize| {
+        formatter.value(row).try_to_string().map(|text| printable(text, keeps_lines))
+    };
     let row = |row: usize| formatters.iter().map(|formatter| cell(formatter, row)).collect();
     (0..rows.num_rows()).map(row).collect()
 }
 
 /// Text with control characters as escapes: they would tear its row apart, or reach the terminal as commands.
-fn on_one_line(text: String) -> String {
-    if !text.contains(char::is_control) {
+fn printable(text: String, keeps_lines: bool) -> String {
+    let is_escaped = |character: char| character.is_control() && !(keeps_lines && character == '\n');
+    if !text.contains(is_escaped) {
         return text;
     }
-    let mut line = String::with_capacity(text.len() + 8);
+    let mut printable = String::with_capacity(text.len() + 8);
     for character in text.chars() {
-        match character.is_control() {
-            true => line.extend(character.escape_default()),
-            false => line.push(character),
+        match is_escaped(character) {
+            true => printable.extend(character.escape_default()),
+            false => printable.push(character),
         }
     }
-    line
+    printable
 }
 
 fn print_line(cells: &[String], widths: &[usize], is_number: &[bool], out: &mut impl Write) -> io::Result<()> {
@@ -324,6 +339,16 @@ mod tests {
         };
         assert_eq!(printed(Format::Table), "t\\r\n──────────\na\\nb\na\\tb\\\n\\u{1b}[2Jé\n");
         assert_eq!(printed(Format::Csv), "\"t\r\"\n\"a\nb\"\na\tb\\\n\u{1b}[2Jé\n");
+    }
+
+    #[test]
+    fn what_a_statement_says_keeps_its_lines() {
+        let text: ArrayRef = Arc::new(StringViewArray::from(vec!["CREATE TABLE t (\n  a INT\t\n)"]));
+        let rows = RecordBatch::try_from_iter([("statement", text)]).unwrap();
+        let mut out = Vec::new();
+        Printer::of_statement(Format::Table, rows.schema()).print(&rows, &mut out).unwrap();
+        let printed = String::from_utf8(out).unwrap();
+        assert_eq!(printed, "statement\n────────────────\nCREATE TABLE t (\n  a INT\\t\n)\n");
     }
 
     #[test]

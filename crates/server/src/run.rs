@@ -29,7 +29,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         match session.execute(&statement).map_err(|error| script.failure(&error, &statement))? {
             Outcome::Done => {}
             Outcome::Rows(rows) => {
-                let mut printer = Printer::new(arguments.format, rows.schema());
+                let mut printer = Printer::of_statement(arguments.format, rows.schema());
                 printer.print(&rows, &mut output())?;
             }
             Outcome::Running(query) => {
@@ -128,7 +128,7 @@ fn status(session: &Session) {
     let Ok(statements) = session.prepare("SHOW QUERIES; SHOW PROGRESS") else { return };
     for statement in &statements {
         if let Ok(Outcome::Rows(rows)) = session.execute(statement) {
-            let mut printer = Printer::new(Format::Table, rows.schema());
+            let mut printer = Printer::of_statement(Format::Table, rows.schema());
             let _ = printer.print(&rows, &mut io::stderr());
         }
     }

@@ -176,7 +176,11 @@ impl TextWriter {
                 }
             };
             written.map_err(|(column, problem)| {
-                format!("row {}, column '{}': {problem}", self.rows + row + 1, batch.schema_ref().field(column).name())
+                format!(
+                    "row {} of the INSERT, column '{}': {problem}",
+                    self.rows + row + 1,
+                    batch.schema_ref().field(column).name()
+                )
             })?;
         }
         self.rows += batch.num_rows();

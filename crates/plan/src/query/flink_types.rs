@@ -319,10 +319,15 @@ fn keep_digits(values: &mut [&mut Expr], schema: &DFSchema) {
     let written = values.iter().map(|value| written_unit(value)).fold(TimeUnit::Second, TimeUnit::max);
     for value in values.iter_mut().filter(|value| value.any_column_refs()) {
         let Ok(DataType::Timestamp(unit, zone)) = value.get_type(schema) else { continue };
-        let target = ScalarValue::try_from(DataType::Timestamp(written, zone));
-        if let Some(target) = target.ok().filter(|_| unit < written) {
-            **value = pelton_functions::cast_as(std::mem::take(*value), Expr::Literal(target, None));
-        }
+        // So it would with a cast to more digits that was written.
+        let is_coarser = |inner: &Expr| matches!(inner.get_type(schema), Ok(DataType::Timestamp(inner, _)) if inner < unit && inner < written);
+        let plain = match &mut **value {
+            value if unit < written => value,
+            Expr::Cast(Cast { expr, .. }) if is_coarser(expr) => &mut **expr,
+            _ => continue,
+        };
+        let Ok(target) = ScalarValue::try_from(DataType::Timestamp(unit.max(written), zone)) else { continue };
+        **value = pelton_functions::cast_as(std::mem::take(plain), Expr::Literal(target, None));
     }
 }
 

@@ -104,6 +104,10 @@ pub(super) fn check_comparable(left: &Expr, right: &Expr, schema: &DFSchema) -> 
 /// Whether a length is one of months; `None` where it is none, or not known before it is computed.
 fn has_months(expression: &Expr, schema: &DFSchema) -> Option<bool> {
     match expression {
+        // Nothing is as long in months as in days.
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) if *length == IntervalMonthDayNano::ZERO => {
+            None
+        }
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => Some(length.months != 0),
         Expr::Negative(length) => has_months(length, schema),
         other => matches!(other.get_type(schema), Ok(DataType::Duration(_))).then_some(false),

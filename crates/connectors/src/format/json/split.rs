@@ -59,8 +59,9 @@ impl JsonSplitter {
                 }
             };
             let outcome = object(&bytes[..end], start, &mut order, |key| self.place(key), member);
-            let outcome =
-                outcome.and_then(|()| if split.has_controls { check_strings(&bytes[..end], at) } else { Ok(()) });
+            // What lines end with is not among them.
+            let may_be_wrong = split.has_controls && has_controls(&bytes[at..end]);
+            let outcome = outcome.and_then(|()| if may_be_wrong { check_strings(&bytes[..end], at) } else { Ok(()) });
             let failure = match outcome {
                 Ok(()) => self.missing(at..end, &split.spans[first_span..]),
                 Err(unexpected) => Some(self.failure(bytes, at..end, &unexpected)),
