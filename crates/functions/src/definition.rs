@@ -107,51 +107,52 @@ impl Argument {
 
 /// All functions of our own but GREATEST and LEAST, by name.
 pub(super) const DEFINITIONS: [Definition; 43] = {
+    use Evaluate::{Arguments, Arrays, Pattern};
     use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time};
     [
-        define("bin", &[Integer], 1, string, text::bin),
-        define_once("ceil_to", &[Text, Time], 2, second, time::ceil_to),
-        define("character_decode", &[Bytes, Text], 2, string, charset::decode),
-        define("character_encode", &[Text, Text], 2, bytes, charset::encode),
-        define("chr", &[Integer], 1, string, text::chr),
-        define("date_format", &[Time, Text], 2, string, time::date_format),
-        define_once("floor_to", &[Text, Time], 2, second, time::floor_to),
-        define("from_unixtime", &[Integer, Text], 1, string, time::from_unixtime),
-        define("hex", &[Any], 1, string, text::hex),
-        define("is_alpha", &[Any], 1, boolean, text::is_alpha),
-        define("is_decimal", &[Any], 1, boolean, text::is_decimal),
-        define("is_digit", &[Any], 1, boolean, text::is_digit),
-        define("json_exists", &[Text, Text], 2, boolean, json::json_exists),
-        define("json_value", &[Text, Text], 2, string, json::json_value),
-        define("left", &[Text, Integer], 2, string, text::left),
-        define("locate", &[Text, Text, Integer], 2, integer, text::locate),
-        define("lpad", &[Text, Integer, Text], 2, string, text::lpad),
-        define("md5", &[Text], 1, string, digest::md5),
-        define("parse_url", &[Text, Text, Text], 2, string, url::parse_url),
-        define_pattern("regexp_extract", &[Text, Text, Integer], 2, string, text::regexp_extract),
-        define_pattern("regexp_replace", &[Text, Text, Text], 3, string, text::regexp_replace),
-        define("right", &[Text, Integer], 2, string, text::right),
-        define("rpad", &[Text, Integer, Text], 2, string, text::rpad),
-        define("sha1", &[Text], 1, string, digest::sha1),
-        define("sha2", &[Text, Integer], 2, string, digest::sha2),
-        define("sha224", &[Text], 1, string, digest::sha224),
-        define("sha256", &[Text], 1, string, digest::sha256),
-        define("sha384", &[Text], 1, string, digest::sha384),
-        define("sha512", &[Text], 1, string, digest::sha512),
-        define("signum", &[Number], 1, number::sign_type, number::sign),
-        define_once("split_index", &[Text, Any, Integer], 3, string, text::split_index),
-        define("sqrt", &[Double], 1, double, number::sqrt),
-        define("substring_from", &[Text, Integer, Integer], 2, string, text::substring),
-        define("timestamp_to_string", &[Time], 1, string, time::to_string),
-        define_once("timestampadd", &[Text, Integer, Time], 3, third, time::add_days),
-        define_once("timestampadd_time", &[Text, Integer, Time], 3, third_as_timestamp, time::add_time),
-        define_once("timestampdiff", &[Text, Time, Time], 3, bigint, time::timestamp_diff),
-        define("to_date", &[Text, Text], 1, date, time::to_date),
-        define("to_timestamp", &[Text, Text], 1, timestamp, time::to_timestamp),
-        define("typeof", &[Any], 1, string, text::type_of),
-        define("unix_timestamp", &[Text, Text], 1, bigint, time::unix_timestamp),
-        define("url_decode", &[Text], 1, string, url::url_decode),
-        define("url_encode", &[Text], 1, string, url::url_encode),
+        define("bin", &[Integer], 1, string, Arrays(text::bin)),
+        define("ceil_to", &[Text, Time], 2, second, Arguments(time::ceil_to)),
+        define("character_decode", &[Bytes, Text], 2, string, Arrays(charset::decode)),
+        define("character_encode", &[Text, Text], 2, bytes, Arrays(charset::encode)),
+        define("chr", &[Integer], 1, string, Arrays(text::chr)),
+        define("date_format", &[Time, Text], 2, string, Arrays(time::date_format)),
+        define("floor_to", &[Text, Time], 2, second, Arguments(time::floor_to)),
+        define("from_unixtime", &[Integer, Text], 1, string, Arrays(time::from_unixtime)),
+        define("hex", &[Any], 1, string, Arrays(text::hex)),
+        define("is_alpha", &[Any], 1, boolean, Arrays(text::is_alpha)),
+        define("is_decimal", &[Any], 1, boolean, Arrays(text::is_decimal)),
+        define("is_digit", &[Any], 1, boolean, Arrays(text::is_digit)),
+        define("json_exists", &[Text, Text], 2, boolean, Arrays(json::json_exists)),
+        define("json_value", &[Text, Text], 2, string, Arrays(json::json_value)),
+        define("left", &[Text, Integer], 2, string, Arrays(text::left)),
+        define("locate", &[Text, Text, Integer], 2, integer, Arrays(text::locate)),
+        define("lpad", &[Text, Integer, Text], 2, string, Arrays(text::lpad)),
+        define("md5", &[Text], 1, string, Arrays(digest::md5)),
+        define("parse_url", &[Text, Text, Text], 2, string, Arrays(url::parse_url)),
+        define("regexp_extract", &[Text, Text, Integer], 2, string, Pattern(text::regexp_extract)),
+        define("regexp_replace", &[Text, Text, Text], 3, string, Pattern(text::regexp_replace)),
+        define("right", &[Text, Integer], 2, string, Arrays(text::right)),
+        define("rpad", &[Text, Integer, Text], 2, string, Arrays(text::rpad)),
+        define("sha1", &[Text], 1, string, Arrays(digest::sha1)),
+        define("sha2", &[Text, Integer], 2, string, Arrays(digest::sha2)),
+        define("sha224", &[Text], 1, string, Arrays(digest::sha224)),
+        define("sha256", &[Text], 1, string, Arrays(digest::sha256)),
+        define("sha384", &[Text], 1, string, Arrays(digest::sha384)),
+        define("sha512", &[Text], 1, string, Arrays(digest::sha512)),
+        define("signum", &[Number], 1, number::sign_type, Arrays(number::sign)),
+        define("split_index", &[Text, Any, Integer], 3, string, Arguments(text::split_index)),
+        define("sqrt", &[Double], 1, double, Arrays(number::sqrt)),
+        define("substring_from", &[Text, Integer, Integer], 2, string, Arrays(text::substring)),
+        define("timestamp_to_string", &[Time], 1, string, Arrays(time::to_string)),
+        define("timestampadd", &[Text, Integer, Time], 3, third, Arguments(time::add_days)),
+        define("timestampadd_time", &[Text, Integer, Time], 3, third_as_timestamp, Arguments(time::add_time)),
+        define("timestampdiff", &[Text, Time, Time], 3, bigint, Arguments(time::timestamp_diff)),
+        define("to_date", &[Text, Text], 1, date, Arrays(time::to_date)),
+        define("to_timestamp", &[Text, Text], 1, timestamp, Arrays(time::to_timestamp)),
+        define("typeof", &[Any], 1, string, Arrays(text::type_of)),
+        define("unix_timestamp", &[Text, Text], 1, bigint, Arrays(time::unix_timestamp)),
+        define("url_decode", &[Text], 1, string, Arrays(url::url_decode)),
+        define("url_encode", &[Text], 1, string, Arrays(url::url_encode)),
     ]
 };
 
@@ -160,31 +161,9 @@ const fn define(
     parameters: &'static [Parameter],
     required: usize,
     returns: fn(&[DataType]) -> DataType,
-    evaluate: fn(&[ArrayRef]) -> Result<ArrayRef>,
+    evaluate: Evaluate,
 ) -> Definition {
-    Definition { name, parameters, required, returns, is_nullable: always, evaluate: Evaluate::Arrays(evaluate) }
-}
-
-/// A function that looks at what is constant once.
-const fn define_once(
-    name: &'static str,
-    parameters: &'static [Parameter],
-    required: usize,
-    returns: fn(&[DataType]) -> DataType,
-    evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>,
-) -> Definition {
-    Definition { name, parameters, required, returns, is_nullable: always, evaluate: Evaluate::Arguments(evaluate) }
-}
-
-/// A function whose second argument is a regular expression.
-const fn define_pattern(
-    name: &'static str,
-    parameters: &'static [Parameter],
-    required: usize,
-    returns: fn(&[DataType]) -> DataType,
-    evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>,
-) -> Definition {
-    Definition { name, parameters, required, returns, is_nullable: always, evaluate: Evaluate::Pattern(evaluate) }
+    Definition { name, parameters, required, returns, is_nullable: always, evaluate }
 }
 
 /// Of functions that may be NULL, as far as is known before they are computed.

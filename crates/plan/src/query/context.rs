@@ -25,8 +25,9 @@ use sqlparser::ast::{
 };
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
+use super::common_types::is_mixed;
 use super::decimals::LongProducts;
-use super::flink_types::{flink_expression, is_mixed};
+use super::flink_types::flink_expression;
 use super::foreign::Foreign;
 use super::foreign_types;
 use super::landmarks::{survey_expression, survey_view};

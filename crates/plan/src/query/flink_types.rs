@@ -3,14 +3,12 @@
 //! This is done before DataFusion makes types agree, and leaves nothing to it that it would decide otherwise: where FLOAT or DOUBLE meets
 //! DECIMAL, it would make a decimal of the other, which has no NaN and few digits; where DATE meets TIMESTAMP, nanoseconds of both.
 
-use std::sync::Arc;
-
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Between, Case, InList, ScalarFunction};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::logical_plan::{Projection, Union, Values};
+use datafusion_expr::logical_plan::Values;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
     BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition,
@@ -19,9 +17,10 @@ use datafusion_expr::{
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use pelton_functions::decimal::DIGITS_MAX;
 
+use super::common_types::{align_union, bring_together, must_cast};
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic, decimal_comparison, decimal_range};
 use super::deferred_casts::defer_casts;
-use super::lengths::{as_difference, check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
+use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -246,152 +245,4 @@ fn shorten(expression: Expr, call: &ScalarFunction, precision: u8, scale: i8) ->
     let Some(scale_now) = digits.filter(|digits| *digits < scale) else { return Transformed::no(expression) };
     let precision_now = (precision - (scale - scale_now) as u8 + 1).min(precision);
     Transformed::yes(cast(expression, DataType::Decimal128(precision_now, scale_now)))
-}
-
-/// Whether values of a type are cast.
-type IsCast = fn(&DataType) -> bool;
-
-/// Whether some of these are FLOAT or DOUBLE, and others DECIMAL.
-pub(super) fn is_mixed<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> bool {
-    types.clone().any(DataType::is_floating)
-        && types.clone().any(|data_type| matches!(data_type, DataType::Decimal128(..)))
-}
-
-/// Of types that values are to have in common: which are cast before DataFusion chooses a type, and to what. DECIMAL becomes DOUBLE beside FLOAT or DOUBLE, DATE and text become the type
-/// of a timestamp, for DataFusion's have nanoseconds then, which do not reach far.
-fn cast_first<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<(IsCast, DataType)> {
-    if is_mixed(types.clone()) {
-        return Some((|data_type| matches!(data_type, DataType::Decimal128(..)), DataType::Float64));
-    }
-    let is_plain: IsCast = |data_type| *data_type == DataType::Date32 || data_type.is_string();
-    let is_time =
-        |data_type: &DataType| matches!(data_type, DataType::Timestamp(..) | DataType::Null) || is_plain(data_type);
-    let has_plain = types.clone().any(is_plain) && types.clone().all(is_time);
-    let unit = |data_type: &&DataType| if let DataType::Timestamp(unit, _) = data_type { Some(*unit) } else { None };
-    let finest = types.filter(|data_type| unit(data_type).is_some()).max_by_key(unit);
-    finest.filter(|_| has_plain).map(|finest| (is_plain, finest.clone()))
-}
-
-fn must_cast(values: &[Expr], schema: &DFSchema) -> bool {
-    let types: Vec<DataType> = values.iter().filter_map(|value| value.get_type(schema).ok()).collect();
-    cast_first(types.iter()).is_some()
-}
-
-/// The unit of time that a literal, a text or a timestamp, has digits of.
-fn written_unit(value: &Expr) -> TimeUnit {
-    use ScalarValue::{TimestampMicrosecond, TimestampMillisecond, TimestampNanosecond};
-    let literal = match value {
-        Expr::Literal(literal, _) => literal,
-        Expr::Cast(Cast { expr, field }) => {
-            return match field.data_type() {
-                DataType::Timestamp(unit, _) => written_unit(expr).min(*unit),
-                _ => TimeUnit::Second,
-            };
-        }
-        _ => return TimeUnit::Second,
-    };
-    let digits = match literal {
-        TimestampMillisecond(Some(ticks), _) => digits_of_ticks(*ticks, 3),
-        TimestampMicrosecond(Some(ticks), _) => digits_of_ticks(*ticks, 6),
-        TimestampNanosecond(Some(ticks), _) => digits_of_ticks(*ticks, 9),
-        _ => {
-            let fraction = literal.try_as_str().flatten().and_then(|text| text.split_once('.'));
-            fraction.map_or(0, |(_, digits)| digits.trim_end().trim_end_matches('0').len())
-        }
-    };
-    match digits {
-        0 => TimeUnit::Second,
-        1..=3 => TimeUnit::Millisecond,
-        4..=6 => TimeUnit::Microsecond,
-        // There is no type for more.
-        _ if literal.data_type().is_string() => TimeUnit::Microsecond,
-        _ => TimeUnit::Nanosecond,
-    }
-}
-
-/// How many digits of so many the fraction of a second has without zeros at its end.
-fn digits_of_ticks(ticks: i64, digits: usize) -> usize {
-    (0..digits).rev().find(|&kept| ticks % 10_i64.pow((digits - kept) as u32) != 0).map_or(0, |kept| kept + 1)
-}
-
-/// Casts timestamps to the unit of literals beside them that have more digits. DataFusion would leave out these digits rather than to cast a column: it does not look through this cast.
-fn keep_digits(values: &mut [&mut Expr], schema: &DFSchema) {
-    let written = values.iter().map(|value| written_unit(value)).fold(TimeUnit::Second, TimeUnit::max);
-    for value in values.iter_mut().filter(|value| value.any_column_refs()) {
-        let Ok(DataType::Timestamp(unit, zone)) = value.get_type(schema) else { continue };
-        // So it would with a cast to more digits that was written.
-        let is_coarser = |inner: &Expr| matches!(inner.get_type(schema), Ok(DataType::Timestamp(inner, _)) if inner < unit && inner < written);
-        let plain = match &mut **value {
-            value if unit < written => value,
-            Expr::Cast(Cast { expr, .. }) if is_coarser(expr) => &mut **expr,
-            _ => continue,
-        };
-        let Ok(target) = ScalarValue::try_from(DataType::Timestamp(unit.max(written), zone)) else { continue };
-        **value = pelton_functions::cast_as(std::mem::take(plain), Expr::Literal(target, None));
-    }
-}
-
-/// Casts those of values that are to have one type which [`cast_first`] says.
-fn bring_together(values: &mut [&mut Expr], schema: &DFSchema) {
-    // An expression without a type yet is left to the analyzer, which says what is wrong with it.
-    let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
-    if let Some(unit) = types.iter().flatten().find_map(|data_type| match data_type {
-        DataType::Duration(unit) => Some(*unit),
-        _ => None,
-    }) {
-        values.iter_mut().for_each(|value| as_difference(value, unit));
-    }
-    if let Some((is_cast, mut target)) = cast_first(types.iter().flatten()) {
-        if let DataType::Timestamp(unit, _) = &mut target {
-            *unit = values.iter().map(|value| written_unit(value)).fold(*unit, TimeUnit::max);
-        }
-        for (value, data_type) in values.iter_mut().zip(&types) {
-            let Some(data_type) = data_type.as_ref().filter(|data_type| is_cast(data_type)) else { continue };
-            let plain = std::mem::take(*value);
-            **value = match ScalarValue::try_from(&target) {
-                // DataFusion would compare dates.
-                Ok(target) if *data_type == DataType::Date32 && plain.any_column_refs() => {
-                    pelton_functions::cast_as(plain, Expr::Literal(target, None))
-                }
-                _ => cast(plain, target.clone()),
-            };
-        }
-    }
-    if types.iter().flatten().any(|data_type| matches!(data_type, DataType::Timestamp(..))) {
-        keep_digits(values, schema);
-    }
-}
-
-/// The parts of a UNION ALL, with the columns cast that [`cast_first`] says.
-fn align_union(node: LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Union(Union { inputs, schema }) = node else { return Ok(node) };
-    let width = schema.fields().len();
-    let has_width = |input: &Arc<LogicalPlan>| input.schema().fields().len() == width;
-    if !inputs.iter().all(has_width) {
-        return Ok(LogicalPlan::Union(Union { inputs, schema }));
-    }
-    let of_column = |column| cast_first(inputs.iter().map(move |input| input.schema().field(column).data_type()));
-    let casts: Vec<_> = (0..width).map(of_column).collect();
-    if casts.iter().all(Option::is_none) {
-        return common_types(Union::try_new_with_loose_types(inputs)?);
-    }
-    let aligned = inputs.into_iter().map(|input| {
-        let columns = input.schema().columns().into_iter().zip(&casts).enumerate().map(|(index, (column, known))| {
-            let (relation, name) = (column.relation.clone(), column.name.clone());
-            let column = Expr::Column(column);
-            match known {
-                Some((is_cast, target)) if is_cast(input.schema().field(index).data_type()) => {
-                    cast(column, target.clone()).alias_qualified(relation, name)
-                }
-                _ => column,
-            }
-        });
-        Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(columns.collect(), input.clone())?)))
-    });
-    common_types(Union::try_new_with_loose_types(aligned.collect::<Result<_>>()?)?)
-}
-
-/// A union with columns of one type each, on which the types of what is computed from them depend; the analyzer says why where there is none.
-fn common_types(union: Union) -> Result<LogicalPlan> {
-    Ok(TypeCoercionRewriter::coerce_union(union.clone()).unwrap_or(LogicalPlan::Union(union)))
 }

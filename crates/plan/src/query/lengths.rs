@@ -81,11 +81,13 @@ fn unit_of_length(length: &Expr, schema: &DFSchema) -> Option<TimeUnit> {
 
 /// Refuses to compare months with days, of which none have always as many.
 pub(super) fn check_lengths(operator: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
+    if is_comparison(operator) { check_comparable(left, right, schema) } else { Ok(()) }
+}
+
+/// Whether an operator tells which of two values comes first, or whether they are equal.
+pub(super) fn is_comparison(operator: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    if !matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
-        return Ok(());
-    }
-    check_comparable(left, right, schema)
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// The same of two lengths that are compared, with whatever operator.

@@ -21,6 +21,7 @@ use pelton_functions::{cast_as, cast_literal, is_own_cast, timestamp_to_string, 
 
 use super::context::{CONFIGURATION, TableScanSource, external};
 use super::draft::{Branch, Cut, Draft, Relation, StepDraft, WINDOW};
+use super::fractions::keep_fractions;
 use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
 use super::memberships::set_apart;
@@ -154,7 +155,10 @@ pub(super) fn simplify(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> 
 fn flink_casts(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> {
     let replaced = expression.transform_up(|node| {
         let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = &node else {
-            return Ok(Transformed::no(node));
+            return Ok(match keep_fractions(&node, scope)? {
+                Some(kept) => Transformed::yes(kept),
+                None => Transformed::no(node),
+            });
         };
         let (from, to) = (expr.get_type(scope)?, field.data_type());
         match from {

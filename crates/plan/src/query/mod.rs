@@ -24,6 +24,10 @@ mod time_attribute;
 
 mod flink_types;
 
+mod common_types;
+
+mod fractions;
+
 mod foreign;
 
 mod foreign_types;
