@@ -167,7 +167,8 @@ fn strings_that_are_not_utf8_are_rejected() {
     let path = directory.file("t.csv", b"1,ok\n2,caf\xe9\n3,quite a long string with \xff in it\n");
     let table = read(&request(schema("a INT, b STRING"), options(&path, &["on-error=skip"]))).unwrap();
     assert_eq!(rows(&table.rows), ["1|ok"]);
-    let messages: Vec<String> = table.rejected.iter().map(|row| row.error.to_string().replace(&path, "FILE")).collect();
+    let messages: Vec<String> =
+        table.rejected.first.iter().map(|row| row.error.to_string().replace(&path, "FILE")).collect();
     assert_eq!(
         messages,
         [
@@ -192,15 +193,15 @@ fn skipped_rows_are_counted_and_the_first_are_kept() {
     let columns = "a BIGINT, b DOUBLE NOT NULL, c STRING";
     let table = read(&request(schema(columns), options(&path, &["on-error=skip"]))).unwrap();
     assert_eq!(table.rows.num_rows(), 80_000);
-    assert_eq!((table.rejected_count, table.nulled_count), (20_000, 0));
+    assert_eq!((table.rejected.count, table.nulled.count), (20_000, 0));
     assert_eq!(rows(&table.rows.slice(3, 1)), ["4|4.5|a string that is long enough"]);
     assert_eq!(rows(&table.rows.slice(79_999, 1)), ["99999|99999.5|a string that is long enough"]);
-    assert_eq!(table.rejected[0].row, "3");
-    assert_eq!(table.rejected[1].row, "x7,1,a string that is long enough");
-    let error = table.rejected[1].error.to_string();
+    assert_eq!(table.rejected.first[0].row, "3");
+    assert_eq!(table.rejected.first[1].row, "x7,1,a string that is long enough");
+    let error = table.rejected.first[1].error.to_string();
     assert_eq!(error, format!("{path}, row 8, column 'a': 'x7' is not a BIGINT"));
     // Chunks keep a hundred each; rows far into the file are still numbered right.
-    let last = table.rejected.last().unwrap();
+    let last = table.rejected.first.last().unwrap();
     let row: u64 = last.row.trim_start_matches('x').split(',').next().unwrap().parse().unwrap();
     assert!(last.error.to_string().contains(&format!("row {},", row + 1)), "{last:?}");
     assert!(row > 50_000);
@@ -208,13 +209,13 @@ fn skipped_rows_are_counted_and_the_first_are_kept() {
     // Of each ten rows one lacks a field that cannot be NULL, and one has a value that becomes NULL.
     let ignoring = read(&request(schema(columns), options(&path, &["csv.ignore-parse-errors=true"]))).unwrap();
     assert_eq!(ignoring.rows.num_rows(), 90_000);
-    assert_eq!((ignoring.rejected_count, ignoring.nulled_count), (10_000, 10_000));
+    assert_eq!((ignoring.rejected.count, ignoring.nulled.count), (10_000, 10_000));
     assert_eq!(rows(&ignoring.rows.slice(6, 1)), ["NULL|1.0|a string that is long enough"]);
-    let error = ignoring.rejected[0].error.to_string();
+    let error = ignoring.rejected.first[0].error.to_string();
     assert_eq!(error, format!("{path}, row 4, column 'b': '3' has fewer fields than are expected"));
     assert_eq!(
-        (&ignoring.nulled[0].row, &ignoring.nulled[0].error),
-        (&table.rejected[1].row, &table.rejected[1].error)
+        (&ignoring.nulled.first[0].row, &ignoring.nulled.first[0].error),
+        (&table.rejected.first[1].row, &table.rejected.first[1].error)
     );
     let error = read(&request(schema(columns), options(&path, &[]))).err().unwrap();
     assert_eq!(error, format!("{path}, row 4, column 'b': '3' has 1 field where 3 are expected"));

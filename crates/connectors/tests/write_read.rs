@@ -254,8 +254,8 @@ fn parquet_of_others_is_brought_to_the_declared_types() {
     assert_eq!(message("y INT"), "FILE: column 'y' is not in FILE, which has n, s, t, u, x");
     let skipped = table("n SMALLINT NOT NULL, s STRING", &["on-error=skip"]).unwrap();
     assert_eq!(rows(&skipped.rows), ["1|x", "4|z"]);
-    assert_eq!(skipped.rejected_count, 2);
-    assert_eq!(skipped.rejected[1].row, ", longer than twelve bytes");
+    assert_eq!(skipped.rejected.count, 2);
+    assert_eq!(skipped.rejected.first[1].row, ", longer than twelve bytes");
     let declared = declared_schema(&options(path, &[])).unwrap().unwrap();
     let names: Vec<String> =
         declared.fields().iter().map(|field| pelton_data::column::sql_name(field.data_type())).collect();

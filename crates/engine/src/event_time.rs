@@ -56,7 +56,7 @@ impl Source for WithComputedTime {
 impl ComputedTime {
     fn append_to(&self, decoded: Decoded) -> Result<Decoded, SourceError> {
         let Decoded { rows, mut left_out, provenance } = decoded;
-        let (mut rows_before, rejected_before) = (0, left_out.rejected_count);
+        let (mut rows_before, rejected_before) = (0, left_out.rejected.count);
         let mut batches = rows.into_batches();
         for batch in &mut batches {
             let rows = batch.num_rows();
@@ -65,7 +65,7 @@ impl ComputedTime {
             rows_before += rows;
         }
         // Rows do not lie one behind the other any more where one of them is left out.
-        let provenance = provenance.filter(|_| left_out.rejected_count == rejected_before);
+        let provenance = provenance.filter(|_| left_out.rejected.count == rejected_before);
         Ok(Decoded { rows: Rows::Batches(batches), left_out, provenance })
     }
 
@@ -90,7 +90,7 @@ impl ComputedTime {
             if self.on_error == OnError::Fail {
                 return Err(error());
             }
-            left_out.reject(|| RejectedRow { error: error(), row: text(batch, row) });
+            left_out.rejected.push(|| RejectedRow { error: error(), row: text(batch, row) });
         }
         let kept = filter_record_batch(batch, &has_time).expect("there is a bit for each row");
         let times = self.times(&kept).map_err(|error| self.error(None, 0, &error.to_string()))?;

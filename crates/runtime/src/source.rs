@@ -83,46 +83,47 @@ impl Decoded {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Rows that could not be decoded and were skipped, as `'on-error' = 'skip'` asks.
-    pub rejected_count: u64,
-    /// The first of them, at most [`LeftOut::REJECTED_KEPT_MAX`].
-    pub rejected: Vec<RejectedRow>,
+    pub rejected: Undecoded,
     /// Values that could not be decoded, and are NULL in rows that are there, as `'csv.ignore-parse-errors' = 'true'` asks.
-    pub nulled_count: u64,
-    /// The first of them with their rows, at most [`LeftOut::REJECTED_KEPT_MAX`].
-    pub nulled: Vec<RejectedRow>,
+    pub nulled: Undecoded,
     /// Rows that were not read in time, and dropped, as `'on-overload' = 'drop'` asks.
     pub dropped_count: u64,
 }
 
 impl LeftOut {
-    /// Rejected rows, and values that became NULL, that are kept for people to look at.
-    pub const REJECTED_KEPT_MAX: usize = 100;
-
-    /// Counts a row that could not be decoded.
-    pub fn reject(&mut self, row: impl FnOnce() -> RejectedRow) {
-        self.rejected_count += 1;
-        if self.rejected.len() < LeftOut::REJECTED_KEPT_MAX {
-            self.rejected.push(row());
-        }
-    }
-
-    /// Counts a value that could not be decoded and is NULL.
-    pub fn null(&mut self, row: impl FnOnce() -> RejectedRow) {
-        self.nulled_count += 1;
-        if self.nulled.len() < LeftOut::REJECTED_KEPT_MAX {
-            self.nulled.push(row());
-        }
-    }
-
     /// Adds what was left out behind this.
     pub fn add(&mut self, later: LeftOut) {
-        self.rejected_count += later.rejected_count;
-        let room = LeftOut::REJECTED_KEPT_MAX.saturating_sub(self.rejected.len());
-        self.rejected.extend(later.rejected.into_iter().take(room));
-        self.nulled_count += later.nulled_count;
-        let room = LeftOut::REJECTED_KEPT_MAX.saturating_sub(self.nulled.len());
-        self.nulled.extend(later.nulled.into_iter().take(room));
+        self.rejected.add(later.rejected);
+        self.nulled.add(later.nulled);
         self.dropped_count += later.dropped_count;
+    }
+}
+
+/// Rows, or values, that could not be decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Undecoded {
+    /// How many.
+    pub count: u64,
+    /// The first of them with their rows, at most [`Undecoded::KEPT_MAX`].
+    pub first: Vec<RejectedRow>,
+}
+
+impl Undecoded {
+    /// How many are kept for people to look at.
+    pub const KEPT_MAX: usize = 100;
+
+    /// Counts one more.
+    pub fn push(&mut self, row: impl FnOnce() -> RejectedRow) {
+        self.count += 1;
+        if self.first.len() < Undecoded::KEPT_MAX {
+            self.first.push(row());
+        }
+    }
+
+    fn add(&mut self, later: Undecoded) {
+        self.count += later.count;
+        let room = Undecoded::KEPT_MAX.saturating_sub(self.first.len());
+        self.first.extend(later.first.into_iter().take(room));
     }
 }
 

@@ -144,13 +144,13 @@ fn report_insert(summary: &Summary) {
 fn report_left_out(summary: &Summary) {
     for source in &summary.sources {
         let (name, left_out) = (&source.name, &source.left_out);
-        if left_out.rejected_count > 0 {
-            say!("warning: {name}: {} rows could not be read and were skipped", count(left_out.rejected_count));
-            left_out.rejected.iter().for_each(|rejected| say!("  {}", rejected.error));
+        if left_out.rejected.count > 0 {
+            say!("warning: {name}: {} rows could not be read and were skipped", count(left_out.rejected.count));
+            left_out.rejected.first.iter().for_each(|rejected| say!("  {}", rejected.error));
         }
-        if left_out.nulled_count > 0 {
-            say!("warning: {name}: {} values could not be read and are NULL", count(left_out.nulled_count));
-            left_out.nulled.iter().for_each(|nulled| say!("  {}", nulled.error));
+        if left_out.nulled.count > 0 {
+            say!("warning: {name}: {} values could not be read and are NULL", count(left_out.nulled.count));
+            left_out.nulled.first.iter().for_each(|nulled| say!("  {}", nulled.error));
         }
         if left_out.dropped_count > 0 {
             say!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_count));

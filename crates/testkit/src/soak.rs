@@ -298,7 +298,7 @@ pub fn soak(
     for ((soaked, feeder), reader) in QUERIES.iter().zip(feeders).zip(readers) {
         let fed = feeder.join().expect(joined)?;
         let (counted, progress) = reader.join().expect(joined)?;
-        let rejected = progress.sources.iter().map(|source| source.left_out.rejected_count).sum();
+        let rejected = progress.sources.iter().map(|source| source.left_out.rejected.count).sum();
         let (name, times, late) = (soaked.name, soaked.times, progress.late_rows());
         accounts.push(Account { name, fed, counted, times, late, rejected });
     }

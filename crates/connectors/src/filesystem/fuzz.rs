@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use pelton_runtime::source::{RejectedRow, SourceError};
+use pelton_runtime::source::{SourceError, Undecoded};
 
 use super::files::{self, InputFile};
 use super::text_source::{Beginning, Next, OpenFile};
@@ -93,9 +93,9 @@ fn schema(choice: u8) -> SchemaRef {
 struct Table {
     rows: RecordBatch,
     /// How many were rejected, and the first hundred of each chunk.
-    rejected: (u64, Vec<RejectedRow>),
+    rejected: Undecoded,
     /// How many values became NULL, and the first hundred of each chunk.
-    nulled: (u64, Vec<RejectedRow>),
+    nulled: Undecoded,
 }
 
 /// Reads `bytes` whole and in chunks, skipping and stopping, and with NULL for what cannot be read.
@@ -109,16 +109,16 @@ fn check(name: FormatName, dialect: OptionPairs, schema: &SchemaRef, bytes: &[u8
     let skipped = read(&skipping, schema, bytes, bytes.len() + 1);
     let stopped = read(&stopping, schema, bytes, bytes.len() + 1);
     match (&skipped, &stopped) {
-        (Ok(skipped), Ok(stopped)) => assert!(skipped == stopped && stopped.rejected.0 == 0),
-        (Ok(skipped), Err(error)) => assert_eq!(error, &skipped.rejected.1[0].error),
+        (Ok(skipped), Ok(stopped)) => assert!(skipped == stopped && stopped.rejected.count == 0),
+        (Ok(skipped), Err(error)) => assert_eq!(error, &skipped.rejected.first[0].error),
         (Err(skipped), stopped) => assert_eq!(stopped.as_ref().unwrap_err(), skipped),
     }
     let nulled = nulling.as_ref().map(|nulling| read(nulling, schema, bytes, bytes.len() + 1));
     if let (Ok(skipped), Some(Ok(nulled))) = (&skipped, &nulled) {
-        let rows = |table: &Table| table.rows.num_rows() as u64 + table.rejected.0;
+        let rows = |table: &Table| table.rows.num_rows() as u64 + table.rejected.count;
         assert_eq!(rows(nulled), rows(skipped));
-        assert!(nulled.rejected.0 <= skipped.rejected.0 && skipped.nulled.0 == 0);
-        assert!(nulled.nulled.0 >= skipped.rejected.0 - nulled.rejected.0);
+        assert!(nulled.rejected.count <= skipped.rejected.count && skipped.nulled.count == 0);
+        assert!(nulled.nulled.count >= skipped.rejected.count - nulled.rejected.count);
     }
     let one = bytes.len() % CHUNKS_BYTES.len();
     let tried = if bytes.len() <= SHORT_BYTES { &CHUNKS_BYTES[..] } else { &CHUNKS_BYTES[one..=one] };
@@ -138,10 +138,10 @@ fn assert_same(cut: &Result<Table, SourceError>, whole: &Result<Table, SourceErr
     match (cut, whole) {
         (Ok(cut), Ok(whole)) => {
             assert_eq!(cut.rows, whole.rows, "{}", shown());
-            assert_eq!(cut.rejected.0, whole.rejected.0, "{}", shown());
-            assert!(cut.rejected.1.starts_with(&whole.rejected.1), "{}", shown());
-            assert_eq!(cut.nulled.0, whole.nulled.0, "{}", shown());
-            assert!(cut.nulled.1.starts_with(&whole.nulled.1), "{}", shown());
+            assert_eq!(cut.rejected.count, whole.rejected.count, "{}", shown());
+            assert!(cut.rejected.first.starts_with(&whole.rejected.first), "{}", shown());
+            assert_eq!(cut.nulled.count, whole.nulled.count, "{}", shown());
+            assert!(cut.nulled.first.starts_with(&whole.nulled.first), "{}", shown());
         }
         (cut, whole) => assert_eq!(cut, whole, "{}", shown()),
     }
@@ -173,16 +173,16 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
     let file = InputFile::in_memory(bytes.len());
     let reader = Box::new(io::Cursor::new(bytes.to_vec()));
     let mut batches = Vec::new();
-    let (mut rejected, mut nulled) = ((0, Vec::new()), (0, Vec::new()));
+    let (mut rejected, mut nulled) = (Undecoded::default(), Undecoded::default());
     let mut beginning = Beginning::of(reader);
     if let Next::There(mut file) = OpenFile::start(&mut beginning, &file, format, &shape, chunk_bytes)? {
         while let Next::There(chunk) = file.next_rows(chunk_bytes)? {
             let decoded = file.decoder.decode(chunk)?;
             batches.extend(decoded.rows.into_batches());
-            rejected.0 += decoded.left_out.rejected_count;
-            rejected.1.extend(decoded.left_out.rejected);
-            nulled.0 += decoded.left_out.nulled_count;
-            nulled.1.extend(decoded.left_out.nulled);
+            rejected.count += decoded.left_out.rejected.count;
+            rejected.first.extend(decoded.left_out.rejected.first);
+            nulled.count += decoded.left_out.nulled.count;
+            nulled.first.extend(decoded.left_out.nulled.first);
         }
     }
     Ok(Table { rows: concat_batches(schema, &batches).unwrap(), rejected, nulled })
@@ -198,7 +198,7 @@ fn check_plain_csv(schema: &SchemaRef, bytes: &[u8]) {
         lines.push(b'\n');
     }
     let expected = plain_rows(&lines);
-    assert_eq!((rows, table.rejected.0), expected, "of {:?}", String::from_utf8_lossy(bytes));
+    assert_eq!((rows, table.rejected.count), expected, "of {:?}", String::from_utf8_lossy(bytes));
 }
 
 /// The rows of two fields of plain CSV, and how many others there are: the simplest parser, a byte at a time.

@@ -236,7 +236,7 @@ impl ParquetDecoder {
             first_row += batch.num_rows() as u64;
         }
         let provenance = Provenance { input: Arc::from(self.place.as_str()), first_row: part.first_row };
-        let provenance = (left_out.rejected_count == 0).then_some(provenance);
+        let provenance = (left_out.rejected.count == 0).then_some(provenance);
         Ok(Decoded { rows: Rows::Batches(batches), left_out, provenance })
     }
 
@@ -311,7 +311,7 @@ impl ParquetDecoder {
             if self.on_error == OnError::Fail {
                 return Err(error);
             }
-            left_out.reject(|| {
+            left_out.rejected.push(|| {
                 let values: Vec<String> = read.columns().iter().map(|column| text(column, *row)).collect();
                 RejectedRow { error, row: values.join(", ") }
             });

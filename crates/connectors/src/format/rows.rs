@@ -304,9 +304,9 @@ impl RowDecoder {
                 RejectedRow { error: self.error(progress, &failure), row }
             };
             if is_rejected {
-                left_out.reject(row)
+                left_out.rejected.push(row)
             } else {
-                left_out.null(row)
+                left_out.nulled.push(row)
             }
             progress.left_out = left_out;
         }

@@ -11,7 +11,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_connectors::{TableRequest, open_source};
-use pelton_runtime::source::{Read, RejectedRow};
+use pelton_runtime::source::{Read, Undecoded};
 
 /// A directory that is removed with the test.
 pub struct Directory(PathBuf);
@@ -106,10 +106,8 @@ pub fn request(schema: Schema, options: BTreeMap<String, String>) -> TableReques
 /// All rows of a table, partition after partition.
 pub struct Table {
     pub rows: RecordBatch,
-    pub rejected: Vec<RejectedRow>,
-    pub rejected_count: u64,
-    pub nulled: Vec<RejectedRow>,
-    pub nulled_count: u64,
+    pub rejected: Undecoded,
+    pub nulled: Undecoded,
 }
 
 /// Reads a table to its end, or to its first error.
@@ -119,10 +117,8 @@ pub fn read(request: &TableRequest) -> Result<Table, String> {
     let mut batches = Vec::new();
     let mut table = Table {
         rows: RecordBatch::new_empty(schema.clone()),
-        rejected: Vec::new(),
-        rejected_count: 0,
-        nulled: Vec::new(),
-        nulled_count: 0,
+        rejected: Undecoded::default(),
+        nulled: Undecoded::default(),
     };
     let mut count = 0;
     for partition in 0..source.partitions() {
@@ -135,10 +131,10 @@ pub fn read(request: &TableRequest) -> Result<Table, String> {
                         count += batch.num_rows();
                         batches.push(batch);
                     }
-                    table.rejected.extend(decoded.left_out.rejected);
-                    table.rejected_count += decoded.left_out.rejected_count;
-                    table.nulled.extend(decoded.left_out.nulled);
-                    table.nulled_count += decoded.left_out.nulled_count;
+                    table.rejected.first.extend(decoded.left_out.rejected.first);
+                    table.rejected.count += decoded.left_out.rejected.count;
+                    table.nulled.first.extend(decoded.left_out.nulled.first);
+                    table.nulled.count += decoded.left_out.nulled.count;
                 }
                 Read::Wait(_) => panic!("files do not wait"),
                 Read::End => break,

@@ -69,8 +69,8 @@ fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
     let left_out = |count: fn(&LeftOut) -> u64| summary.sources.iter().map(|source| count(&source.left_out)).sum();
     let counters = [
         ("late rows", summary.late_rows()),
-        ("rejected rows", left_out(|left_out| left_out.rejected_count)),
-        ("values that became NULL", left_out(|left_out| left_out.nulled_count)),
+        ("rejected rows", left_out(|left_out| left_out.rejected.count)),
+        ("values that became NULL", left_out(|left_out| left_out.nulled.count)),
     ];
     executed.counters.extend(counters.into_iter().filter(|(_, count)| *count > 0));
     Ok(())
