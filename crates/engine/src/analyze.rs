@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pelton_runtime::adapt::story::{Event, Story, Variant};
+use pelton_runtime::adapt::story::{Event, Story, Variant, time_a_row};
 
 use crate::query::NamedStories;
 
@@ -48,7 +48,7 @@ fn variant_figures(variant: &Variant) -> String {
         write!(text, ", {nanos:.2} ns a row").expect("strings take all text");
     }
     if let Some(gain) = variant.gain {
-        write!(text, "; {:.1} % less time a row than before", gain * 100.0).expect("strings take all text");
+        write!(text, "; {} than before", time_a_row(gain)).expect("strings take all text");
     }
     write!(text, "; {} guards failed", variant.guards_failed).expect("strings take all text");
     text

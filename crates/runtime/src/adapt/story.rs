@@ -170,9 +170,9 @@ impl Event {
     /// The figures that go with it, if any.
     pub fn figures(&self) -> Option<String> {
         match self.what {
-            What::Kept { gain } => Some(format!("{:.1} % less time a row", gain * 100.0)),
+            What::Kept { gain } => Some(time_a_row(gain)),
             What::Undone { gain, profiles } => {
-                Some(format!("{:.1} % less time a row; none is tried for {profiles} profiles", gain * 100.0))
+                Some(format!("{}; none is tried for {profiles} profiles", time_a_row(gain)))
             }
             What::Regressed { factor } => Some(format!("{factor:.1} times the time a row")),
             What::Generic { .. }
@@ -182,6 +182,12 @@ impl Event {
             | What::Broken { .. } => None,
         }
     }
+}
+
+/// By how much less time rows take, or by how much more where nothing was gained.
+pub fn time_a_row(gain: f64) -> String {
+    let direction = if gain < 0.0 { "more" } else { "less" };
+    format!("{:.1} % {direction} time a row", gain.abs() * 100.0)
 }
 
 fn because(assumption: &str) -> String {
@@ -270,5 +276,16 @@ impl Written {
 
     fn variant(&mut self, id: u64) -> Option<&mut Variant> {
         self.story.variants.iter_mut().rev().find(|variant| variant.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_not_told_as_a_gain_below_zero() {
+        assert_eq!(time_a_row(0.25), "25.0 % less time a row");
+        assert_eq!(time_a_row(-0.182), "18.2 % more time a row");
     }
 }
