@@ -412,7 +412,7 @@ impl Session {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a query or an insert to its end, drops its rows, and says what became of its code.
+    /// Runs a query, an insert or a statement set to its end, drops its rows, and says what became of its code.
     fn analyze(&self, statement: &Statement) -> Result<String, Error> {
         let query = {
             let mut known = self.known();

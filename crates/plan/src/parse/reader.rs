@@ -21,7 +21,11 @@ pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
             let (inserts, set_end) = read_statement_set(script, &piece, set.tokens)?;
             end = set_end;
             let inserts = Statement::StatementSet(inserts);
-            if set.is_explained { Statement::Explain(Box::new(inserts)) } else { inserts }
+            match set.prefix {
+                Prefix::None => inserts,
+                Prefix::Explain => Statement::Explain(Box::new(inserts)),
+                Prefix::Analyze => Statement::Analyze(Box::new(inserts)),
+            }
         }
         None => Reader::new(script, piece, &FlinkDialect::default())?.statement()?,
     };
@@ -33,21 +37,29 @@ pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
 struct StatementSetStart {
     /// How many words it takes.
     tokens: usize,
-    is_explained: bool,
+    prefix: Prefix,
 }
 
-/// `EXECUTE STATEMENT SET BEGIN`, `BEGIN STATEMENT SET`, `EXPLAIN STATEMENT SET BEGIN`: semicolons inside separate inserts.
+/// What stands before a statement set.
+enum Prefix {
+    None,
+    Explain,
+    Analyze,
+}
+
+/// `EXECUTE STATEMENT SET BEGIN`, `BEGIN STATEMENT SET`, `EXPLAIN [ANALYZE] STATEMENT SET BEGIN`: semicolons inside separate inserts.
 fn statement_set_start(piece: &Piece) -> Option<StatementSetStart> {
-    let openings: [(&[&str], bool); 5] = [
-        (&["EXECUTE", "STATEMENT", "SET", "BEGIN"], false),
-        (&["BEGIN", "STATEMENT", "SET"], false),
-        (&["STATEMENT", "SET", "BEGIN"], false),
-        (&["EXPLAIN", "PLAN", "FOR", "STATEMENT", "SET", "BEGIN"], true),
-        (&["EXPLAIN", "STATEMENT", "SET", "BEGIN"], true),
+    let openings: [(&[&str], Prefix); 6] = [
+        (&["EXECUTE", "STATEMENT", "SET", "BEGIN"], Prefix::None),
+        (&["BEGIN", "STATEMENT", "SET"], Prefix::None),
+        (&["STATEMENT", "SET", "BEGIN"], Prefix::None),
+        (&["EXPLAIN", "PLAN", "FOR", "STATEMENT", "SET", "BEGIN"], Prefix::Explain),
+        (&["EXPLAIN", "STATEMENT", "SET", "BEGIN"], Prefix::Explain),
+        (&["EXPLAIN", "ANALYZE", "STATEMENT", "SET", "BEGIN"], Prefix::Analyze),
     ];
-    openings.into_iter().find_map(|(words, is_explained)| {
+    openings.into_iter().find_map(|(words, prefix)| {
         let tokens = tokens_of_words(piece, words)?;
-        Some(StatementSetStart { tokens, is_explained })
+        Some(StatementSetStart { tokens, prefix })
     })
 }
 
@@ -386,8 +398,9 @@ impl<'a> Reader<'a> {
         }
         let place = self.place();
         if self.takes("EXECUTE") {
-            let instead = "write EXPLAIN STATEMENT SET BEGIN … END";
-            return Err(PlanError::unsupported(place, "EXPLAIN EXECUTE", instead));
+            let explain = if is_analyzed { "EXPLAIN ANALYZE" } else { "EXPLAIN" };
+            let instead = format!("write {explain} STATEMENT SET BEGIN … END");
+            return Err(PlanError::unsupported(place, format!("{explain} EXECUTE"), instead));
         }
         let found = self.parser.peek_token();
         match self.any_statement()? {

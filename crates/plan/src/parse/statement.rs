@@ -42,7 +42,7 @@ pub enum Statement {
     Query(Box<Query>),
     /// `EXPLAIN` of a query, an insert or a statement set.
     Explain(Box<Statement>),
-    /// `EXPLAIN ANALYZE` of a query or an insert, which it runs to its end.
+    /// `EXPLAIN ANALYZE` of a query, an insert or a statement set, which it runs to its end.
     Analyze(Box<Statement>),
     /// `EXPLAIN ANALYZE QUERY n`: of the session's n-th query, which runs or has ended.
     AnalyzeQuery(usize),

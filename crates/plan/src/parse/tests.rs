@@ -165,6 +165,14 @@ fn statement_sets_hold_semicolons() {
         "EXPLAIN STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
         &format!("1:1 explain set of {inserts}"),
     );
+    check(
+        "EXPLAIN ANALYZE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
+        &format!("1:1 analyze set of {inserts}"),
+    );
+    check(
+        "EXPLAIN ANALYZE EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; END",
+        "line 1, column 17: EXPLAIN ANALYZE EXECUTE is not supported yet; write EXPLAIN ANALYZE STATEMENT SET BEGIN … END",
+    );
     let parsed = parse("EXECUTE STATEMENT SET\nBEGIN INSERT INTO a SELECT 1;\nEND ; SET").expect("parses");
     assert_eq!(parsed[0].text, "EXECUTE STATEMENT SET\nBEGIN INSERT INTO a SELECT 1;\nEND");
     check(
