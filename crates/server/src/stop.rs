@@ -1,13 +1,19 @@
-//! Ctrl-C: the first drains the queries that run, the second ends them at once. Where none runs there is nothing to wait for.
+//! Ctrl-C: the first drains the queries that run, the second ends them at once, and the process where
+//! that does not, as where nobody reads its output. Where none runs there is nothing to wait for.
 
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use pelton::Session;
 use pelton::query::QueryControl;
 
 use crate::EXIT_INTERRUPTED;
+
+/// What ends at once ends in less; what then still goes on waits for something that may never come.
+const ENDING_MAX: Duration = Duration::from_secs(1);
 
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: Mutex<Option<QueryControl>> = Mutex::new(None);
@@ -24,6 +30,10 @@ pub fn listen(session: &Session) -> Result<(), ctrlc::Error> {
             process::exit(EXIT_INTERRUPTED.into());
         }
         queries.iter().for_each(|query| if before == 0 { query.drain() } else { query.abort() });
+        if before > 0 {
+            thread::sleep(ENDING_MAX);
+            process::exit(EXIT_INTERRUPTED.into());
+        }
     })
 }
 

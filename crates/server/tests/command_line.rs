@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn pelton(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pelton"));
@@ -180,6 +181,26 @@ fn ctrl_c_drains_what_was_read_and_flushes_sinks() {
     let numbers: Vec<usize> = kept.lines().map(|line| line.parse().expect("a number")).collect();
     assert_eq!(numbers, (0..shown).collect::<Vec<_>>(), "all rows that were read are in both sinks, in order");
     assert!(error.contains("rows read in") && error.contains("rows written"), "{error}");
+}
+
+#[test]
+fn ctrl_c_twice_ends_a_run_whose_output_nobody_reads() {
+    let endless = "CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen'); SELECT n FROM ticks";
+    let mut child = pelton(&["run", "--format", "csv", "-e", endless]).spawn().expect("the program starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut String::new()).expect("a line");
+    // By then the pipe is full, and who prints waits for whoever reads it.
+    std::thread::sleep(Duration::from_secs(1));
+    interrupt(&child);
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child);
+    let asked = Instant::now();
+    while child.try_wait().expect("the program's state").is_none() && asked.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let code = child.try_wait().expect("the program's state").map(|status| status.code());
+    drop(child.kill());
+    assert_eq!(code, Some(Some(130)));
 }
 
 #[test]
