@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{CaseWhen, Expr, Ident, Spanned};
+use sqlparser::ast::{CaseWhen, Expr, Function, Ident, Spanned};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -43,6 +43,9 @@ impl FlinkDialect {
     fn parse_respelt(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
         self.is_left_to_parser.set(true);
         let mut expression = parser.parse_prefix()?;
+        if let Expr::Function(Function { filter: filter @ None, null_treatment: Some(_), .. }) = &mut expression {
+            *filter = parse_filter(parser)?;
+        }
         let respelt = respell(&mut expression).map_err(|error| self.fail(error))?;
         Ok(respelt.unwrap_or(expression))
     }
@@ -122,6 +125,10 @@ impl Dialect for FlinkDialect {
     }
 
     fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+
+    fn supports_window_function_null_treatment_arg(&self) -> bool {
         true
     }
 
@@ -228,6 +235,18 @@ fn parse_braced_call(parser: &mut Parser) -> Result<Expr, ParserError> {
     let call = parser.parse_prefix()?;
     parser.expect_token(&Token::RBrace)?;
     Ok(call)
+}
+
+/// `FILTER (WHERE …)` behind `IGNORE NULLS`, where Flink has it and sqlparser does not.
+fn parse_filter(parser: &mut Parser) -> Result<Option<Box<Expr>>, ParserError> {
+    if !parser.parse_keyword(Keyword::FILTER) {
+        return Ok(None);
+    }
+    parser.expect_token(&Token::LParen)?;
+    parser.expect_keyword(Keyword::WHERE)?;
+    let filter = parser.parse_expr()?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Some(Box::new(filter)))
 }
 
 /// Whether `TRIM(TRAILING FROM …)` comes next, which sqlparser knows with letters to be trimmed only.
