@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sqlparser::ast::{BinaryOperator, Expr, Spanned};
+use sqlparser::ast::{BinaryOperator, Expr, Ident, Spanned};
 use sqlparser::tokenizer::Token;
 
 use super::column_type;
@@ -10,6 +10,7 @@ use super::interval::interval_micros;
 use super::reader::Reader;
 use super::statement::{ColumnDefinition, ColumnKind, Named, OptionPlace, TableDefinition, WatermarkDefinition};
 use crate::error::{Place, PlanError, closest};
+use crate::types::SqlType;
 
 /// What stands between the parentheses after the name.
 #[derive(Default)]
@@ -166,6 +167,10 @@ fn watermark_delay(expression: &Expr, column: &str) -> Result<i64, PlanError> {
             }
             Ok(delay)
         }
+        Expr::Identifier(other) => Err(of_two_columns(column, other)),
+        Expr::BinaryOp { left, op: BinaryOperator::Minus, .. } if matches!(**left, Expr::Identifier(_)) => {
+            watermark_delay(left, column)
+        }
         _ => Err(PlanError::unsupported(
             place,
             format!("the watermark {expression}"),
@@ -174,6 +179,13 @@ fn watermark_delay(expression: &Expr, column: &str) -> Result<i64, PlanError> {
             ),
         )),
     }
+}
+
+/// A watermark for one column that is computed from another, one of which may be misspelt.
+fn of_two_columns(column: &str, other: &Ident) -> PlanError {
+    let construct = format!("a watermark of {} for the column {column}", other.value);
+    let hint = "name the event time both times, as in WATERMARK FOR ts AS ts - INTERVAL '5' SECOND";
+    PlanError::unsupported(Place::of(other.span), construct, hint)
 }
 
 fn read_column(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanError> {
@@ -322,8 +334,8 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
                 format!("the event-time column {} is {sql_type}", watermark.column),
             )
             .with_hint(format!(
-                "it must be TIMESTAMP or TIMESTAMP_LTZ: add a computed column such as ts AS TO_TIMESTAMP_LTZ({}, 3)",
-                watermark.column
+                "it must be TIMESTAMP or TIMESTAMP_LTZ: add a computed column such as {}",
+                instant_of(&watermark.column, *sql_type)
             )))
         }
         Some(ColumnKind::ProcessingTime) => Err(PlanError::invalid(
@@ -332,5 +344,15 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
         )
         .with_hint("remove the watermark")),
         _ => Ok(()),
+    }
+}
+
+/// A computed column of the time that a column says which is none.
+fn instant_of(column: &str, sql_type: SqlType) -> String {
+    let name = if column == "ts" { "event_time" } else { "ts" };
+    match sql_type {
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String => format!("{name} AS TO_TIMESTAMP({column})"),
+        SqlType::Date => format!("{name} AS CAST({column} AS TIMESTAMP(3))"),
+        _ => format!("{name} AS TO_TIMESTAMP_LTZ({column}, 3)"),
     }
 }

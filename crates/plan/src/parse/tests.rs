@@ -298,7 +298,7 @@ fn tables_that_do_not_make_sense() {
         ),
         (
             "(ts BIGINT, WATERMARK FOR ts AS ts)",
-            "line 1, column 28: the event-time column ts is BIGINT; it must be TIMESTAMP or TIMESTAMP_LTZ: add a computed column such as ts AS TO_TIMESTAMP_LTZ(ts, 3)",
+            "line 1, column 28: the event-time column ts is BIGINT; it must be TIMESTAMP or TIMESTAMP_LTZ: add a computed column such as event_time AS TO_TIMESTAMP_LTZ(ts, 3)",
         ),
         (
             "(ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' MONTH)",

@@ -1,8 +1,10 @@
 //! What of a query's syntax tree is read and cannot be planned: each construct with what to write instead.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
     Distinct, Expr, Function, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
-    SetOperator, SetQuantifier, Spanned,
+    SetOperator, SetQuantifier, Spanned, visit_expressions,
 };
 
 use super::locate::aggregate_in;
@@ -126,6 +128,13 @@ pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
             return refuse(place, "GROUP BY … WITH", "write one INSERT for each set of keys");
         }
     }
+    for (clause, condition) in [("WHERE", &select.selection), ("HAVING", &select.having)] {
+        if let Some(place) = condition.as_ref().and_then(over_in) {
+            let message = format!("{clause} comes before OVER, and has none of its results");
+            let hint = "compute them in a subquery, and write WHERE behind it";
+            return Err(PlanError::invalid(place, message).with_hint(hint));
+        }
+    }
     if let Some(qualify) = &select.qualify {
         return refuse(Place::of(qualify.span()), "QUALIFY", "use HAVING");
     }
@@ -133,6 +142,15 @@ pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
         return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");
     }
     Ok(())
+}
+
+/// Where a function OVER rows stands in an expression.
+fn over_in(expression: &Expr) -> Option<Option<Place>> {
+    let found = visit_expressions(expression, |expression| match expression {
+        Expr::Function(function) if function.over.is_some() => ControlFlow::Break(Place::of(expression.span())),
+        _ => ControlFlow::Continue(()),
+    });
+    found.break_value()
 }
 
 /// Rows are grouped before anything is aggregated.
