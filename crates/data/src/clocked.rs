@@ -6,7 +6,7 @@
 //! that clocks skip.
 //!
 //! Windows that are half an hour, or a part of that, from each other have their edges where clocks show them in whatever way they are changed: they are as
-//! long as in UTC.
+//! long as in UTC, and shown from what clocks showed when they began to what clocks showed when they ended.
 
 use crate::time::Micros;
 use crate::window::{Covered, Slice, Window};
@@ -109,16 +109,20 @@ impl Clocked {
 
     /// See [`Window::start`].
     pub fn start(self, end: Micros) -> Micros {
-        let (start, _) = self.shown(end);
         let last = end.saturating_sub(1);
-        self.edge(start, (last, self.zone.clock(last)))
+        let clock = self.zone.clock(last);
+        self.edge(self.by_clock().start(self.by_clock().next_end(clock)), (last, clock))
     }
 
     /// What clocks show at the start and at the end of the window that ends at `end`.
     pub fn shown(self, end: Micros) -> (Micros, Micros) {
-        let last = self.zone.clock(end.saturating_sub(1));
-        let end = self.by_clock().next_end(last);
-        (self.by_clock().start(end), end)
+        let shown_end = self.by_clock().next_end(self.zone.clock(end.saturating_sub(1)));
+        // Clocks may be changed within one that is longer than half an hour.
+        let shown_start = match self.is_near() {
+            true => self.zone.clock(self.start(end)),
+            false => self.by_clock().start(shown_end),
+        };
+        (shown_start, shown_end)
     }
 
     /// See [`Window::of_results`].
@@ -173,6 +177,29 @@ mod tests {
                     end = window.next_end(end);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn windows_in_which_clocks_are_changed_are_shown_from_what_these_showed() {
+        let minutes = |text: &str| {
+            let (hour, minute) = text.split_once(':').unwrap();
+            (hour.parse::<i64>().unwrap() * 60 + minute.parse::<i64>().unwrap()) * 60_000_000
+        };
+        let window = Window::Hopping { size: 3 * HOUR / 4, slide: HOUR / 4, offset: 0 };
+        let window = Clocked::new(window, Zone::named("Europe/London").unwrap()).unwrap();
+        // Midnights of days on which clocks are put forward and back at 01:00 UTC, and ends in UTC.
+        for (midnight, end, shown) in [
+            (1_459_036_800, "0:45", ("0:00", "0:45")),
+            (1_459_036_800, "1:15", ("0:30", "2:15")),
+            (1_459_036_800, "1:45", ("2:00", "2:45")),
+            (1_477_785_600, "0:45", ("1:00", "1:45")),
+            (1_477_785_600, "1:15", ("1:30", "1:15")),
+            (1_477_785_600, "1:45", ("1:00", "1:45")),
+        ] {
+            let midnight = midnight * 1_000_000;
+            let (start, end) = window.shown(midnight + minutes(end));
+            assert_eq!((start - midnight, end - midnight), (minutes(shown.0), minutes(shown.1)), "{shown:?}");
         }
     }
 
