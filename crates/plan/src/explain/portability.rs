@@ -86,11 +86,14 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
 }
 
 fn note_plan(node: &LogicalPlan, landmarks: &Landmarks, notes: &mut Notes) {
-    if let LogicalPlan::Window(over) = node
-        && has_several_overs(over)
-    {
-        let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
-        notes.add(landmarks.other_over(), note);
+    if let LogicalPlan::Window(over) = node {
+        if has_several_overs(over) {
+            let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
+            notes.add(landmarks.other_over(), note);
+        }
+        for expression in &over.window_expr {
+            note_aggregate(expression, &over.input, notes);
+        }
     }
     if let LogicalPlan::Aggregate(aggregate) = node {
         for expression in &aggregate.aggr_expr {
@@ -117,8 +120,12 @@ fn has_several_overs(over: &Over) -> bool {
 }
 
 fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut Notes) {
-    let Expr::AggregateFunction(call) = expression.clone().unalias_nested().data else { return };
-    let Some(mut argument) = call.params.args.first() else { return };
+    let (name, arguments) = match expression.clone().unalias_nested().data {
+        Expr::AggregateFunction(call) => (call.func.name().to_string(), call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name().to_string(), call.params.args),
+        _ => return,
+    };
+    let Some(mut argument) = arguments.first() else { return };
     if let Expr::Cast(cast) = argument {
         argument = &cast.expr;
     }
@@ -128,7 +135,7 @@ fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut Notes) {
     }
     let Ok(data_type) = argument.get_type(input.schema()) else { return };
     let Some(sql_type) = SqlType::from_arrow(&data_type) else { return };
-    let (here, in_flink) = match (call.func.name(), &data_type) {
+    let (here, in_flink) = match (name.as_str(), &data_type) {
         ("avg", DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) => {
             ("DOUBLE".to_string(), sql_type.to_string())
         }
@@ -140,7 +147,7 @@ fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut Notes) {
         ("sum" | "avg", DataType::Float32) => ("DOUBLE".to_string(), sql_type.to_string()),
         _ => return,
     };
-    let function = call.func.name().to_uppercase();
+    let function = name.to_uppercase();
     let note = format!("{function} of {sql_type} is {here}; in Flink it is {in_flink}");
     notes.add(place_in(argument), note);
 }
