@@ -113,7 +113,8 @@ impl Lowering<'_> {
             return unsupported("OVER … ORDER BY several columns", "order by a time attribute alone");
         }
         if order.iter().any(|key| !key.asc) {
-            return unsupported("OVER … ORDER BY … DESC", "leave DESC out");
+            let hint = "leave DESC out for the first rows; the last are known when a window has ended: ROW_NUMBER has them with PARTITION BY window_start, window_end";
+            return unsupported("OVER … ORDER BY … DESC", hint);
         }
         let [SortExpr { expr: Expr::Column(column), .. }] = order else {
             let place = self.landmarks.over_order(None);
