@@ -19,6 +19,8 @@ mod snapshot;
 
 mod source;
 
+mod spare;
+
 mod two_stacks;
 
 use std::ops::Range;
@@ -32,7 +34,8 @@ use pelton_data::window::Combination;
 use self::parts::SharedKeys;
 pub(crate) use self::parts::{Halves, Parts};
 use self::running::Running;
-use self::source::Source;
+use self::source::{Origins, Source};
+use self::spare::Spare;
 use self::two_stacks::TwoStacks;
 use crate::layout::EntryLayout;
 use crate::table::{ABSENT, Chosen, GroupNumbers, Table};
@@ -55,12 +58,6 @@ const RENUMBERED_GROUPS_MIN: usize = 1024;
 
 /// Groups of a running window leave it one by one; numbers are given anew once there are so many for each that is left.
 const NUMBERS_PER_GROUP_MAX: usize = 4;
-
-/// Lists that are no longer needed, kept for the next slices, however large: one leaves where one comes.
-const SPARE_LISTS_MIN: usize = 2;
-
-/// More are kept up to so many bytes: windows may have many small slices. What is larger costs less to make than to hold.
-const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// The slices of the windows that are open, combined.
 ///
@@ -93,6 +90,7 @@ pub struct Combined {
     keys: Table,
     /// Where pieces of slices come from.
     sources: Vec<Source>,
+    origins: Origins,
     /// How often all numbers were taken back.
     numberings: u64,
     nodes: Nodes,
@@ -124,20 +122,6 @@ struct Arriving {
     values: Table,
     /// The numbers of the groups that have been inserted.
     to: Vec<u32>,
-}
-
-/// Buffers that are reused.
-#[derive(Debug, Default)]
-struct Spare {
-    lists: Vec<Table>,
-    list_bytes: usize,
-    /// Of groups, or entries.
-    numbers: Vec<Vec<u32>>,
-    number_bytes: usize,
-    /// Numbers of the groups inserted last.
-    to: Vec<u32>,
-    new: Vec<u32>,
-    places: Vec<u32>,
 }
 
 /// A slice, and the end of the last window that it counts in.
@@ -180,6 +164,7 @@ impl Gag {
             numbers: GroupNumbers::new(&counted),
             keys: Table::list(EntryLayout::new(layout.key_columns(), &[])),
             sources: Vec::new(),
+            origins: Origins::default(),
             numberings: 0,
             nodes,
             window: Table::list(counted),
@@ -342,6 +327,7 @@ impl Combined {
         }
         let Arriving { entries, values, to, .. } = arriving;
         self.spare.keep_numbers(entries);
+        self.origins.note(None, last_end);
         self.keep(values, Some(to), last_end);
         true
     }
@@ -362,9 +348,15 @@ impl Combined {
         }
     }
 
+    /// How many groups have numbers.
+    fn known_groups(&self) -> usize {
+        if let Nodes::Running(_) = self.nodes { self.keys.groups() } else { self.window.groups() }
+    }
+
     /// Numbers some groups of a slice, and adds what they have to its node.
     fn insert_batch(&mut self, table: &Table, arriving: &mut Arriving, batch: Range<usize>) {
         let entries = &arriving.entries[batch];
+        self.find_groups();
         let Combined { numbers, keys, nodes, window, spare, .. } = self;
         numbers.assign(table, entries.into(), &mut spare.to, &mut spare.new);
         if !spare.new.is_empty() {
@@ -390,6 +382,7 @@ impl Combined {
 
     fn evict(&mut self, end: Micros, work: &mut Work) -> bool {
         self.combined = 0;
+        self.origins.evict(end);
         let Combined { nodes, window, spare, presence, .. } = self;
         let is_done = match nodes {
             Nodes::Slices(slices) => {
@@ -452,7 +445,9 @@ impl Combined {
         let groups = self.window.groups();
         match &self.nodes {
             Nodes::Running(running) => {
-                running.added >= RENUMBERED_GROUPS_MIN && groups * NUMBERS_PER_GROUP_MAX < running.added
+                let have_left =
+                    running.added >= RENUMBERED_GROUPS_MIN && groups * NUMBERS_PER_GROUP_MAX < running.added;
+                have_left || self.may_stop_looking_up()
             }
             _ => groups >= RENUMBERED_GROUPS_MIN && self.window.count_present(self.presence) * 2 < groups,
         }
@@ -462,13 +457,10 @@ impl Combined {
     fn renumber(&mut self) {
         let old_groups = self.window.groups();
         let present = self.window.present(self.presence, &mut self.present);
-        let mut window = Table::list(self.window.layout().clone());
+        let mut window = self.spare.window.take().unwrap_or_else(|| Table::list(self.window.layout().clone()));
         window.append(&self.window, present);
-        // A table that was only cleared would keep room for the keys of groups that have left.
-        self.numbers = GroupNumbers::with_room(window.layout(), NUMBERS_PER_GROUP_MAX * window.groups());
-        let (mut to, mut new) = (Vec::new(), Vec::new());
-        self.numbers.assign(&window, Chosen::first(window.groups()), &mut to, &mut new);
-        debug_assert!(to.iter().copied().eq(0..to.len() as u32), "groups are numbered in their order");
+        let groups = window.groups();
+        self.numbers.begin_anew(window.layout(), groups, NUMBERS_PER_GROUP_MAX * groups);
         let mut renumbered = vec![ABSENT; old_groups];
         (0..).zip(present.iter()).for_each(|(number, old)| renumbered[old as usize] = number);
         let by_number = if let Nodes::Running(running) = &self.nodes { running.places() } else { &renumbered };
@@ -477,16 +469,18 @@ impl Combined {
             Nodes::Slices(slices) => slices.iter_mut().for_each(|slice| slice.renumber(&renumbered)),
             // All groups are present: each has its place for a number.
             Nodes::Running(running) => {
-                running.renumber(to);
-                self.keys = Table::list(self.keys.layout().clone());
-                self.keys.reserve(NUMBERS_PER_GROUP_MAX * window.groups());
-                self.keys.append_keys(&window, Chosen::first(window.groups()));
+                running.renumber((0..groups as u32).collect());
+                Spare::empty(&mut self.keys);
+                self.keys.reserve(NUMBERS_PER_GROUP_MAX * groups);
+                self.keys.append_keys(&window, Chosen::first(groups));
             }
             Nodes::TwoStacks(stacks) => stacks.renumber(present, &renumbered),
             Nodes::Prefix(_) => {}
         }
         window.follow(&self.window);
-        self.window = window;
+        let mut before = std::mem::replace(&mut self.window, window);
+        Spare::empty(&mut before);
+        self.spare.window = Some(before);
     }
 }
 
@@ -542,55 +536,5 @@ impl Slice {
 
     fn bytes(&self) -> usize {
         self.values.bytes() + self.to.as_ref().map_or(0, |to| 4 * to.capacity())
-    }
-}
-
-impl Spare {
-    /// An empty list.
-    fn list(&mut self, layout: &Arc<EntryLayout>) -> Table {
-        let Some(list) = self.lists.pop() else { return Table::list(layout.clone()) };
-        self.list_bytes -= list.bytes();
-        list
-    }
-
-    fn bytes(&self) -> usize {
-        self.list_bytes + self.number_bytes
-    }
-
-    /// An empty list of numbers.
-    fn numbers(&mut self) -> Vec<u32> {
-        let numbers = self.numbers.pop().unwrap_or_default();
-        self.number_bytes -= 4 * numbers.capacity();
-        numbers
-    }
-
-    fn keep(&mut self, slice: Slice) {
-        self.keep_list(slice.values);
-        slice.to.into_iter().for_each(|to| self.keep_numbers(to));
-    }
-
-    fn keep_numbers(&mut self, mut numbers: Vec<u32>) {
-        let bytes = self.number_bytes + 4 * numbers.capacity();
-        if self.numbers.len() < SPARE_LISTS_MIN || bytes <= SPARE_BYTES_MAX {
-            numbers.clear();
-            self.number_bytes = bytes;
-            self.numbers.push(numbers);
-        }
-    }
-
-    /// A list of which there are enough without it.
-    fn surplus(&mut self) -> Option<Table> {
-        let list = if self.lists.len() > SPARE_LISTS_MIN { self.lists.pop() } else { None };
-        self.list_bytes -= list.as_ref().map_or(0, Table::bytes);
-        list
-    }
-
-    fn keep_list(&mut self, mut list: Table) {
-        list.clear();
-        let bytes = self.list_bytes + list.bytes();
-        if self.lists.len() < SPARE_LISTS_MIN || bytes <= SPARE_BYTES_MAX {
-            self.list_bytes = bytes;
-            self.lists.push(list);
-        }
     }
 }

@@ -299,6 +299,9 @@ impl PieceWriter {
             self.source.told().spare.clear();
             self.source = Arc::default();
             self.filling.source = self.source.clone();
+            // Pieces that nobody reads are all that would keep the one before.
+            let unread = self.lent.iter_mut().filter_map(Arc::get_mut);
+            unread.for_each(|pieces| pieces.clear(self.source.clone()));
             self.rows = 0;
         }
         self.rows += rows;

@@ -2,12 +2,12 @@
 //! one order, which the workers that make pieces are told: their lists then come in the order of the graph's numbers.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use pelton_data::Micros;
 
 use super::two_stacks::TwoStacks;
-use super::{Combined, Nodes};
+use super::{Combined, Nodes, RENUMBERED_GROUPS_MIN};
 use crate::layout::EntryLayout;
 use crate::pieces::{GroupOrder, PieceSource, Pieces};
 use crate::table::{ABSENT, Chosen, SummedRows, Table};
@@ -24,6 +24,8 @@ pub(super) struct Source {
     keys: Table,
     /// The numbers that these groups have in the graph, as far as they are known; else [`ABSENT`].
     to: Vec<u32>,
+    /// How many of them are known.
+    numbered: usize,
     /// Which numbering of the graph these are of.
     numbering: u64,
     /// A buffer that is reused.
@@ -34,11 +36,48 @@ pub(super) struct Source {
     is_told: bool,
 }
 
+/// Whose slices are held.
+#[derive(Debug, Default)]
+pub(super) struct Origins {
+    /// Where the pieces come from that came last,
+    recent: Weak<PieceSource>,
+    /// and the end of the last window that their slices count in.
+    recent_last_end: Option<Micros>,
+    /// The end of the last window that other slices count in which are held.
+    others_last_end: Option<Micros>,
+}
+
+impl Origins {
+    /// A slice comes whose last window ends then: a piece from that source, or a table.
+    pub(super) fn note(&mut self, source: Option<&Arc<PieceSource>>, last_end: Micros) {
+        let Some(source) = source else {
+            self.others_last_end = self.others_last_end.max(Some(last_end));
+            return;
+        };
+        if !std::ptr::eq(self.recent.as_ptr(), Arc::as_ptr(source)) {
+            self.recent = Arc::downgrade(source);
+            self.others_last_end = self.others_last_end.max(self.recent_last_end.take());
+        }
+        self.recent_last_end = self.recent_last_end.max(Some(last_end));
+    }
+
+    /// The slices have left whose last windows end at or before `end`.
+    pub(super) fn evict(&mut self, end: Micros) {
+        self.others_last_end.take_if(|last_end| *last_end <= end);
+    }
+}
+
 impl Source {
-    fn new(pieces: &Pieces, numbering: u64) -> Source {
-        let keys = Table::list(pieces.keys().layout().clone());
-        let (id, to, unknown) = (pieces.source().clone(), Vec::new(), Vec::new());
-        Source { id, keys, to, numbering, unknown, order: None, is_told: false }
+    /// Nothing is known of the source of these pieces. Another one, which is no longer needed, gives its memory.
+    fn new(pieces: &Pieces, numbering: u64, unneeded: Option<Source>) -> Source {
+        let same = unneeded.filter(|source| Arc::ptr_eq(source.keys.layout(), pieces.keys().layout()));
+        let (mut keys, mut to, unknown) = match same {
+            Some(Source { keys, to, unknown, .. }) => (keys, to, unknown),
+            None => (Table::list(pieces.keys().layout().clone()), Vec::new(), Vec::new()),
+        };
+        keys.clear();
+        to.clear();
+        Source { id: pieces.source().clone(), keys, to, numbered: 0, numbering, unknown, order: None, is_told: false }
     }
 
     /// Whether these pieces come from here.
@@ -64,6 +103,7 @@ impl Source {
     fn keep_up(&mut self, numbering: u64) {
         if self.numbering != numbering {
             self.to.fill(ABSENT);
+            self.numbered = 0;
             self.forget_order();
             self.numbering = numbering;
         }
@@ -101,8 +141,10 @@ impl Source {
     pub(super) fn renumber(&mut self, numbering: u64, numbers: &[u32]) {
         self.keep_up(numbering);
         self.forget_order();
+        self.numbered = 0;
         for to in self.to.iter_mut().filter(|to| **to != ABSENT) {
             *to = numbers[*to as usize];
+            self.numbered += usize::from(*to != ABSENT);
         }
     }
 
@@ -119,8 +161,8 @@ impl Combined {
         let known = self.sources.iter().position(|source| Arc::ptr_eq(&source.id, pieces.source()));
         let at = known.unwrap_or_else(|| {
             // Nobody else knows a source that has no more pieces.
-            self.sources.retain(|source| Arc::strong_count(&source.id) > 1);
-            self.sources.push(Source::new(pieces, numbering));
+            let unneeded = self.sources.extract_if(.., |source| Arc::strong_count(&source.id) == 1).last();
+            self.sources.push(Source::new(pieces, numbering, unneeded));
             self.sources.len() - 1
         });
         self.sources[at].learn(pieces);
@@ -139,6 +181,7 @@ impl Combined {
         work: &mut Work,
     ) {
         work.spend(groups.len());
+        self.origins.note(Some(pieces.source()), last_end);
         if let Some((order, list)) = pieces.take_list(index) {
             if self.source(pieces).has_order(&order) {
                 self.spare.surplus().into_iter().for_each(|list| pieces.source().give_back(list));
@@ -232,23 +275,51 @@ impl Combined {
     }
 
     /// Appends the numbers that groups of pieces have here.
-    fn number(&mut self, pieces: &Pieces, groups: &[u32], to: &mut Vec<u32>) {
-        let Combined { sources, numbers, numberings, keys, nodes, window, spare, .. } = self;
-        let source = source_of(sources, pieces, *numberings);
-        to.extend(groups.iter().map(|&group| source.to[group as usize]));
-        if !to.contains(&ABSENT) {
+    fn number(&mut self, pieces: &Pieces, groups: &[u32], listed: &mut Vec<u32>) {
+        let source = self.source(pieces);
+        listed.extend(groups.iter().map(|&group| source.to[group as usize]));
+        if !listed.contains(&ABSENT) {
             return;
         }
-        let Source { keys: their_keys, to: known, unknown, .. } = source;
-        unknown.clear();
-        unknown.extend(groups.iter().filter(|&&group| known[group as usize] == ABSENT));
-        numbers.assign(their_keys, (&*unknown).into(), &mut spare.to, &mut spare.new);
-        unknown.iter().zip(&spare.to).for_each(|(&group, &number)| known[group as usize] = number);
-        if !spare.new.is_empty() {
-            nodes.known(keys, window).append_keys(their_keys, &spare.new);
+        // Whether all that have numbers are of this source.
+        let is_sole = source.numbered == self.known_groups();
+        if !is_sole {
+            self.find_groups();
         }
-        to.clear();
-        to.extend(groups.iter().map(|&group| known[group as usize]));
+        let Combined { sources, numbers, numberings, keys, nodes, window, spare, .. } = self;
+        let Source { keys: their_keys, to, numbered, unknown, .. } = source_of(sources, pieces, *numberings);
+        unknown.clear();
+        unknown.extend(groups.iter().filter(|&&group| to[group as usize] == ABSENT));
+        let known = nodes.known(keys, window);
+        if is_sole {
+            // What has no number there has none at all.
+            numbers.assign_new(unknown.len(), &mut spare.to);
+            known.append_keys(their_keys, &*unknown);
+        } else {
+            numbers.assign(their_keys, (&*unknown).into(), &mut spare.to, &mut spare.new);
+            known.append_keys(their_keys, &spare.new);
+        }
+        *numbered += unknown.len();
+        unknown.iter().zip(&spare.to).for_each(|(&group, &number)| to[group as usize] = number);
+        listed.clear();
+        listed.extend(groups.iter().map(|&group| to[group as usize]));
+    }
+
+    /// Lets all groups that have numbers be found by their keys: where most have left a running window, they are forgotten before.
+    pub(super) fn find_groups(&mut self) {
+        let is_first = self.numbers.misses_any() && !self.numbers.finds_any();
+        let have_left = matches!(self.nodes, Nodes::Running(_)) && self.window.groups() * 2 < self.keys.groups();
+        if is_first && have_left {
+            self.renumber();
+        }
+        let known = self.nodes.known(&mut self.keys, &mut self.window);
+        self.numbers.find_all(known);
+    }
+
+    /// Whether groups of a running window are looked up by their keys that need not be, once those that have left are forgotten.
+    pub(super) fn may_stop_looking_up(&self) -> bool {
+        let is_worthwhile = self.numbers.finds_any() && self.keys.groups() >= RENUMBERED_GROUPS_MIN;
+        is_worthwhile && self.origins.others_last_end.is_none()
     }
 }
 

@@ -311,7 +311,8 @@ impl Table {
     /// # Panics
     /// Where either is no list.
     pub(crate) fn follow(&mut self, before: &Table) {
-        self.listed().1.changes += before.key_changes() + 1;
+        let list = self.listed().1;
+        list.changes = list.changes.max(before.key_changes()) + 1;
     }
 
     /// The keys of a list that arrays share, for others that have the same. There are none where more than their columns is needed to read them.

@@ -3,21 +3,24 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
 
 use pelton_data::aggregate::Accumulator;
 
 use super::merge::KeyScratch;
 use super::places::{CheckedPlace, Place};
-use super::{Chosen, Table, TableHint};
+use super::{CACHED_BYTES, Chosen, Table, TableHint};
 use crate::layout::EntryLayout;
 
 /// The entries that groups have in lists ([`Table::list`]) of one layout, in the order in which their keys were first seen.
 #[derive(Debug)]
 pub struct GroupNumbers {
-    /// Holds each key, and how many were seen up to its first.
+    /// Holds the key of each group that can be found, and how many were seen up to its first.
     table: Table,
     groups: usize,
+    /// So many of the groups can be found: the first ones.
+    found_groups: usize,
+    /// How many keys the table was made for.
+    room: usize,
     /// Buffers that are reused.
     found: Vec<u32>,
     scratch: KeyScratch,
@@ -26,34 +29,87 @@ pub struct GroupNumbers {
 impl GroupNumbers {
     /// No group has a number. Tables will have the keys of this layout.
     pub fn new(layout: &EntryLayout) -> GroupNumbers {
-        GroupNumbers::with_room(layout, 0)
-    }
-
-    /// As [`GroupNumbers::new`], with room for the numbers of so many groups.
-    pub fn with_room(layout: &EntryLayout, groups: usize) -> GroupNumbers {
-        let order = Accumulator::counting_rows();
-        let hint = TableHint { groups, ..TableHint::default() };
         GroupNumbers {
-            table: Table::with_hint(EntryLayout::new(layout.key_columns(), &[order]), hint),
+            table: GroupNumbers::table(layout, 0),
             groups: 0,
+            found_groups: 0,
+            room: 0,
             found: Vec::new(),
             scratch: KeyScratch::default(),
         }
+    }
+
+    /// Where so many keys can be found.
+    fn table(layout: &EntryLayout, room: usize) -> Table {
+        let hint = TableHint { groups: room, ..TableHint::default() };
+        Table::with_hint(EntryLayout::new(layout.key_columns(), &[Accumulator::counting_rows()]), hint)
+    }
+
+    /// Gives the first numbers to so many groups, all others having none. None can be found before [`GroupNumbers::find_all`], which makes room for so many.
+    pub fn begin_anew(&mut self, layout: &EntryLayout, groups: usize, room: usize) {
+        // A large table that was only cleared would keep room for the keys of groups that have left, and a small one would grow step by step.
+        if room > self.room || self.table.bytes() > CACHED_BYTES {
+            self.room = room.next_power_of_two();
+            self.table = GroupNumbers::table(layout, self.room);
+        } else if self.found_groups > 0 {
+            self.table.clear();
+        }
+        (self.groups, self.found_groups) = (groups, 0);
+    }
+
+    /// Gives numbers to so many groups that have none, for whoever knows that: they follow the last that there was, and cannot be found.
+    pub fn assign_new(&mut self, count: usize, listed: &mut Vec<u32>) {
+        listed.clear();
+        listed.extend((self.groups as u32..).take(count));
+        self.groups += count;
+    }
+
+    /// Whether some groups can be found by their keys.
+    pub fn finds_any(&self) -> bool {
+        self.found_groups > 0
+    }
+
+    /// Whether there are groups that cannot be found by their keys.
+    pub fn misses_any(&self) -> bool {
+        self.found_groups < self.groups
+    }
+
+    /// Lets all groups be found, whose keys are those of a list, in the order of their numbers.
+    ///
+    /// # Panics
+    /// Where the list's keys are others, or fewer.
+    pub fn find_all(&mut self, keys: &Table) {
+        if !self.misses_any() {
+            return;
+        }
+        let missed = Chosen::Neighbours { first: self.found_groups, count: self.groups - self.found_groups };
+        self.table.entries_of(keys, missed, &mut self.found, &mut self.scratch);
+        let place = self.order_place();
+        for (entry, number) in self.found.iter().zip(missed.iter()) {
+            // SAFETY: it is the address of a count, of eight bytes.
+            unsafe { place.address(*entry).cast::<i64>().write_unaligned(i64::from(number) + 1) };
+        }
+        self.found_groups = self.groups;
+    }
+
+    /// Where entries say how many keys were seen up to theirs.
+    fn order_place(&self) -> Place {
+        let slot = &self.table.layout().accumulators()[0];
+        self.table.place(slot.offset, slot.width)
     }
 
     /// Replaces `listed` by the entries that the groups of a table's `entries` have in lists, and `new` by those of `entries` whose
     /// groups had none: these follow the last that there was.
     ///
     /// # Panics
-    /// Where the table's keys are others, or an entry is not in use.
+    /// Where the table's keys are others, an entry is not in use, or not all groups can be found: see [`GroupNumbers::find_all`].
     pub fn assign(&mut self, table: &Table, entries: Chosen<'_>, listed: &mut Vec<u32>, new: &mut Vec<u32>) {
+        assert!(!self.misses_any(), "a group that has a number is found");
         let mut found = std::mem::take(&mut self.found);
         self.table.entries_of(table, entries, &mut found, &mut self.scratch);
         listed.clear();
         new.clear();
-        let layout = Arc::clone(self.table.layout());
-        let slot = &layout.accumulators()[0];
-        let order_place = self.table.place(slot.offset, slot.width);
+        let order_place = self.order_place();
         for (&entry, from) in found.iter().zip(entries.iter()) {
             let order = order_place.address(entry).cast::<i64>();
             // SAFETY: it is the address of a count, of eight bytes.
@@ -67,6 +123,7 @@ impl GroupNumbers {
             }
             listed.push(number as u32 - 1);
         }
+        self.found_groups = self.groups;
         self.found = found;
     }
 
@@ -78,7 +135,7 @@ impl GroupNumbers {
     /// Takes all numbers back.
     pub fn clear(&mut self) {
         self.table.clear();
-        self.groups = 0;
+        (self.groups, self.found_groups) = (0, 0);
     }
 
     /// Bytes of memory held.

@@ -2,6 +2,8 @@
 
 mod beside;
 
+mod coming;
+
 mod model;
 
 mod operators;

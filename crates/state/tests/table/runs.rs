@@ -18,12 +18,12 @@ use proptest::prelude::*;
 use super::model::Random;
 use super::snapshots::again;
 
-const SLIDE: i64 = 10;
+pub(super) const SLIDE: i64 = 10;
 
 const SLICES: usize = if cfg!(miri) { 40 } else { 200 };
 
 /// A key, and what is added to its integer sum and its largest value. The sum of floats gets a number that must be rounded.
-type Row = (i64, i64);
+pub(super) type Row = (i64, i64);
 
 /// What one group has in a window: its sum and its largest value.
 type Held = (i64, i64);
@@ -66,7 +66,7 @@ fn float(value: i64) -> f64 {
 }
 
 /// Adds a row to each of some entries.
-fn add(table: &mut Table, entries: &[u32], rows: &[Row]) {
+pub(super) fn add(table: &mut Table, entries: &[u32], rows: &[Row]) {
     let (layout, base) = (table.layout().clone(), table.base());
     for (&entry, &(_, value)) in entries.iter().zip(rows) {
         for slot in layout.accumulators() {
@@ -85,7 +85,7 @@ fn add(table: &mut Table, entries: &[u32], rows: &[Row]) {
     }
 }
 
-fn entries_of(table: &mut Table, rows: &[Row]) -> Vec<u32> {
+pub(super) fn entries_of(table: &mut Table, rows: &[Row]) -> Vec<u32> {
     let (keys, mut entries) = (rows.iter().map(|row| row.0).collect::<Vec<_>>(), Vec::new());
     let bounds = (keys.iter().min(), keys.iter().max());
     if let (Some(&minimum), Some(&maximum)) = bounds {
