@@ -1,4 +1,4 @@
-//! Pieces of slices into the graph: their groups have numbers of their own, whose keys are looked at once. Slices that have all groups mostly have them in
+//! Pieces of slices into the graph: their groups have numbers of their own, whose keys are looked at once, and searched for only beside slices of other sources. Slices that have all groups mostly have them in
 //! one order, which the workers that make pieces are told: their lists then come in the order of the graph's numbers.
 
 use std::ops::Range;
