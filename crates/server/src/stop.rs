@@ -5,7 +5,7 @@ use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pelton::Session;
 use pelton::query::QueryControl;
@@ -14,6 +14,10 @@ use crate::EXIT_INTERRUPTED;
 
 /// What ends at once ends in less; what then still goes on waits for something that may never come.
 const ENDING_MAX: Duration = Duration::from_secs(1);
+
+/// A query runs a little before the session is free again that starts it; what takes longer is still being planned, or read.
+const STARTING_MAX: Duration = Duration::from_millis(200);
+const STARTING_STEP: Duration = Duration::from_millis(5);
 
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: Mutex<Option<QueryControl>> = Mutex::new(None);
@@ -25,7 +29,7 @@ pub fn listen(session: &Session) -> Result<(), ctrlc::Error> {
         let before = ASKED.fetch_add(1, Ordering::SeqCst);
         // Of an attended query all is printed that is left, also where it has ended. Others run where a statement waits for them.
         let attended = running().clone();
-        let queries = attended.map(|query| vec![query]).or_else(|| session.queries()).unwrap_or_default();
+        let queries = attended.map(|query| vec![query]).or_else(|| started(&session)).unwrap_or_default();
         if queries.is_empty() {
             process::exit(EXIT_INTERRUPTED.into());
         }
@@ -35,6 +39,18 @@ pub fn listen(session: &Session) -> Result<(), ctrlc::Error> {
             process::exit(EXIT_INTERRUPTED.into());
         }
     })
+}
+
+/// The queries that run, as soon as the session is free; `None` where it is not before long.
+fn started(session: &Session) -> Option<Vec<QueryControl>> {
+    let asked = Instant::now();
+    loop {
+        let queries = session.queries();
+        if queries.is_some() || asked.elapsed() >= STARTING_MAX {
+            return queries;
+        }
+        thread::sleep(STARTING_STEP);
+    }
 }
 
 /// The query that Ctrl-C stops from now on.

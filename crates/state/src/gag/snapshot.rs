@@ -59,6 +59,8 @@ impl Gag {
         input: &mut Reader<'_>,
     ) -> Result<(), SnapshotError> {
         let Gag::Combined(graph) = self else { return Ok(()) };
+        // Their groups are no source's that comes later.
+        graph.origins.note(None, *last_ends.end());
         let Combined { numbers, keys, nodes, window, values, presence, .. } = &mut **graph;
         let known = nodes.known(keys, window);
         known.read_keys(0, input)?;
