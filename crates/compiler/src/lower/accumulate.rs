@@ -82,32 +82,45 @@ impl Update {
         })
     }
 
-    /// Adds to the lower word of a sum. The upper one seldom changes: that is done out of the loop's way.
+    /// Adds to the lower word of a sum. The upper one seldom changes: that is done out of the loop's way, where it may have to.
     fn change_words(&self, builder: &mut FunctionBuilder<'_>, entry: Value, argument: Value) {
-        let (flags, offset) = (MemFlagsData::trusted(), self.offset as i32);
         if self.accumulate == Accumulate::SumSquaresHigh {
-            // Squares have no sign.
-            let part = builder.ins().smulhi(argument, argument);
-            return seldom(builder, part, |builder| {
+            // The square of 32 bits has no upper word.
+            let lower = builder.ins().ireduce(types::I32, argument);
+            let lower = builder.ins().sextend(types::I64, lower);
+            let is_long = builder.ins().icmp(IntCC::NotEqual, lower, argument);
+            return seldom(builder, is_long, |builder| {
+                // Squares have no sign.
+                let part = builder.ins().smulhi(argument, argument);
                 let old = self.load(builder, entry);
                 let part = builder.ins().uextend(types::I128, part);
                 let new = builder.ins().iadd(old, part);
                 self.store(builder, entry, new);
             });
         }
+        let (flags, offset) = (MemFlagsData::trusted(), self.offset as i32);
         let is_square = self.accumulate == Accumulate::SumSquaresLow;
         let added = if is_square { builder.ins().imul(argument, argument) } else { argument };
         let old = builder.ins().load(types::I64, flags, entry, offset);
         let new = builder.ins().iadd(old, added);
         builder.ins().store(flags, new, entry, offset);
-        let carries = builder.ins().icmp(IntCC::UnsignedLessThan, new, added);
-        let mut change = builder.ins().uextend(types::I64, carries);
-        if !is_square {
-            let is_negative = builder.ins().icmp_imm_s(IntCC::SignedLessThan, argument, 0);
-            let is_negative = builder.ins().uextend(types::I64, is_negative);
-            change = builder.ins().isub(change, is_negative);
-        }
-        seldom(builder, change, |builder| {
+        let carries = |builder: &mut FunctionBuilder<'_>| builder.ins().icmp(IntCC::UnsignedLessThan, new, added);
+        let may_change = match is_square {
+            true => carries(builder),
+            false => {
+                // A step of less than half of the lower word's range that leaves the range changes the word's own sign.
+                let differs = builder.ins().bxor(old, new);
+                builder.ins().icmp_imm_s(IntCC::SignedLessThan, differs, 0)
+            }
+        };
+        seldom(builder, may_change, |builder| {
+            let carries = carries(builder);
+            let mut change = builder.ins().uextend(types::I64, carries);
+            if !is_square {
+                let is_negative = builder.ins().icmp_imm_s(IntCC::SignedLessThan, argument, 0);
+                let is_negative = builder.ins().uextend(types::I64, is_negative);
+                change = builder.ins().isub(change, is_negative);
+            }
             let old = builder.ins().load(types::I64, flags, entry, offset + 8);
             let new = builder.ins().iadd(old, change);
             builder.ins().store(flags, new, entry, offset + 8);
