@@ -4,7 +4,18 @@ use std::fmt::Write;
 
 use pelton_runtime::adapt::story::{Event, Story, Variant, time_a_row};
 
-use crate::query::NamedStories;
+use crate::error::Error;
+use crate::query::{NamedStories, Query};
+
+/// Waits for a query's end, drops its rows, and says what became of its code.
+pub(crate) fn to_its_end(query: Query) -> Result<String, Error> {
+    let stories = query.stories().to_vec();
+    match query.wait() {
+        Ok(_) => Ok(text(&stories)),
+        Err(Error::Run(error)) => Err(Error::Analyzed { error, story: text(&stories) }),
+        Err(other) => Err(other),
+    }
+}
 
 /// What happened, which is the same whenever the same happens, and then the figures, which are not.
 pub(crate) fn text(stories: &[NamedStories]) -> String {

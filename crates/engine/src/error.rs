@@ -27,6 +27,14 @@ pub enum Error {
     /// A query that stopped: a row that cannot be decoded or computed, an output that cannot be written.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A query that `EXPLAIN ANALYZE` ran, and that stopped.
+    #[error("{error}")]
+    Analyzed {
+        /// Why.
+        error: RunError,
+        /// What had become of its code until then.
+        story: String,
+    },
     /// A setting that does not exist, or a value it does not take.
     #[error("{}setting '{key}' {problem}", shown(.place))]
     Setting {
@@ -54,7 +62,7 @@ impl Error {
         match self {
             Error::Plan(error) => error.place,
             Error::Table { place, .. } | Error::Setting { place, .. } => *place,
-            Error::Compile(_) | Error::Run(_) | Error::Usage(_) => None,
+            Error::Compile(_) | Error::Run(_) | Error::Analyzed { .. } | Error::Usage(_) => None,
         }
     }
 }

@@ -30,6 +30,7 @@ use pelton_state::window::Contents;
 
 use crate::error::Error;
 use crate::event_time::with_computed_time;
+use crate::inserts::Inserts;
 use crate::push::PushTable;
 use crate::query::{Query, result_channel};
 use crate::settings::{Settings, WindowChoice};
@@ -88,7 +89,8 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         data_passing: settings.data_passing,
         ..options
     };
-    Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker, stories))
+    let inserts = Inserts::of(&program);
+    Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker, stories, inserts))
 }
 
 /// What a program has opened.

@@ -36,6 +36,8 @@ mod emission;
 
 mod execute;
 
+mod inserts;
+
 mod tier;
 
 pub mod query;

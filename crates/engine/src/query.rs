@@ -18,6 +18,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::error::Error;
+use crate::inserts::Inserts;
 
 /// Batches of results that may wait for whoever reads them; after that the query waits.
 const RESULT_BATCHES_WAITING_MAX: usize = 64;
@@ -35,6 +36,7 @@ pub struct Query {
     results: Results,
     waker: Waker,
     stories: Vec<NamedStories>,
+    inserts: Inserts,
 }
 
 /// What becomes of the code of a query's pipelines, with their names.
@@ -111,8 +113,8 @@ impl Sink for ResultSink {
 }
 
 impl Query {
-    pub(crate) fn new(run: Run, results: Results, waker: Waker, stories: Vec<NamedStories>) -> Query {
-        Query { handle: run.handle(), run: Some(run), results, waker, stories }
+    pub(crate) fn new(run: Run, results: Results, waker: Waker, stories: Vec<NamedStories>, inserts: Inserts) -> Query {
+        Query { handle: run.handle(), run: Some(run), results, waker, stories, inserts }
     }
 
     /// Names and types of the result's columns; none for an `INSERT`.
@@ -218,7 +220,7 @@ impl Query {
             }
         }
         let run = self.run.take().expect("a query is waited for once");
-        Ok(run.wait()?)
+        run.wait().map_err(|error| self.inserts.named(error))
     }
 
     /// What the query has done so far, and what its windows wait for.
@@ -270,7 +272,7 @@ impl Query {
 
     fn ended(&self) -> Result<(), Error> {
         match self.handle.failure() {
-            Some(error) => Err(error.into()),
+            Some(error) => Err(self.inserts.named(error)),
             None => Ok(()),
         }
     }

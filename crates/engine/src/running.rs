@@ -28,8 +28,8 @@ pub(crate) const COLUMNS: [&str; 18] = [
 
 /// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, since the
 /// query began, and those of blocks of which no row is left, one in 50 ms; by event time they are from the newest event time of the rows, or the end of
-/// the window. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers are busy
-/// with it; how long workers waited for each other before each, and took to wake
+/// the window. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers
+/// spend on it in all; how long workers waited for each other before each, and took to wake
 /// each other behind it, is told apart.
 pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let load = &progress.load;
@@ -55,9 +55,24 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     }));
     let [deciding_ns, busy_ns] = [load.deciding, load.busy].map(|time| time.as_nanos() as f64);
     row.push(format!("{:.0}", deciding_ns / load.decisions.max(1) as f64));
-    row.push(format!("{:.3}", deciding_ns / busy_ns.max(1.0) * 100.0));
+    row.push(format!("{:.3}", deciding_percent(deciding_ns, busy_ns)));
     let others_ns = [load.waiting, load.waking].map(|time| time.as_nanos() as f64);
     row.extend(others_ns.map(|ns| format!("{:.0}", ns / load.decisions.max(1) as f64)));
     row.push(load.held_back_by.clone().unwrap_or_default());
     row
+}
+
+/// Of a query that has next to nothing to do deciding may take longer than doing it.
+fn deciding_percent(deciding_ns: f64, busy_ns: f64) -> f64 {
+    deciding_ns / (deciding_ns + busy_ns).max(1.0) * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deciding_is_a_part_of_all_time() {
+        assert_eq!((deciding_percent(300.0, 100.0), deciding_percent(0.0, 0.0)), (75.0, 0.0));
+    }
 }

@@ -419,9 +419,7 @@ impl Session {
             let planned = plan_statements(&known.catalog, &[statement])?;
             known.start(planned)?
         };
-        let stories = query.stories().to_vec();
-        query.wait()?;
-        Ok(analyze::text(&stories))
+        analyze::to_its_end(query)
     }
 
     fn execute_statement(&self, statement: &Statement) -> Result<Outcome, Error> {

@@ -56,17 +56,17 @@ impl Budget {
     fn take_for(&self, of_operator: usize, more: usize, limits: Limits, advice: &str) -> Result<(), KernelError> {
         let Limits { engine_bytes_max, operator_bytes_max } = limits;
         let exceeded = if of_operator > operator_bytes_max {
-            format!("more than 'pelton.memory.operator' = '{}' allows", Bytes(operator_bytes_max))
+            let allowed = Bytes(operator_bytes_max);
+            let of_operator = Beyond { bytes: of_operator, bytes_max: operator_bytes_max };
+            format!("{of_operator}, more than 'pelton.memory.operator' = '{allowed}' allows")
         } else if let Err(all) = self.take(more, engine_bytes_max) {
-            let all = Bytes(all);
-            format!("and that of all queries {all}, more than 'pelton.memory' = '{}' allows", Bytes(engine_bytes_max))
+            let (of_operator, allowed) = (Bytes(of_operator), Bytes(engine_bytes_max));
+            let all = Beyond { bytes: all, bytes_max: engine_bytes_max };
+            format!("{of_operator}, and that of all queries {all}, more than 'pelton.memory' = '{allowed}' allows")
         } else {
             return Ok(());
         };
-        Err(KernelError::State(format!(
-            "its state takes {}, {exceeded}: SET a larger size, or {advice}",
-            Bytes(of_operator)
-        )))
+        Err(KernelError::State(format!("its state takes {exceeded}: SET a larger size, or {advice}")))
     }
 
     /// Charges what does not change any more, as long as what is returned is held.
@@ -264,14 +264,33 @@ impl Drop for Waiting {
 /// A size as people write it, in the largest unit of which there is a whole one.
 struct Bytes(usize);
 
+/// A size beyond one that is allowed, in the largest unit in which one sees that it is.
+struct Beyond {
+    bytes: usize,
+    bytes_max: usize,
+}
+
+const UNITS: [(usize, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        match units.into_iter().find(|&(unit, _)| self.0 >= unit) {
-            Some((unit, name)) if self.0.is_multiple_of(unit) => write!(f, "{} {name}", self.0 / unit),
-            Some((unit, name)) => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
-            None => write!(f, "{} bytes", self.0),
-        }
+        write_bytes(f, self.0, UNITS.into_iter().find(|&(unit, _)| self.0 >= unit))
+    }
+}
+
+impl fmt::Display for Beyond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = |bytes: usize, unit: usize| (bytes as f64 / unit as f64 * 10.0).round();
+        let tells = |unit: usize| tenths(self.bytes, unit) > tenths(self.bytes_max, unit);
+        write_bytes(f, self.bytes, UNITS.into_iter().find(|&(unit, _)| self.bytes >= unit && tells(unit)))
+    }
+}
+
+fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: usize, unit: Option<(usize, &str)>) -> fmt::Result {
+    match unit {
+        Some((unit, name)) if bytes.is_multiple_of(unit) => write!(f, "{} {name}", bytes / unit),
+        Some((unit, name)) => write!(f, "{:.1} {name}", bytes as f64 / unit as f64),
+        None => write!(f, "{bytes} bytes"),
     }
 }
 
@@ -296,9 +315,11 @@ mod tests {
         let error = other.set(1, 0, (1 << 20) + 512, ADVICE).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "its state takes 1.0 MiB, and that of all queries 3.0 MiB, more than 'pelton.memory' = '3 MiB' allows: \
+            "its state takes 1.0 MiB, and that of all queries 3072.5 KiB, more than 'pelton.memory' = '3 MiB' allows: \
              SET a larger size, or have fewer groups or rows in open windows"
         );
+        assert_eq!(Beyond { bytes: (3 << 20) + 1, bytes_max: 3 << 20 }.to_string(), "3145729 bytes");
+        assert_eq!(Beyond { bytes: 7 << 20, bytes_max: 3 << 20 }.to_string(), "7 MiB");
         // It fails alone: what it did not get others may have.
         one.set(0, 1, (2 << 20) - 1, ADVICE).unwrap();
         one.set(1, 0, 1, ADVICE).unwrap();

@@ -57,7 +57,7 @@ pub(crate) struct Mark {
     pub busy_ns: u64,
 }
 
-/// What a query has done of late: in the last second or two, and for longer where nothing has happened since.
+/// What a query has done of late: in the last second or two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rates {
     before: Mark,
@@ -80,8 +80,12 @@ impl Rates {
         }
     }
 
-    /// Rows that came, rows that left, and nanoseconds of workers, a second.
-    pub fn a_second(&self, now: Mark) -> [f64; 3] {
+    /// Rows that came, rows that left, and nanoseconds of workers, a second; `ran_ns` is when a worker has done something for it last.
+    pub fn a_second(&self, now: Mark, ran_ns: u64) -> [f64; 3] {
+        // Nobody marks a query that nobody runs: what it did before it stalled is not of late.
+        if now.at_ns.saturating_sub(ran_ns) >= 2 * MARK_INTERVAL_NS {
+            return [0.0; 3];
+        }
         let seconds = now.at_ns.saturating_sub(self.before.at_ns).max(1) as f64 / 1e9;
         let of = |now: u64, before: u64| (now - before) as f64 / seconds;
         let before = &self.before;
@@ -193,12 +197,12 @@ mod tests {
         let mark =
             |seconds: u64, rows_in: u64| Mark { at_ns: seconds * 1_000_000_000, rows_in, rows_out: 0, busy_ns: 0 };
         let mut rates = Rates::new(0);
-        assert_eq!(rates.a_second(mark(1, 100))[0], 100.0);
+        assert_eq!(rates.a_second(mark(1, 100), 1_000_000_000)[0], 100.0);
         for (seconds, rows) in [(1, 100), (2, 200), (3, 1_200)] {
             rates.mark(mark(seconds, rows));
         }
-        assert_eq!(rates.a_second(mark(4, 2_200))[0], 1_000.0);
-        assert_eq!(rates.a_second(mark(12, 2_200))[0], 200.0);
+        assert_eq!(rates.a_second(mark(4, 2_200), 4_000_000_000)[0], 1_000.0);
+        assert_eq!(rates.a_second(mark(6, 2_200), 4_000_000_000), [0.0; 3], "nothing moves");
     }
 
     #[test]

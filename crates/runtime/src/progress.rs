@@ -69,7 +69,7 @@ impl Progress {
     }
 }
 
-/// How a run fares: rates are those of the last second or two, and of a longer time where nothing has happened since.
+/// How a run fares: rates are those of the last second or two.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadProgress {
     /// Rows decoded a second.

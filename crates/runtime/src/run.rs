@@ -486,7 +486,7 @@ impl Shared {
     }
 
     fn load(&self, state: &State) -> LoadProgress {
-        let [rows_in_per_s, rows_out_per_s, busy_ns_per_s] = state.rates.a_second(state.mark(self.clock.nanos()));
+        let [rows_in_per_s, rows_out_per_s, busy_ns_per_s] = state.rates_a_second(self.clock.nanos());
         LoadProgress {
             rows_in_per_s,
             rows_out_per_s,

@@ -328,6 +328,12 @@ impl State {
         }
     }
 
+    /// What it does in a second: rows that come, rows that leave, and nanoseconds of workers.
+    pub fn rates_a_second(&self, now_ns: u64) -> [f64; 3] {
+        let ran_ns = self.operators.all.iter().map(|operator| operator.last_run_ns).max().unwrap_or_default();
+        self.rates.a_second(self.mark(now_ns), ran_ns)
+    }
+
     /// Whether nothing is left to do; says so once.
     pub fn must_finish(&mut self) -> bool {
         self.has_ended() && !std::mem::replace(&mut self.finished, true)

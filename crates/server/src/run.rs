@@ -71,7 +71,8 @@ pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
 
 /// Prints a query's rows as they come, or waits for an insert's end; then says what was left out.
 fn finish(mut query: Query, format: Format, shows_progress: bool) -> Result<(), Failure> {
-    let summary = if query.schema().fields().is_empty() {
+    let is_insert = query.schema().fields().is_empty();
+    let summary = if is_insert {
         let control = query.control();
         let summary = if shows_progress { with_progress(control, || query.wait())? } else { query.wait()? };
         report_insert(&summary);
@@ -88,6 +89,10 @@ fn finish(mut query: Query, format: Format, shows_progress: bool) -> Result<(), 
     report_left_out(&summary);
     if stop::was_asked() {
         report_read(&summary);
+        // Of an insert that has been told.
+        if !is_insert {
+            report_written(&summary);
+        }
     }
     Ok(())
 }
@@ -178,6 +183,9 @@ fn report_read(summary: &Summary) {
     for source in &summary.sources {
         say!("{}: {} rows read in {:.3} s", source.name, count(source.rows), summary.elapsed.as_secs_f64());
     }
+}
+
+fn report_written(summary: &Summary) {
     for sink in &summary.sinks {
         say!("{}: {} rows written", sink.name, count(sink.rows));
     }

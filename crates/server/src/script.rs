@@ -26,6 +26,8 @@ struct Located {
     place: Place,
     /// The line there.
     line: String,
+    /// What had become of its code where that was asked for, or nothing.
+    story: String,
 }
 
 impl std::error::Error for Located {}
@@ -90,7 +92,11 @@ impl Script {
             None => (message, start),
         };
         let line = self.text.lines().nth(place.line.saturating_sub(1) as usize).unwrap_or_default().to_string();
-        Box::new(Located { message, script: self.name.clone(), place, line })
+        let story = match error {
+            Error::Analyzed { story, .. } => story.clone(),
+            _ => String::new(),
+        };
+        Box::new(Located { message, script: self.name.clone(), place, line, story })
     }
 }
 
@@ -125,7 +131,8 @@ impl fmt::Display for Located {
         writeln!(f, "{margin}--> {}:{line}:{column}", self.script)?;
         writeln!(f, "{margin} |")?;
         writeln!(f, "{number} | {before}{}{behind}", shown.trim_end())?;
-        write!(f, "{margin} | {indent}{marks}")
+        write!(f, "{margin} | {indent}{marks}")?;
+        if self.story.is_empty() { Ok(()) } else { write!(f, "\n\n{}", self.story.trim_end()) }
     }
 }
 
@@ -148,7 +155,8 @@ mod tests {
 
     fn located(line: &str, column: u64) -> String {
         let place = Place { line: 12, column };
-        let error = Located { message: "wrong".into(), script: "a.sql".into(), place, line: line.into() };
+        let error =
+            Located { message: "wrong".into(), script: "a.sql".into(), place, line: line.into(), story: String::new() };
         error.to_string()
     }
 

@@ -180,7 +180,24 @@ fn ctrl_c_drains_what_was_read_and_flushes_sinks() {
     std::fs::remove_file(&path).expect("the sink's file can be removed");
     let numbers: Vec<usize> = kept.lines().map(|line| line.parse().expect("a number")).collect();
     assert_eq!(numbers, (0..shown).collect::<Vec<_>>(), "all rows that were read are in both sinks, in order");
-    assert!(error.contains("rows read in") && error.contains("rows written"), "{error}");
+    let told = |what: &str| error.matches(what).count();
+    assert_eq!((told("rows read in"), told("rows written")), (1, 2), "each sink once: {error}");
+}
+
+#[test]
+fn what_fails_is_told_with_its_insert_and_with_the_story_that_was_asked_for() {
+    let script = "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '1000');
+         CREATE TABLE good (i BIGINT) WITH ('connector' = 'blackhole');
+         CREATE TABLE bad (i BIGINT) WITH ('connector' = 'blackhole');
+         EXPLAIN ANALYZE STATEMENT SET BEGIN
+             INSERT INTO good SELECT i FROM n;
+             INSERT INTO bad SELECT 1 / (i - 500) FROM n;
+         END";
+    let output = output(&["run", "-e", script]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("→ rows, for INSERT INTO bad)"), "{error}");
+    assert!(error.contains("-e:4:10") && error.contains("== adaptation ==\npipeline 0: n → rows: "), "{error}");
 }
 
 #[test]
