@@ -268,8 +268,9 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
         let working = Machine::Integer { bits: bits.max(32), signed };
         let (left, right) = (self.widened(a, working), self.widened(b, working));
         let register = register_type(working);
-        let bounds = self.graph.node(b).bounds.unwrap_or(Bounds::I64);
-        let has = |value: i128| bounds.min <= value && value <= bounds.max;
+        // Known of constants alone: bounds are those of values, and a row whose divisor is NULL is divided by whatever stands there.
+        let constant = self.graph.literal(b).filter(|&constant| constant != Literal::Null);
+        let has = |value: i128| constant.is_none_or(|constant| constant == Literal::Integer(value));
         let (mut divisor, mut failed) = (right.value, None);
         if has(0) {
             let is_zero = self.builder.ins().icmp_imm_u(IntCC::Equal, divisor, 0);
