@@ -233,7 +233,7 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
         Choice::Order(over) => {
             let node = &mut state.overs[over];
             node.busy = true;
-            Task::Order { over, rows: node.queue.drain(..).collect(), watermark: node.inputs.watermark() }
+            Task::Order { over, rows: node.queue.take(node.queue.len()).collect(), watermark: node.inputs.watermark() }
         }
         Choice::Compute(pipeline) => take_blocks(state, pipeline, look),
         Choice::Read(source, partition) => {
@@ -378,7 +378,7 @@ impl Search<'_> {
         for (index, node) in self.state.sinks.iter().enumerate() {
             let free = !node.writing && !node.ended && node.blocked_at != Some(self.look.seen.outside);
             if free && (!node.queue.is_empty() || node.unflushed || node.must_end()) {
-                let rows = node.queue.iter().map(|(rows, _)| rows.num_rows() as u64).sum();
+                let rows = node.queue.rows();
                 // What is to be flushed or ended has waited since it was written.
                 let since_ns = match node.queue.front() {
                     Some((_, origin)) => origin.ingested_ns,
@@ -433,8 +433,7 @@ impl Search<'_> {
             };
             let is_free = !is_in_order(self.state, node) || node.order.outstanding() == node.queue.len();
             if has_room && is_free {
-                let rows = node.queue.iter().map(|(_, block)| block.rows() as u64).sum();
-                self.consider(Choice::Compute(index), Some(rows), first.stamp.ingested_ns);
+                self.consider(Choice::Compute(index), Some(node.queue.rows()), first.stamp.ingested_ns);
             }
         }
     }
@@ -514,8 +513,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
     let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
     let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, most);
-    let rows: usize = node.queue.iter().map(|(_, block)| block.rows()).sum();
-    let is_short = rows as f64 * cost_ns < WORTH_WAKING_NS;
+    let is_short = node.queue.rows() as f64 * cost_ns < WORTH_WAKING_NS;
     // Where the others have runs or regions of their own, each goes through the blocks of one by itself.
     let have_own = (look.has_runs || state.regions.are_several()) && !look.has_idle;
     let sharing = if is_in_order || is_short || have_own { 1 } else { look.workers };
@@ -527,7 +525,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         is_wanted
     });
     let count = few.count().max(1);
-    blocks.extend(node.queue.drain(..count).map(|(position, mut block)| {
+    blocks.extend(node.queue.take(count).map(|(position, mut block)| {
         block.stamp.watermark_before = block.stamp.watermark_before.max(time);
         (position, block)
     }));

@@ -1,13 +1,12 @@
 //! Functions OVER rows, among what the scheduler's lock guards: rows that wait to be put in order, by one worker at a time.
 
-use std::collections::VecDeque;
-
 use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_state::over::Arriving;
 
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
+use crate::queued::Queue;
 use crate::results::{Results, Timed};
 use crate::state::{Finished, State};
 
@@ -16,7 +15,7 @@ pub(crate) struct OverState {
     /// The pipelines that feed it.
     pub inputs: Inputs,
     /// Rows that no worker has taken yet, with the number of their input; those of one input in their order.
-    pub queue: VecDeque<(usize, Arriving)>,
+    pub queue: Queue<(usize, Arriving)>,
     /// A worker puts rows in order.
     pub busy: bool,
     /// Rows before this have left.
@@ -36,7 +35,7 @@ impl OverState {
         OverState {
             name: node.name.clone(),
             inputs: Inputs::new(inputs),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             busy: false,
             passed: WATERMARK_MIN,
             ended: false,
@@ -61,7 +60,7 @@ impl State {
         node.rows_in += finished.output_rows() as u64;
         let Finished { time_shift_ticks, in_time_order, .. } = finished;
         let arriving = |rows| Arriving { rows, time_shift_ticks, in_time_order };
-        node.queue.extend(finished.output.into_batches().map(|rows| (input, arriving(rows))));
+        finished.output.into_batches().for_each(|rows| node.queue.push_back((input, arriving(rows))));
         let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
         node.results.note_input(has_moved, &finished.stamp, node.inputs.watermark());
         if (finished.stamp.is_idle || node.results.marker.is_some()) && !node.busy && !node.must_run() {

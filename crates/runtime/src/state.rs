@@ -1,6 +1,5 @@
 //! What is queued, in progress and finished: everything that the scheduler's lock guards.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -17,6 +16,7 @@ use crate::operator::{Operators, Part};
 use crate::order::Reorder;
 use crate::over::OverState;
 use crate::progress::Latency;
+use crate::queued::Queue;
 use crate::room::{Emptied, Output};
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
@@ -104,7 +104,7 @@ pub(crate) struct PipelineState {
     /// What its blocks are of.
     pub input_name: String,
     /// Blocks no worker has taken yet, with their positions.
-    pub queue: VecDeque<(u64, Block)>,
+    pub queue: Queue<(u64, Block)>,
     pub order: Reorder<Result<Finished, RunError>>,
     pub input_ended: bool,
     pub ended: bool,
@@ -192,7 +192,7 @@ impl Finished {
 
 pub(crate) struct SinkState {
     pub name: String,
-    pub queue: VecDeque<(RecordBatch, Origin)>,
+    pub queue: Queue<(RecordBatch, Origin)>,
     /// Batches that pass event by event, and have not arrived as a whole.
     pub passing: usize,
     /// A worker is inside the sink.
@@ -249,7 +249,7 @@ impl State {
             };
             PipelineState {
                 input_name: name_of(graph, node.input),
-                queue: VecDeque::new(),
+                queue: Queue::default(),
                 order: Reorder::default(),
                 input_ended: false,
                 ended: false,
@@ -547,7 +547,7 @@ impl SinkState {
     fn new(node: &crate::graph::SinkNode) -> SinkState {
         SinkState {
             name: node.name.clone(),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             passing: 0,
             writing: false,
             blocked_at: None,

@@ -40,7 +40,7 @@ impl Worker<'_> {
                 break written.map(|rows| node.rows += rows as u64);
             }
             let count = node.queue.len().min(BATCHES_AT_ONCE_MAX);
-            self.room.written.extend(node.queue.drain(..count));
+            self.room.written.extend(node.queue.take(count));
             node.unflushed |= self.room.written.iter().any(|(batch, _)| batch.num_rows() > 0);
             drop(state);
             let (written, result) = self.write_batches(output);

@@ -162,20 +162,29 @@ fn report_left_out(summary: &Summary) {
         }
     }
     for window in summary.windows.iter().filter(|window| window.late_rows > 0) {
-        let late = count(window.late_rows);
-        say!("warning: {}: {late} rows came after their window had closed and were left out", window.name);
+        let came = match window.late_rows {
+            1 => "1 row came after its window had closed and was".to_owned(),
+            late => format!("{} rows came after their window had closed and were", count(late)),
+        };
+        say!("warning: {}: {came} left out", window.name);
     }
     for over in summary.overs.iter().filter(|over| over.late_rows > 0) {
-        let late = count(over.late_rows);
-        say!("warning: {}: {late} rows came after the watermark had passed them and were left out", over.name);
+        let came = match over.late_rows {
+            1 => "1 row came after the watermark had passed it and was".to_owned(),
+            late => format!("{} rows came after the watermark had passed them and were", count(late)),
+        };
+        say!("warning: {}: {came} left out", over.name);
     }
     for over in summary.overs.iter().filter(|over| over.waiting_rows_dropped > 0) {
         let rows = count(over.waiting_rows_dropped);
         say!("warning: {}: stopped while {rows} rows waited for the watermark, which are not reported", over.name);
     }
     for window in summary.windows.iter().filter(|window| window.open_slices_dropped > 0) {
-        let open = count(window.open_slices_dropped);
-        say!("warning: {}: stopped with {open} windows open, which are not reported", window.name);
+        let open = match window.open_slices_dropped {
+            1 => "1 window open, which is".to_owned(),
+            open => format!("{} windows open, which are", count(open)),
+        };
+        say!("warning: {}: stopped with {open} not reported", window.name);
     }
 }
 

@@ -83,7 +83,7 @@ fn read_elements(reader: &mut Reader) -> Result<Elements, PlanError> {
 
 fn read_element(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanError> {
     let place = reader.place();
-    let [first, second] = reader.parser.peek_tokens::<2>();
+    let [first, second, third] = reader.parser.peek_tokens::<3>();
     let word = |token: &Token| match token {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         _ => String::new(),
@@ -94,6 +94,10 @@ fn read_element(reader: &mut Reader, elements: &mut Elements) -> Result<(), Plan
                 return Err(PlanError::invalid(place, "a table has at most one watermark").with_hint("remove this one"));
             }
             elements.watermark = Some(read_watermark(reader)?);
+        }
+        ("WATERMARK", name) if name != "AS" && word(&third) == "AS" => {
+            let hint = format!("write WATERMARK FOR {second} AS {second} - INTERVAL '5' SECOND, or AS {second}");
+            return Err(PlanError::invalid(place, "expected FOR after WATERMARK").with_hint(hint));
         }
         ("PRIMARY", "KEY") | ("CONSTRAINT", _) => {
             if reader.takes("CONSTRAINT") {
