@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{CaseWhen, Expr, Function, Ident, Spanned};
+use sqlparser::ast::{CaseWhen, Expr, Function, Ident, Spanned, WindowType};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -43,8 +43,11 @@ impl FlinkDialect {
     fn parse_respelt(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
         self.is_left_to_parser.set(true);
         let mut expression = parser.parse_prefix()?;
-        if let Expr::Function(Function { filter: filter @ None, null_treatment: Some(_), .. }) = &mut expression {
-            *filter = parse_filter(parser)?;
+        if let Expr::Function(function @ Function { filter: None, null_treatment: Some(_), over: None, .. }) =
+            &mut expression
+        {
+            function.filter = parse_filter(parser)?;
+            function.over = parse_over(parser)?;
         }
         let respelt = respell(&mut expression).map_err(|error| self.fail(error))?;
         Ok(respelt.unwrap_or(expression))
@@ -98,6 +101,28 @@ impl FlinkDialect {
             Keyword::LIKE => Expr::Like { negated, any, expr, pattern, escape_char },
             _ => Expr::ILike { negated, any, expr, pattern, escape_char },
         })
+    }
+
+    /// `TABLE name [PARTITION BY key, …]`.
+    fn parse_table_argument(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
+        let table = parser.expect_keyword(Keyword::TABLE)?;
+        if parser.peek_token_ref().token == Token::LParen {
+            let error = PlanError::syntax(Place::of(table.span), "TABLE takes the name of a table, not a query");
+            return Err(
+                self.fail(error.with_hint("leave TABLE out: TUMBLE((SELECT …), DESCRIPTOR(time_column), size)"))
+            );
+        }
+        let mut name = vec![parser.parse_identifier()?];
+        while parser.consume_token(&Token::Period) {
+            name.push(parser.parse_identifier()?);
+        }
+        let mut value = if name.len() == 1 { Expr::Identifier(name.remove(0)) } else { Expr::CompoundIdentifier(name) };
+        if parser.parse_keywords(&[Keyword::PARTITION, Keyword::BY]) {
+            let keys = parse_partition_keys(parser)?.into_iter().map(Expr::Identifier);
+            value = Expr::Tuple([value].into_iter().chain(keys).collect());
+        }
+        let prefix = Ident::with_span(table.span, TABLE_ARGUMENT_PREFIX);
+        Ok(Expr::Prefixed { prefix, value: Box::new(value) })
     }
 }
 
@@ -176,7 +201,7 @@ impl Dialect for FlinkDialect {
         }
         match parser.peek_tokens_ref::<2>().map(|token| &token.token) {
             [Token::Word(word), _] if word.keyword == Keyword::INTERVAL => Some(interval::parse_literal(parser)),
-            [Token::Word(word), _] if word.keyword == Keyword::TABLE => Some(parse_table_argument(parser)),
+            [Token::Word(word), _] if word.keyword == Keyword::TABLE => Some(self.parse_table_argument(parser)),
             [Token::Word(word), _] if word.keyword == Keyword::CASE => Some(self.parse_case(parser)),
             [Token::Word(word), _] if word.keyword == Keyword::TRIM && trims_blanks(parser) => Some(parse_trim(parser)),
             [Token::LBrace, Token::Word(word)] if word.keyword == Keyword::FN => Some(parse_braced_call(parser)),
@@ -249,6 +274,17 @@ fn parse_filter(parser: &mut Parser) -> Result<Option<Box<Expr>>, ParserError> {
     Ok(Some(Box::new(filter)))
 }
 
+/// `OVER (…)` or `OVER name` behind that.
+fn parse_over(parser: &mut Parser) -> Result<Option<WindowType>, ParserError> {
+    if !parser.parse_keyword(Keyword::OVER) {
+        return Ok(None);
+    }
+    Ok(Some(match parser.consume_token(&Token::LParen) {
+        true => WindowType::WindowSpec(parser.parse_window_spec()?),
+        false => WindowType::NamedWindow(parser.parse_identifier()?),
+    }))
+}
+
 /// Whether `TRIM(TRAILING FROM …)` comes next, which sqlparser knows with letters to be trimmed only.
 fn trims_blanks(parser: &Parser) -> bool {
     let [_, opening, side, from] = parser.peek_tokens_ref::<4>().map(|token| &token.token);
@@ -266,21 +302,6 @@ fn parse_trim(parser: &mut Parser) -> Result<Expr, ParserError> {
     let expr = Box::new(parser.parse_expr()?);
     parser.expect_token(&Token::RParen)?;
     Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
-}
-
-fn parse_table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {
-    let table = parser.expect_keyword(Keyword::TABLE)?;
-    let mut name = vec![parser.parse_identifier()?];
-    while parser.consume_token(&Token::Period) {
-        name.push(parser.parse_identifier()?);
-    }
-    let mut value = if name.len() == 1 { Expr::Identifier(name.remove(0)) } else { Expr::CompoundIdentifier(name) };
-    if parser.parse_keywords(&[Keyword::PARTITION, Keyword::BY]) {
-        let keys = parse_partition_keys(parser)?.into_iter().map(Expr::Identifier);
-        value = Expr::Tuple([value].into_iter().chain(keys).collect());
-    }
-    let prefix = Ident::with_span(table.span, TABLE_ARGUMENT_PREFIX);
-    Ok(Expr::Prefixed { prefix, value: Box::new(value) })
 }
 
 /// `key`, `(key, …)` or `key, …`: a name that another argument or the end of all follows is a key.

@@ -168,8 +168,12 @@ impl Lowering<'_> {
             let is_windowed = has(0) && has(1);
             if has(0) != has(1) {
                 let lacking = WINDOW_COLUMNS[usize::from(has(0))];
-                let message = format!("GROUP BY of a window lacks {lacking}");
-                let hint = "group by both window_start and window_end";
+                let construct = self.landmarks.grouping_construct;
+                let message = format!("{construct} of a window lacks {lacking}");
+                let hint = match construct {
+                    "SELECT DISTINCT" => "select both window_start and window_end",
+                    _ => "group by both window_start and window_end",
+                };
                 return Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)));
             }
             windows.push(bounds.iter().flatten().map(|(window, _)| *window).find(|_| is_windowed));

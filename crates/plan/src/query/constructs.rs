@@ -117,9 +117,16 @@ pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
                 Expr::Function(function) if is_group_window(function) => {
                     let name = function.name.to_string().to_uppercase();
                     let construct = format!("the group window {name}");
-                    let instead = "read TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), size)) \
-                                   and GROUP BY window_start, window_end";
-                    return refuse(place, &construct, instead);
+                    let arguments = match name.as_str() {
+                        "HOP" => "slide, size",
+                        "SESSION" => "gap",
+                        _ => "size",
+                    };
+                    let instead = format!(
+                        "read TABLE({name}(TABLE t, DESCRIPTOR(time_column), {arguments})) \
+                         and GROUP BY window_start, window_end"
+                    );
+                    return refuse(place, &construct, &instead);
                 }
                 _ => check_key(expression)?,
             }

@@ -389,6 +389,11 @@ impl Walk<'_, '_> {
         {
             return refuse(place, &format!("ORDER BY inside {shown}"), "values come in the order of their arrival");
         }
+        let aggregate = self.context.get_aggregate_meta(&name);
+        if !function.within_group.is_empty() && aggregate.is_some_and(|known| !known.supports_within_group_clause()) {
+            let construct = format!("WITHIN GROUP of {shown}");
+            return refuse(place, &construct, "leave it out: values come in the order of their arrival");
+        }
         if let Some(canonical) = self.context.function_name(&name) {
             if !self.context.is_own(&name) {
                 self.check_known(&canonical, function, place)?;
@@ -432,6 +437,10 @@ impl Walk<'_, '_> {
         let Some(known) = known else {
             return refuse(place, &format!("{} … OVER", name.to_uppercase()), over::functions::HINT);
         };
+        if function.filter.is_some() && self.context.get_window_meta(&name).is_some() {
+            let construct = format!("FILTER of {} … OVER", name.to_uppercase());
+            return refuse(place, &construct, "leave out the other rows in a subquery: SELECT … FROM … WHERE condition");
+        }
         self.landmarks.functions.extend([known.clone(), name].map(|name| (name, place)));
         let select = self.selects.last().copied().flatten();
         self.landmarks.overs.push(OverCall { name: known, place, window: window.to_string(), select });

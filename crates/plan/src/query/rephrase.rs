@@ -219,7 +219,9 @@ fn of_literal(message: &str) -> Option<PlanError> {
 /// Whether a function cannot bring its arguments to one type; as the end of a sentence, which these are where the message has them.
 pub(super) fn types_that_differ(message: &str) -> Option<String> {
     if message.contains("Fail to find the coerced type") {
-        return Some(String::new());
+        let received = message.split_once("argument types '").and_then(|(_, call)| call.split_once(")'."));
+        let types = received.and_then(|(call, _)| call.split_once('('));
+        return Some(types.map_or(String::new(), |(_, types)| format!(": {}", in_sql_terms(types))));
     }
     let (types, _) = message.split_once(" is not comparable")?;
     let (_, types) = types.rsplit_once("' ").or_else(|| types.rsplit_once(" function "))?;
