@@ -194,7 +194,8 @@ impl Shared {
     /// Nobody asks a run that has failed what its windows hold; others may need the memory.
     fn let_go_of_state(&self) {
         for (window, node) in self.graph.windows.iter().enumerate() {
-            self.slices[window].iter().for_each(|slices| slices.reset(slice_store(node)));
+            let workers = &self.slices[window];
+            workers.iter().for_each(|slices| slices.reset(slice_store(node, workers.len() > 1)));
             self.copied(window).clear();
             *self.open_windows(window) = open_windows(node);
         }
@@ -376,7 +377,7 @@ impl Shared {
         let slices = |node: &WindowNode| {
             // One worker at a time counts rows by their keys.
             let stores = if let Window::RowsByKey { .. } = node.window { 1 } else { workers };
-            (0..stores).map(|_| WorkerSlices::new(slice_store(node), workers > 1)).collect()
+            (0..stores).map(|_| WorkerSlices::new(slice_store(node, stores > 1), workers > 1)).collect()
         };
         let slices = graph.windows.iter().map(slices).collect();
         let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();

@@ -45,14 +45,14 @@ struct SharedSlices {
     store_bytes: usize,
 }
 
-/// No slices of a window yet, of one worker.
-pub(crate) fn slice_store(node: &WindowNode) -> SliceStore {
+/// No slices of a window yet, of one worker. `has_others`: where others have rows of the same slices.
+pub(crate) fn slice_store(node: &WindowNode, has_others: bool) -> SliceStore {
     if let Window::RowsByKey { size, slide } = node.window {
         let counter = RowCounter::new((size, slide), node.combination, &node.layout, node.has_bounds);
         return SliceStore::counting(counter);
     }
     if Open::takes_pieces(node.combination, &node.layout, node.emission) {
-        return SliceStore::with_pieces(node.layout.clone(), node.combination);
+        return SliceStore::with_pieces(node.layout.clone(), node.combination, has_others);
     }
     SliceStore::new(node.layout.clone())
 }

@@ -109,7 +109,8 @@ impl<'a> HeldWindow<'a> {
     fn restore(&mut self, shared: &Shared, window: usize, bytes: &[u8]) -> Result<Vec<Micros>, SnapshotError> {
         let node = &shared.graph.windows[window];
         let mut open = open_windows(node);
-        let mut stores: Vec<SliceStore> = self.workers.iter().map(|_| slice_store(node)).collect();
+        let store = |_| slice_store(node, self.workers.len() > 1);
+        let mut stores: Vec<SliceStore> = self.workers.iter().map(store).collect();
         let mut made = WindowState { open: &mut open, stores: stores.iter_mut().collect() };
         restore(&mut made, bytes)?;
         let dues = made.dues();

@@ -118,6 +118,8 @@ pub struct SliceStore {
     recycled_bytes: usize,
     /// Where rows go of slices that begin and end within a block, where they are kept so.
     pieces: Option<Box<PieceWriter>>,
+    /// Whether others have rows of the same slices: the block before may be theirs, and the one behind.
+    has_others: bool,
     /// Where rows go that are counted by key, instead of slices.
     counter: Option<Box<RowCounter>>,
 }
@@ -133,14 +135,16 @@ impl SliceStore {
             recycled: Vec::new(),
             recycled_bytes: 0,
             pieces: None,
+            has_others: false,
             counter: None,
         }
     }
 
-    /// As [`SliceStore::new`], and small slices may be kept as pieces, for windows that are put together so.
-    pub fn with_pieces(layout: Arc<EntryLayout>, combination: Combination) -> SliceStore {
+    /// As [`SliceStore::new`], and small slices may be kept as pieces, for windows that are put together so; `has_others`: where other workers have rows of the
+    /// same slices.
+    pub fn with_pieces(layout: Arc<EntryLayout>, combination: Combination, has_others: bool) -> SliceStore {
         let pieces = Some(Box::new(PieceWriter::new(layout.clone(), combination)));
-        SliceStore { pieces, ..SliceStore::new(layout) }
+        SliceStore { pieces, has_others, ..SliceStore::new(layout) }
     }
 
     /// No slices: the rows of each key are counted.
@@ -179,7 +183,10 @@ impl SliceStore {
         let rows = last.rows.end.saturating_sub(first.rows.start);
         let are_small = slices.len() >= PIECES_MIN && rows <= slices.len() * PIECE_ROWS_MAX;
         let pieces = self.pieces.as_deref_mut().filter(|pieces| are_small && pieces.is_next(first.slice))?;
-        slices.is_sorted_by(|one, next| one.slice < next.slice).then_some((pieces, 1..slices.len() - 1))
+        // What a worker alone has of the first and the last is one table's, over several blocks; of several workers it would be a table for each block, and these
+        // would be merged by their keys.
+        let inner = if self.has_others { 0..slices.len() } else { 1..slices.len() - 1 };
+        slices.is_sorted_by(|one, next| one.slice < next.slice).then_some((pieces, inner))
     }
 
     /// Takes what there is of small slices.

@@ -169,9 +169,10 @@ impl Aggregation {
         pieces: &mut PieceWriter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
+        let begin = |index: usize| if index == 0 { 0 } else { ends[index - 1] };
         if let Grouping::Single = self.grouping {
             for index in some {
-                let positions = ends[index - 1]..ends[index];
+                let positions = begin(index)..ends[index];
                 if !positions.is_empty() {
                     let entry = pieces.place_single(slices[index].slice);
                     self.run_entry(call, positions, (pieces.values(), entry), &arguments.others)?;
@@ -182,7 +183,7 @@ impl Aggregation {
         let bound = self.bind_listed(call)?;
         let mut index = some.start;
         while index < some.end {
-            let (first, start) = (index, ends[index - 1]);
+            let (first, start) = (index, begin(index));
             while index < some.end && (index == first || ends[index] - start <= BATCH) {
                 index += 1;
             }
@@ -191,7 +192,7 @@ impl Aggregation {
                 continue;
             }
             self.find_groups(call, &arguments.keys, start..end, pieces.groups(end - start), scratch)?;
-            let of_slices = (first..index).map(|slice| (slices[slice].slice, ends[slice] - ends[slice - 1]));
+            let of_slices = (first..index).map(|slice| (slices[slice].slice, ends[slice] - begin(slice)));
             pieces.place_all(of_slices, &mut scratch.entries);
             let entries = &scratch.entries;
             self.update_others(call, pieces.values(), Entries::Each(entries), &arguments.others, start, end - start);

@@ -367,8 +367,8 @@ impl Kernel for CompiledKernel {
                 0..0
             };
             let first = if are_runs { 0 } else { largest_first(slices, |index| ends[index] - start(index)) };
-            let others = (0..slices.len()).filter(|&index| index != first && !in_pieces.contains(&index));
-            for index in std::iter::once(first).chain(others) {
+            let others = (0..slices.len()).filter(|&index| index != first);
+            for index in std::iter::once(first).chain(others).filter(|index| !in_pieces.contains(index)) {
                 let positions = start(index)..ends[index];
                 if !positions.is_empty() {
                     aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;

@@ -439,7 +439,11 @@ impl Walk<'_, '_> {
         };
         if function.filter.is_some() && self.context.get_window_meta(&name).is_some() {
             let construct = format!("FILTER of {} … OVER", name.to_uppercase());
-            return refuse(place, &construct, "leave out the other rows in a subquery: SELECT … FROM … WHERE condition");
+            return refuse(
+                place,
+                &construct,
+                "leave out the other rows in a subquery: SELECT … FROM … WHERE condition",
+            );
         }
         self.landmarks.functions.extend([known.clone(), name].map(|name| (name, place)));
         let select = self.selects.last().copied().flatten();

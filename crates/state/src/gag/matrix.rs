@@ -112,12 +112,18 @@ impl Matrix {
 
     /// Takes a slice, which [`Matrix::takes`] says that it does.
     pub(super) fn push(&mut self, slice: &Slice) {
-        let first = self.younger.values.append_blank(self.groups) as u32;
+        let last = self.younger.last_ends.len().checked_sub(1);
+        // The other part of a slice that two workers have rows of.
+        let same = last.filter(|&last| self.younger.last_ends[last] == slice.last_end);
+        let same = same.map(|last| last * self.groups).filter(|&first| self.sums.groups() <= first);
+        let first = same.unwrap_or_else(|| self.younger.values.append_blank(self.groups)) as u32;
         self.to.clear();
         self.to.extend(slice.numbers().iter().map(|number| first + number));
         self.younger.values.add_at(&slice.values, Chosen::first(slice.values.groups()), &self.to);
-        self.are_in_order &= self.younger.last_ends.last().is_none_or(|&last| last < slice.last_end);
-        self.younger.last_ends.push(slice.last_end);
+        if same.is_none() {
+            self.are_in_order &= self.younger.last_ends.last().is_none_or(|&last| last < slice.last_end);
+            self.younger.last_ends.push(slice.last_end);
+        }
     }
 
     /// The ends of the last windows of the older slices.
