@@ -119,13 +119,13 @@ fn malformed_csv_names_file_row_column_and_value() {
         "1,2\n,\n",
         "a INT NOT NULL, b DOUBLE",
         &[],
-        "FILE, row 2, column 'a': '' is NULL, and the column is NOT NULL",
+        "FILE, row 2, column 'a': '' is NULL, and the column is NOT NULL, as event times are",
     );
     wrong(
         "1,-\n",
         "a INT, b STRING NOT NULL",
         &["csv.null-literal=-"],
-        "FILE, row 1, column 'b': '-' is NULL, and the column is NOT NULL",
+        "FILE, row 1, column 'b': '-' is NULL, and the column is NOT NULL, as event times are",
     );
     wrong("128\n", "a TINYINT", &[], "FILE, row 1, column 'a': '128' does not fit TINYINT (-128 to 127)");
     wrong(

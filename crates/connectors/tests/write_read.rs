@@ -249,7 +249,10 @@ fn parquet_of_others_is_brought_to_the_declared_types() {
     );
     let message = |columns: &str| table(columns, &[]).err().unwrap().replace(path, "FILE");
     assert_eq!(message("n SMALLINT"), "FILE, row 2, column 'n': '70000' does not fit SMALLINT (-32768 to 32767)");
-    assert_eq!(message("n BIGINT NOT NULL"), "FILE, row 3, column 'n': '' is NULL, and the column is NOT NULL");
+    assert_eq!(
+        message("n BIGINT NOT NULL"),
+        "FILE, row 3, column 'n': '' is NULL, and the column is NOT NULL, as event times are"
+    );
     assert_eq!(message("x INT"), "FILE: column 'x' is of type DOUBLE in FILE, which cannot be read as INT");
     assert_eq!(message("y INT"), "FILE: column 'y' is not in FILE, which has n, s, t, u, x");
     let skipped = table("n SMALLINT NOT NULL, s STRING", &["on-error=skip"]).unwrap();

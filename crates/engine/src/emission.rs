@@ -1,8 +1,9 @@
 //! When windows are reported besides when their time has come: what `SET 'table.exec.emit.…'` asks for, and which queries it can be asked of.
 
+use pelton_data::arrangement::Arrangement;
 use pelton_data::window::Emission;
 use pelton_plan::PlanError;
-use pelton_plan::pipeline::{Program, StreamRef, Target, Window};
+use pelton_plan::pipeline::{Output, Program, StreamRef, Target, Window};
 use pelton_plan::query::Length;
 
 use crate::error::Error;
@@ -34,8 +35,28 @@ fn cut(program: &Program) -> impl Iterator<Item = usize> {
     windows.filter(|(_, window)| window.window != Window::Global).map(|(index, _)| index)
 }
 
-/// Whether the results of a window are aggregated, or put in order for functions OVER rows.
+/// Whether the results of a window are aggregated, put in order for functions OVER rows, or ranked: the first of them in an order are not the first any more
+/// beside what replaces them.
 fn is_read_again(program: &Program, window: usize) -> bool {
+    let ranks = |output: &Output| {
+        let Arrangement { order, offset, rows_max } = &output.arrangement;
+        order.is_some() && (*offset > 0 || rows_max.is_some())
+    };
+    let mut ranked = program.outputs.iter().filter(|output| ranks(output)).flat_map(|output| &output.inputs);
+    ranked.any(|input| hands_on(program, *input, window)) || is_computed_with(program, window)
+}
+
+/// Whether a stream is the results of a window as they are, or row by row.
+fn hands_on(program: &Program, stream: StreamRef, window: usize) -> bool {
+    match stream {
+        StreamRef::Window(index) => index == window,
+        StreamRef::Pipeline(index) => hands_on(program, program.pipelines[index].input, window),
+        StreamRef::Source(_) | StreamRef::Over(_) => false,
+    }
+}
+
+/// Whether the results of a window are aggregated, or put in order for functions OVER rows.
+fn is_computed_with(program: &Program, window: usize) -> bool {
     let mut reading =
         program.pipelines.iter().enumerate().filter(|(_, pipeline)| pipeline.input == StreamRef::Window(window));
     reading.any(|(index, pipeline)| {
@@ -73,7 +94,9 @@ fn asked(settings: &Settings) -> Vec<&'static str> {
 /// [`Error::Plan`] where they cannot.
 pub(crate) fn check(program: &Program, settings: &Settings) -> Result<(), Error> {
     if settings.early_fire && settings.early_delay.is_zero() {
-        let message = format!("{EARLY_FIRE} needs to know how long after their rows windows are reported");
+        let message = format!(
+            "{EARLY_FIRE} needs to know how long after their rows windows are reported: for each row by itself they are not"
+        );
         let hint = format!("SET '{EARLY_DELAY}' = '1 s'");
         return Err(PlanError::invalid(None, message).with_hint(hint).into());
     }
@@ -94,7 +117,7 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
     let mut cut = cut(program).peekable();
     if is_early && cut.peek().is_some() && cut.all(|window| is_read_again(program, window)) {
         let why = "a result would count beside what it replaces: ";
-        return refused("results of windows that are aggregated once more", why, "");
+        return refused("results of windows that are aggregated or ranked once more", why, "");
     }
     Ok(())
 }
@@ -122,7 +145,7 @@ pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(Strin
     let late = is_any(|emission| emission.lateness > 0)
         .then(|| format!("windows are final {lateness} after they have ended; until then late rows correct them"));
     let delayed = is_any(|emission| emission.delay > 0).then(|| {
-        format!("windows whose results are aggregated once more are reported when they are final, {lateness} after they have ended")
+        format!("windows whose results are aggregated or ranked once more are reported when they are final, {lateness} after they have ended")
     });
     let in_order = is_any(|emission| emission.lateness == 0 && emission.delay == 0).then(|| {
         "windows whose rows come in the order of their times, as results of a window do, are final when they have ended".to_string()

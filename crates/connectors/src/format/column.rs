@@ -359,7 +359,7 @@ pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
         }
         (Wrong::Utf8, _) => "is not valid UTF-8".into(),
         (Wrong::Escape, _) => "has an escape sequence that means nothing".into(),
-        (Wrong::Null, _) => "is NULL, and the column is NOT NULL".into(),
+        (Wrong::Null, _) => "is NULL, and the column is NOT NULL, as event times are".into(),
         (Wrong::Missing, _) => "has fewer fields than are expected".into(),
     }
 }
