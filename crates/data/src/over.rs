@@ -49,9 +49,9 @@ pub enum OverFunction {
     Minimum,
     /// `MAX(x)`; floating-point values are in total order.
     Maximum,
-    /// `FIRST_VALUE(x)`.
+    /// `FIRST_VALUE(x)`: NULLs are passed over.
     First,
-    /// `LAST_VALUE(x)`.
+    /// `LAST_VALUE(x)`: NULLs are passed over.
     Last,
 }
 

@@ -41,8 +41,8 @@ enum State<T: Value> {
     Sum(T::Sum),
     /// Keys, or their complements where the largest is looked for.
     Extreme(Totals<Candidates<T::Key>>),
-    /// The first value of all.
-    First(Option<T>),
+    /// The first value of all that is not NULL, or the last so far.
+    Value(Option<T>),
 }
 
 /// Values of a frame that are not NULL.
@@ -86,7 +86,7 @@ impl Counted {
         match function {
             OverFunction::Count => Counted::Frames,
             OverFunction::Sum | OverFunction::Mean if nullable => Counted::Frames,
-            OverFunction::Minimum | OverFunction::Maximum if nullable => Counted::Last,
+            OverFunction::Minimum | OverFunction::Maximum | OverFunction::Last if nullable => Counted::Last,
             _ => Counted::Nothing,
         }
     }
@@ -201,7 +201,8 @@ impl<T: Value> FrameState<T> {
             OverFunction::Minimum | OverFunction::Maximum => {
                 State::Extreme(Totals::new(call.frame, of_one_key, Candidates::new))
             }
-            OverFunction::First if !is_bounded => State::First(None),
+            OverFunction::First if !is_bounded => State::Value(None),
+            OverFunction::Last => State::Value(None),
             _ => State::None,
         };
         FrameState { state, valid: ValidCount::default() }
@@ -211,7 +212,7 @@ impl<T: Value> FrameState<T> {
         match &self.state {
             State::Sum(sum) => sum.bytes(),
             State::Extreme(extreme) => extreme.bytes(),
-            State::None | State::First(_) => 0,
+            State::None | State::Value(_) => 0,
         }
     }
 
@@ -222,9 +223,9 @@ impl<T: Value> FrameState<T> {
             State::None => {}
             State::Sum(sum) => sum.write_to(out),
             State::Extreme(extreme) => extreme.write_to(out),
-            State::First(first) => {
-                out.flag(first.is_some());
-                out.column(first.as_slice());
+            State::Value(value) => {
+                out.flag(value.is_some());
+                out.column(value.as_slice());
             }
         }
     }
@@ -246,9 +247,9 @@ impl<T: Value> FrameState<T> {
             State::None => {}
             State::Sum(sum) => sum.read_from(rows.frame_start, rows.end, input)?,
             State::Extreme(extreme) => extreme.read_from(rows.frame_start, rows.end, input)?,
-            State::First(first) => {
-                let is_there = input.flag("whether there is a first value")?;
-                *first = input.column(usize::from(is_there), "a first value")?.first().copied();
+            State::Value(value) => {
+                let is_there = input.flag("whether there is a value")?;
+                *value = input.column(usize::from(is_there), "a value")?.first().copied();
             }
         }
         Ok(())
@@ -266,7 +267,8 @@ impl<T: Value> FrameState<T> {
     ) -> Result<(), Overflow> {
         match call.function {
             OverFunction::Lag { rows } => run.lag(rows, results),
-            OverFunction::First => self.first(run, results),
+            OverFunction::First => self.first(run, nullable, results),
+            OverFunction::Last if nullable => self.last(run, results),
             OverFunction::Last => run.last(results),
             OverFunction::Minimum => self.extreme(run, nullable, false, scratch, results),
             OverFunction::Maximum => self.extreme(run, nullable, true, scratch, results),
@@ -351,34 +353,69 @@ impl<T: Value> FrameState<T> {
         match nullable {
             false => results.append_valid(run.values.len()),
             true => {
-                let frames = run.bounds.steps().flat_map(|step| step.starts().zip(step.ends()));
-                results.append_validity(frames.map(|(start, end)| self.valid.has_any(run, start, end)));
+                results.append_validity(run.frames().map(|(start, end)| self.valid.has_any(run, start, end)));
             }
         }
     }
 
-    fn first(&mut self, run: &Run<'_, T>, results: &mut Results) {
-        if let State::First(first) = &mut self.state {
-            if run.position == 0 {
-                *first = run.value(0);
+    /// The first value of each frame that is not NULL.
+    fn first(&mut self, run: &Run<'_, T>, nullable: bool, results: &mut Results) {
+        if let State::Value(first) = &mut self.state {
+            if run.nulls.is_none() {
+                first.get_or_insert(run.values[0]);
             }
-            let rows = run.values.len();
-            let values = T::results(results);
-            values.resize(values.len() + rows, first.unwrap_or(T::ZERO));
-            return results.append_validity(std::iter::repeat_n(first.is_some(), rows));
+            if first.is_some() {
+                let values = T::results(results);
+                values.resize(values.len() + run.values.len(), first.unwrap_or(T::ZERO));
+                return results.append_valid(run.values.len());
+            }
+            let mut passed = run.position;
+            for (_, end) in run.frames() {
+                if first.is_none() {
+                    *first = (passed..end).find_map(|row| run.value(row));
+                    passed = end;
+                }
+                push(*first, results);
+            }
+            return;
         }
         let kept = run.kept.expect("a bounded frame looks back");
-        let starts = || run.bounds.steps().flat_map(Step::starts);
-        T::results(results).extend(starts().map(|start| kept.get(start)));
-        results.append_validity(starts().map(|start| kept.is_valid(start)));
+        if !nullable {
+            T::results(results).extend(run.bounds.steps().flat_map(Step::starts).map(|start| kept.get(start)));
+            return results.append_valid(run.values.len());
+        }
+        let mut first = 0;
+        for (start, end) in run.frames() {
+            first = (first.max(start)..end).find(|&row| kept.is_valid(row)).unwrap_or(end);
+            push((first < end).then(|| kept.get(first)), results);
+        }
     }
+
+    /// The last value of each frame that is not NULL: nothing else is kept of the rows before.
+    fn last(&mut self, run: &Run<'_, T>, results: &mut Results) {
+        let State::Value(last) = &mut self.state else { unreachable!("the last value is kept") };
+        let valid = &mut self.valid;
+        for (start, end) in run.frames() {
+            if let Some(row) = (valid.end..end).rev().find(|&row| run.is_valid(row)) {
+                (*last, valid.last) = (run.value(row), row + 1);
+            }
+            valid.end = end;
+            push(last.filter(|_| valid.last > start), results);
+        }
+    }
+}
+
+/// Appends a result.
+fn push<T: Value>(value: Option<T>, results: &mut Results) {
+    T::results(results).push(value.unwrap_or(T::ZERO));
+    results.append_validity(std::iter::once(value.is_some()));
 }
 
 impl ValidCount {
     /// Replaces `counts` by how many values of each frame are not NULL.
     fn slide<T: Value>(&mut self, run: &Run<'_, T>, counts: &mut Vec<u64>) {
         counts.clear();
-        counts.extend(run.bounds.steps().flat_map(|step| step.starts().zip(step.ends())).map(|(start, end)| {
+        counts.extend(run.frames().map(|(start, end)| {
             while self.end < end {
                 self.count += u64::from(run.is_valid(self.end));
                 self.end += 1;
@@ -422,6 +459,11 @@ impl<'a, T: Value> Run<'a, T> {
         }
     }
 
+    /// Where the frame of each row begins and ends.
+    fn frames(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.bounds.steps().flat_map(|step| step.starts().zip(step.ends()))
+    }
+
     #[inline]
     fn is_valid(&self, position: u64) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid((position - self.position) as usize))
@@ -441,20 +483,17 @@ impl<'a, T: Value> Run<'a, T> {
         buffer
     }
 
+    /// The values of the last row of each frame, none of which is NULL.
     fn last(&self, results: &mut Results) {
+        let values = Entering { values: self.values, position: self.position };
         for step in self.bounds.steps() {
-            if step.moves != Moves::Nothing && self.nulls.is_none() {
-                let values = Entering { values: self.values, position: self.position };
-                T::results(results).extend_from_slice(values.between(step.end - 1, step.end - 1 + step.rows as u64));
-                results.append_valid(step.rows);
-                continue;
+            let last = T::results(results);
+            match step.moves {
+                Moves::Nothing => last.extend(step.ends().flat_map(|end| values.between(end - 1, end))),
+                _ => last.extend_from_slice(values.between(step.end - 1, step.end - 1 + step.rows as u64)),
             }
-            let values = step.ends().map(|end| self.value(end - 1));
-            values.for_each(|value| {
-                T::results(results).push(value.unwrap_or(T::ZERO));
-                results.append_validity(std::iter::once(value.is_some()));
-            });
         }
+        results.append_valid(self.values.len());
     }
 
     fn lag(&self, rows: u64, results: &mut Results) {

@@ -103,8 +103,10 @@ impl TextStore {
 pub(super) enum TextState {
     /// Nothing: values are looked up.
     None,
-    /// The first value of all, once there was a row.
+    /// The first value of all that is not NULL.
     First(Option<Vec<u8>>),
+    /// The last value so far that is not NULL, and the position behind it.
+    Last { value: Vec<u8>, end: u64 },
     /// The smallest or largest value of all.
     Extreme { value: Option<Vec<u8>>, rows: u64 },
     /// Positions of values that may become the extreme one of a frame one day: each is more extreme than those behind it.
@@ -137,6 +139,7 @@ impl TextState {
     pub fn new(call: &OverCall) -> TextState {
         match (call.function, call.frame.is_bounded()) {
             (OverFunction::First, false) => TextState::First(None),
+            (OverFunction::Last, _) => TextState::Last { value: Vec::new(), end: 0 },
             (OverFunction::Minimum | OverFunction::Maximum, false) => TextState::Extreme { value: None, rows: 0 },
             (OverFunction::Minimum | OverFunction::Maximum, true) => {
                 TextState::Candidates { positions: VecDeque::new(), rows: 0 }
@@ -150,6 +153,7 @@ impl TextState {
         match self {
             TextState::None => 0,
             TextState::First(value) | TextState::Extreme { value, .. } => value.as_ref().map_or(0, Vec::capacity),
+            TextState::Last { value, .. } => value.capacity(),
             TextState::Candidates { positions, .. } => positions.capacity() * size_of::<u64>(),
         }
     }
@@ -163,6 +167,10 @@ impl TextState {
         match self {
             TextState::None => {}
             TextState::First(value) => optional(value),
+            TextState::Last { value, end } => {
+                out.list(value);
+                out.number(*end);
+            }
             TextState::Extreme { value, rows } => {
                 optional(value);
                 out.number(*rows);
@@ -183,6 +191,11 @@ impl TextState {
         match self {
             TextState::None => {}
             TextState::First(value) => *value = optional(input)?,
+            TextState::Last { value, end: behind } => {
+                *value = input.list("a value")?.to_vec();
+                *behind = input.number("the position behind a value")?;
+                input.check(*behind <= end, "a value of a row that has come")?;
+            }
             TextState::Extreme { value, rows } => {
                 *value = optional(input)?;
                 *rows = input.number("rows")?;
@@ -210,11 +223,16 @@ impl TextState {
         };
         match self {
             TextState::First(first) => {
-                if run.position == 0 {
-                    *first = run.value(0).map(<[u8]>::to_vec);
+                let mut passed = run.position;
+                for (_, end) in frames() {
+                    if first.is_none() {
+                        *first = (passed..end).find_map(|row| run.value(row)).map(<[u8]>::to_vec);
+                        passed = end;
+                    }
+                    results.append_option(first.as_ref());
                 }
-                frames().for_each(|_| results.append_option(first.as_ref()));
             }
+            TextState::Last { value, end } => last_values(run, (value, end), results),
             TextState::Extreme { value: extreme, rows } => {
                 for (_, end) in frames() {
                     for value in (*rows..end).filter_map(|row| run.value(row)) {
@@ -241,8 +259,13 @@ impl TextState {
                 }
             }
             TextState::None => match call.function {
-                OverFunction::First => frames().for_each(|(start, _)| results.append_option(run.kept().get(start))),
-                OverFunction::Last => frames().for_each(|(_, end)| results.append_option(run.value(end - 1))),
+                OverFunction::First => {
+                    let mut first = 0;
+                    for (start, end) in frames() {
+                        first = (first.max(start)..end).find(|&row| run.kept().get(row).is_some()).unwrap_or(end);
+                        results.append_option((first..end).next().and_then(|row| run.kept().get(row)));
+                    }
+                }
                 OverFunction::Lag { rows } => {
                     let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(rows));
                     before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
@@ -250,6 +273,21 @@ impl TextState {
                 other => unreachable!("{other:?} is not of text"),
             },
         }
+    }
+}
+
+/// Appends the last value of each frame that is not NULL, and keeps the last of all with the position behind it.
+fn last_values(run: &TextRun<'_>, (value, behind): (&mut Vec<u8>, &mut u64), results: &mut BinaryViewBuilder) {
+    let (before, mut passed) = (*behind, run.position);
+    for (start, end) in run.bounds.steps().flat_map(|step: Step| step.starts().zip(step.ends())) {
+        let last = (passed..end).rev().find(|&row| run.value(row).is_some());
+        (*behind, passed) = (last.map_or(*behind, |row| row + 1), end);
+        let last = if *behind > before { run.value(*behind - 1) } else { Some(&**value) };
+        results.append_option(last.filter(|_| *behind > start));
+    }
+    if *behind > before {
+        value.clear();
+        value.extend_from_slice(run.value(*behind - 1).unwrap_or_default());
     }
 }
 

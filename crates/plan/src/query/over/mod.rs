@@ -161,12 +161,19 @@ impl Lowering<'_> {
         if params.distinct {
             return refused(format!("{shown}(DISTINCT …) OVER"), "aggregate distinct values within TUMBLE windows");
         }
-        if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
-            return refused(format!("{shown} … IGNORE NULLS"), "leave it out: NULLs are values here");
-        }
         let Some(mut function) = function_of(name) else {
             return refused(format!("{shown} … OVER"), functions::HINT);
         };
+        let passes_over_nulls = !matches!(function, OverFunction::Lag { .. } | OverFunction::RowNumber);
+        match params.null_treatment {
+            Some(NullTreatment::IgnoreNulls) if !passes_over_nulls => {
+                return refused(format!("{shown} … IGNORE NULLS"), "leave it out: NULLs are values here");
+            }
+            Some(NullTreatment::RespectNulls) if passes_over_nulls => {
+                return refused(format!("{shown} … RESPECT NULLS"), "leave it out: NULLs are passed over");
+            }
+            _ => {}
+        }
         let mut frame = frame_of(&params.window_frame, place).map_err(external)?;
         if let OverFunction::Lag { rows } = &mut function {
             *rows = lag_rows(&params.args, place).map_err(external)?;
