@@ -115,14 +115,13 @@ impl Corrections {
         let pieces = std::mem::take(&mut self.pieces);
         let own = kept.iter().map(|(start, (_, table))| (Micros::MIN, *start, table));
         let correcting = pieces.iter().map(|((due, start), table)| (*due, *start, table));
-        // Rows that correct windows count in all that have not been reported.
-        let first_end = |id: &SliceId| if id.corrects { Micros::MIN } else { id.first_end };
-        let others = others.iter().map(|(id, table)| (first_end(id), id.start, *table));
+        // Rows that correct windows count in those that were not over when they came: a window that was, and has not been reported, is final without them first.
+        let others = others.iter().map(|(id, table)| (id.first_end, id.start, *table));
         let slices: Vec<(Micros, Micros, &Table)> = own.chain(correcting).chain(others).collect();
         let mut ends = BTreeSet::new();
         for &(first_end, start, _) in &slices {
             let covered = self.covered(start);
-            let first_end = self.window.next_end(closed_until).max(first_end).max(covered.first_end);
+            let first_end = self.window.next_end(closed_until.max(first_end.saturating_sub(1))).max(covered.first_end);
             let next = |end: &Micros| Some(self.window.next_end(*end));
             ends.extend(std::iter::successors(Some(first_end), next).take_while(|end| *end <= covered.last_end));
         }

@@ -285,6 +285,6 @@ mod tests {
         assert!(refused(&[]).contains("the first bytes of a snapshot"));
         let mut next = bytes.clone();
         next[4] = VERSION + 1;
-        assert!(refused(&next).contains("expected version 2, found version 3"), "{}", refused(&next));
+        assert!(refused(&next).contains("expected version 3, found version 4"), "{}", refused(&next));
     }
 }

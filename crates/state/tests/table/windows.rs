@@ -97,6 +97,39 @@ fn check_windows(seed: u64) {
     assert_eq!(found, expected.filter(|(_, model)| !model.is_empty()).collect::<Vec<_>>());
 }
 
+#[test]
+fn an_early_result_has_no_rows_that_the_final_one_lacks() {
+    let types = key_types(0);
+    let keys: Vec<KeyColumn> =
+        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let layout = EntryLayout::new(&keys, &accumulators());
+    let emission = Emission { lateness: 20, early_after: Some(1), delay: 0 };
+    let window = Window::Tumbling { size: SLIDE, offset: 0 };
+    let mut open = OpenWindows::new(window, Combination::Single, &layout, emission);
+    let mut expected = Model::new();
+    let mut rows = |values: &[i64], are_expected: bool| {
+        let columns: Vec<ArrayRef> = types.iter().map(|key| column(key, &vec![Some(1); values.len()])).collect();
+        let mut table = Table::new(layout.clone());
+        add_to_table(&mut table, &columns, values);
+        let keys = keys_of_rows(&columns, values.len()).into_iter().filter(|_| are_expected);
+        keys.zip(values).for_each(|(key, &value)| add_to_model(&mut expected, key, &Group::new(value)));
+        table
+    };
+    open.seal(SliceId::new(SLIDE, 0), rows(&[1, 2], true));
+    // It came when time had come to 12: the window was over by then, and is to be closed without it.
+    let late = SliceId { first_end: 13, start: 0, corrects: true };
+    let unsealed = vec![(late, rows(&[4], false))];
+    let mut found = Model::new();
+    let mut take = |mut leaving: Leaving<'_>| {
+        let closed = groups(&mut leaving);
+        assert!(closed.windows.iter().all(|window| window.end == SLIDE));
+        found.extend(read_entries(closed.table, closed.entries));
+        Ok::<_, std::convert::Infallible>(())
+    };
+    open.report_early(unsealed, 500, &mut take).unwrap();
+    assert_eq!(found, expected);
+}
+
 fn take(
     mut leaving: Leaving<'_>,
     limits: CloseLimits,
