@@ -52,7 +52,7 @@ struct ValidCount {
     /// Rows of the frame so far.
     start: u64,
     end: u64,
-    /// One past the last row that is not NULL.
+    /// One past the last row that is not NULL; of a call that looks for the first value of a frame, where that is or the next may be.
     last: u64,
 }
 
@@ -76,8 +76,10 @@ pub(super) enum Counted {
     Nothing,
     /// Those of each frame.
     Frames,
-    /// Nothing, but it knows the last.
+    /// Nothing, but it knows the last,
     Last,
+    /// or the first of the last row's frame.
+    First,
 }
 
 impl Counted {
@@ -87,6 +89,7 @@ impl Counted {
             OverFunction::Count => Counted::Frames,
             OverFunction::Sum | OverFunction::Mean if nullable => Counted::Frames,
             OverFunction::Minimum | OverFunction::Maximum | OverFunction::Last if nullable => Counted::Last,
+            OverFunction::First if nullable => Counted::First,
             _ => Counted::Nothing,
         }
     }
@@ -235,6 +238,7 @@ impl<T: Value> FrameState<T> {
         let [count, start, end, last] = [number()?, number()?, number()?, number()?];
         let is_right = match rows.counted {
             Counted::Nothing => (count, start, end, last) == (0, 0, 0, 0),
+            Counted::First => (count, start, end) == (0, 0, 0) && last <= rows.end,
             Counted::Last => (count, start, end) == (0, 0, rows.end) && last <= end,
             Counted::Frames => {
                 let are_counted = rows.valid.is_none_or(|valid| count == valid) && count <= rows.end - rows.frame_start;
@@ -384,10 +388,10 @@ impl<T: Value> FrameState<T> {
             T::results(results).extend(run.bounds.steps().flat_map(Step::starts).map(|start| kept.get(start)));
             return results.append_valid(run.values.len());
         }
-        let mut first = 0;
+        let first = &mut self.valid.last;
         for (start, end) in run.frames() {
-            first = (first.max(start)..end).find(|&row| kept.is_valid(row)).unwrap_or(end);
-            push((first < end).then(|| kept.get(first)), results);
+            *first = (start.max(*first)..end).find(|&row| kept.is_valid(row)).unwrap_or(end);
+            push((*first < end).then(|| kept.get(*first)), results);
         }
     }
 

@@ -105,6 +105,8 @@ pub(super) enum TextState {
     None,
     /// The first value of all that is not NULL.
     First(Option<Vec<u8>>),
+    /// Where the first value of the last frame is that is not NULL, or the next may be.
+    FirstOfFrame(u64),
     /// The last value so far that is not NULL, and the position behind it.
     Last { value: Vec<u8>, end: u64 },
     /// The smallest or largest value of all.
@@ -139,6 +141,7 @@ impl TextState {
     pub fn new(call: &OverCall) -> TextState {
         match (call.function, call.frame.is_bounded()) {
             (OverFunction::First, false) => TextState::First(None),
+            (OverFunction::First, true) => TextState::FirstOfFrame(0),
             (OverFunction::Last, _) => TextState::Last { value: Vec::new(), end: 0 },
             (OverFunction::Minimum | OverFunction::Maximum, false) => TextState::Extreme { value: None, rows: 0 },
             (OverFunction::Minimum | OverFunction::Maximum, true) => {
@@ -151,7 +154,7 @@ impl TextState {
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
         match self {
-            TextState::None => 0,
+            TextState::None | TextState::FirstOfFrame(_) => 0,
             TextState::First(value) | TextState::Extreme { value, .. } => value.as_ref().map_or(0, Vec::capacity),
             TextState::Last { value, .. } => value.capacity(),
             TextState::Candidates { positions, .. } => positions.capacity() * size_of::<u64>(),
@@ -167,6 +170,7 @@ impl TextState {
         match self {
             TextState::None => {}
             TextState::First(value) => optional(value),
+            TextState::FirstOfFrame(first) => out.number(*first),
             TextState::Last { value, end } => {
                 out.list(value);
                 out.number(*end);
@@ -191,6 +195,10 @@ impl TextState {
         match self {
             TextState::None => {}
             TextState::First(value) => *value = optional(input)?,
+            TextState::FirstOfFrame(first) => {
+                *first = input.number("the position of a value")?;
+                input.check(*first <= end, "a value of a row that has come")?;
+            }
             TextState::Last { value, end: behind } => {
                 *value = input.list("a value")?.to_vec();
                 *behind = input.number("the position behind a value")?;
@@ -232,6 +240,12 @@ impl TextState {
                     results.append_option(first.as_ref());
                 }
             }
+            TextState::FirstOfFrame(first) => {
+                for (start, end) in frames() {
+                    *first = (start.max(*first)..end).find(|&row| run.kept().get(row).is_some()).unwrap_or(end);
+                    results.append_option((*first..end).next().and_then(|row| run.kept().get(row)));
+                }
+            }
             TextState::Last { value, end } => last_values(run, (value, end), results),
             TextState::Extreme { value: extreme, rows } => {
                 for (_, end) in frames() {
@@ -259,13 +273,6 @@ impl TextState {
                 }
             }
             TextState::None => match call.function {
-                OverFunction::First => {
-                    let mut first = 0;
-                    for (start, end) in frames() {
-                        first = (first.max(start)..end).find(|&row| run.kept().get(row).is_some()).unwrap_or(end);
-                        results.append_option((first..end).next().and_then(|row| run.kept().get(row)));
-                    }
-                }
                 OverFunction::Lag { rows } => {
                     let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(rows));
                     before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
