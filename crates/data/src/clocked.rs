@@ -49,7 +49,8 @@ impl Clocked {
             Shape::Cumulative { .. } => (HOUR / 2) % size == 0,
             _ => clocked.is_near(),
         };
-        (is_near || by_hours && offset % HOUR == 0).then_some(clocked)
+        let are_apart = || !clocked.is_by_single_days() || !zone.skips_a_day();
+        (is_near || by_hours && offset % HOUR == 0 && are_apart()).then_some(clocked)
     }
 
     /// The zone.
@@ -65,6 +66,16 @@ impl Clocked {
             Shape::Hopping { slide } => Window::Hopping { size, slide, offset },
             Shape::Cumulative { step } => Window::Cumulative { size, step, offset },
         }
+    }
+
+    /// Whether edges of several windows are a day from each other, so that they are one instant where clocks skip that day. `TUMBLE` has nothing between them.
+    fn is_by_single_days(self) -> bool {
+        let is_day = match self.shape {
+            Shape::Tumbling => false,
+            Shape::Hopping { slide } => [self.size % slide, slide - self.size % slide].contains(&DAY),
+            Shape::Cumulative { step } => step == DAY,
+        };
+        is_day && self.offset % DAY == 0
     }
 
     /// Whether all edges are half an hour or a part of that from each other.

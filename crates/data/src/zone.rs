@@ -33,6 +33,14 @@ impl Zone {
         instant.saturating_add(i64::from(offset.fix().local_minus_utc()) * 1_000_000)
     }
 
+    /// Whether clocks were put forward over a whole day once: the zone came to lie on the other side of the date line.
+    pub fn skips_a_day(self) -> bool {
+        // It lies there for longer than a month, and did not before there were time zones.
+        let months = (-1_600..1_800).map(|month| month * 30 * 24 * HOUR);
+        let ahead: Vec<Micros> = months.map(|instant| self.clock(instant) - instant).collect();
+        ahead.windows(2).any(|pair| pair[1] - pair[0] >= 20 * HOUR)
+    }
+
     /// The first instant from which on clocks show `clock` or later: where it is skipped, that at which clocks are put forward; where they show
     /// it twice, the first.
     pub fn first(self, clock: Micros) -> Micros {
@@ -75,6 +83,9 @@ mod tests {
             assert_eq!(berlin.first(at(clock)), at(first), "{clock}");
         }
         assert_eq!(Zone::named("Europe/Berlim"), None);
+        let skips = |name: &str| Zone::named(name).unwrap().skips_a_day();
+        assert!(["Pacific/Apia", "Pacific/Fakaofo", "Pacific/Kwajalein", "Asia/Manila"].into_iter().all(skips));
+        assert!(!["Europe/Berlin", "America/Juneau", "Australia/Lord_Howe", "UTC"].into_iter().any(skips));
         for instant in [Micros::MIN, Micros::MAX] {
             assert_eq!((berlin.clock(instant), berlin.first(instant)), (instant, instant));
         }

@@ -36,7 +36,7 @@ impl Lowering<'_> {
             _ => format!("windows of such lengths by the clocks of {}", zone.name()),
         };
         let hint = "TUMBLE by a length that divides half an hour, or by hours or days, HOP by one that divides half an hour, or by days, \
-                    and CUMULATE by days; or SET 'table.local-time-zone' = 'UTC'";
+                    and CUMULATE by days, of which a zone must have left out none; or SET 'table.local-time-zone' = 'UTC'";
         Err(external(PlanError::unsupported(self.landmarks.window, construct, hint)))
     }
 
