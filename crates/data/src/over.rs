@@ -73,7 +73,7 @@ pub struct OverCall {
 pub enum Sliding {
     /// The frame's bounds say it all.
     Bounds,
-    /// The value is looked up where the frame begins or ends.
+    /// The value is looked up: so many rows before, or where a value of the frame comes first or last that is not NULL.
     Lookup,
     /// Values only enter.
     Running,

@@ -50,7 +50,8 @@ fn is_read_again(program: &Program, window: usize) -> bool {
 fn hands_on(program: &Program, stream: StreamRef, window: usize) -> bool {
     match stream {
         StreamRef::Window(index) => index == window,
-        StreamRef::Pipeline(index) => hands_on(program, program.pipelines[index].input, window),
+        // No pipeline reads another.
+        StreamRef::Pipeline(index) => program.pipelines[index].input == StreamRef::Window(window),
         StreamRef::Source(_) | StreamRef::Over(_) => false,
     }
 }

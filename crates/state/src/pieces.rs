@@ -1,4 +1,5 @@
-//! What blocks have of slices that begin and end within them: of each slice a piece, many in one table.
+//! What blocks have of slices of few rows: of each slice a piece, many in one table. They begin and end within a block; of several workers, each has pieces of
+//! those at its edges as well.
 //!
 //! A slice of few rows is not worth a table of its own, which must be made, merged and cleared. A worker finds the groups of all of its small
 //! slices in one table instead, which knows their numbers; a piece is a list of numbers and what each of these groups has accumulated. Whoever closes windows

@@ -357,7 +357,7 @@ impl<T: Value> FrameState<T> {
         match nullable {
             false => results.append_valid(run.values.len()),
             true => {
-                results.append_validity(run.frames().map(|(start, end)| self.valid.has_any(run, start, end)));
+                results.append_validity(run.bounds.frames().map(|(start, end)| self.valid.has_any(run, start, end)));
             }
         }
     }
@@ -368,13 +368,13 @@ impl<T: Value> FrameState<T> {
             if run.nulls.is_none() {
                 first.get_or_insert(run.values[0]);
             }
-            if first.is_some() {
+            if let Some(first) = *first {
                 let values = T::results(results);
-                values.resize(values.len() + run.values.len(), first.unwrap_or(T::ZERO));
+                values.resize(values.len() + run.values.len(), first);
                 return results.append_valid(run.values.len());
             }
             let mut passed = run.position;
-            for (_, end) in run.frames() {
+            for (_, end) in run.bounds.frames() {
                 if first.is_none() {
                     *first = (passed..end).find_map(|row| run.value(row));
                     passed = end;
@@ -389,7 +389,7 @@ impl<T: Value> FrameState<T> {
             return results.append_valid(run.values.len());
         }
         let first = &mut self.valid.last;
-        for (start, end) in run.frames() {
+        for (start, end) in run.bounds.frames() {
             *first = (start.max(*first)..end).find(|&row| kept.is_valid(row)).unwrap_or(end);
             push((*first < end).then(|| kept.get(*first)), results);
         }
@@ -399,7 +399,7 @@ impl<T: Value> FrameState<T> {
     fn last(&mut self, run: &Run<'_, T>, results: &mut Results) {
         let State::Value(last) = &mut self.state else { unreachable!("the last value is kept") };
         let valid = &mut self.valid;
-        for (start, end) in run.frames() {
+        for (start, end) in run.bounds.frames() {
             if let Some(row) = (valid.end..end).rev().find(|&row| run.is_valid(row)) {
                 (*last, valid.last) = (run.value(row), row + 1);
             }
@@ -419,7 +419,7 @@ impl ValidCount {
     /// Replaces `counts` by how many values of each frame are not NULL.
     fn slide<T: Value>(&mut self, run: &Run<'_, T>, counts: &mut Vec<u64>) {
         counts.clear();
-        counts.extend(run.frames().map(|(start, end)| {
+        counts.extend(run.bounds.frames().map(|(start, end)| {
             while self.end < end {
                 self.count += u64::from(run.is_valid(self.end));
                 self.end += 1;
@@ -461,11 +461,6 @@ impl<'a, T: Value> Run<'a, T> {
             bounds,
             kept,
         }
-    }
-
-    /// Where the frame of each row begins and ends.
-    fn frames(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.bounds.steps().flat_map(|step| step.starts().zip(step.ends()))
     }
 
     #[inline]

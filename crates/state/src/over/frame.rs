@@ -157,6 +157,11 @@ impl Bounds {
             Some(step)
         })
     }
+
+    /// For each row where its frame begins and ends.
+    pub fn frames(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.steps().flat_map(|step| step.starts().zip(step.ends()))
+    }
 }
 
 impl Step {
@@ -187,7 +192,7 @@ mod tests {
     use super::*;
 
     fn frames(bounds: &Bounds) -> Vec<(u64, u64)> {
-        bounds.steps().flat_map(|step| step.starts().zip(step.ends()).collect::<Vec<_>>()).collect()
+        bounds.frames().collect()
     }
 
     #[test]

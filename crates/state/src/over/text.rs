@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder}
 use arrow::datatypes::DataType;
 use pelton_data::over::{OverCall, OverFunction};
 
-use super::frame::{Bounds, Step};
+use super::frame::Bounds;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Values of a chunk.
@@ -222,7 +222,7 @@ impl TextState {
 
     /// Appends the result of each row of a run.
     pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) {
-        let frames = || run.bounds.steps().flat_map(|step: Step| step.starts().zip(step.ends()));
+        let frames = || run.bounds.frames();
         let is_smallest = call.function == OverFunction::Minimum;
         let is_overtaken = |older: Option<&[u8]>, younger: &[u8]| match older {
             Some(older) if is_smallest => younger <= older,
@@ -272,13 +272,13 @@ impl TextState {
                     results.append_option(positions.front().and_then(|&row| run.kept().get(row)));
                 }
             }
-            TextState::None => match call.function {
-                OverFunction::Lag { rows } => {
-                    let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(rows));
-                    before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
-                }
-                other => unreachable!("{other:?} is not of text"),
-            },
+            TextState::None => {
+                let OverFunction::Lag { rows } = call.function else {
+                    unreachable!("{:?} is not of text", call.function)
+                };
+                let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(rows));
+                before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
+            }
         }
     }
 }
@@ -286,7 +286,7 @@ impl TextState {
 /// Appends the last value of each frame that is not NULL, and keeps the last of all with the position behind it.
 fn last_values(run: &TextRun<'_>, (value, behind): (&mut Vec<u8>, &mut u64), results: &mut BinaryViewBuilder) {
     let (before, mut passed) = (*behind, run.position);
-    for (start, end) in run.bounds.steps().flat_map(|step: Step| step.starts().zip(step.ends())) {
+    for (start, end) in run.bounds.frames() {
         let last = (passed..end).rev().find(|&row| run.value(row).is_some());
         (*behind, passed) = (last.map_or(*behind, |row| row + 1), end);
         let last = if *behind > before { run.value(*behind - 1) } else { Some(&**value) };
