@@ -14,7 +14,7 @@ use pelton_state::slice::SliceRows;
 use pelton_state::table::{Entries, IntegerMode, KeyLayout, KeyRows, Positions, Table};
 
 use super::by_lookup::ByLookup;
-use super::call::{Bound, Call, Loop, outputs};
+use super::call::{Bound, Call, Loop, outputs, positions_between};
 use super::project::{Projected, Projection};
 use crate::fold::{Kept, extent};
 use crate::interpret::aggregate::find_entries;
@@ -169,10 +169,9 @@ impl Aggregation {
         pieces: &mut PieceWriter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        let begin = |index: usize| if index == 0 { 0 } else { ends[index - 1] };
         if let Grouping::Single = self.grouping {
             for index in some {
-                let positions = begin(index)..ends[index];
+                let positions = positions_between(ends, index);
                 if !positions.is_empty() {
                     let entry = pieces.place_single(slices[index].slice);
                     self.run_entry(call, positions, (pieces.values(), entry), &arguments.others)?;
@@ -183,7 +182,7 @@ impl Aggregation {
         let bound = self.bind_listed(call)?;
         let mut index = some.start;
         while index < some.end {
-            let (first, start) = (index, begin(index));
+            let (first, start) = (index, positions_between(ends, index).start);
             while index < some.end && (index == first || ends[index] - start <= BATCH) {
                 index += 1;
             }
@@ -192,7 +191,7 @@ impl Aggregation {
                 continue;
             }
             self.find_groups(call, &arguments.keys, start..end, pieces.groups(end - start), scratch)?;
-            let of_slices = (first..index).map(|slice| (slices[slice].slice, ends[slice] - begin(slice)));
+            let of_slices = (first..index).map(|slice| (slices[slice].slice, positions_between(ends, slice).len()));
             pieces.place_all(of_slices, &mut scratch.entries);
             let entries = &scratch.entries;
             self.update_others(call, pieces.values(), Entries::Each(entries), &arguments.others, start, end - start);

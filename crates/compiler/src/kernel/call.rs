@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
@@ -549,4 +550,10 @@ impl<'a> Call<'a> {
 /// Pointers to outputs, for [`CallFrame::outputs`].
 pub(crate) fn outputs<const N: usize>(pointers: [(*mut u8, *mut u8); N]) -> [OutputPointer; N] {
     pointers.map(|(values, validity)| OutputPointer { values, validity })
+}
+
+/// The positions up to the end `index` of `ends`, which [`Call::ends`] has found, from the one before it on.
+pub(crate) fn positions_between(ends: &[usize], index: usize) -> Range<usize> {
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    start..ends[index]
 }

@@ -43,7 +43,7 @@ use crate::fold::Kept;
 use crate::interpret::expression::Expression;
 use crate::select::{Integers, Level, Selector, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
-use call::{Call, Loop, Shared};
+use call::{Call, Loop, Shared, positions_between};
 use few::FewRows;
 use project::Projection;
 use spare::Spare;
@@ -358,7 +358,6 @@ impl Kernel for CompiledKernel {
         };
         if call.count > 0 {
             let arguments = aggregation.arguments(&call)?;
-            let start = |index: usize| if index == 0 { 0 } else { ends[index - 1] };
             let pieces = if are_runs { store.pieces(slices) } else { None };
             let in_pieces = if let Some((pieces, inner)) = pieces {
                 aggregation.run_pieces(&call, &arguments, (slices, &ends, inner.clone()), pieces, scratch)?;
@@ -366,10 +365,10 @@ impl Kernel for CompiledKernel {
             } else {
                 0..0
             };
-            let first = if are_runs { 0 } else { largest_first(slices, |index| ends[index] - start(index)) };
+            let first = if are_runs { 0 } else { largest_first(slices, |index| positions_between(&ends, index).len()) };
             let others = (0..slices.len()).filter(|&index| index != first);
             for index in std::iter::once(first).chain(others).filter(|index| !in_pieces.contains(index)) {
-                let positions = start(index)..ends[index];
+                let positions = positions_between(&ends, index);
                 if !positions.is_empty() {
                     aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;
                 }
