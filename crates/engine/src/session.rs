@@ -563,6 +563,7 @@ impl Known {
 /// Has the threads that run queries do as they are told.
 fn follow(pool: &Pool, settings: &Settings) {
     pool.set_policy(settings.policy);
+    pool.set_epoch(settings.epoch);
     pool.set_spin(settings.spin);
     pool.set_pinned(settings.pin);
 }

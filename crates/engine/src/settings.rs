@@ -1,5 +1,6 @@
 //! What `SET` can set.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, parse_duration, parse_memory_size};
@@ -10,7 +11,7 @@ use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
 use pelton_runtime::events::DataPassing;
-use pelton_runtime::policy::PolicyName;
+use pelton_runtime::policy::{EPOCH_DEFAULT, PolicyName};
 use pelton_runtime::wake::SPIN_DEFAULT;
 use pelton_state::layout::DenseKeys;
 
@@ -76,6 +77,8 @@ pub struct Settings {
     pub pin: bool,
     /// `pelton.policy`: who goes first of what can run, in all queries of the session.
     pub policy: PolicyName,
+    /// `pelton.epoch`: for how long its order holds, and a worker stays with a query.
+    pub epoch: Duration,
     /// `pelton.data-passing`: what operators pass to each other, in queries that begin.
     pub data_passing: DataPassing,
     /// `pelton.windows`
@@ -113,6 +116,9 @@ const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
 
 /// How long idle workers may look for work: longer would be all the time.
 const SPIN_MAX: Duration = Duration::from_secs(1);
+/// Shorter ones would cost more than tasks do, and longer ones let others wait for as long.
+const EPOCHS: RangeInclusive<Duration> = Duration::from_micros(10)..=Duration::from_secs(1);
+const AN_EPOCH: &str = "a duration from '10 us' to '1 s', such as '1 ms'";
 const A_SPIN: &str = "a duration of at most '1 s', such as '50 us', or '0'";
 
 /// Whether workers stay on cores.
@@ -146,6 +152,7 @@ pub const KEYS: &[(&str, &str)] = &[
         "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random', 'round-robin' or \
          'threads'",
     ),
+    ("pelton.epoch", AN_EPOCH),
     ("pelton.data-passing", "'blocks' or 'queues'"),
     ("pelton.windows", "'slices' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
@@ -174,6 +181,7 @@ impl Default for Settings {
             spin: SPIN_DEFAULT,
             pin: false,
             policy: PolicyName::default(),
+            epoch: EPOCH_DEFAULT,
             data_passing: DataPassing::default(),
             windows: WindowChoice::default(),
             block_rows: BLOCK_ROWS_DEFAULT,
@@ -267,6 +275,9 @@ impl Settings {
             "pelton.spin" => parse_duration(value).filter(|spin| *spin <= SPIN_MAX).map(|spin| self.spin = spin),
             "pelton.pin" => pin(value).map(|pin| self.pin = pin),
             "pelton.policy" => PolicyName::named(value).map(|policy| self.policy = policy),
+            "pelton.epoch" => {
+                parse_duration(value).filter(|epoch| EPOCHS.contains(epoch)).map(|epoch| self.epoch = epoch)
+            }
             "pelton.data-passing" => data_passing(value).map(|passing| self.data_passing = passing),
             "pelton.windows" => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::events::Passing;
 use crate::graph::{SourceTime, StreamRef};
 use crate::operator::{Operator, Part};
-use crate::policy::{Candidate, EPOCH_NS, Policy, Rank};
+use crate::policy::{Candidate, Policy, Rank};
 use crate::source::Ready;
 use crate::state::{PipelineState, State, Stop, TargetState};
 use crate::turn::Order;
@@ -67,6 +67,8 @@ pub(crate) enum Task {
 /// What a worker looks for work with.
 pub(crate) struct Look<'a> {
     pub policy: &'a dyn Policy,
+    /// For how long priorities hold.
+    pub epoch_ns: u64,
     /// Whether operators have threads of their own, which must know what can run.
     pub has_threads: bool,
     pub workers: usize,
@@ -153,7 +155,7 @@ impl Next {
 /// Looks at what a run has for workers, and notes it in the state.
 pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
     if look.now_ns >= state.epoch_end_ns {
-        state.epoch_end_ns = (look.now_ns / EPOCH_NS + 1) * EPOCH_NS;
+        state.epoch_end_ns = (look.now_ns / look.epoch_ns + 1) * look.epoch_ns;
         state.begin_epoch(look.now_ns);
     }
     if state.waiting.is_limited() {
@@ -192,7 +194,7 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
     state.tasks_running += 1;
     let part = choice.part();
     let index = state.operators.index(part);
-    state.regions.begin(index);
+    state.regions.begin(index, look.epoch_ns);
     let operator = &mut state.operators.all[index];
     if operator.turn > state.load.walk_began {
         state.load.walk_began = turn - 1;
@@ -343,7 +345,7 @@ impl Search<'_> {
                 let service = &state.regions.all[region].service;
                 let is_last = look.last_region == Some(region);
                 let is_left = look.leaves_to_others && !is_last && service.is_under_way() && !rank.is_urgent();
-                (is_left, service.order(rank, is_last))
+                (is_left, service.order(rank, is_last, look.epoch_ns))
             }
         }
     }
@@ -362,8 +364,9 @@ impl Search<'_> {
 
     fn rank_of(&self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) -> Rank {
         let operator = self.operator(choice.part());
-        let (load, now_ns) = (&self.state.load, self.look.now_ns);
-        self.look.policy.rank(&Candidate { operator, pending_rows, waiting_since_ns, load, now_ns })
+        let Look { now_ns, epoch_ns, .. } = *self.look;
+        let load = &self.state.load;
+        self.look.policy.rank(&Candidate { operator, pending_rows, waiting_since_ns, load, now_ns, epoch_ns })
     }
 
     fn operator(&self, part: Part) -> &Operator {
@@ -502,7 +505,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         .position(|(_, block)| due.is_some_and(|node| node.must_close_at(node.over_until(block.stamp.watermark))));
     let until_close = closing.map_or(usize::MAX, |position| position + 1);
     let operator = state.operators.of_part(Part::Pipeline(pipeline));
-    let rows_max = look.policy.rows_max(operator, look.now_ns);
+    let rows_max = look.policy.rows_max(operator, look.epoch_ns - look.now_ns % look.epoch_ns);
     let cost_ns = operator.cost_ns;
     let is_in_order = is_in_order(state, &state.pipelines[pipeline]);
     let mut blocks = state.emptied.blocks.pop().unwrap_or_default();

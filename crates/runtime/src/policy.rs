@@ -3,6 +3,8 @@
 //! Policies see operators, what waits for them and how their query fares. They know no tasks, and cannot make anything wait: where only
 //! one operator can run it runs, whatever its rank.
 
+use std::time::Duration;
+
 use crate::load::Load;
 use crate::operator::Operator;
 
@@ -27,8 +29,12 @@ mod threads;
 #[cfg(test)]
 mod model;
 
-/// For how long priorities hold, in nanoseconds of the engine's clock.
-pub(crate) const EPOCH_NS: u64 = 1_000_000;
+/// For how long priorities hold by the engine's clock, unless told otherwise.
+pub const EPOCH_DEFAULT: Duration = Duration::from_millis(1);
+
+/// The same in nanoseconds.
+#[cfg(test)]
+pub(crate) const EPOCH_NS: u64 = EPOCH_DEFAULT.as_nanos() as u64;
 
 /// An operator that can run.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +47,8 @@ pub(crate) struct Candidate<'a> {
     /// Of its query.
     pub load: &'a Load,
     pub now_ns: u64,
+    /// How long an epoch is.
+    pub epoch_ns: u64,
 }
 
 /// Who goes first: the least. Equal ones go in the order of their queries' service in whole epochs, and within a query of that of their regions, so that a worker
@@ -56,8 +64,8 @@ pub(crate) trait Policy: Send + Sync {
     /// Where the operator stands.
     fn rank(&self, candidate: &Candidate<'_>) -> Rank;
 
-    /// Rows that one task takes at most, if there are so many; it takes whole blocks, and at least one.
-    fn rows_max(&self, operator: &Operator, now_ns: u64) -> u64;
+    /// Rows that one task takes at most, if there are so many, when so much of the epoch is left; it takes whole blocks, and at least one.
+    fn rows_max(&self, operator: &Operator, left_ns: u64) -> u64;
 
     /// Whether each operator has a thread of its own, and the pool's run none.
     fn has_threads(&self) -> bool {

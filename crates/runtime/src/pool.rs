@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::pages;
 #[cfg(target_os = "linux")]
 use crate::pin::Cores;
-use crate::policy::{EPOCH_NS, Policy, PolicyName, Rank};
+use crate::policy::{EPOCH_DEFAULT, Policy, PolicyName, Rank};
 use crate::room::Room;
 use crate::run::{RunError, Shared};
 use crate::state::State;
@@ -51,8 +51,10 @@ pub(crate) struct Crew {
     served: Turns,
     /// Tasks taken.
     turns: AtomicU64,
-    /// Who goes first.
+    /// Who goes first,
     policy: AtomicUsize,
+    /// and for how long that holds.
+    epoch_ns: AtomicU64,
 }
 
 impl Pool {
@@ -108,6 +110,11 @@ impl Pool {
                 run.waker.progressed();
             });
         }
+    }
+
+    /// Has priorities hold for so long, which is not nothing.
+    pub fn set_epoch(&self, epoch: Duration) {
+        self.0.crew.epoch_ns.store((epoch.as_nanos() as u64).max(1), Ordering::Relaxed);
     }
 
     /// Has idle workers look for work for so long before they sleep.
@@ -197,7 +204,12 @@ impl Crew {
             served: Turns::default(),
             turns: AtomicU64::new(0),
             policy: AtomicUsize::new(PolicyName::default().index()),
+            epoch_ns: AtomicU64::new(EPOCH_DEFAULT.as_nanos() as u64),
         })
+    }
+
+    fn epoch_ns(&self) -> u64 {
+        self.epoch_ns.load(Ordering::Relaxed)
     }
 
     /// Serves a run from now on.
@@ -431,7 +443,7 @@ impl PoolWorker {
 
     /// Where a task of this rank stands among those of all runs: the least goes first.
     fn order_of(&self, waker: &Waker, rank: Rank) -> Order {
-        waker.service().order(rank, self.was_on(waker))
+        waker.service().order(rank, self.was_on(waker), self.crew.epoch_ns())
     }
 
     /// Whether this is the run that it was on last.
@@ -441,7 +453,7 @@ impl PoolWorker {
 
     /// Whether what other workers are on is left to them, but for a look at all of it in each epoch.
     fn leaves_to_others(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.looked_ns.get()) < EPOCH_NS
+        now_ns.saturating_sub(self.looked_ns.get()) < self.crew.epoch_ns()
     }
 
     /// Whether a task of this rank in one of its runs goes first, as far as that is known of all, and then whether other runs have any, or when they will.
@@ -512,6 +524,7 @@ impl PoolWorker {
         let has_threads = !self.crew.is_manual && policy.has_threads();
         Look {
             policy,
+            epoch_ns: self.crew.epoch_ns(),
             has_threads,
             workers: self.crew.workers,
             has_runs: self.runs.len() > 1,
@@ -528,7 +541,7 @@ impl PoolWorker {
     /// to have something more urgent: then it is taken before anyone else looks.
     pub fn run(&mut self, run: &Shared, taken: Taken, looked_ns: u64) -> (u64, Option<Taken>) {
         let started_ns = self.crew.clock.nanos();
-        self.crew.served.begin(run.waker.service());
+        self.crew.served.begin(run.waker.service(), self.crew.epoch_ns());
         if !self.was_on(&run.waker) {
             (self.last, self.last_region) = (Some(run.waker.clone()), None);
         }

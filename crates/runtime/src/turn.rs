@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::operator::Operators;
-use crate::policy::{EPOCH_NS, Rank};
+use crate::policy::Rank;
 
 /// How long workers have served something, and how many do.
 #[derive(Debug, Default)]
@@ -37,9 +37,9 @@ impl Service {
 
     /// Where a task of it stands that has this rank: of those of one rank, those of what has been served for fewest epochs go first, of these those of what a
     /// worker was on last.
-    pub fn order(&self, rank: Rank, is_last: bool) -> Order {
+    pub fn order(&self, rank: Rank, is_last: bool, epoch_ns: u64) -> Order {
         let served_ns = self.ns();
-        (rank, served_ns / EPOCH_NS, !is_last, served_ns)
+        (rank, served_ns / epoch_ns, !is_last, served_ns)
     }
 }
 
@@ -54,9 +54,9 @@ impl Turns {
     }
 
     /// Says that a worker is on something until [`Service::end`]. What had nothing to do for a while does not make up for it at the others' cost.
-    pub fn begin(&self, service: &Service) {
+    pub fn begin(&self, service: &Service, epoch_ns: u64) {
         service.serving.fetch_add(1, Ordering::Relaxed);
-        self.0.fetch_max(service.ns() / EPOCH_NS * EPOCH_NS, Ordering::Relaxed);
+        self.0.fetch_max(service.ns() / epoch_ns * epoch_ns, Ordering::Relaxed);
         self.enter(service);
     }
 }
@@ -121,9 +121,9 @@ impl Regions {
     }
 
     /// Says that a worker is on an operator.
-    pub fn begin(&self, operator: usize) {
+    pub fn begin(&self, operator: usize, epoch_ns: u64) {
         if let Some(region) = self.region(operator) {
-            self.turns.begin(&self.all[region].service);
+            self.turns.begin(&self.all[region].service, epoch_ns);
         }
     }
 
@@ -139,21 +139,25 @@ impl Regions {
 mod tests {
     use super::*;
     use crate::operator::Operator;
+    use crate::policy::EPOCH_NS;
 
     #[test]
     fn a_worker_stays_with_what_it_was_on_for_an_epoch() {
         let (turns, [first, second]) = (Turns::default(), [(); 2].map(|()| Service::default()));
         let serve = |service: &Service, time_ns: u64| {
-            turns.begin(service);
+            turns.begin(service, EPOCH_NS);
             service.end(time_ns);
         };
         let rank = Rank::from_bits(5);
         serve(&first, 10);
-        assert!(second.order(rank, false) < first.order(rank, false), "it has been served least");
-        assert!(first.order(rank, true) < second.order(rank, false), "the worker was on it last");
-        assert!(second.order(Rank::from_bits(4), false) < first.order(rank, true), "the policy is asked first");
+        assert!(second.order(rank, false, EPOCH_NS) < first.order(rank, false, EPOCH_NS), "it has been served least");
+        assert!(first.order(rank, true, EPOCH_NS) < second.order(rank, false, EPOCH_NS), "the worker was on it last");
+        assert!(
+            second.order(Rank::from_bits(4), false, EPOCH_NS) < first.order(rank, true, EPOCH_NS),
+            "the policy is asked first"
+        );
         serve(&first, EPOCH_NS);
-        assert!(second.order(rank, false) < first.order(rank, true), "for long enough");
+        assert!(second.order(rank, false, EPOCH_NS) < first.order(rank, true, EPOCH_NS), "for long enough");
         // What had nothing to do does not make up for it.
         serve(&first, 9 * EPOCH_NS);
         serve(&first, 0);

@@ -1,11 +1,13 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
-//! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), [`measure`] (one
+//! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), `bare` (a kernel without the engine), [`measure`] (one
 //! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`latency`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `partials` (what sliding windows keep), `plot` (pictures of them), [`report`] (what was measured).
 
 pub mod file;
 
 pub mod loops;
+
+mod bare;
 
 pub mod measure;
 
@@ -111,15 +113,22 @@ pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Resu
     for benchmark in &benchmarks {
         // The cases of a picture are measured together, which the first stands for.
         let cases = if matches!(benchmark.kind, Kind::Course | Kind::Modes) { 1 } else { benchmark.cases.len() };
+        let mut crowds = Vec::new();
         for case in &benchmark.cases[..cases] {
             let wanted = |name: &String| *name == benchmark.name || *name == full_name(benchmark, case);
             if arguments.names.is_empty() || arguments.names.iter().any(wanted) {
                 for figure in measure_case(benchmark, case, arguments)? {
+                    if let (Kind::Queries, Figure::Crowd(crowd)) = (benchmark.kind, &figure) {
+                        crowds.push((case, crowd.clone()));
+                    }
                     let text = if arguments.json { figure.json() } else { figure.text() };
                     let written = writeln!(output, "{text}").and_then(|()| output.flush());
                     written.map_err(|error| BenchError::File { place: "the report".to_string(), error })?;
                 }
             }
+        }
+        if let Some(folder) = arguments.plots.as_ref().filter(|_| !crowds.is_empty()) {
+            queries::draw(benchmark, &crowds, folder)?;
         }
     }
     Ok(())
@@ -239,6 +248,11 @@ impl Prepared {
     }
 }
 
+/// How many rows a loop goes over in one call.
+fn call_rows(case: &Case) -> usize {
+    case.number("call_rows").unwrap_or(loops::CALL_ROWS)
+}
+
 /// What a case is measured against, by name and without samples so far.
 fn references(
     benchmark: &Benchmark,
@@ -252,7 +266,10 @@ fn references(
         return Ok(vec![(other.name.clone(), Reference::Case(other_prepared), Samples::default())]);
     }
     let named = |name: &String| {
-        let run = loops::named(name, case, &prepared.statements.setup, input)?;
+        let run = match name.as_str() {
+            "bare-kernel" => Loop::Together(bare::bare_kernel(&prepared.statements, call_rows(case))?),
+            _ => loops::named(name, case, &prepared.statements.setup, input)?,
+        };
         Ok((name.clone(), Reference::Loop(run), Samples::default()))
     };
     benchmark.references.iter().map(named).collect()
@@ -265,7 +282,7 @@ fn measure_stream(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> 
     let prepared = Prepared::new(benchmark, case, seconds)?;
     let setup = &prepared.statements.setup;
     let input = Input::load(setup, &benchmark.table)?;
-    let passes = input.passes(case.number("call_rows").unwrap_or(loops::CALL_ROWS));
+    let passes = input.passes(call_rows(case));
     let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
     let mut references = references(benchmark, case, seconds, &prepared, &input)?;
     let (mut ways, mut scan) = (ways(benchmark, case), Samples::default());

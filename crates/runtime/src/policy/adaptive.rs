@@ -1,7 +1,7 @@
 //! Whose rows leave at the least cost goes first, in favour of queries whose rows wait longer and longer, if it is worth a worker
 //! (Enjima, section 3.2).
 
-use super::{Candidate, EPOCH_NS, Policy, Rank};
+use super::{Candidate, Policy, Rank};
 use crate::load::WAIT_NS_MAX;
 use crate::operator::Operator;
 
@@ -19,7 +19,7 @@ impl Policy for Adaptive {
             return Rank::urgent(waiting_since_ns);
         }
         let Some(pending_rows) = candidate.pending_rows else {
-            return Rank::number(load.served_ns / EPOCH_NS).behind();
+            return Rank::number(load.served_ns / candidate.epoch_ns).behind();
         };
         // One over the priority.
         let rank = Rank::real(operator.output_cost_ns / load.weight);
@@ -30,8 +30,7 @@ impl Policy for Adaptive {
     }
 
     /// As many as fit until the epoch ends: equation 4, whose ratio is printed upside down.
-    fn rows_max(&self, operator: &Operator, now_ns: u64) -> u64 {
-        let left_ns = EPOCH_NS - now_ns % EPOCH_NS;
+    fn rows_max(&self, operator: &Operator, left_ns: u64) -> u64 {
         (left_ns as f64 / operator.cost_ns) as u64
     }
 }

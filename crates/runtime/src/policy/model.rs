@@ -72,6 +72,7 @@ impl Model {
             waiting_since_ns: self.since_ns[index],
             load: &self.load,
             now_ns: self.now_ns,
+            epoch_ns: EPOCH_NS,
         }
     }
 
@@ -80,7 +81,11 @@ impl Model {
         let operator = waiting.min_by_key(|&index| self.policy.rank(&self.candidate(index)))?;
         let waited_ns = self.now_ns - self.since_ns[operator].max(self.operators.all[operator].last_run_ns);
         let node = &mut self.operators.all[operator];
-        let rows = self.policy.rows_max(node, self.now_ns).max(self.block_rows).min(self.pending[operator]);
+        let rows = self
+            .policy
+            .rows_max(node, EPOCH_NS - self.now_ns % EPOCH_NS)
+            .max(self.block_rows)
+            .min(self.pending[operator]);
         self.turn += 1;
         if node.turn > self.load.walk_began {
             self.load.walk_began = self.turn - 1;
@@ -171,8 +176,8 @@ fn first_come_is_first_served() {
 fn a_task_has_as_many_rows_as_fit_into_the_epoch() {
     let policy = PolicyName::named("adaptive").unwrap().policy();
     let operator = costing(100.0, 1.0, &[]);
-    assert_eq!(policy.rows_max(&operator, 7 * EPOCH_NS), 10_000);
-    assert_eq!(policy.rows_max(&operator, 7 * EPOCH_NS + 250_000), 7_500);
+    assert_eq!(policy.rows_max(&operator, EPOCH_NS), 10_000);
+    assert_eq!(policy.rows_max(&operator, EPOCH_NS - 250_000), 7_500);
 }
 
 #[test]
@@ -189,6 +194,7 @@ fn a_query_whose_rows_wait_longer_and_longer_goes_first() {
             waiting_since_ns: now_ns,
             load,
             now_ns,
+            epoch_ns: EPOCH_NS,
         })
     };
     assert!(rank(&slower) < rank(&steady) && rank(&steady) < rank(&steady).behind());
@@ -208,7 +214,14 @@ fn queries_are_read_in_turn() {
         let now_ns = 10 * EPOCH_NS;
         let mut operator = operator.clone();
         operator.last_run_ns = now_ns;
-        policy.rank(&Candidate { operator: &operator, pending_rows, waiting_since_ns: now_ns, load, now_ns })
+        policy.rank(&Candidate {
+            operator: &operator,
+            pending_rows,
+            waiting_since_ns: now_ns,
+            load,
+            now_ns,
+            epoch_ns: EPOCH_NS,
+        })
     };
     assert!(rank(&dear, None, &load) < rank(&cheap, None, &served));
     served.served_ns -= 1;

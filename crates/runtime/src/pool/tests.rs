@@ -8,6 +8,7 @@ use pelton_data::arrangement::Arrangement;
 use super::*;
 use crate::clock::Hands;
 use crate::graph::{Graph, SinkNode, SourceNode, SourceTime, StreamRef};
+use crate::policy::EPOCH_NS;
 use crate::run::{Run, RunOptions};
 use crate::sink::{Sink, SinkError};
 use crate::source::{Read, Ready, Source, SourceError};
@@ -59,7 +60,7 @@ fn a_worker_leaves_a_query_when_another_goes_first() {
     offers(rank, u64::MAX);
     let served = &pool.crew().served;
     let serve_for_an_epoch = |waker: &Waker| {
-        served.begin(waker.service());
+        served.begin(waker.service(), EPOCH_NS);
         waker.service().end(EPOCH_NS);
     };
     serve_for_an_epoch(&first.waker);
@@ -69,7 +70,7 @@ fn a_worker_leaves_a_query_when_another_goes_first() {
     offers(Rank::NONE, 70);
     assert_eq!(goes_first(rank, 0), Some((false, 70)), "the other has nothing until then");
     assert_eq!(goes_first(rank, 70), None, "nobody knows what the other has");
-    served.begin(second.waker.service());
+    served.begin(second.waker.service(), EPOCH_NS);
     assert_eq!(goes_first(rank, 70), Some((false, u64::MAX)), "another worker is on it, and knows");
 }
 

@@ -26,6 +26,8 @@
 //! measured where it is not the rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query`
 //! writes the files that the query reads, in the folder `${folder}`.
 //!
+//! Cases of `queries` are drawn over how many there are, or with a line `over PARAMETER` over that number, which the cases give.
+//!
 //! A course has a line `rows` with the number of rows that pass, the table's over and over, and lines `steps COLUMN SHARE…`: in as many steps, which
 //! have as many rows each, that share of the column's values, in ten-thousandths, is 0 or more. They must be drawn from 0 to 9999, and less is
 //! taken away from each of them.
@@ -147,6 +149,8 @@ pub struct Benchmark {
     pub with_buckets: bool,
     /// Whether it is run as sessions run queries too, which is compared with interpreted code.
     pub with_auto: bool,
+    /// What queries are drawn over, where it is not their number.
+    pub over: Option<String>,
     /// Of a course.
     pub course: CourseShape,
     /// Sizes and parameters, at least one.
@@ -197,6 +201,7 @@ impl Benchmark {
             references: Vec::new(),
             with_buckets: false,
             with_auto: false,
+            over: None,
             course: CourseShape::default(),
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(query)].join("\n"),
@@ -238,6 +243,7 @@ impl Benchmark {
             "reference" => self.references = words.collect(),
             "with" if rest == "buckets" => self.with_buckets = true,
             "with" if rest == "auto" => self.with_auto = true,
+            "over" => self.over = Some(rest.to_string()),
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
                 self.columns = words.collect();
@@ -255,7 +261,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, rows, steps, reference, with buckets, with auto, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, rows, steps, reference, with buckets, with auto, over, case, setup, query"
                 ));
             }
         }

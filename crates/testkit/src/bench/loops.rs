@@ -40,19 +40,28 @@ impl Input {
     /// Where there is no such table, or it cannot be read.
     pub fn load(setup: &str, table: &str) -> Result<Input, BenchError> {
         let definition = definition(setup, table)?;
+        let columns = (0..definition.physical_schema().fields().len()).collect();
+        Input::load_columns(&definition, columns)
+    }
+
+    /// Reads some columns of all of a table.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub(super) fn load_columns(definition: &TableDefinition, columns: Vec<usize>) -> Result<Input, BenchError> {
         let schema = definition.physical_schema();
-        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let names: Vec<String> = columns.iter().map(|&column| schema.field(column).name().clone()).collect();
         let event_time = definition.watermark.as_ref().and_then(|watermark| {
             let index = names.iter().position(|name| *name == watermark.column)?;
-            TimeColumn::new(index, schema.field(index).data_type())
+            TimeColumn::new(index, schema.field(columns[index]).data_type())
         });
         let mut options = definition.options.clone();
         options.insert("replay".into(), "memory".into());
         options.insert("replay.passes".into(), "1".into());
         options.remove("replay.duration");
         let request = TableRequest {
-            name: table.to_string(),
-            columns: (0..names.len()).collect(),
+            name: definition.name.clone(),
+            columns,
             metadata: Default::default(),
             lengths: Default::default(),
             options,
@@ -127,7 +136,7 @@ pub fn file_of(setup: &str, table: &str) -> Result<(PathBuf, Schema), BenchError
     Ok((path.into(), definition.physical_schema().as_ref().clone()))
 }
 
-fn definition(setup: &str, table: &str) -> Result<TableDefinition, BenchError> {
+pub(super) fn definition(setup: &str, table: &str) -> Result<TableDefinition, BenchError> {
     let statements = pelton_plan::parse(setup).map_err(|error| BenchError::Input(error.to_string()))?;
     let definitions = statements.into_iter().filter_map(|parsed| match parsed.statement {
         Statement::CreateTable(definition) => Some(definition),

@@ -22,11 +22,13 @@ const MODES: [(&str, &str, &str); 4] = [
 pub(super) fn measure(benchmark: &Benchmark, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let mut all = Vec::new();
     for case in &benchmark.cases {
-        let mut crowds = MODES.map(|(name, ..)| Crowd::new(benchmark, case, name, arguments.workers));
+        let mut crowds = MODES.map(|(name, ..)| Crowd::new(benchmark, case, "", name, arguments.workers));
         for _ in 0..arguments.repeat.max(1) {
             for ((_, policy, data_passing), crowd) in MODES.iter().zip(&mut crowds) {
                 let policy = PolicyName::named(policy).expect("it is a policy");
-                crowd.add(run(benchmark, case, arguments, policy, data_passing)?);
+                for (_, shown) in run(benchmark, case, arguments, policy, data_passing)? {
+                    crowd.add(shown);
+                }
             }
         }
         let [classical, ..] = &crowds;

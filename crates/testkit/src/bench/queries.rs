@@ -1,14 +1,20 @@
-//! Many queries at once, under each policy: how many rows they get through together, and how long their results take.
+//! Many queries at once, under each policy: how many rows they get through together, and how long their results take. Where a benchmark has queries of several
+//! kinds, that of each kind.
 
-use super::file::{Benchmark, Case};
-use super::report::{Crowd, Figure};
-use super::{Arguments, BenchError};
-use pelton::{Outcome, Query, Session};
+use std::path::Path;
+
+use pelton::{Outcome, Query, Session, Summary};
 use pelton_runtime::policy::PolicyName;
 
-/// What one run of all queries shows.
+use super::file::{Benchmark, Case};
+use super::plot::Picture;
+use super::report::{Crowd, Figure};
+use super::{Arguments, BenchError};
+
+/// What one run of all queries of a kind shows.
 pub(super) struct Shown {
     pub rows_per_s: f64,
+    pub mean_ms: f64,
     pub median_ms: f64,
     pub p99_ms: f64,
     /// How long before its end the last of its rows was due, of the query that is furthest behind, where rows are due at all.
@@ -21,16 +27,54 @@ pub(super) struct Shown {
 
 /// The policies in turn, or the `policies` that a case names, with commas between. It says how many `queries` there are.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
-    let crowd = |policy: PolicyName| (policy, Crowd::new(benchmark, case, policy.name(), arguments.workers));
     let wanted = case.parameters.get("policies");
     let is_wanted = |policy: &PolicyName| wanted.is_none_or(|names| names.split(',').any(|name| name == policy.name()));
-    let mut crowds: Vec<(PolicyName, Crowd)> = PolicyName::all().filter(is_wanted).map(crowd).collect();
+    let policies: Vec<PolicyName> = PolicyName::all().filter(is_wanted).collect();
+    let mut crowds: Vec<Vec<Crowd>> = policies.iter().map(|_| Vec::new()).collect();
     for _ in 0..arguments.repeat.max(1) {
-        for (policy, crowd) in &mut crowds {
-            crowd.add(run(benchmark, case, arguments, *policy, "blocks")?);
+        for (policy, crowds) in policies.iter().zip(&mut crowds) {
+            let shown = run(benchmark, case, arguments, *policy, "blocks")?;
+            if crowds.is_empty() {
+                let crowd =
+                    |(kind, _): &(String, _)| Crowd::new(benchmark, case, kind, policy.name(), arguments.workers);
+                crowds.extend(shown.iter().map(crowd));
+            }
+            crowds.iter_mut().zip(shown).for_each(|(crowd, (_, shown))| crowd.add(shown));
         }
     }
-    Ok(crowds.into_iter().map(|(_, crowd)| Figure::Crowd(crowd)).collect())
+    Ok(crowds.into_iter().flatten().map(Figure::Crowd).collect())
+}
+
+/// Draws what was measured of some cases over how many queries there were, or the logarithm of another parameter: how fast they were flat out, and how long results
+/// took where rows were due at a rate.
+pub(super) fn draw(benchmark: &Benchmark, measured: &[(&Case, Crowd)], folder: &Path) -> Result<(), BenchError> {
+    let picture = |is_paced_wanted: bool, axes: &str, height: &dyn Fn(&Crowd) -> f64, name: &str| {
+        let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for (case, crowd) in measured.iter().filter(|(case, _)| is_paced(case) == is_paced_wanted) {
+            let at = match &benchmark.over {
+                None => case.number("queries").unwrap_or(1) as f64,
+                Some(parameter) => (case.number(parameter).unwrap_or(1) as f64).log2(),
+            };
+            let point = (at, height(crowd));
+            let line = format!("{} {}", crowd.policy, crowd.kind).trim_end().to_owned();
+            match lines.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, points)) => points.push(point),
+                None => lines.push((line, vec![point])),
+            }
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let lines = lines.iter().map(|(line, points)| (line.as_str(), points.clone())).collect();
+        let over = benchmark.over.as_ref().map_or("queries of a kind".to_owned(), |over| format!("log2 of {over}"));
+        let axes = &format!("{axes}, over {over}");
+        let picture = Picture { title: &benchmark.what, axes, is_logarithmic: is_paced_wanted, lines };
+        picture.write(folder, &format!("{}-{name}", benchmark.name))
+    };
+    let throughput = |crowd: &Crowd| crowd.rows_per_s.median() / 1e6;
+    picture(false, "million records a second, flat out", &throughput, "throughput")?;
+    let latency = |crowd: &Crowd| crowd.p99_ms.median() + crowd.behind_ms.median();
+    picture(true, "milliseconds (p99 and lag at the end), at a rate", &latency, "latency")
 }
 
 /// Whether rows of a case are due at a rate.
@@ -38,14 +82,15 @@ pub(super) fn is_paced(case: &Case) -> bool {
     case.parameters.get("pace").is_some_and(|pace| pace == "real-time")
 }
 
-/// Runs all queries of a case.
+/// Runs all queries of a case, of each of the benchmark's statements as many. Of each statement the name of the table that it reads, where there are several, and
+/// what it shows.
 pub(super) fn run(
     benchmark: &Benchmark,
     case: &Case,
     arguments: &Arguments,
     policy: PolicyName,
     data_passing: &str,
-) -> Result<Shown, BenchError> {
+) -> Result<Vec<(String, Shown)>, BenchError> {
     let statements = benchmark.statements(case, arguments.seconds, "");
     let session = Session::new();
     session.set("pelton.workers", &arguments.workers.to_string())?;
@@ -56,21 +101,32 @@ pub(super) fn run(
         session.execute(&statement)?;
     }
     let count = case.number("queries").ok_or_else(|| BenchError::Input("a case needs queries=NUMBER".into()))?;
-    let rate = case.number("rate").filter(|_| is_paced(case));
     let prepared = session.prepare(&statements.query)?;
-    let statement = prepared.first().ok_or_else(|| BenchError::Input("the benchmark has no query".into()))?;
-    let start = || match session.execute(statement)? {
+    let start = |statement| match session.execute(statement)? {
         Outcome::Running(query) => Ok(query),
         _ => Err(BenchError::Input("the benchmark's query is none".into())),
     };
-    let queries: Vec<Query> = (0..count).map(|_| start()).collect::<Result<_, BenchError>>()?;
+    let kinds: Vec<Vec<Query>> = prepared
+        .iter()
+        .map(|statement| (0..count).map(|_| start(statement)).collect())
+        .collect::<Result<_, BenchError>>()?;
+    let mut shown = Vec::new();
+    for queries in kinds {
+        let summaries = queries.into_iter().map(Query::wait).collect::<Result<Vec<_>, _>>()?;
+        let kind = summaries.first().and_then(|summary| summary.sources.first());
+        let kind = kind.filter(|_| prepared.len() > 1).map_or(String::new(), |source| source.name.clone());
+        let rate = case.number(&if kind.is_empty() { "rate".to_owned() } else { format!("{kind}_rate") });
+        shown.push((kind, show(&summaries, rate.filter(|_| is_paced(case)))?));
+    }
+    Ok(shown)
+}
+
+/// What queries of a kind have come to, whose rows were due at a rate, or not.
+fn show(summaries: &[Summary], rate: Option<usize>) -> Result<Shown, BenchError> {
     let (mut rows_per_s, mut behind_s, mut latency_ns) = (0.0, 0.0, None);
     let [mut decisions, mut deciding_ns, mut busy_ns] = [0.0; 3];
-    for query in queries {
-        let summary = query.wait()?;
-        // The inserts of a statement set read tables of their own, which would be one source otherwise: they are told by what is behind the name.
-        let read = summary.sources.iter().filter(|source| source.name.starts_with(&benchmark.table));
-        let rows: u64 = read.map(|source| source.rows).sum();
+    for summary in summaries {
+        let rows: u64 = summary.sources.iter().map(|source| source.rows).sum();
         rows_per_s += rows as f64 / summary.elapsed.as_secs_f64();
         if let Some(rate) = rate {
             behind_s = f64::max(behind_s, summary.elapsed.as_secs_f64() - rows as f64 / rate as f64);
@@ -88,6 +144,7 @@ pub(super) fn run(
     let quantile_ms = |quantile: f64| latency_ns.value_at_quantile(quantile) as f64 / 1e6;
     Ok(Shown {
         rows_per_s,
+        mean_ms: latency_ns.mean() / 1e6,
         median_ms: quantile_ms(0.5),
         p99_ms: quantile_ms(0.99),
         behind_ms: behind_s * 1e3,
