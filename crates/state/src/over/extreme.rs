@@ -121,6 +121,7 @@ impl<K: Key> Middle for Candidates<K> {
     }
 
     fn take_until(&mut self, start: u64, end: u64, _kept: Option<&ColumnStore<K>>, front: &mut Vec<K>) {
+        front.clear();
         while let Some((position, value)) = self.queue.pop_front_if(|(position, _)| *position < end) {
             if position >= start {
                 front.resize((position + 1 - start) as usize, value);
@@ -133,6 +134,7 @@ impl<K: Key> Middle for Candidates<K> {
     fn take_last(&mut self, start: u64, end: u64, _kept: Option<&ColumnStore<K>>, front: &mut Vec<K>) {
         self.queue.clear();
         let rows = (end - start) as usize;
+        // All are overwritten.
         front.resize(rows, K::LARGEST);
         scan_backwards::<Self>(&self.last[self.last.len() - rows..], K::LARGEST, front);
         self.last.clear();

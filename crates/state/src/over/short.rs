@@ -46,14 +46,16 @@ impl<V: Copy> ShortFrames<V> {
         let preceding = self.recent.len();
         let unused = preceding.next_multiple_of(ALIGNED_VALUES) - preceding;
         for entering in entering.chunks(CHUNK_ROWS) {
-            buffer.clear();
-            buffer.resize(unused, O::NEUTRAL);
-            buffer.extend_from_slice(&self.recent);
-            buffer.extend_from_slice(entering);
-            self.recent.copy_from_slice(&buffer[unused + entering.len()..]);
+            let values = preceding + entering.len();
+            // What is behind the values is overwritten, so that it does not matter what it is.
+            buffer.resize((unused + 2 * values).max(buffer.len()), O::NEUTRAL);
+            let (values, longer) = buffer[unused..].split_at_mut(values);
+            values[..preceding].copy_from_slice(&self.recent);
+            values[preceding..].copy_from_slice(entering);
+            self.recent.copy_from_slice(&values[entering.len()..]);
             vectorised(
                 #[inline(always)]
-                || append_totals::<O>(preceding + 1, entering.len(), (buffer, unused), totals),
+                || append_totals::<O>(preceding + 1, entering.len(), (values, longer), totals),
             );
         }
     }
@@ -81,19 +83,16 @@ impl<V: Copy> ShortFrames<V> {
     }
 }
 
-/// Appends the totals of the last `rows` frames of `frame_rows` values to `totals`. The values are in the buffer from `start` on, and are overwritten.
+/// Appends the totals of the last `rows` frames of `frame_rows` values to `totals`. The values are overwritten, and so is what is in `longer`, which has at least as
+/// many.
 #[inline(always)]
 fn append_totals<O: Operation>(
     frame_rows: usize,
     rows: usize,
-    (buffer, start): (&mut Vec<O::Value>, usize),
+    (mut pieces, mut longer): (&mut [O::Value], &mut [O::Value]),
     totals: &mut Vec<O::Value>,
 ) {
     let first = totals.len();
-    let end = buffer.len();
-    buffer.resize(end * 2 - start, O::NEUTRAL);
-    let (pieces, mut longer) = buffer.split_at_mut(end);
-    let mut pieces = &mut pieces[start..];
     let mut done = 0;
     for piece_rows in (0..=frame_rows.ilog2()).map(|bit| 1 << bit) {
         if frame_rows & piece_rows != 0 {

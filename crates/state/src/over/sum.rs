@@ -320,6 +320,7 @@ impl Middle for Runs {
 
     fn take_until(&mut self, start: u64, end: u64, kept: Option<&ColumnStore<f64>>, front: &mut Vec<f64>) {
         self.leaving().take_until(end);
+        // All are overwritten, so that it does not matter what they are.
         front.resize((end - start) as usize, 0.0);
         let (mut sum, mut unfilled) = (0.0, front.as_mut_slice());
         for slice in kept.expect("a bounded frame looks back").slices(start, end).rev() {

@@ -37,7 +37,7 @@ pub(super) trait Middle: Operation {
     /// The last run ends at the position `end`. All its values together are `total`.
     fn end_run(&mut self, end: u64, total: Self::Value);
 
-    /// Takes out the runs up to the position `end`, and fills `front` with the total of each row from `start` on to there.
+    /// Takes out the runs up to the position `end`, and has the total of each row from `start` on to there in the place of what `front` has.
     fn take_until(
         &mut self,
         start: u64,
@@ -46,7 +46,7 @@ pub(super) trait Middle: Operation {
         front: &mut Vec<Self::Value>,
     );
 
-    /// Takes out all runs and fills `front` with the total of each row from `start` on to the position `end`: all are of the last run.
+    /// Takes out all runs, and has the total of each row from `start` on to the position `end` there: all are of the last run.
     fn take_last(
         &mut self,
         start: u64,
@@ -268,7 +268,6 @@ impl<M: Middle> TwoStacks<M> {
         if start < self.front_end {
             return;
         }
-        self.front.clear();
         self.front_start = start;
         if start < self.back_start {
             // All runs but the last end at a multiple.
