@@ -300,7 +300,7 @@ impl Part {
         if rows == block.rows() {
             return block.shifted(shift);
         }
-        let rows = Block::new(block.to_record_batch().slice(first, rows), block.time_column());
+        let rows = Block::part(block.to_record_batch().slice(first, rows), block.time_column(), block.rows());
         rows.expect("rows of a block are fit for a block").shifted(shift)
     }
 }

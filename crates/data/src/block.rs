@@ -12,7 +12,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-use crate::column::{Layout, align_bits, row_bytes};
+use crate::column::{Layout, align_bits, bytes_beside, row_bytes};
 use crate::time::{Micros, TimeRange, WATERMARK_MIN, micros_per_tick};
 
 /// Which column of a block is its event time.
@@ -136,6 +136,8 @@ struct Held {
     columns: Vec<ArrayRef>,
     rows: usize,
     row_bytes: usize,
+    /// What the columns have beside the fixed-width parts of their rows.
+    bytes_beside: usize,
     time_column: Option<TimeColumn>,
     time_range: Option<TimeRange>,
     in_time_order: bool,
@@ -150,6 +152,15 @@ impl Block {
     /// Where a column has a type that blocks do not hold, or the event-time column holds a NULL or a time that does
     /// not fit 64 bits of microseconds.
     pub fn new(batch: RecordBatch, time_column: Option<TimeColumn>) -> Result<Block, ArrowError> {
+        let rows = batch.num_rows();
+        Block::part(batch, time_column, rows)
+    }
+
+    /// As [`Block::new`], of rows that were cut from a batch of `rows_of_all` and share their strings with the others: of these the block counts its part.
+    ///
+    /// # Errors
+    /// As [`Block::new`].
+    pub fn part(batch: RecordBatch, time_column: Option<TimeColumn>, rows_of_all: usize) -> Result<Block, ArrowError> {
         let (schema, columns, rows) = batch.into_parts();
         for (field, column) in schema.fields().iter().zip(&columns) {
             if Layout::of(column.data_type()).is_none() && !matches!(column.data_type(), DataType::List(_)) {
@@ -162,6 +173,7 @@ impl Block {
         }
         let columns: Vec<ArrayRef> = columns.into_iter().map(align_bits).collect();
         let row_bytes = row_bytes(&columns);
+        let bytes_beside = (bytes_beside(&columns) as u128 * rows as u128 / rows_of_all.max(1) as u128) as usize;
         let (time_range, in_time_order) = match time_column {
             Some(time) if rows > 0 => {
                 let (range, in_order) = time_range(&columns[time.index], time)?;
@@ -171,7 +183,17 @@ impl Block {
         };
         let out_of_order = time_column.zip(time_range).filter(|_| !in_time_order);
         let tick_distances = out_of_order.and_then(|(time, range)| distances(&columns[time.index], time, range));
-        let held = Held { schema, columns, rows, row_bytes, time_column, time_range, in_time_order, tick_distances };
+        let held = Held {
+            schema,
+            columns,
+            rows,
+            row_bytes,
+            bytes_beside,
+            time_column,
+            time_range,
+            in_time_order,
+            tick_distances,
+        };
         Ok(Block { held: Arc::new(held), time_shift_ticks: 0, stamp: Stamp::default(), provenance: None })
     }
 
@@ -183,6 +205,7 @@ impl Block {
             columns,
             rows: 0,
             row_bytes: 0,
+            bytes_beside: 0,
             time_column: None,
             time_range: None,
             in_time_order: false,
@@ -281,6 +304,11 @@ impl Block {
     /// Bytes of the rows' fixed-width parts (a view counts 16), for rates.
     pub fn bytes(&self) -> usize {
         self.held.row_bytes * self.held.rows
+    }
+
+    /// Bytes that the rows take in memory, about: with the strings that no view holds itself.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes() + self.held.bytes_beside
     }
 }
 
@@ -392,6 +420,25 @@ mod tests {
         }
         assert_eq!(block_of(vec![7, 65_543, 8]).tick_distances(), None);
         assert!(!Block::punctuation(block().schema().clone(), Stamp::default()).in_time_order());
+    }
+
+    #[test]
+    fn a_block_counts_the_strings_that_views_do_not_hold() {
+        let of = |words: Vec<&str>| {
+            let words: ArrayRef = Arc::new(arrow::array::StringViewArray::from(words));
+            RecordBatch::try_from_iter([("s", words)]).unwrap()
+        };
+        let bytes =
+            |block: Result<Block, ArrowError>| block.map(|block| (block.bytes(), block.memory_bytes())).unwrap();
+        assert_eq!(bytes(Block::new(of(vec!["short", "words"]), None)), (32, 32));
+        let long = of(vec![&"a".repeat(1_000), &"b".repeat(3_000)]);
+        let (_, all) = bytes(Block::new(long.clone(), None));
+        assert!((4_032..8_192).contains(&all), "{all}");
+        // Of what it shares with others it has its part.
+        assert_eq!(bytes(Block::part(long.slice(0, 1), None, 2)), (16, all / 2));
+        // What is named twice is there once.
+        let twice = arrow::compute::concat_batches(&long.schema(), [&long, &long]).unwrap();
+        assert_eq!(bytes(Block::new(twice, None)).1, all + 32);
     }
 
     #[test]

@@ -70,6 +70,23 @@ pub fn row_bytes<'a>(columns: impl IntoIterator<Item = &'a ArrayRef>) -> usize {
     columns.into_iter().filter_map(|column| Layout::of(column.data_type())).map(Layout::width).sum()
 }
 
+/// Bytes of what these columns have beside their fixed-width part: strings that no view holds itself, and lists. Whatever shares them counts all of them.
+pub fn bytes_beside<'a>(columns: impl IntoIterator<Item = &'a ArrayRef>) -> usize {
+    let beside = |column: &ArrayRef| match column.data_type() {
+        DataType::Utf8View => bytes_of_buffers(column.as_string_view().data_buffers()),
+        DataType::BinaryView => bytes_of_buffers(column.as_binary_view().data_buffers()),
+        DataType::List(_) => column.get_buffer_memory_size(),
+        _ => 0,
+    };
+    columns.into_iter().map(beside).sum()
+}
+
+/// Columns that were put together of parts of one name its buffers again for each part.
+fn bytes_of_buffers(buffers: &[Buffer]) -> usize {
+    let is_first = |index: &usize| *index == 0 || buffers[index - 1].data_ptr() != buffers[*index].data_ptr();
+    (0..buffers.len()).filter(is_first).map(|index| buffers[index].capacity()).sum()
+}
+
 /// The SQL-level type of a column: a dictionary-coded string is a string.
 pub fn logical_type(data_type: &DataType) -> &DataType {
     match data_type {

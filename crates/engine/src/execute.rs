@@ -14,7 +14,7 @@ use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation, Table};
-use pelton_runtime::budget::{Budget, Held};
+use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
     Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
@@ -51,7 +51,8 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     let options = RunOptions::new(surroundings.pool);
     let waker = options.waker.clone();
-    let (results, result_sink) = result_channel(&program);
+    let unread = Unread::new(surroundings.budget.clone());
+    let (results, result_sink) = result_channel(&program, &unread);
     let Tables { lookups, held, sinks, sources } = open_tables(&program, surroundings, &waker, result_sink)?;
     let settings = surroundings.settings;
     let program = Arc::new(program);
@@ -86,6 +87,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         budget: surroundings.budget.clone(),
         limits: settings.memory,
         held,
+        unread,
         data_passing: settings.data_passing,
         ..options
     };

@@ -1,8 +1,6 @@
 //! A running query and its results.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
@@ -10,6 +8,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use futures_core::Stream;
 use pelton_plan::pipeline::{OutputTarget, Program};
 use pelton_runtime::adapt::story::Stories;
+use pelton_runtime::budget::Unread;
 use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
 use pelton_runtime::sink::{Sink, SinkError};
@@ -46,36 +45,32 @@ pub(crate) type NamedStories = (String, Stories);
 pub(crate) struct Results {
     schema: SchemaRef,
     receiver: Option<Receiver<RecordBatch>>,
-    awaits_room: Arc<AtomicBool>,
+    unread: Unread,
 }
 
 struct ResultSink {
     sender: Option<Sender<RecordBatch>>,
-    /// There was no room: whoever reads next says so. Nobody is woken otherwise.
-    awaits_room: Arc<AtomicBool>,
+    unread: Unread,
 }
 
-/// The two ends of a program's result; no sink where the program has none.
-pub(crate) fn result_channel(program: &Program) -> (Results, Option<Box<dyn Sink>>) {
+/// The two ends of a program's result, which count what is `unread`; no sink where the program has none.
+pub(crate) fn result_channel(program: &Program, unread: &Unread) -> (Results, Option<Box<dyn Sink>>) {
     let output = program.outputs.iter().find(|output| output.target == OutputTarget::Result);
     match output {
-        None => (Results { schema: Schema::empty().into(), receiver: None, awaits_room: Arc::default() }, None),
+        None => (Results { schema: Schema::empty().into(), receiver: None, unread: unread.clone() }, None),
         Some(output) => {
             let (sender, receiver) = mpsc::channel(RESULT_BATCHES_WAITING_MAX);
-            let awaits_room = Arc::<AtomicBool>::default();
             let schema = output.schema.clone();
-            let results = Results { schema, receiver: Some(receiver), awaits_room: awaits_room.clone() };
-            (results, Some(Box::new(ResultSink { sender: Some(sender), awaits_room })))
+            let results = Results { schema, receiver: Some(receiver), unread: unread.clone() };
+            (results, Some(Box::new(ResultSink { sender: Some(sender), unread: unread.clone() })))
         }
     }
 }
 
 impl Results {
     /// To be called when a batch was read: wakes the workers if they wait for room.
-    fn has_read(&self, waker: &Waker) {
-        // Pairs with the fence in `ResultSink::is_ready`: either the sink sees the room, or this sees that it waits.
-        fence(Ordering::SeqCst);
-        if self.awaits_room.load(Ordering::Relaxed) && self.awaits_room.swap(false, Ordering::SeqCst) {
+    fn has_read(&self, batch: &RecordBatch, waker: &Waker) {
+        if self.unread.read(batch) {
             waker.wake();
         }
     }
@@ -87,8 +82,7 @@ impl Sink for ResultSink {
         if has_room() {
             return true;
         }
-        self.awaits_room.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.unread.await_reader();
         has_room()
     }
 
@@ -97,8 +91,12 @@ impl Sink for ResultSink {
     }
 
     fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
+        let Some(sender) = &self.sender else { return Ok(()) };
+        self.unread.add(&rows);
         // Nobody reads any more where the channel is closed: the query is being dropped.
-        drop(self.sender.as_ref().map(|sender| sender.try_send(rows)));
+        if let Err(unsent) = sender.try_send(rows) {
+            self.unread.read(&unsent.into_inner());
+        }
         Ok(())
     }
 
@@ -146,7 +144,7 @@ impl Query {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         match self.results.receiver.as_mut().and_then(Receiver::blocking_recv) {
             Some(batch) => {
-                self.results.has_read(&self.waker);
+                self.results.has_read(&batch, &self.waker);
                 Ok(Some(batch))
             }
             None => self.ended().map(|()| None),
@@ -171,7 +169,7 @@ impl Query {
     pub fn try_next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         match self.results.receiver.as_mut().map(Receiver::try_recv) {
             Some(Ok(batch)) => {
-                self.results.has_read(&self.waker);
+                self.results.has_read(&batch, &self.waker);
                 Ok(Some(batch))
             }
             Some(Err(TryRecvError::Empty)) => Ok(None),
@@ -215,8 +213,8 @@ impl Query {
     /// ```
     pub fn wait(mut self) -> Result<Summary, Error> {
         if let Some(mut receiver) = self.results.receiver.take() {
-            while receiver.blocking_recv().is_some() {
-                self.results.has_read(&self.waker);
+            while let Some(batch) = receiver.blocking_recv() {
+                self.results.has_read(&batch, &self.waker);
             }
         }
         let run = self.run.take().expect("a query is waited for once");
@@ -286,7 +284,7 @@ impl Stream for Query {
         match receiver.poll_recv(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(batch)) => {
-                self.results.has_read(&self.waker);
+                self.results.has_read(&batch, &self.waker);
                 Poll::Ready(Some(Ok(batch)))
             }
             Poll::Ready(None) => {

@@ -140,6 +140,43 @@ fn inputs_are_not_read_while_too_much_waits() {
     }
 }
 
+/// Bytes of long strings that no more may wait of.
+const STRING_BYTES_MAX: usize = 8 << 20;
+
+/// Waits until the only query is held back by memory, and returns how many bytes wait in it.
+fn held_back_by_memory(session: &Session) -> usize {
+    loop {
+        let (by, bytes) = held_back(session);
+        if by == "'pelton.memory'" {
+            return bytes;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn long_strings_that_wait_are_counted_until_they_are_read() {
+    let session = session("1", 10);
+    session.set("pelton.memory", &format!("{} b", STRING_BYTES_MAX)).unwrap();
+    session.set("pelton.block-rows", "256").unwrap();
+    let table = "CREATE TABLE words (i BIGINT NOT NULL, word STRING NOT NULL) WITH (
+         'connector' = 'datagen', 'number-of-rows' = '60000', 'pace' = 'flat-out', 'fields.word.length' = '1000',
+         'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '60000')";
+    session.execute(&session.prepare(table).unwrap().remove(0)).unwrap();
+    let mut query = session.sql("SELECT word FROM words WHERE i > 0").unwrap();
+    let waiting = held_back_by_memory(&session);
+    assert!((STRING_BYTES_MAX / 2..2 * STRING_BYTES_MAX).contains(&waiting), "{waiting} bytes wait");
+    // What has been read is counted no more, and as much comes in its place.
+    let mut rows = 0;
+    for _ in 0..16 {
+        rows += query.next_batch().unwrap().unwrap().num_rows();
+    }
+    let waiting = held_back_by_memory(&session);
+    assert!(waiting < 2 * STRING_BYTES_MAX, "{waiting} bytes wait");
+    rows += query.collect().unwrap().iter().map(RecordBatch::num_rows).sum::<usize>();
+    assert_eq!(rows, 60_000);
+}
+
 #[test]
 fn a_size_that_is_none_is_refused() {
     let error = Session::new().set("pelton.memory", "much").unwrap_err().to_string();

@@ -6,11 +6,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
+use arrow::array::RecordBatch;
 use pelton_state::kernel::KernelError;
 
 use crate::clock::Clock;
+use crate::queued::bytes_of;
 
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;
@@ -228,11 +230,17 @@ pub(crate) struct Waiting {
     budget: Budget,
     engine_bytes_max: usize,
     bytes: usize,
+    unread: Unread,
 }
 
 impl Waiting {
-    pub fn new(budget: Budget, limits: Limits) -> Waiting {
-        Waiting { budget, engine_bytes_max: limits.engine_bytes_max, bytes: 0 }
+    pub fn new(budget: Budget, limits: Limits, unread: Unread) -> Waiting {
+        Waiting { budget, engine_bytes_max: limits.engine_bytes_max, bytes: 0, unread }
+    }
+
+    /// What waits for whoever reads results.
+    pub fn unread(&self) -> &Unread {
+        &self.unread
     }
 
     /// Whether it matters how much waits.
@@ -251,13 +259,81 @@ impl Waiting {
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
         let all = || self.budget.bytes() + self.budget.0.waiting.load(Ordering::Relaxed);
-        self.bytes == 0 || all() < self.engine_bytes_max
+        self.bytes + self.unread.bytes() == 0 || all() < self.engine_bytes_max
+    }
+
+    /// The same, where the run is looked at again when results have been read that there is no room beside.
+    pub fn has_room_or_awaits(&self) -> bool {
+        self.has_room() || {
+            self.unread.await_reader();
+            self.has_room()
+        }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.set(0);
+    }
+}
+
+/// Results of a run that wait for whoever reads them, charged to the budget as long. Clones are of the same run.
+#[derive(Debug, Clone, Default)]
+pub struct Unread(Arc<Results>);
+
+#[derive(Debug, Default)]
+struct Results {
+    budget: Budget,
+    bytes: AtomicUsize,
+    rows: AtomicU64,
+    /// Whoever reads next says so. Nobody is woken otherwise.
+    is_awaited: AtomicBool,
+}
+
+impl Unread {
+    /// Nothing yet.
+    pub fn new(budget: Budget) -> Unread {
+        let (bytes, rows, is_awaited) = Default::default();
+        Unread(Arc::new(Results { budget, bytes, rows, is_awaited }))
+    }
+
+    /// Counts results, before whoever reads has them.
+    pub fn add(&self, results: &RecordBatch) {
+        let bytes = bytes_of(results);
+        self.0.rows.fetch_add(results.num_rows() as u64, Ordering::Relaxed);
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.0.budget.0.waiting.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts them no more. Returns whether the run waits for that, and is to be woken.
+    pub fn read(&self, results: &RecordBatch) -> bool {
+        let bytes = bytes_of(results);
+        self.0.rows.fetch_sub(results.num_rows() as u64, Ordering::Relaxed);
+        self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.budget.0.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        // Pairs with the fence of who waits: either that one sees the room, or this sees that it waits.
+        fence(Ordering::SeqCst);
+        self.0.is_awaited.load(Ordering::Relaxed) && self.0.is_awaited.swap(false, Ordering::SeqCst)
+    }
+
+    /// Has whoever reads next say so. Look whether there is room again behind this.
+    pub fn await_reader(&self) {
+        self.0.is_awaited.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.0.rows.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        self.budget.0.waiting.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 
@@ -334,7 +410,7 @@ mod tests {
         let budget = Budget::default();
         let limits = Limits { engine_bytes_max: 1000, ..Limits::default() };
         let account = account(&budget, limits);
-        let [mut one, mut other] = [(); 2].map(|()| Waiting::new(budget.clone(), limits));
+        let [mut one, mut other] = [(); 2].map(|()| Waiting::new(budget.clone(), limits, Unread::new(budget.clone())));
         one.set(700);
         other.set(200);
         assert!(one.has_room() && other.has_room());
@@ -347,6 +423,28 @@ mod tests {
         // State may still grow: what waits goes.
         account.set(0, 0, 1000, ADVICE).unwrap();
         drop(one);
+        assert_eq!(budget.0.waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn results_that_nobody_has_read_take_room() {
+        let budget = Budget::default();
+        let limits = Limits { engine_bytes_max: 1000, ..Limits::default() };
+        let unread = Unread::new(budget.clone());
+        let waiting = Waiting::new(budget.clone(), limits, unread.clone());
+        let words: arrow::array::ArrayRef =
+            Arc::new(arrow::array::StringViewArray::from(vec!["x".repeat(600), "y".repeat(600)]));
+        let results = RecordBatch::try_from_iter([("s", words)]).unwrap();
+        assert!(waiting.has_room_or_awaits());
+        unread.add(&results);
+        assert!(unread.bytes() >= 1232 && unread.rows() == 2);
+        assert!(!waiting.has_room_or_awaits());
+        assert!(unread.read(&results), "it waits for that");
+        assert!(waiting.has_room_or_awaits());
+        unread.add(&results);
+        assert!(!unread.read(&results), "nobody waits");
+        unread.add(&results);
+        drop((unread, waiting));
         assert_eq!(budget.0.waiting.load(Ordering::Relaxed), 0);
     }
 

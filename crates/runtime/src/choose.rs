@@ -159,7 +159,7 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
         state.begin_epoch(look.now_ns);
     }
     if state.waiting.is_limited() {
-        let bytes = state.bytes_waiting();
+        let bytes = state.bytes_waiting() + state.bytes_decoding();
         state.waiting.set(bytes);
     }
     let mut can_run = std::mem::take(&mut state.can_run);
@@ -457,13 +457,14 @@ impl Search<'_> {
     /// Of several inputs of a region the one that has delivered least: none starves, and their times advance together.
     fn reads(&mut self) {
         let Search { state, look, room, .. } = *self;
-        if state.stop != Stop::No || !state.waiting.has_room() {
+        if state.stop != Stop::No || !state.waiting.has_room_or_awaits() {
             return;
         }
         let readable = |index: usize| {
             let node = &state.sources[index];
             let free = !node.reading
                 && !node.ended
+                && !(state.waiting.is_limited() && node.has_unknown_chunk())
                 && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX
                 && has_room(state, StreamRef::Source(index), room);
             let partition = free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?;

@@ -5,19 +5,19 @@ use std::collections::vec_deque::Drain;
 use std::ops::Deref;
 
 use arrow::array::RecordBatch;
-use pelton_data::column::row_bytes;
+use pelton_data::column::{bytes_beside, row_bytes};
 use pelton_data::{Block, Origin};
 use pelton_state::over::Arriving;
 
 use crate::events::{Item, Passing};
-use crate::state::{SinkState, State};
+use crate::state::{SinkState, SourceState, State};
 
 /// Rows that wait together.
 pub(crate) trait Waiting {
     /// How many.
     fn rows(&self) -> u64;
 
-    /// Their size, as [`pelton_data::Block::bytes`] counts it.
+    /// Their size, as [`pelton_data::Block::memory_bytes`] counts it.
     fn bytes(&self) -> usize;
 }
 
@@ -90,7 +90,7 @@ impl Waiting for (u64, Block) {
     }
 
     fn bytes(&self) -> usize {
-        self.1.bytes()
+        self.1.memory_bytes()
     }
 }
 
@@ -124,16 +124,33 @@ impl State {
         blocks.chain(ordered).chain(written).chain(passing).sum()
     }
 
-    /// Bytes of these rows, as [`pelton_data::Block::bytes`] counts them.
+    /// Bytes of these rows, as [`pelton_data::Block::memory_bytes`] counts them.
     pub fn bytes_waiting(&self) -> usize {
         let blocks = self.pipelines.iter().map(|node| node.queue.bytes());
         let ordered = self.overs.iter().map(|node| node.queue.bytes());
         let written = self.sinks.iter().map(|node| node.queue.bytes());
         let passing = self.passing.iter().flat_map(Passing::items).map(|item| match item {
-            Item::Block(_, block) => block.bytes(),
+            Item::Block(_, block) => block.memory_bytes(),
             Item::Batch(rows, _) => bytes_of(rows),
         });
         blocks.chain(ordered).chain(written).chain(passing).sum()
+    }
+
+    /// Bytes that what is being decoded comes to, about.
+    pub fn bytes_decoding(&self) -> usize {
+        self.sources.iter().map(SourceState::bytes_decoding).sum()
+    }
+}
+
+impl SourceState {
+    /// Whether something is being decoded, and nothing has been that would tell how much it comes to.
+    pub fn has_unknown_chunk(&self) -> bool {
+        self.chunk_bytes.is_none() && self.sequencer.chunks.outstanding() > 0
+    }
+
+    /// Bytes that chunks come to which are being decoded, if they are as large as the last one.
+    fn bytes_decoding(&self) -> usize {
+        self.chunk_bytes.unwrap_or_default() * self.sequencer.chunks.outstanding()
     }
 }
 
@@ -155,8 +172,9 @@ impl SinkState {
     }
 }
 
-fn bytes_of(rows: &RecordBatch) -> usize {
-    row_bytes(rows.columns()) * rows.num_rows()
+/// Bytes that rows take in memory, as [`pelton_data::Block::memory_bytes`] counts them.
+pub fn bytes_of(rows: &RecordBatch) -> usize {
+    row_bytes(rows.columns()) * rows.num_rows() + bytes_beside(rows.columns())
 }
 
 #[cfg(test)]

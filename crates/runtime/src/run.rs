@@ -11,7 +11,7 @@ use pelton_state::over::OverRows;
 use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::Open;
 
-use crate::budget::{Account, Budget, Held, Limits, Waiting};
+use crate::budget::{Account, Budget, Held, Limits, Unread, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
 use crate::events::{DataPassing, Link, Passing};
@@ -49,6 +49,8 @@ pub struct RunOptions {
     pub limits: Limits,
     /// What is charged already of what it reads: tables that it joins with.
     pub held: Vec<Held>,
+    /// What of its results nobody has read yet.
+    pub unread: Unread,
     /// What its streams pass.
     pub data_passing: DataPassing,
 }
@@ -65,6 +67,7 @@ impl RunOptions {
             budget: Budget::default(),
             limits: Limits::default(),
             held: Vec::new(),
+            unread: Unread::default(),
             data_passing: DataPassing::default(),
         }
     }
@@ -367,7 +370,7 @@ impl RunHandle {
 
 impl Shared {
     fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
-        let waiting = Waiting::new(options.budget.clone(), options.limits);
+        let waiting = Waiting::new(options.budget.clone(), options.limits, options.unread.clone());
         let mut state = State::new(&graph, options.late.clone(), options.clock.nanos(), waiting);
         if options.data_passing == DataPassing::Queues {
             state.passing = Passing::of(&graph);
@@ -492,8 +495,8 @@ impl Shared {
             rows_in_per_s,
             rows_out_per_s,
             busy_cores: busy_ns_per_s / 1e9,
-            rows_waiting: state.rows_waiting(),
-            bytes_waiting: state.bytes_waiting() as u64,
+            rows_waiting: state.rows_waiting() + state.waiting.unread().rows(),
+            bytes_waiting: (state.bytes_waiting() + state.waiting.unread().bytes()) as u64,
             decisions: state.decisions,
             deciding: Duration::from_nanos(state.deciding_ns),
             waiting: Duration::from_nanos(state.waited_ns),

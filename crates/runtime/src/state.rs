@@ -91,6 +91,8 @@ pub(crate) struct SourceState {
     pub consumers: Arc<Consumers>,
     pub rows: u64,
     pub bytes: u64,
+    /// What the blocks of its last chunk took, once there was one.
+    pub chunk_bytes: Option<usize>,
     pub left_out: LeftOut,
     /// Processing time only: when to say next that time has passed.
     pub tick_ns: u64,
@@ -359,6 +361,7 @@ impl State {
                     let node = &mut self.sources[source];
                     node.sequencer.stamp(&mut chunk);
                     node.left_out.add(chunk.left_out);
+                    node.chunk_bytes = Some(chunk.ready.blocks.iter().map(Block::memory_bytes).sum());
                     for block in &chunk.ready.blocks {
                         node.rows += block.rows() as u64;
                         node.bytes += block.bytes() as u64;
@@ -535,6 +538,7 @@ impl SourceState {
             consumers: Consumers::of(graph, StreamRef::Source(index)),
             rows: 0,
             bytes: 0,
+            chunk_bytes: None,
             left_out: LeftOut::default(),
             tick_ns: 0,
             asked_ns: 0,

@@ -164,10 +164,10 @@ impl Worker<'_> {
             SourceTime::None | SourceTime::Noted { .. } => None,
         };
         let mut rows_before = 0;
-        let mut block = |batch: RecordBatch| {
+        let mut block = |batch: RecordBatch, rows_of_all: usize| {
             let provenance = provenance.as_ref().map(|provenance| provenance.from_row(rows_before));
             rows_before += batch.num_rows();
-            let block = Block::new(batch, time_column).map_err(|error| {
+            let block = Block::part(batch, time_column, rows_of_all).map_err(|error| {
                 failed(crate::source::SourceError::Input { place: node.name.clone(), problem: error.to_string() })
             });
             block.map(|mut block| {
@@ -180,12 +180,13 @@ impl Worker<'_> {
             if node.time == SourceTime::Processing {
                 batch = append_processing_time(batch, &node.schema, now);
             }
-            if (1..=block_rows).contains(&batch.num_rows()) {
-                blocks.push(block(batch)?);
+            let rows = batch.num_rows();
+            if (1..=block_rows).contains(&rows) {
+                blocks.push(block(batch, rows)?);
                 continue;
             }
             for part in cut(batch, block_rows) {
-                blocks.push(block(part)?);
+                blocks.push(block(part, rows)?);
             }
         }
         Ok(DecodedChunk { partition: 0, ready, ingested_ns: 0, ingested_micros: now, left_out })
