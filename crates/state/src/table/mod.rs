@@ -94,7 +94,7 @@ use crate::profile::KeysFound;
 
 use self::arena::Arena;
 use self::grid::Grid;
-use self::integer::IntegerGroups;
+use self::integer::{Attempts, IntegerGroups};
 use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
@@ -185,6 +185,7 @@ pub struct TableHint {
     groups: usize,
     rows: usize,
     extent: Option<(i64, i64)>,
+    attempts: Attempts,
 }
 
 impl TableHint {
@@ -223,12 +224,15 @@ impl Table {
 
     /// What this table would have liked to know when it was made.
     pub fn hint(&self) -> TableHint {
-        let (rows, extent) = match &self.groups {
-            Groups::Integer(groups) => (groups.rows(), groups.extent()),
-            Groups::Packed(groups) => (groups.rows(), None),
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => (0, None),
-        };
-        TableHint { groups: self.groups_about(), rows, extent }
+        match &self.groups {
+            Groups::Integer(groups) => groups.hint(&self.layout),
+            Groups::Packed(groups) => {
+                TableHint { groups: groups.groups(), rows: groups.rows(), ..TableHint::default() }
+            }
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => {
+                TableHint { groups: self.groups(), ..TableHint::default() }
+            }
+        }
     }
 
     /// Where entries hold what.

@@ -489,7 +489,7 @@ impl PackedGroups {
     /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
     pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         if self.cleared_bytes == 0 {
-            self.expected = TableHint { groups: self.groups, rows: self.rows, extent: None };
+            self.expected = TableHint { groups: self.groups, rows: self.rows, ..TableHint::default() };
             if let Some(grid) = &mut self.grid {
                 grid.clear(self.rows);
             }

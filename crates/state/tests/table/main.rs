@@ -149,14 +149,61 @@ fn a_narrow_range_is_dense_a_wide_one_hashed_and_a_crowded_one_dense_again() {
     assert_eq!(table.prepare_integers(0, 1 << 40, 10), IntegerMode::Hash);
     table.find_or_insert_integers(&[0, 1 << 40], &mut entries, &mut hashes);
     assert_eq!(table.groups(), 4);
-    table.clear();
     let keys: Vec<i64> = (0..20_000).map(|key| key * 2).collect();
-    table.find_or_insert_integers(&keys, &mut entries, &mut hashes);
-    assert!(matches!(table.prepare_integers(0, 40_000, 1), IntegerMode::Dense { .. }));
+    // One slice is left alone: that keys crowded in it says that they may do so in the next.
+    for is_dense in [false, true] {
+        table.clear();
+        table.find_or_insert_integers(&keys, &mut entries, &mut hashes);
+        let mode = table.prepare_integers(0, 40_000, 1);
+        assert_eq!(matches!(mode, IntegerMode::Dense { .. }), is_dense, "{mode:?}");
+    }
     assert_eq!(table.groups(), 20_000);
     let all = table.entry_offsets();
     let read: Vec<i64> = table.key_array(0, &all).as_primitive::<Int64Type>().values().to_vec();
     assert_eq!(read, keys);
+}
+
+/// A thousand keys close together, and in some slices one far away behind them: in which of them that breaks entries side by side, with one table that is used again
+/// and again, or one made of what the last has learnt.
+fn broken_slices(slices: usize, is_reused: bool, permission: DenseKeys, breaks: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut table = Table::new(count_layout(DataType::Int64).with_dense_keys(permission));
+    let keys: Vec<i64> = (0..1_000).collect();
+    let find = |table: &mut Table, keys: &[i64]| {
+        table.prepare_integers(keys[0], keys[keys.len() - 1], keys.len());
+        table.find_or_insert_integers(keys, &mut Vec::new(), &mut Vec::new());
+        matches!(table.integer_mode(), Some(IntegerMode::Dense { .. }))
+    };
+    let mut broken = Vec::new();
+    for slice in 0..slices {
+        find(&mut table, &keys);
+        let was_dense = find(&mut table, &keys);
+        if breaks(slice) && !find(&mut table, &[1 << 40]) && was_dense {
+            broken.push(slice);
+        }
+        assert_eq!(table.groups(), if breaks(slice) { 1_001 } else { 1_000 });
+        match is_reused {
+            true => table.clear(),
+            false => table = Table::with_hint(table.layout().clone(), table.hint()),
+        }
+    }
+    broken
+}
+
+#[test]
+fn what_breaks_dense_entries_in_each_slice_makes_attempts_rare() {
+    for is_reused in [false, true] {
+        let broken = broken_slices(200, is_reused, DenseKeys::WhereClose, |_| true);
+        assert_eq!(broken, [0, 2, 5, 10, 19, 36, 69, 134, 199], "{is_reused}");
+        // So do keys of which every other slice has none that breaks them,
+        let every_other = broken_slices(200, is_reused, DenseKeys::WhereClose, |slice| slice % 2 == 0);
+        assert!(every_other.len() < 12, "{is_reused}: {every_other:?}");
+        // but not one slice now and then, which is forgotten.
+        let seldom = broken_slices(200, is_reused, DenseKeys::WhereClose, |slice| slice % 40 == 0);
+        assert_eq!(seldom, [0, 40, 80, 120, 160], "{is_reused}");
+        // Who wants them wherever they may be has them.
+        let pinned = broken_slices(50, is_reused, DenseKeys::WherePossible, |_| true);
+        assert_eq!(pinned.len(), 50, "{is_reused}");
+    }
 }
 
 #[test]

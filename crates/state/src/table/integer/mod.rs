@@ -1,8 +1,10 @@
-//! Groups by one key of at most eight bytes: entries side by side by key ([`dense`]), or found by hash ([`hashed`]).
+//! Groups by one key of at most eight bytes: entries side by side by key ([`dense`]), or found by hash ([`hashed`]), as became of it before ([`attempts`]).
 
 mod dense;
 
 mod hashed;
+
+mod attempts;
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,6 +12,9 @@ use std::sync::OnceLock;
 use super::region::{Region, prefetch};
 use super::{ABSENT, CACHED_BYTES, TableHint, capacity_for};
 use crate::layout::{DenseKeys, EntryLayout};
+
+pub(super) use self::attempts::Attempts;
+use self::attempts::Outcome;
 
 /// Keys that lie within this many integers of each other may have entries side by side.
 pub const DENSE_LENGTH_MAX: usize = 1 << 20;
@@ -79,6 +84,8 @@ pub(super) struct IntegerGroups {
     rows: usize,
     /// What is expected before it is seen.
     expected: TableHint,
+    /// Whether entries that lay side by side went over to hashes since the table was cleared.
+    was_dense: bool,
     /// Bytes of entries that have been cleared, while groups are being forgotten.
     cleared_bytes: usize,
 }
@@ -158,6 +165,7 @@ impl IntegerGroups {
             extent_is_kept: false,
             rows: 0,
             expected,
+            was_dense: false,
             cleared_bytes: 0,
         }
     }
@@ -172,10 +180,6 @@ impl IntegerGroups {
 
     pub(super) fn moves(&self) -> u64 {
         self.moves
-    }
-
-    pub(super) fn rows(&self) -> usize {
-        self.rows
     }
 
     pub(super) fn extent(&self) -> Option<(i64, i64)> {
@@ -230,7 +234,7 @@ impl IntegerGroups {
                 }
             }
             Mode::Hash { groups, .. } => {
-                if is_crowded(layout, extent, groups) {
+                if is_crowded(layout, extent, groups) && self.may_be_dense(layout) {
                     extent = self.change_to_dense(layout, extent);
                 }
             }
@@ -242,7 +246,9 @@ impl IntegerGroups {
     fn decide(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
         let expected = union(self.expected.extent, extent);
         let rows = self.rows.max(self.expected.groups);
-        if is_crowded(layout, expected, self.expected.groups) {
+        if !self.may_be_dense(layout) {
+            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
+        } else if is_crowded(layout, expected, self.expected.groups) {
             self.make_dense(layout, with_room(layout, expected));
         } else if dense_suits(layout, expected, rows) {
             self.make_dense(layout, expected);
@@ -257,7 +263,13 @@ impl IntegerGroups {
         }
     }
 
+    /// Whether entries may lie side by side: not soon again where that has failed.
+    fn may_be_dense(&self, layout: &EntryLayout) -> bool {
+        layout.dense_keys() == DenseKeys::WherePossible || self.expected.attempts.is_due()
+    }
+
     fn change_to_hash(&mut self, layout: &EntryLayout) {
+        self.was_dense = true;
         let old = self.take_groups(layout);
         self.make_hash(layout, capacity_for(old.keys.len().max(self.expected.groups), self.rows));
         self.put_groups(layout, &old);
@@ -464,10 +476,28 @@ impl IntegerGroups {
         }
     }
 
+    /// What the next slice's table should know.
+    pub(super) fn hint(&self, layout: &EntryLayout) -> TableHint {
+        let groups = self.groups_about(layout);
+        let attempts = self.expected.attempts;
+        // A table that is cleared unused, or once more, says nothing.
+        let attempts = if groups > 0 { attempts.after(self.outcome(layout, groups)) } else { attempts };
+        TableHint { groups, rows: self.rows, extent: self.extent, attempts }
+    }
+
+    fn outcome(&self, layout: &EntryLayout, groups: usize) -> Outcome {
+        match (self.is_dense(), self.extent) {
+            (true, _) => Outcome::Suited,
+            (false, _) if self.was_dense => Outcome::Failed,
+            (false, Some(extent)) if is_crowded(layout, extent, groups) => Outcome::Suited,
+            (false, _) => Outcome::NotSuited,
+        }
+    }
+
     /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
     pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         if self.cleared_bytes == 0 {
-            self.expected = TableHint { groups: self.groups_about(layout), rows: self.rows, extent: self.extent };
+            self.expected = self.hint(layout);
         }
         let is_clear = match self.mode {
             Mode::Undecided => true,
@@ -479,6 +509,7 @@ impl IntegerGroups {
         }
         self.cleared_bytes = 0;
         self.null_present = false;
+        self.was_dense = false;
         let is_small = |(first, last)| distance(first, last) < (KEPT_EXTENT_BYTES / layout.stride()) as u64;
         let is_dense = matches!(self.mode, Mode::Dense { .. });
         self.extent = self.extent.filter(|&extent| is_dense && is_small(extent));
