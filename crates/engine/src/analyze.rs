@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pelton_runtime::adapt::story::{Event, Story, Variant, time_a_row};
+use pelton_runtime::adapt::story::{Event, Story};
 
 use crate::error::Error;
 use crate::query::{NamedStories, Query};
@@ -34,35 +34,15 @@ fn write_events(text: &mut String, name: &str, story: &Story) {
         line(text, 1, &format!("{} earlier events are forgotten", first.number));
     }
     story.events.iter().for_each(|event| line(text, 1, &event.summary()));
+    story.keys_since().iter().for_each(|keys| line(text, 1, keys));
 }
 
 fn write_figures(text: &mut String, name: &str, story: &Story) {
     let (rows, blocks) =
         story.variants.iter().fold((0, 0), |(rows, blocks), variant| (rows + variant.rows, blocks + variant.blocks));
     line(text, 0, &format!("{name}: {rows} rows in {blocks} blocks"));
-    story.variants.iter().for_each(|variant| line(text, 1, &variant_figures(variant)));
+    story.variants.iter().for_each(|variant| line(text, 1, &variant.figures()));
     story.events.iter().for_each(|event| line(text, 1, &event_figures(event)));
-}
-
-fn variant_figures(variant: &Variant) -> String {
-    let what = variant.specialisation.map_or("generic", |specialisation| specialisation.name());
-    let mut text = format!(
-        "variant {} ({}, {what}): made in {:.1} ms at {:.3} s; {} rows in {:.3} s",
-        variant.id,
-        variant.tier,
-        variant.preparation.as_secs_f64() * 1e3,
-        variant.made_at.as_secs_f64(),
-        variant.rows,
-        variant.busy.as_secs_f64(),
-    );
-    if let Some(nanos) = variant.nanos_per_row() {
-        write!(text, ", {nanos:.2} ns a row").expect("strings take all text");
-    }
-    if let Some(gain) = variant.gain {
-        write!(text, "; {} than before", time_a_row(gain)).expect("strings take all text");
-    }
-    write!(text, "; {} guards failed", variant.guards_failed).expect("strings take all text");
-    text
 }
 
 fn event_figures(event: &Event) -> String {

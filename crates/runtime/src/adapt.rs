@@ -6,7 +6,7 @@
 //! give the same rows, so that any task may run any of them.
 //!
 //! In reading order: [`story`] (what happened, for people and programs), `predicate_order` (which order would do less), `orders` (what is
-//! known of the data and of orders), `samples` (what rows cost), `trial` (whether that is less), `driver` (what runs when), and here what a pipeline's tasks see of it.
+//! known of the data and of orders), `samples` (what rows cost), `keys` (how tables find entries), `trial` (whether that is less), `driver` (what runs when), and here what a pipeline's tasks see of it.
 //!
 //! A new specialisation is an arm of [`Specialisation`]: its signal is counted in a `Profile`, its estimate stands in a module of its own, and
 //! its undoing is the generic code. A guard it needs is a side exit of its kernel, which goes on by itself.
@@ -18,6 +18,8 @@ mod predicate_order;
 mod orders;
 
 mod samples;
+
+mod keys;
 
 pub mod story;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pelton_state::kernel::{Kernel, Tier};
 use pelton_state::profile::{KeysFound, PredicateOrder, Profile};
 
+use super::keys::Keys;
 use super::orders::{Orders, STEADY_PROFILES};
 use super::samples::Samples;
 use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
@@ -47,7 +48,7 @@ pub(super) struct Driver {
     waiting: [Waiting; Specialisation::ALL.len()],
     orders: Orders,
     cost: Cost,
-    dense_keys: DenseKeys,
+    keys: Keys,
     /// The state of a generator of random numbers.
     random: u64,
     stories: Stories,
@@ -91,15 +92,6 @@ struct Waiting {
     changed_at: u64,
 }
 
-/// How tables find the entries of integer keys.
-#[derive(Default)]
-struct DenseKeys {
-    /// Whether the last one has entries side by side.
-    holds: bool,
-    /// How often that has changed.
-    changes: u64,
-}
-
 /// What rows cost with the present code.
 #[derive(Default)]
 struct Cost {
@@ -129,7 +121,7 @@ impl Driver {
             waiting: Default::default(),
             orders: Orders::default(),
             cost: Cost::default(),
-            dense_keys: DenseKeys::default(),
+            keys: Keys::default(),
             random,
             stories,
         };
@@ -246,27 +238,10 @@ impl Driver {
         self.stands();
     }
 
-    /// Takes in how a task has found entries. Slices that differ are told of less and less often.
+    /// Takes in how a task has found entries.
     fn found(&mut self, keys: Option<KeysFound>) {
-        let Some(keys) = keys else { return };
-        let holds = keys != KeysFound::ByHash;
-        if holds == self.dense_keys.holds {
-            return;
-        }
-        self.dense_keys.holds = holds;
-        self.dense_keys.changes += 1;
-        let specialisation = Specialisation::DenseKeys;
-        let what = match keys {
-            KeysFound::Between { first, last } => {
-                What::Assumed { specialisation, assumption: format!("keys lie between {first} and {last}") }
-            }
-            KeysFound::Among { combinations } => What::Assumed {
-                specialisation,
-                assumption: format!("keys are among {combinations} combinations of values"),
-            },
-            KeysFound::ByHash => What::Broken { specialisation },
-        };
-        if self.dense_keys.changes.is_power_of_two() {
+        let Some((true, what)) = keys.map(|keys| self.keys.takes_in(keys)) else { return };
+        if let Some(what) = what {
             self.happened(self.current, what);
         }
         self.stands();
@@ -492,6 +467,8 @@ impl Driver {
             rows: 0,
             blocks: 0,
             busy: Duration::ZERO,
+            measured_rows: 0,
+            computed: Duration::ZERO,
             is_current: false,
         });
         self.variants.push(Variant { id, specialisation, kernel, preparation });
@@ -509,7 +486,7 @@ impl Driver {
             (None, 0) if self.sampling.is_dense && (self.counts() || self.learns_of(Specialisation::Tier)) => {
                 Stage::Instrumented
             }
-            (None, 0) if !self.dense_keys.holds => Stage::Generic,
+            (None, 0) if !self.keys.are_dense => Stage::Generic,
             (None, _) => Stage::Specialised,
         };
         self.stories.write().stands(self.variants[self.current].id, stage);
@@ -521,6 +498,7 @@ impl Driver {
         if is_only && self.fetching().is_none() || self.below(4) != 0 {
             return;
         }
+        let before = self.variants[self.current].id;
         let interpreted = self.variants.iter().position(|variant| variant.specialisation == Some(Specialisation::Tier));
         self.current = match interpreted.filter(|_| self.below(2) == 0) {
             Some(interpreted) => interpreted,
@@ -531,7 +509,10 @@ impl Driver {
         {
             self.current = self.known_or_made(kernel, Specialisation::FetchAhead, "chance wants it");
         }
-        self.stands();
+        let Variant { id, specialisation, .. } = self.variants[self.current];
+        if id != before {
+            self.happened(self.current, What::Drawn { specialisation });
+        }
     }
 
     /// A variant with any order.

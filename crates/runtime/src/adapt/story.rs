@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pelton_state::kernel::Tier;
+use pelton_state::profile::KeysFound;
 
-use super::Specialisation;
+use super::{Specialisation, keys};
 
 /// Variants whose figures are kept; those that ran longest ago go first.
 pub(super) const VARIANTS_MAX: usize = 16;
@@ -24,6 +25,22 @@ pub struct Story {
     pub variants: Vec<Variant>,
     /// What happened, oldest first. Their numbers tell whether some are missing.
     pub events: VecDeque<Event>,
+    /// What tables assume of keys by now; nothing where they find them by hash.
+    pub keys: Option<String>,
+}
+
+impl Story {
+    /// What tables assume of keys by now, where that is not what the events say: the range of keys has become wider, or moved on.
+    pub fn keys_since(&self) -> Option<String> {
+        let told = self.events.iter().rev().find_map(|event| match &event.what {
+            What::Assumed { specialisation: Specialisation::DenseKeys, assumption } => Some(Some(assumption)),
+            What::Broken { specialisation: Specialisation::DenseKeys } => Some(None),
+            _ => None,
+        });
+        let present = self.keys.as_ref();
+        let words = || present.map_or("keys are found by hash".to_owned(), String::clone);
+        (present != told.flatten()).then(|| format!("by now {}", words()))
+    }
 }
 
 /// How far adaptation is.
@@ -61,17 +78,54 @@ pub struct Variant {
     pub rows: u64,
     /// Blocks.
     pub blocks: u64,
-    /// Time workers spent in it.
+    /// Time workers spent in it by the clock, others' on the same cores and profiling included.
     pub busy: Duration,
+    /// Rows of which it was measured what they cost: while variants are compared, and now and then.
+    pub measured_rows: u64,
+    /// What these cost: time that workers computed. Gains are of such time.
+    pub computed: Duration,
     /// Whether it runs now.
     pub is_current: bool,
 }
 
 impl Variant {
-    /// Nanoseconds a row of input; `None` before the first.
+    /// Nanoseconds a row of input by the clock; `None` before the first.
     pub fn nanos_per_row(&self) -> Option<f64> {
-        (self.rows > 0).then(|| self.busy.as_nanos() as f64 / self.rows as f64)
+        nanos_per(self.busy, self.rows)
     }
+
+    /// Nanoseconds that were computed for a row of input; `None` before the first was measured.
+    pub fn computed_nanos_per_row(&self) -> Option<f64> {
+        nanos_per(self.computed, self.measured_rows)
+    }
+
+    /// What it is, and all its figures.
+    pub fn figures(&self) -> String {
+        let what = self.specialisation.map_or("generic", Specialisation::name);
+        let mut text = format!(
+            "variant {} ({}, {what}): made in {:.1} ms at {:.3} s; {} rows in {:.3} s",
+            self.id,
+            self.tier,
+            self.preparation.as_secs_f64() * 1e3,
+            self.made_at.as_secs_f64(),
+            self.rows,
+            self.busy.as_secs_f64(),
+        );
+        if let Some(nanos) = self.nanos_per_row() {
+            text += &format!(", {nanos:.2} ns a row by the clock");
+        }
+        if let Some(nanos) = self.computed_nanos_per_row() {
+            text += &format!("; {nanos:.2} ns of processor time a row, of {} measured", self.measured_rows);
+        }
+        if let Some(gain) = self.gain {
+            text += &format!("; {} than before", time_a_row(gain));
+        }
+        text + &format!("; {} guards failed", self.guards_failed)
+    }
+}
+
+fn nanos_per(time: Duration, rows: u64) -> Option<f64> {
+    (rows > 0).then(|| time.as_nanos() as f64 / rows as f64)
 }
 
 /// Something that happened to a pipeline's code.
@@ -123,6 +177,11 @@ pub enum What {
         /// What it is made for.
         assumption: String,
     },
+    /// A variant runs from now on because chance wants it, as the settings say.
+    Drawn {
+        /// What it specialises; nothing for generic code.
+        specialisation: Option<Specialisation>,
+    },
     /// State suits what is assumed from now on, whatever code runs.
     Assumed {
         /// What is specialised.
@@ -157,6 +216,9 @@ impl Event {
             What::Pinned { specialisation, assumption } => {
                 format!("variant {variant} runs, pinned: {}{}", of(specialisation), because(assumption))
             }
+            What::Drawn { specialisation } => {
+                format!("variant {variant} runs, drawn by chance: {}", of(specialisation))
+            }
             What::Assumed { specialisation, assumption } => {
                 format!("variant {variant} runs on: {}{}", specialisation.name(), because(assumption))
             }
@@ -174,20 +236,21 @@ impl Event {
             What::Undone { gain, profiles } => {
                 Some(format!("{}; none is tried for {profiles} profiles", time_a_row(gain)))
             }
-            What::Regressed { factor } => Some(format!("{factor:.1} times the time a row")),
+            What::Regressed { factor } => Some(format!("{factor:.1} times the processor time a row")),
             What::Generic { .. }
             | What::Tried { .. }
             | What::Pinned { .. }
+            | What::Drawn { .. }
             | What::Assumed { .. }
             | What::Broken { .. } => None,
         }
     }
 }
 
-/// By how much less time rows take, or by how much more where nothing was gained.
+/// By how much less processor time rows take, or by how much more where nothing was gained.
 pub fn time_a_row(gain: f64) -> String {
     let direction = if gain < 0.0 { "more" } else { "less" };
-    format!("{:.1} % {direction} time a row", gain.abs() * 100.0)
+    format!("{:.1} % {direction} processor time a row", gain.abs() * 100.0)
 }
 
 fn because(assumption: &str) -> String {
@@ -215,12 +278,15 @@ pub(super) struct Written {
     /// Rows that the pipeline has computed, and when it last did, since the run began.
     rows: u64,
     at_ns: u64,
+    /// How the last table has found entries: words are made when somebody reads.
+    keys: Option<KeysFound>,
 }
 
 impl Stories {
     /// The story so far.
     pub fn read(&self) -> Story {
-        self.write().story.clone()
+        let written = self.write();
+        Story { keys: written.keys.and_then(keys::assumption), ..written.story.clone() }
     }
 
     pub(super) fn write(&self) -> MutexGuard<'_, Written> {
@@ -239,7 +305,12 @@ impl Written {
             variant.blocks += ran.blocks;
             variant.guards_failed += ran.met.guards_failed;
             variant.busy += Duration::from_nanos(ran.busy_ns);
+            if let Some(cost_ns) = ran.cost_ns {
+                variant.measured_rows += ran.rows;
+                variant.computed += Duration::from_nanos(cost_ns);
+            }
         }
+        self.keys = ran.met.keys.or(self.keys);
     }
 
     /// Notes a new variant.
@@ -285,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_is_not_told_as_a_gain_below_zero() {
-        assert_eq!(time_a_row(0.25), "25.0 % less time a row");
-        assert_eq!(time_a_row(-0.182), "18.2 % more time a row");
+        assert_eq!(time_a_row(0.25), "25.0 % less processor time a row");
+        assert_eq!(time_a_row(-0.182), "18.2 % more processor time a row");
     }
 }

@@ -457,11 +457,42 @@ fn how_keys_are_found_is_told_less_and_less_often() {
 }
 
 #[test]
-fn chance_changes_tiers() {
+fn what_is_assumed_of_keys_is_told_as_it_is_by_now() {
+    let mut run = MadeUp::of_two_tiers(AdaptOptions { adapt: Adapt::Off, ..AdaptOptions::default() });
+    let mut found = |keys| {
+        run.met.keys = Some(keys);
+        run.tasks_of_tiers(1, 1.0, 1.0);
+        run.slot.story().keys_since()
+    };
+    assert_eq!(found(KeysFound::Between { first: -500, last: -484 }), None);
+    let since = found(KeysFound::Between { first: -500, last: 1499 });
+    assert_eq!(since.as_deref(), Some("by now keys lie between -500 and 1499"));
+    assert_eq!(found(KeysFound::ByHash), None);
+    // This change and those behind it are not told one by one.
+    let since = found(KeysFound::Among { combinations: 30 });
+    assert_eq!(since.as_deref(), Some("by now keys are among 30 combinations of values"));
+    assert_eq!(found(KeysFound::ByHash), None);
+}
+
+#[test]
+fn what_others_took_is_no_cost_of_a_variant() {
+    let mut run = MadeUp::of_two_tiers(AdaptOptions::default());
+    run.tasks_of_tiers(300, 1.0, 4.0);
+    let story = run.slot.story();
+    let computed = |variant: usize| story.variants[variant].computed_nanos_per_row().unwrap_or_default();
+    assert!((computed(0) - 1.0).abs() < 0.1 && (computed(1) - 4.0).abs() < 0.4, "{story:?}");
+    assert!(story.variants.iter().all(|variant| variant.measured_rows < variant.rows), "{story:?}");
+}
+
+#[test]
+fn chance_changes_tiers_and_says_so() {
     let run = MadeUp::of_two_tiers(AdaptOptions { adapt: Adapt::Random { seed: 3 }, ..AdaptOptions::default() });
     let tiers: Vec<_> = (0..200).map(|_| run.slot.pick().kernel.tier()).collect();
     let interpreted = tiers.iter().filter(|tier| **tier == Tier::Interpreted).count();
     assert!((50..150).contains(&interpreted), "{interpreted} of 200 tasks");
+    let changes = tiers.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let told = run.count(|what| matches!(what, What::Drawn { .. }));
+    assert_eq!(told, changes + usize::from(tiers[0] != Tier::Compiled));
 }
 
 #[test]
