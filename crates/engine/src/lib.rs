@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`session`], [`statement`], [`settings`], `table` (what `CREATE TABLE` does), `event_time` (where that is computed), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod session;
@@ -46,6 +46,8 @@ mod waiting;
 
 mod running;
 
+mod adaptation_events;
+
 mod late;
 
 pub mod push;
@@ -62,6 +64,7 @@ pub mod display;
 
 pub mod error;
 
+pub use adaptation_events::{AdaptationEvent, AdaptationEvents};
 pub use arrow;
 pub use builder::QueryBuilder;
 pub use error::Error;

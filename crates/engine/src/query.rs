@@ -16,6 +16,7 @@ use pelton_runtime::wake::Waker;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
+use crate::adaptation_events::AdaptationEvents;
 use crate::error::Error;
 use crate::inserts::Inserts;
 
@@ -239,6 +240,28 @@ impl Query {
     /// ```
     pub fn progress(&self) -> Progress {
         self.handle.progress()
+    }
+
+    /// What happens to the query's code, from its beginning on and as it happens: what `EXPLAIN ANALYZE` tells.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// session.set("pelton.tier", "compile")?;
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i FROM numbers")?;
+    /// let mut events = query.adaptation_events();
+    /// let first = events.next().expect("the query has code");
+    /// assert_eq!(first.pipeline, "pipeline 0: numbers → rows");
+    /// assert_eq!(first.event.summary(), "variant 0 runs: compiled, generic");
+    /// // Nothing more has happened yet; it may be asked again, and when the query has ended.
+    /// assert!(events.next().is_none());
+    /// # drop(numbers);
+    /// # query.collect()?;
+    /// assert_eq!((events.count(), first.event.number), (0, 0));
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn adaptation_events(&self) -> AdaptationEvents {
+        AdaptationEvents::of(&self.stories)
     }
 
     /// Finds the query again as long as it is there.

@@ -13,8 +13,8 @@ use super::{Specialisation, keys};
 /// Variants whose figures are kept; those that ran longest ago go first.
 pub(super) const VARIANTS_MAX: usize = 16;
 
-/// Events that are kept, the last ones.
-pub(super) const EVENTS_MAX: usize = 128;
+/// Events of a pipeline that are kept, the last ones.
+pub const EVENTS_MAX: usize = 128;
 
 /// What has become of a pipeline's code so far.
 #[derive(Debug, Clone, Default)]
@@ -287,6 +287,14 @@ impl Stories {
     pub fn read(&self) -> Story {
         let written = self.write();
         Story { keys: written.keys.and_then(keys::assumption), ..written.story.clone() }
+    }
+
+    /// The first event that is kept of those from this number on.
+    pub fn first_since(&self, number: u64) -> Option<Event> {
+        let written = self.write();
+        let events = &written.story.events;
+        let forgotten = events.front()?.number;
+        events.get(number.saturating_sub(forgotten) as usize).cloned()
     }
 
     pub(super) fn write(&self) -> MutexGuard<'_, Written> {
