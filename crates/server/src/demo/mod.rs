@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pelton::arrow::array::{AsArray, RecordBatch};
 use pelton::arrow::datatypes::Int64Type;
 use pelton::arrow::datatypes::TimestampMillisecondType;
-use pelton::progress::{Progress, time_with_unit};
+use pelton::progress::{PipelineProgress, Progress, time_with_unit};
 use pelton::query::QueryControl;
 use pelton::{Query, Session};
 
@@ -192,6 +192,19 @@ pub(crate) fn latency(progress: &Progress) -> String {
     )
 }
 
+/// What has become of a pipeline's code: how far adaptation is, the variant that runs with its figures, and what happened last.
+pub(crate) fn adaptation(pipeline: &PipelineProgress) -> Vec<String> {
+    let story = &pipeline.story;
+    let mut lines = vec![format!(" {}: {}", pipeline.name, story.stage)];
+    lines.extend(
+        story.variants.iter().filter(|variant| variant.is_current).map(|variant| format!("  {}", variant.figures())),
+    );
+    lines
+        .extend(story.events.back().map(|event| format!("  last of {} events: {}", event.number + 1, event.summary())));
+    lines.extend(story.keys_since().map(|keys| format!("  {keys}")));
+    lines
+}
+
 fn print_summary(summary: &Progress) -> io::Result<()> {
     let mut out = output();
     let rows: u64 = summary.sources.iter().map(|source| source.rows).sum();
@@ -204,7 +217,9 @@ fn print_summary(summary: &Progress) -> io::Result<()> {
         latency(summary)
     )?;
     for pipeline in &summary.pipelines {
-        writeln!(out, "{}: {}, {:.2} ns a record", pipeline.name, pipeline.tier, pipeline.nanos_per_row())?;
+        let (stage, nanos) = (pipeline.story.stage, pipeline.nanos_per_row());
+        writeln!(out, "{}: {}, {stage}, {nanos:.2} ns a record", pipeline.name, pipeline.tier)?;
+        adaptation(pipeline).iter().skip(1).try_for_each(|line| writeln!(out, "{line}"))?;
     }
     for window in &summary.windows {
         writeln!(out, "{}: {} rows, {} late input rows", window.name, count(window.rows), count(window.late_rows))?;

@@ -3,15 +3,17 @@
 use std::time::Instant;
 
 use crossterm::event::{self, Event, KeyCode, KeyModifiers};
-use pelton::adapt::story::{self, Story};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Paragraph, Row, Table};
 
-use super::{Demo, FRAME, Frame, is_over, latency};
+use super::{Demo, FRAME, Frame, adaptation, is_over, latency};
 use crate::Failure;
 use crate::print::{count, short};
+
+/// Rows for the hottest auctions that others leave.
+const HOTTEST_ROWS_MIN: u16 = 6;
 
 /// Shows the demo until its end or `q`. The terminal is as it was afterwards, whatever happened.
 pub(super) fn show(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
@@ -39,11 +41,20 @@ fn asked_to_quit() -> Result<bool, Failure> {
 
 fn draw(area: &mut ratatui::Frame<'_>, frame: &Frame) {
     let pipelines = frame.progress.pipelines.len() as u16;
-    let rows = [Constraint::Length(4), Constraint::Min(12), Constraint::Length(pipelines + 3), Constraint::Length(1)];
-    let [top, middle, bottom, help] = Layout::vertical(rows).areas(area.area());
+    // Two columns are the border's.
+    let adaptation = adaptation_lines(frame, usize::from(area.area().width).saturating_sub(2));
+    let rows = [
+        Constraint::Length(4),
+        Constraint::Min(HOTTEST_ROWS_MIN),
+        Constraint::Length(pipelines + 3),
+        Constraint::Length(adaptation.len() as u16 + 2),
+        Constraint::Length(1),
+    ];
+    let [top, middle, bottom, below, help] = Layout::vertical(rows).areas(area.area());
     area.render_widget(figures(frame), top);
     area.render_widget(hottest(frame), middle);
     area.render_widget(pipeline_table(frame), bottom);
+    area.render_widget(Paragraph::new(adaptation).block(Block::bordered().title(" adaptation ")), below);
     area.render_widget(Line::from(" q ends the demo").dim(), help);
 }
 
@@ -90,20 +101,30 @@ fn pipeline_table(frame: &Frame) -> Table<'static> {
     let rows = frame.progress.pipelines.iter().map(|pipeline| {
         let cost = format!("{:.2} ns", pipeline.nanos_per_row());
         let tier = format!("{} in {:.1} ms", pipeline.tier, pipeline.preparation.as_secs_f64() * 1e3);
-        let Story { stage, events, .. } = &pipeline.story;
-        let last = events.back().map(story::Event::summary).unwrap_or_default();
-        Row::new([pipeline.name.clone(), tier, cost, count(pipeline.rows), format!("{stage}: {last}")])
+        Row::new([pipeline.name.clone(), tier, cost, count(pipeline.rows)])
     });
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(22),
-        Constraint::Length(10),
-        Constraint::Length(14),
-        Constraint::Fill(2),
-    ];
+    let widths = [Constraint::Fill(2), Constraint::Length(24), Constraint::Length(10), Constraint::Length(16)];
     Table::new(rows, widths)
-        .header(Row::new(["pipeline", "tier", "a record", "records", "adaptation"]).dim())
+        .header(Row::new(["pipeline", "tier", "a record", "records"]).dim())
         .block(Block::bordered().title(" pipelines "))
+}
+
+/// What becomes of the code of each pipeline, in lines of at most so many characters: none is cut off.
+fn adaptation_lines(frame: &Frame, width: usize) -> Vec<Line<'static>> {
+    let texts = frame.progress.pipelines.iter().flat_map(adaptation);
+    texts.flat_map(|text| folded(&text, width)).map(Line::from).collect()
+}
+
+/// A text in lines of at most so many characters, cut where words end if there are any.
+fn folded(text: &str, width: usize) -> Vec<String> {
+    let (mut lines, mut rest) = (Vec::new(), text);
+    while let Some((end, _)) = rest.char_indices().nth(width.max(1)) {
+        let cut = rest[..end].rfind(' ').filter(|&space| !rest[..space].trim().is_empty()).unwrap_or(end);
+        lines.push(rest[..cut].to_owned());
+        rest = rest[cut..].trim_start();
+    }
+    lines.push(rest.to_owned());
+    lines
 }
 
 #[cfg(test)]
@@ -137,6 +158,18 @@ mod tests {
             assert!(screen.contains(part), "no '{part}' in\n{screen}");
         }
         assert!(screen.contains("interpreted in ") || screen.contains("compiled in "), "{screen}");
+        // Which variant, how it was made, what it has done and what happened last, to the end of the text.
+        for part in ["adaptation", "variant 0 (", "guards failed", "generic", "made in"] {
+            assert!(screen.contains(part), "no '{part}' in\n{screen}");
+        }
+    }
+
+    #[test]
+    fn long_lines_are_folded_where_words_end() {
+        assert_eq!(folded("over blocks a, then b", 14), ["over blocks a,", "then b"]);
+        assert_eq!(folded("over blocks a, then b", 13), ["over blocks", "a, then b"]);
+        assert_eq!(folded("  abcdefgh", 4), ["  ab", "cdef", "gh"]);
+        assert_eq!(folded("µs", 2), ["µs"]);
     }
 
     #[test]
