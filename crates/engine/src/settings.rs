@@ -45,9 +45,10 @@ pub enum AdaptChoice {
     /// When that pays.
     #[default]
     On,
-    /// Never.
+    /// Never: compiled code takes the place of interpreted code, as `pelton.tier` says, and nothing else changes. Keys have entries side by side only where
+    /// `pelton.adapt.dense-keys` pins that; what else is pinned needs a profile, and does not happen.
     Off,
-    /// Never; rows are profiled all the time, to measure what that costs.
+    /// As [`AdaptChoice::Off`]; rows are profiled all the time, to measure what that costs.
     Profile,
     /// At random moments that depend on the seed, for tests.
     Random,
@@ -64,7 +65,7 @@ pub struct Settings {
     pub predicate_order: Permission,
     /// `pelton.adapt.tier`: with [`TierChoice::Auto`], interpreted code takes the place of compiled code.
     pub adapt_tier: Permission,
-    /// `pelton.adapt.dense-keys`: integer keys that lie close together have entries side by side; pinned, wherever a table may be so long.
+    /// `pelton.adapt.dense-keys`: integer keys that lie close together have entries side by side; pinned, wherever a table may be so long, whatever `pelton.adapt` says.
     pub dense_keys: Permission,
     /// `pelton.adapt.fetch-ahead`: compiled code asks for columns some rows before it reads them.
     pub fetch_ahead: Permission,
@@ -98,6 +99,9 @@ pub struct Settings {
     /// `table.exec.emit.early-fire.delay`: so long after rows have come for them.
     pub early_delay: Duration,
 }
+
+/// Which code runs.
+const TIER: &str = "pelton.tier";
 
 /// Whether predicates are reordered.
 const PREDICATE_ORDER: &str = "pelton.adapt.predicate-order";
@@ -138,7 +142,7 @@ pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 
 /// Keys, and what their values are.
 pub const KEYS: &[(&str, &str)] = &[
-    ("pelton.tier", "'auto', 'interpret' or 'compile'"),
+    (TIER, "'auto', 'interpret' or 'compile'"),
     ("pelton.adapt", "'on', 'off', 'profile' or 'random'"),
     (PREDICATE_ORDER, A_PERMISSION),
     (ADAPT_TIER, A_PERMISSION),
@@ -250,13 +254,14 @@ impl Settings {
 
     /// When keys have entries side by side in the tables of a window: where chance decides, in those of every second one.
     pub(crate) fn dense_keys(&self, window: usize) -> DenseKeys {
-        match self.dense_keys {
-            Permission::Auto if self.adapt == AdaptChoice::Random && !(self.seed + window as u64).is_multiple_of(2) => {
+        match (self.dense_keys, self.adapt) {
+            (Permission::Auto, AdaptChoice::Random) if !self.seed.wrapping_add(window as u64).is_multiple_of(2) => {
                 DenseKeys::Never
             }
-            Permission::Auto => DenseKeys::WhereClose,
-            Permission::Pin => DenseKeys::WherePossible,
-            Permission::Forbid => DenseKeys::Never,
+            (Permission::Auto, AdaptChoice::Off | AdaptChoice::Profile) => DenseKeys::Never,
+            (Permission::Auto, AdaptChoice::On | AdaptChoice::Random) => DenseKeys::WhereClose,
+            (Permission::Pin, _) => DenseKeys::WherePossible,
+            (Permission::Forbid, _) => DenseKeys::Never,
         }
     }
 
@@ -265,7 +270,7 @@ impl Settings {
         let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else { return Err(unknown(key)) };
         let number = |least: u64, most: u64| value.parse().ok().filter(|number| (least..=most).contains(number));
         let applied = match key {
-            "pelton.tier" => tier(value).map(|tier| self.tier = tier),
+            TIER => tier(value).map(|tier| self.tier = tier),
             "pelton.adapt" => adapt(value).map(|adapt| self.adapt = adapt),
             PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
             ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
@@ -368,15 +373,19 @@ fn windows(value: &str) -> Option<WindowChoice> {
 mod tests {
     use super::*;
 
+    fn check(key: &str, value: &str) -> Result<(), Error> {
+        Settings::check(key, value, None)
+    }
+
     #[test]
     fn a_setting_that_makes_no_sense_says_what_would() {
         assert_eq!(
-            Settings::check("pelton.tier", "fast", None).unwrap_err().to_string(),
+            check("pelton.tier", "fast").unwrap_err().to_string(),
             "setting 'pelton.tier' takes 'auto', 'interpret' or 'compile', not 'fast'"
         );
-        assert!(Settings::check("pelton.workers", "0", None).is_err());
-        assert!(Settings::check("pelton.worker", "1", None).unwrap_err().to_string().contains("pelton.workers"));
-        assert!(Settings::check("pelton.block-rows", "7", None).is_ok());
+        assert!(check("pelton.workers", "0").is_err());
+        assert!(check("pelton.worker", "1").unwrap_err().to_string().contains("pelton.workers"));
+        assert!(check("pelton.block-rows", "7").is_ok());
     }
 
     #[test]
