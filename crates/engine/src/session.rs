@@ -259,8 +259,8 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
-        Settings::check(key, value, None)?;
         let mut known = self.known();
+        Settings::check(&known.catalog, key, value, None)?;
         known.catalog.set(key, value);
         known.follow_settings();
         Ok(())
@@ -444,7 +444,7 @@ impl Session {
             }
             Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
             Statement::Set { key, value, place } => {
-                Settings::check(key, value, Some(*place))?;
+                Settings::check(&known.catalog, key, value, Some(*place))?;
                 known.catalog.set(key, value);
                 known.follow_settings();
             }

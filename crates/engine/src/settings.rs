@@ -212,12 +212,13 @@ impl Settings {
         settings
     }
 
-    /// Whether `SET 'key' = 'value'`, written at `place`, makes sense.
+    /// Whether `SET 'key' = 'value'`, written at `place`, makes sense beside what is set.
     ///
     /// # Errors
-    /// [`Error::Setting`] names the setting and its values, or the settings there are.
-    pub fn check(key: &str, value: &str, place: Option<OptionPlace>) -> Result<(), Error> {
-        let applied = Settings::default().apply(key, value);
+    /// [`Error::Setting`] names the setting and its values, or the settings there are, or the one that it contradicts.
+    pub fn check(catalog: &Catalog, key: &str, value: &str, place: Option<OptionPlace>) -> Result<(), Error> {
+        let mut settings = Settings::of(catalog);
+        let applied = settings.apply(key, value).and_then(|()| settings.agree(key, value));
         applied.map_err(|problem| {
             let is_known = KEYS.iter().any(|(known, _)| *known == key);
             let place = place.and_then(|place| if is_known { place.value } else { place.key });
@@ -265,6 +266,17 @@ impl Settings {
         }
     }
 
+    /// Whether all settings may be as they are, of which one was just set; the error says what is wrong with that.
+    fn agree(&self, key: &str, value: &str) -> Result<(), String> {
+        // Nothing is interpreted then.
+        let is_pinned_in_vain = self.tier == TierChoice::Compile && self.adapt_tier == Permission::Pin;
+        match (is_pinned_in_vain, key) {
+            (true, ADAPT_TIER) => Err(format!("takes '{value}' where '{TIER}' is 'auto', and it is 'compile'")),
+            (true, TIER) => Err(format!("takes '{value}' where '{ADAPT_TIER}' is not 'pin', and it is")),
+            _ => Ok(()),
+        }
+    }
+
     /// Changes a setting; the error says what is wrong with it.
     fn apply(&mut self, key: &str, value: &str) -> Result<(), String> {
         let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else { return Err(unknown(key)) };
@@ -306,8 +318,14 @@ fn unknown(key: &str) -> String {
     if key == "emit.every" {
         return format!("does not exist; '{EARLY_DELAY}' says how often windows are reported before their end");
     }
+    // What is the beginning of one name, such as 'pelton.adapt.dense', is no misspelling of another.
+    let with_more = || {
+        let mut longer =
+            keys().filter(|known| known.strip_prefix(key).is_some_and(|rest| rest.starts_with(['-', '.'])));
+        longer.next().filter(|_| longer.next().is_none())
+    };
     let without_prefix = || keys().find(|known| known.strip_suffix(key).is_some_and(|prefix| prefix.ends_with('.')));
-    match closest(key, keys()).or_else(without_prefix) {
+    match with_more().or_else(|| closest(key, keys())).or_else(without_prefix) {
         Some(meant) => format!("does not exist; did you mean '{meant}'?"),
         None => format!("does not exist; there are {}", keys().collect::<Vec<_>>().join(", ")),
     }
@@ -374,7 +392,7 @@ mod tests {
     use super::*;
 
     fn check(key: &str, value: &str) -> Result<(), Error> {
-        Settings::check(key, value, None)
+        Settings::check(&Catalog::default(), key, value, None)
     }
 
     #[test]
