@@ -56,7 +56,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let Tables { lookups, held, sinks, sources } = open_tables(&program, surroundings, &waker, result_sink)?;
     let settings = surroundings.settings;
     let program = Arc::new(program);
-    let kernels = tier::kernels(&program, &lookups, settings)?;
+    let kernels = tier::kernels(&program, &lookups, settings, surroundings.pool)?;
     let stories = kernels.iter().enumerate().map(|(index, kernel)| (pipeline_name(&program, index), kernel.stories()));
     let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {

@@ -7,18 +7,20 @@ use pelton_compiler::CompileError;
 use pelton_plan::pipeline::Program;
 use pelton_runtime::adapt::KernelSlot;
 use pelton_runtime::adapt::Permission;
+use pelton_runtime::pool::Pool;
 use pelton_state::join_index::JoinIndex;
 
 use crate::settings::{AdaptChoice, Settings, TierChoice};
 
 /// The code of each of a program's pipelines, as the settings want it.
 ///
-/// With [`TierChoice::Auto`] the kernels start interpreted, and a thread of its own replaces them one by one: the run
-/// does not wait for it, unless the settings want both from the first row on: where interpreted code is pinned, or chance decides.
+/// With [`TierChoice::Auto`] the kernels start interpreted, and are replaced one by one aside of the pool's workers: the run
+/// does not wait for that, unless the settings want both from the first row on: where interpreted code is pinned, or chance decides.
 pub(crate) fn kernels(
     program: &Arc<Program>,
     lookups: &[Arc<JoinIndex>],
     settings: &Settings,
+    pool: &Pool,
 ) -> Result<Vec<Arc<KernelSlot>>, CompileError> {
     let (pipelines, choice) = (0..program.pipelines.len(), settings.tier);
     let first = |pipeline| match choice {
@@ -36,9 +38,8 @@ pub(crate) fn kernels(
         if settings.adapt_tier == Permission::Pin || settings.adapt == AdaptChoice::Random {
             compile_all(&program, &lookups, &compiled);
         } else {
-            let body = move || compile_all(&program, &lookups, &compiled);
-            // Without a thread the pipelines stay interpreted, which is only slower.
-            drop(std::thread::Builder::new().name("pelton-compiler".into()).spawn(body));
+            // Left undone, the pipelines stay interpreted, which is only slower.
+            pool.aside("pelton-compiler", move || compile_all(&program, &lookups, &compiled));
         }
     }
     Ok(slots)

@@ -9,7 +9,7 @@
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`adapt`] (code that learns what the data looks like), [`clock`], [`wake`], then inside:
 //! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued, or passes as `records` and [`events`]; `deliver` who gets it; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`policy`] and `turn` (who goes first), `choose` (what can run, and what of it does), `outlet` (order
-//! and limit of an output), `room` (lists that are used again), `task` and `write` (how tasks are done), `threads` (one for each operator, where the policy says so), `pages` (the one that prepares memory), `pin` (threads that stay on one core), and [`run`] with [`pool`] (who does them), [`snapshot`] (the state of its operators as bytes) and [`progress`].
+//! and limit of an output), `room` (lists that are used again), `task` and `write` (how tasks are done), `threads` (one for each operator, where the policy says so), `aside` (work that no run waits for), `pages` (the one that prepares memory), `pin` (threads that stay on one core), and [`run`] with [`pool`] (who does them), [`snapshot`] (the state of its operators as bytes) and [`progress`].
 
 pub mod source;
 
@@ -72,6 +72,8 @@ mod task;
 mod write;
 
 mod threads;
+
+mod aside;
 
 #[cfg(target_os = "linux")]
 mod pin;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pelton_state::kernel::Scratch;
 
+use crate::aside::Aside;
 use crate::choose::{Look, Offer, Taken, offer, take};
 use crate::clock::Clock;
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -47,6 +48,8 @@ pub(crate) struct Crew {
     is_pinned: AtomicBool,
     /// Nothing runs but what a test tells to.
     is_manual: bool,
+    /// Where work is done that no run waits for.
+    aside: Aside,
     /// Of the runs.
     served: Turns,
     /// Tasks taken.
@@ -129,6 +132,11 @@ impl Pool {
         }
     }
 
+    /// Has something done that no run waits for, such as compiling. It may be left undone.
+    pub fn aside(&self, name: &str, work: impl FnOnce() + Send + 'static) {
+        self.0.crew.aside.leave(name, work);
+    }
+
     pub(crate) fn crew(&self) -> &Arc<Crew> {
         &self.0.crew
     }
@@ -161,6 +169,12 @@ impl ManualWorkers {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.0.len()
+    }
+
+    /// Does the next of what no run waits for ([`Pool::aside`]). Returns whether there was any.
+    pub fn step_aside(&mut self) -> bool {
+        // All have the same crew.
+        self.0.first().is_some_and(|first| first.worker.crew.aside.step())
     }
 
     /// Has a worker take a task, or, where it has taken one, do it; one that finds none sleeps from then on until it is woken. Returns whether
@@ -201,6 +215,7 @@ impl Crew {
             is_closed: AtomicBool::new(false),
             is_pinned: AtomicBool::new(false),
             is_manual,
+            aside: Aside::new(is_manual),
             served: Turns::default(),
             turns: AtomicU64::new(0),
             policy: AtomicUsize::new(PolicyName::default().index()),

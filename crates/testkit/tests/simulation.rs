@@ -11,7 +11,7 @@ fn number(variable: &str) -> Option<u64> {
 #[test]
 fn whatever_happens_no_row_is_lost_doubled_or_out_of_order() {
     if let Some(seed) = number("PELTON_SIMULATION_SEED") {
-        return simulate(seed).unwrap();
+        return drop(simulate(seed).unwrap());
     }
     let seeds = number("PELTON_SIMULATION_SEEDS").unwrap_or(2_000);
     std::thread::scope(|scope| {
@@ -25,4 +25,23 @@ fn whatever_happens_no_row_is_lost_doubled_or_out_of_order() {
             });
         }
     });
+}
+
+#[test]
+fn a_seed_does_the_same_again_and_code_changes_meanwhile() {
+    let mut told = Vec::new();
+    for seed in 0..60 {
+        let once = simulate(seed).unwrap();
+        assert_eq!(simulate(seed).unwrap(), once, "PELTON_SIMULATION_SEED={seed}");
+        told.extend(once);
+    }
+    let count = |part: &str| told.iter().filter(|line| line.contains(part)).count();
+    for part in
+        ["drawn by chance: tier", "drawn by chance: predicate-order", "runs: compiled", "runs on without dense-keys"]
+    {
+        assert!(count(part) > 0, "nothing {part}");
+    }
+    // Code that was compiled while rows passed took the place of what ran.
+    let is_late = |line: &&String| line.contains("runs: compiled") && !line.starts_with("row 0:");
+    assert!(told.iter().any(|line| is_late(&line)));
 }
