@@ -177,11 +177,18 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 /// What a memory size looks like, for messages.
 pub const A_MEMORY_SIZE: &str = "a memory size such as '512 kb', '64 mb' or '1 gb'";
 
+/// Whether something would be a memory size, if it were not larger than any memory.
+pub fn is_too_much_memory(text: &str) -> bool {
+    let digits = text.trim_start().find(|character: char| !character.is_ascii_digit());
+    let (number, unit) = text.trim_start().split_at(digits.unwrap_or(text.trim_start().len()));
+    !number.is_empty() && parse_memory_size(text).is_none() && parse_memory_size(&format!("1{unit}")).is_some()
+}
+
 /// Bytes of a memory size in Flink's form, as [`Options::memory_size`] reads them.
 pub fn parse_memory_size(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;
     let bytes_per_unit: u64 = match unit.as_str() {
-        "" | "b" | "bytes" => 1,
+        "" | "b" | "byte" | "bytes" => 1,
         "k" | "kb" | "kib" | "kibibytes" => 1 << 10,
         "m" | "mb" | "mib" | "mebibytes" => 1 << 20,
         "g" | "gb" | "gib" | "gibibytes" => 1 << 30,
@@ -234,6 +241,9 @@ mod tests {
         for (text, bytes) in [("12", 12), ("1 kb", 1024), ("64mb", 64 << 20), ("1 GiB", 1 << 30), ("2t", 2 << 40)] {
             assert_eq!(parse_memory_size(text), Some(bytes), "{text}");
         }
+        assert_eq!((parse_memory_size("1 byte"), parse_memory_size("99999999999 tb")), (Some(1), None));
+        assert!(is_too_much_memory("99999999999 tb") && is_too_much_memory("99999999999999999999999"));
+        assert!(!is_too_much_memory("64 tb") && !is_too_much_memory("64 tonnes") && !is_too_much_memory("tb"));
         for text in ["", "s", "1.5 s", "-1 s", "10 parsecs", "99999999999999999999", "999999999999 d"] {
             assert_eq!(parse_duration(text), None, "{text}");
         }

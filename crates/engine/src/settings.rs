@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, parse_duration, parse_memory_size};
+use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, is_too_much_memory, parse_duration, parse_memory_size};
 use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::parse::OptionPlace;
@@ -308,7 +308,12 @@ impl Settings {
             // The planner reads it from the catalogue.
             _ => Zone::named(value).map(drop),
         };
-        applied.ok_or_else(|| format!("takes {values}, not '{value}'"))
+        applied.ok_or_else(|| match key {
+            "pelton.memory" | "pelton.memory.operator" if is_too_much_memory(value) => {
+                format!("is at most '{MEMORY_MAX}', which '{value}' exceeds")
+            }
+            _ => format!("takes {values}, not '{value}'"),
+        })
     }
 }
 
@@ -330,6 +335,9 @@ fn unknown(key: &str) -> String {
         None => format!("does not exist; there are {}", keys().collect::<Vec<_>>().join(", ")),
     }
 }
+
+/// The largest memory size that 64 bits count in whole units.
+const MEMORY_MAX: &str = "16777215 tb";
 
 fn size(value: &str) -> Option<usize> {
     parse_memory_size(value)?.try_into().ok()

@@ -181,4 +181,6 @@ fn long_strings_that_wait_are_counted_until_they_are_read() {
 fn a_size_that_is_none_is_refused() {
     let error = Session::new().set("pelton.memory", "much").unwrap_err().to_string();
     assert_eq!(error, "setting 'pelton.memory' takes a memory size such as '512 kb', '64 mb' or '1 gb', not 'much'");
+    let error = Session::new().set("pelton.memory", "99999999999 tb").unwrap_err().to_string();
+    assert_eq!(error, "setting 'pelton.memory' is at most '16777215 tb', which '99999999999 tb' exceeds");
 }

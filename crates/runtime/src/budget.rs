@@ -340,32 +340,46 @@ impl Drop for Results {
 /// A size as people write it, in the largest unit of which there is a whole one.
 struct Bytes(usize);
 
-/// A size beyond one that is allowed, in the largest unit in which one sees that it is.
+/// A size beyond one that is allowed, in the unit of that one, with as many digits as it takes to see that it is.
 struct Beyond {
     bytes: usize,
     bytes_max: usize,
 }
 
+/// Digits behind the point that tell one byte more than a terabyte.
+const DIGITS_MAX: usize = 12;
+
 const UNITS: [(usize, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_bytes(f, self.0, UNITS.into_iter().find(|&(unit, _)| self.0 >= unit))
+        write_bytes(f, self.0, unit_of(self.0))
     }
 }
 
 impl fmt::Display for Beyond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = |bytes: usize, unit: usize| (bytes as f64 / unit as f64 * 10.0).round();
-        let tells = |unit: usize| tenths(self.bytes, unit) > tenths(self.bytes_max, unit);
-        write_bytes(f, self.bytes, UNITS.into_iter().find(|&(unit, _)| self.bytes >= unit && tells(unit)))
+        let Beyond { bytes, bytes_max } = *self;
+        let Some((unit, name)) = unit_of(bytes_max).filter(|(unit, _)| !bytes.is_multiple_of(*unit)) else {
+            return write_bytes(f, bytes, unit_of(bytes_max));
+        };
+        let rounded = |bytes: usize, digits: usize| format!("{:.digits$}", bytes as f64 / unit as f64);
+        let tells = |digits: &usize| rounded(bytes, *digits) != rounded(bytes_max, *digits);
+        let digits = (1..DIGITS_MAX).find(tells).unwrap_or(DIGITS_MAX);
+        write!(f, "{} {name}", rounded(bytes, digits))
     }
+}
+
+/// The largest unit of which there is a whole one; none of bytes.
+fn unit_of(bytes: usize) -> Option<(usize, &'static str)> {
+    UNITS.into_iter().find(|&(unit, _)| bytes >= unit)
 }
 
 fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: usize, unit: Option<(usize, &str)>) -> fmt::Result {
     match unit {
         Some((unit, name)) if bytes.is_multiple_of(unit) => write!(f, "{} {name}", bytes / unit),
         Some((unit, name)) => write!(f, "{:.1} {name}", bytes as f64 / unit as f64),
+        None if bytes == 1 => f.write_str("1 byte"),
         None => write!(f, "{bytes} bytes"),
     }
 }
@@ -391,10 +405,13 @@ mod tests {
         let error = other.set(1, 0, (1 << 20) + 512, ADVICE).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "its state takes 1.0 MiB, and that of all queries 3072.5 KiB, more than 'pelton.memory' = '3 MiB' allows: \
+            "its state takes 1.0 MiB, and that of all queries 3.0005 MiB, more than 'pelton.memory' = '3 MiB' allows: \
              SET a larger size, or have fewer groups or rows in open windows"
         );
-        assert_eq!(Beyond { bytes: (3 << 20) + 1, bytes_max: 3 << 20 }.to_string(), "3145729 bytes");
+        assert_eq!(Beyond { bytes: (3 << 20) + 1, bytes_max: 3 << 20 }.to_string(), "3.000001 MiB");
+        assert_eq!(Beyond { bytes: (64 << 30) + (9 << 20), bytes_max: 64 << 30 }.to_string(), "64.01 GiB");
+        assert_eq!(Beyond { bytes: 2, bytes_max: 1 }.to_string(), "2 bytes");
+        assert_eq!(Bytes(1).to_string(), "1 byte");
         assert_eq!(Beyond { bytes: 7 << 20, bytes_max: 3 << 20 }.to_string(), "7 MiB");
         // It fails alone: what it did not get others may have.
         one.set(0, 1, (2 << 20) - 1, ADVICE).unwrap();
