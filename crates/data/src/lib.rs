@@ -14,6 +14,8 @@ pub mod column;
 
 pub mod block;
 
+pub mod kept;
+
 pub mod aggregate;
 
 pub mod own;

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
-use pelton_connectors::OnError;
+use pelton_connectors::{Host, OnError};
 use pelton_data::TimeColumn;
+use pelton_data::kept::Kept;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowColumn,
@@ -133,15 +132,26 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
     // What is loaded is final.
     let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
     let surroundings = Surroundings { settings: &settings, ..*surroundings };
-    let batches = start(Program::clone(&lookup.program), &surroundings)?.collect()?;
-    let rows: RecordBatch = concat_batches(&lookup.schema, &batches)
+    let mut held = surroundings.budget.held();
+    let mut charge = |bytes: usize| {
+        held.set(bytes, settings.memory, "join with fewer rows or columns").map_err(|error| {
+            let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
+            Error::Run(RunError::Kernel { pipeline: format!("join with {}", tables.join(", ")), error })
+        })
+    };
+    let mut rows = Kept::default();
+    let mut query = start(Program::clone(&lookup.program), &surroundings)?;
+    while let Some(batch) = query.next_batch()? {
+        rows.push(batch);
+        charge(rows.bytes())?;
+    }
+    query.wait()?;
+    charge(rows.bytes() + rows.bytes_beside())?;
+    let rows = rows
+        .into_one(lookup.schema.clone())
         .map_err(|error| Error::Usage(format!("the rows of a joined table do not fit together: {error}")))?;
     let index = JoinIndex::new(rows, &lookup.keys);
-    let held = surroundings.budget.hold(index.bytes(), settings.memory, "join with fewer rows or columns");
-    let held = held.map_err(|error| {
-        let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
-        Error::Run(RunError::Kernel { pipeline: format!("join with {}", tables.join(", ")), error })
-    })?;
+    charge(index.bytes())?;
     Ok((Arc::new(index), held))
 }
 

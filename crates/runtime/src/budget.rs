@@ -71,27 +71,35 @@ impl Budget {
         Err(KernelError::State(format!("its state takes {exceeded}: SET a larger size, or {advice}")))
     }
 
-    /// Charges what does not change any more, as long as what is returned is held.
-    ///
-    /// # Errors
-    /// Where it is more than allowed: what, and what to do about it.
-    pub fn hold(&self, bytes: usize, limits: Limits, advice: &str) -> Result<Held, KernelError> {
-        self.take_for(bytes, bytes, limits, advice)?;
-        Ok(Held(Arc::new(HeldBytes { budget: self.clone(), bytes })))
+    /// Something that nothing is charged for yet.
+    pub fn held(&self) -> Held {
+        Held { budget: self.clone(), bytes: 0 }
     }
 }
 
-/// Bytes that are charged to a budget until the last clone of this is gone.
-#[derive(Debug, Clone)]
-pub struct Held(#[expect(dead_code, reason = "it gives back when it is dropped")] Arc<HeldBytes>);
-
+/// Bytes that are charged to a budget until this is gone.
 #[derive(Debug)]
-struct HeldBytes {
+pub struct Held {
     budget: Budget,
     bytes: usize,
 }
 
-impl Drop for HeldBytes {
+impl Held {
+    /// Charges so many in place of those before.
+    ///
+    /// # Errors
+    /// Where they are more than before, and than allowed: what, and what to do about it. Then those before are charged.
+    pub fn set(&mut self, bytes: usize, limits: Limits, advice: &str) -> Result<(), KernelError> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.budget.take_for(bytes, more, limits, advice)?,
+            None => drop(self.budget.0.state.fetch_sub(self.bytes - bytes, Ordering::Relaxed)),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
         self.budget.0.state.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -31,7 +31,7 @@ use crate::threads::OperatorThreads;
 use crate::wake::Waker;
 
 /// How a graph is to be run.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RunOptions {
     /// Threads that do the work: those of the pool.
     pub workers: usize,

@@ -10,6 +10,11 @@ pub trait Sink: Send {
         true
     }
 
+    /// Whether [`Sink::finish`] can be called now without waiting for anyone. As [`Sink::is_ready`], it is asked again when the engine is woken.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
     /// Takes rows.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use crate::run::RunError;
 use crate::sink::SinkError;
 use crate::state::Stop;
 use crate::task::Worker;
+use crate::wake::Seen;
 
 impl Worker<'_> {
     /// Writes what waits. A sink without room is left until there was another event.
@@ -24,9 +25,15 @@ impl Worker<'_> {
             }
             let node = &mut state.sinks[sink];
             if node.queue.is_empty() && !node.must_end() {
-                let must_flush = std::mem::take(&mut node.unflushed);
+                if !node.unflushed {
+                    break Ok(());
+                }
+                // What the sink has taken and not written yet would be lost with a run that fails.
+                let is_settled = output.is_settled();
+                node.unflushed = !is_settled;
+                node.blocked_at = (!is_settled).then_some(seen.outside);
                 drop(state);
-                break if must_flush { output.flush() } else { Ok(()) };
+                break output.flush();
             }
             if !ready {
                 node.blocked_at = Some(seen.outside);
@@ -34,10 +41,7 @@ impl Worker<'_> {
             }
             if node.queue.is_empty() {
                 drop(state);
-                let written = output.finish();
-                let node = &mut shared.state().sinks[sink];
-                node.ended = true;
-                break written.map(|rows| node.rows += rows as u64);
+                break self.end(sink, output, seen);
             }
             let count = node.queue.len().min(BATCHES_AT_ONCE_MAX);
             self.room.written.extend(node.queue.take(count));
@@ -65,6 +69,25 @@ impl Worker<'_> {
             state.sinks[sink].ended = true;
             state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
         }
+    }
+
+    /// Passes a part of what was put in order on, or, where nothing is left of that, ends the output, as soon as nobody has to be waited for.
+    fn end(&self, sink: usize, output: &mut Outlet, seen: Seen) -> Result<(), SinkError> {
+        let passed = output.pass_sorted()?;
+        let is_settled = passed.is_some() || output.is_settled();
+        let mut state = self.shared.state();
+        let node = &mut state.sinks[sink];
+        node.rows += passed.unwrap_or_default() as u64;
+        if !is_settled {
+            node.blocked_at = Some(seen.outside);
+        }
+        drop(state);
+        if passed.is_some() || !is_settled {
+            return Ok(());
+        }
+        let finished = output.finish();
+        self.shared.state().sinks[sink].ended = true;
+        finished
     }
 
     /// Charges rows that wait for the end of the input to be put in order.
