@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::TimeColumn;
+use pelton_runtime::budget::{Budget, Limits};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
+use pelton_runtime::wake::Waker;
 
 mod error;
 
@@ -70,6 +72,19 @@ pub struct TableRequest {
     pub block_rows: usize,
     /// What generated data depends on.
     pub seed: u64,
+    /// What the query that uses it gives its tables.
+    pub host: Host,
+}
+
+/// What a query gives its tables.
+#[derive(Debug, Clone, Default)]
+pub struct Host {
+    /// Wakes its workers when there is something to read, or room to write. Without it they ask from time to time.
+    pub waker: Option<Waker>,
+    /// What rows are charged to that a table keeps in memory,
+    pub budget: Budget,
+    /// and how much that may be.
+    pub limits: Limits,
 }
 
 /// How many characters strings of a type have.
@@ -225,7 +240,8 @@ fn source<T>(
         return then(open, &options, None);
     };
     let mut input = request.clone();
-    // The replay has a pace, and its input is read to the end.
+    // The replay has a pace, and its input is read to the end, by nobody who could be woken.
+    input.host.waker = None;
     input.options.retain(|name, _| !name.starts_with("on-overload"));
     if has_pace {
         input.options.insert("pace".into(), "flat-out".into());

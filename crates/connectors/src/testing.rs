@@ -8,7 +8,7 @@ use arrow::compute::concat_batches;
 use pelton_data::TimeColumn;
 use pelton_runtime::source::{Read, Source};
 
-use crate::{ConnectorError, TableRequest, declared_schema, open_source, physical_schema};
+use crate::{ConnectorError, Host, TableRequest, declared_schema, open_source, physical_schema};
 
 /// A table with the columns its connector declares, all wanted, in blocks of `block_rows` rows.
 pub(crate) fn table(options: &[(&str, &str)], block_rows: usize) -> TableRequest {
@@ -18,7 +18,8 @@ pub(crate) fn table(options: &[(&str, &str)], block_rows: usize) -> TableRequest
     let columns = (0..schema.fields().len()).collect();
     let name = "t".to_string();
     let (metadata, lengths) = (BTreeMap::new(), BTreeMap::new());
-    TableRequest { name, schema, columns, metadata, lengths, options, event_time: None, block_rows, seed: 42 }
+    let host = Host::default();
+    TableRequest { name, schema, columns, metadata, lengths, options, event_time: None, block_rows, seed: 42, host }
 }
 
 /// The same table, but only these columns wanted.

@@ -46,6 +46,13 @@ pub(crate) struct Surroundings<'a> {
     pub budget: &'a Budget,
 }
 
+impl Surroundings<'_> {
+    /// What the tables of a query have of them.
+    fn host(&self, waker: &Waker) -> Host {
+        Host { waker: Some(waker.clone()), budget: self.budget.clone(), limits: self.settings.memory }
+    }
+}
+
 /// Starts a program.
 pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     let options = RunOptions::new(surroundings.pool);
@@ -119,7 +126,7 @@ fn open_tables(
                 tables.held.push(held);
             }
             Opened::Output(output, found) => {
-                tables.sinks.push(sink_node(output, found, surroundings, &mut result_sink)?)
+                tables.sinks.push(sink_node(output, found, surroundings, waker, &mut result_sink)?)
             }
             Opened::Source(used, origin) => tables.sources.push(source_node(used, &origin, surroundings, waker)?),
         }
@@ -167,7 +174,7 @@ fn source_node(
         Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),
-        Origin::Table(found) => table::open_source(found, used, surroundings.settings)?,
+        Origin::Table(found) => table::open_source(found, used, surroundings.settings, surroundings.host(waker))?,
     };
     let timestamps = |column: usize| {
         let data_type = used.schema.field(column).data_type();
@@ -234,12 +241,13 @@ fn sink_node(
     output: &Output,
     table: Option<&Table>,
     surroundings: &Surroundings<'_>,
+    waker: &Waker,
     result_sink: &mut Option<Box<dyn Sink>>,
 ) -> Result<SinkNode, Error> {
     let inputs = output.inputs.iter().copied().map(stream).collect();
     let sink = match table {
         None => result_sink.take().expect("a program has one result at most"),
-        Some(found) => table::open_sink(found, surroundings.settings)?,
+        Some(found) => table::open_sink(found, surroundings.settings, surroundings.host(waker))?,
     };
     let name = output_name(output).to_owned();
     Ok(SinkNode { name, inputs, arrangement: output.arrangement.clone(), sink })

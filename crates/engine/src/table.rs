@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::options::Options;
-use pelton_connectors::{ConnectorError, TableRequest, TextLength};
+use pelton_connectors::{ConnectorError, Host, TableRequest, TextLength};
 use pelton_data::TimeColumn;
 use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::parse::{ColumnKind, TableDefinition};
@@ -104,6 +104,7 @@ fn request(
         event_time,
         block_rows: settings.block_rows,
         seed: settings.seed,
+        host: Host::default(),
     }
 }
 
@@ -157,10 +158,15 @@ pub(crate) fn opened<'a>(
 }
 
 /// Opens a table for reading the columns a program touches.
-pub(crate) fn open_source(table: &Table, used: &SourceUse, settings: &Settings) -> Result<Box<dyn Source>, Error> {
+pub(crate) fn open_source(
+    table: &Table,
+    used: &SourceUse,
+    settings: &Settings,
+    host: Host,
+) -> Result<Box<dyn Source>, Error> {
     let complete = |source, on_error| with_computed_time(source, used, on_error);
-    pelton_connectors::open_completed_source(&source_request(table, used, settings), complete)
-        .map_err(|error| refused(&table.definition, error))
+    let request = TableRequest { host, ..source_request(table, used, settings) };
+    pelton_connectors::open_completed_source(&request, complete).map_err(|error| refused(&table.definition, error))
 }
 
 /// Checks the options of a table as [`open_source`] does, and opens nothing.
@@ -206,8 +212,9 @@ impl Source for WrittenRows {
 }
 
 /// Opens a table for writing.
-pub(crate) fn open_sink(table: &Table, settings: &Settings) -> Result<Box<dyn Sink>, Error> {
-    pelton_connectors::open_sink(&sink_request(table, settings)).map_err(|error| refused(&table.definition, error))
+pub(crate) fn open_sink(table: &Table, settings: &Settings, host: Host) -> Result<Box<dyn Sink>, Error> {
+    let request = TableRequest { host, ..sink_request(table, settings) };
+    pelton_connectors::open_sink(&request).map_err(|error| refused(&table.definition, error))
 }
 
 /// Checks the options of a table as [`open_sink`] does, and makes nothing.

@@ -41,7 +41,7 @@ const WORTH_WAKING_NS: f64 = 2e4;
 /// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
 const SLICES_PER_TASK_MAX: usize = 64;
 
-/// How often processing time is said to have passed while no input comes, in nanoseconds.
+/// How often processing time is said to have passed at most while no input comes, in nanoseconds.
 const PROCESSING_TICK_NS: u64 = 5_000_000;
 
 /// Something for one worker to do.
@@ -175,14 +175,14 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
     if tick(state, look.now_ns, look.clock.micros()) {
         return offer(state, look);
     }
-    Offer::Rank(Rank::NONE, wait_until_ns(state, look.now_ns))
+    Offer::Rank(Rank::NONE, wait_until_ns(state, look))
 }
 
 /// Takes the first task there is of an operator; where there is none, says when there will be, if nothing happens.
 pub(crate) fn take_of(state: &mut State, look: &Look<'_>, part: Part, turn: u64) -> Result<Taken, u64> {
     state.next = next(state, look, Some(part), &mut Vec::new());
     take(state, look, turn).ok_or_else(|| match part {
-        Part::Source(_) | Part::Window(_) => wait_until_ns(state, look.now_ns),
+        Part::Source(_) | Part::Window(_) => wait_until_ns(state, look),
         Part::Pipeline(_) | Part::Over(_) | Part::Sink(_) => u64::MAX,
     })
 }
@@ -211,7 +211,7 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
     let is_long = next.work_ns >= WORTH_WAKING_NS;
     let is_left = matches!(choice, Choice::Compute(pipeline) if is_long && is_left(&state.pipelines[pipeline]));
     let has_others = next.has_others() || is_left;
-    Some(Taken { task, part, has_others, until_ns: wait_until_ns(state, look.now_ns) })
+    Some(Taken { task, part, has_others, until_ns: wait_until_ns(state, look) })
 }
 
 /// Marks a task as taken.
@@ -536,8 +536,11 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     Task::Compute { pipeline, blocks }
 }
 
-/// Says that processing time has passed, for sources that have nothing to read. Returns whether it said so.
+/// Says that processing time has passed, for sources that have nothing to read, where anything waits for that. Returns whether it said so.
 fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
+    if state.time_due().is_none_or(|due| due > now) {
+        return false;
+    }
     let mut ticked = false;
     for index in 0..state.sources.len() {
         let node = &mut state.sources[index];
@@ -552,10 +555,15 @@ fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
 }
 
 /// When there is something to do, if nothing happens.
-fn wait_until_ns(state: &State, now_ns: u64) -> u64 {
+fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
+    let now_ns = look.now_ns;
+    let now = look.clock.micros_at(now_ns);
+    let due_ns = state
+        .time_due()
+        .map(|due| now_ns.saturating_add((due.saturating_sub(now).max(0) as u64).saturating_mul(1_000)));
     let sources = state.sources.iter().filter(|node| !node.ended && !node.reading);
     let reads = sources.filter_map(|node| {
-        let tick = (node.time == SourceTime::Processing).then_some(node.tick_ns);
+        let tick = due_ns.filter(|_| node.time == SourceTime::Processing).map(|due_ns| due_ns.max(node.tick_ns));
         // A partition that may be read already waits for room, not for time.
         let read = node.sequencer.wait_until_ns().filter(|&at| at > now_ns);
         [tick, read].into_iter().flatten().min()

@@ -25,6 +25,8 @@ pub(crate) struct OverState {
     pub late_rows: u64,
     /// Rows that came, but for late ones.
     pub rows_in: u64,
+    /// How far the time of sources had come when the last of them came.
+    filled_until: Micros,
     pub busy_ns: u64,
 }
 
@@ -42,8 +44,16 @@ impl OverState {
             results: Results::new(graph, StreamRef::Over(index), node.spec.output_time()),
             late_rows: 0,
             rows_in: 0,
+            filled_until: WATERMARK_MIN,
             busy_ns: 0,
         }
+    }
+
+    /// The watermark of its inputs at which rows may leave next that have come, if any may. By processing time no row has a later one than when it
+    /// came.
+    pub fn time_due(&self) -> Option<Micros> {
+        let has_rows = !self.ended && self.rows_in > 0 && self.passed <= self.filled_until;
+        has_rows.then(|| self.passed.saturating_add(1))
     }
 
     /// Whether there are rows to take, or rows may leave.
@@ -55,9 +65,13 @@ impl OverState {
 impl State {
     /// Queues what a pipeline made of a block; whether it is the last that waits there.
     pub fn queue_over(&mut self, over: usize, input: usize, finished: Finished, is_last: bool) {
+        let time = self.sources_time();
         let node = &mut self.overs[over];
         node.late_rows += finished.late_rows;
         node.rows_in += finished.output_rows() as u64;
+        if finished.rows > 0 {
+            node.filled_until = time;
+        }
         let Finished { time_shift_ticks, in_time_order, .. } = finished;
         let arriving = |rows| Arriving { rows, time_shift_ticks, in_time_order };
         finished.output.into_batches().for_each(|rows| node.queue.push_back((input, arriving(rows))));

@@ -6,11 +6,15 @@ use std::ops::Deref;
 
 use arrow::array::RecordBatch;
 use pelton_data::column::{bytes_beside, row_bytes};
-use pelton_data::{Block, Origin};
+use pelton_data::time::WATERMARK_MIN;
+use pelton_data::{Block, Micros, Origin};
 use pelton_state::over::Arriving;
 
 use crate::events::{Item, Passing};
+use crate::graph::SourceTime;
+use crate::over::OverState;
 use crate::state::{SinkState, SourceState, State};
+use crate::window::WindowState;
 
 /// Rows that wait together.
 pub(crate) trait Waiting {
@@ -134,6 +138,21 @@ impl State {
             Item::Batch(rows, _) => bytes_of(rows),
         });
         blocks.chain(ordered).chain(written).chain(passing).sum()
+    }
+
+    /// How far the time of sources has come, of the one that is furthest.
+    pub fn sources_time(&self) -> Micros {
+        let times = self.sources.iter().map(|node| node.sequencer.watermark().max(node.told));
+        times.max().unwrap_or(WATERMARK_MIN)
+    }
+
+    /// The time at which rows may leave next that wait for the clock, if any do.
+    pub fn time_due(&self) -> Option<Micros> {
+        if self.sources.iter().all(|node| node.time != SourceTime::Processing) {
+            return None;
+        }
+        let windows = self.windows.iter().filter_map(WindowState::time_due);
+        windows.chain(self.overs.iter().filter_map(OverState::time_due)).min()
     }
 
     /// Bytes that what is being decoded comes to, about.

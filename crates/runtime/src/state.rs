@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use pelton_data::time::WATERMARK_MAX;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::{Block, Micros, Origin, Stamp};
 
 use crate::budget::Waiting;
@@ -94,8 +94,10 @@ pub(crate) struct SourceState {
     /// What the blocks of its last chunk took, once there was one.
     pub chunk_bytes: Option<usize>,
     pub left_out: LeftOut,
-    /// Processing time only: when to say next that time has passed.
+    /// Processing time only: when to say next that time has passed,
     pub tick_ns: u64,
+    /// and how far it had when that was said last.
+    pub told: Micros,
     /// When it was read last.
     pub asked_ns: u64,
     /// Lists that its blocks were in, for the next ones: so many at most, and those that tasks have taken.
@@ -409,6 +411,7 @@ impl State {
     /// Says downstream that a source's time has come so far.
     pub fn punctuate(&mut self, source: usize, watermark: Micros, now_ns: u64) {
         let node = &mut self.sources[source];
+        node.told = watermark;
         let stamp = node.sequencer.punctuation(watermark, now_ns);
         let block = Block::punctuation(node.schema.clone(), stamp);
         self.deliver_one(StreamRef::Source(source), block);
@@ -541,6 +544,7 @@ impl SourceState {
             chunk_bytes: None,
             left_out: LeftOut::default(),
             tick_ns: 0,
+            told: WATERMARK_MIN,
             asked_ns: 0,
             emptied: Vec::new(),
         }

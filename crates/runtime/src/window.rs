@@ -57,6 +57,8 @@ pub(crate) struct WindowState {
     pub rows_in: u64,
     /// Of them, those that had come when windows were closed last.
     pub rows_in_closed: u64,
+    /// How far the time of sources had come when the last of them came.
+    filled_until: Micros,
     pub busy_ns: u64,
 }
 
@@ -82,6 +84,7 @@ impl WindowState {
             late_rows: 0,
             rows_in: 0,
             rows_in_closed: 0,
+            filled_until: WATERMARK_MIN,
             busy_ns: 0,
         }
     }
@@ -117,6 +120,23 @@ impl WindowState {
         self.emission.early_after.map(|micros| rows_since_ns.saturating_add(micros as u64 * 1_000))
     }
 
+    /// The watermark of its inputs at which rows may leave next that have come, if any may: without further rows, time need not be told before.
+    pub fn time_due(&self) -> Option<Micros> {
+        if self.ended || self.rows_in == 0 || self.window.counts_rows() {
+            return None;
+        }
+        let reached = self.closed_until.max(self.watermark());
+        let next = match self.window {
+            _ if reached == WATERMARK_MIN => Some(WATERMARK_MIN),
+            // By processing time no row has a later one than when it came.
+            Window::Session { gap } if self.closed_until > self.filled_until.saturating_add(gap) => None,
+            _ => Some(self.window.next_end(reached)),
+        };
+        let next = next.into_iter().chain(self.corrections.first().copied()).min()?;
+        let behind = self.inputs.watermark().saturating_sub(self.watermark());
+        Some(next.saturating_add(behind))
+    }
+
     /// Whether the watermark has passed the end of a window that may be open, or rows that correct one.
     pub fn must_close(&self) -> bool {
         self.must_close_at(self.watermark())
@@ -135,10 +155,12 @@ impl WindowState {
 impl State {
     /// Notes what a pipeline made of a block; whether it is the last that waits there.
     pub fn aggregated(&mut self, window: usize, input: usize, finished: Finished, is_last: bool) {
+        let time = self.sources_time();
         let node = &mut self.windows[window];
         node.late_rows += finished.late_rows;
         node.rows_in += finished.rows as u64 - finished.late_rows;
         if finished.rows > 0 {
+            node.filled_until = time;
             node.rows_since_ns.get_or_insert(finished.stamp.ingested_ns);
         }
         node.corrections.extend(finished.corrections);

@@ -168,6 +168,7 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
         event_time: None,
         block_rows: 1024,
         seed: 0,
+        host: Default::default(),
     };
     let shape = files::row_shape(&request).unwrap();
     let file = InputFile::in_memory(bytes.len());

@@ -5,13 +5,20 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
+use pelton_runtime::wake::Waker;
+
 use crate::format::compression;
 
-/// How soon a file that had nothing is asked again.
-pub(super) const LIVE_WAIT: Duration = Duration::from_millis(2);
+/// How soon a file that had nothing is asked again, where nobody can be woken when it has,
+const POLL_WAIT: Duration = Duration::from_millis(2);
+
+/// and where somebody is.
+const WOKEN_WAIT: Duration = Duration::from_secs(60);
 
 /// Bytes read at once, if there are so many.
 const PIECE_BYTES: usize = 64 << 10;
@@ -19,19 +26,61 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Pieces that wait; then whoever writes has to.
 const PIECES_MAX: usize = 8;
 
+/// How soon a file that had nothing is asked again by who gave that waker.
+pub(super) fn wait(waker: Option<&Waker>) -> Duration {
+    waker.map_or(POLL_WAIT, |_| WOKEN_WAIT)
+}
+
 /// What a thread has read so far. Where there is nothing more yet, reading fails with [`ErrorKind::WouldBlock`].
 pub(super) struct LiveReader {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: io::Cursor<Vec<u8>>,
+    bell: Arc<Bell>,
+}
+
+/// Wakes whoever has found nothing, when there is something.
+struct Bell {
+    waker: Option<Waker>,
+    /// Somebody has found nothing. Nobody is woken otherwise.
+    is_awaited: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        // Pairs with the fence of who reads: either that one finds what has come, or this sees that it waits.
+        fence(Ordering::SeqCst);
+        if self.is_awaited.load(Ordering::Relaxed) && self.is_awaited.swap(false, Ordering::SeqCst) {
+            self.waker.iter().for_each(Waker::wake);
+        }
+    }
 }
 
 impl LiveReader {
     /// Opens the file, as soon as somebody opens it for writing, and reads it.
-    pub(super) fn open(path: &Path) -> io::Result<LiveReader> {
+    pub(super) fn open(path: &Path, waker: Option<Waker>) -> io::Result<LiveReader> {
         let (sender, pieces) = sync_channel(PIECES_MAX);
         let path = path.to_path_buf();
-        std::thread::Builder::new().name("pelton-pipe".into()).spawn(move || deliver(path, sender))?;
-        Ok(LiveReader { pieces, piece: io::Cursor::default() })
+        let bell = Arc::new(Bell { waker, is_awaited: AtomicBool::new(false) });
+        let rung = bell.clone();
+        let deliver = move || {
+            deliver(path, sender, &rung);
+            // The sender is gone: that nothing more comes is found now.
+            rung.ring();
+        };
+        std::thread::Builder::new().name("pelton-pipe".into()).spawn(deliver)?;
+        Ok(LiveReader { pieces, piece: io::Cursor::default(), bell })
+    }
+
+    /// What the thread has read, if there is anything yet.
+    fn next_piece(&self) -> Result<io::Result<Vec<u8>>, TryRecvError> {
+        self.pieces.try_recv().or_else(|nothing| match nothing {
+            TryRecvError::Empty => {
+                self.bell.is_awaited.store(true, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
+                self.pieces.try_recv()
+            }
+            TryRecvError::Disconnected => Err(nothing),
+        })
     }
 }
 
@@ -42,7 +91,7 @@ impl Read for LiveReader {
             if count > 0 || bytes.is_empty() {
                 return Ok(count);
             }
-            match self.pieces.try_recv() {
+            match self.next_piece() {
                 Ok(piece) => self.piece = io::Cursor::new(piece?),
                 Err(TryRecvError::Empty) => return Err(ErrorKind::WouldBlock.into()),
                 Err(TryRecvError::Disconnected) => return Ok(0),
@@ -51,7 +100,7 @@ impl Read for LiveReader {
     }
 }
 
-fn deliver(path: PathBuf, sender: SyncSender<io::Result<Vec<u8>>>) {
+fn deliver(path: PathBuf, sender: SyncSender<io::Result<Vec<u8>>>, bell: &Bell) {
     let mut reader = match compression::open(&path) {
         Ok(reader) => reader,
         // Where nobody takes it there is nobody to tell.
@@ -72,5 +121,45 @@ fn deliver(path: PathBuf, sender: SyncSender<io::Result<Vec<u8>>>) {
         if sender.send(read).is_err() || has_failed {
             return;
         }
+        bell.ring();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::Write;
+    use std::time::Instant;
+
+    use pelton_runtime::clock::Clock;
+    use pelton_runtime::pool::Pool;
+
+    use super::*;
+
+    #[test]
+    fn who_has_found_nothing_is_woken_when_there_is_something() {
+        let (read, mut write) = io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&read));
+        let (pool, _) = Pool::manual(1, Clock::system());
+        let mut reader = LiveReader::open(Path::new(&path), Some(pool.waker())).unwrap();
+        let mut bytes = [0; 8];
+        let nothing = |reader: &mut LiveReader| {
+            assert_eq!(reader.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert!(reader.bell.is_awaited.load(Ordering::SeqCst));
+        };
+        let is_rung = |reader: &LiveReader| {
+            let began = Instant::now();
+            while reader.bell.is_awaited.load(Ordering::SeqCst) {
+                assert!(began.elapsed() < Duration::from_secs(60), "nobody rings");
+                std::thread::yield_now();
+            }
+        };
+        nothing(&mut reader);
+        write.write_all(b"row\n").unwrap();
+        is_rung(&reader);
+        assert_eq!(reader.read(&mut bytes).unwrap(), 4);
+        nothing(&mut reader);
+        drop(write);
+        is_rung(&reader);
+        assert_eq!(reader.read(&mut bytes).unwrap(), 0);
     }
 }

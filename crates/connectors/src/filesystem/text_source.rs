@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 use pelton_data::column::sql_name;
 use pelton_runtime::source::{Read, Source, SourceError};
+use pelton_runtime::wake::Waker;
 
 use super::files::{self, InputFile, problem};
-use super::live::{LIVE_WAIT, LiveReader};
+use super::live::{self, LiveReader};
 use crate::format::column::is_text_type;
 use crate::format::compression;
 use crate::format::csv::Dialect;
@@ -40,6 +41,7 @@ pub(super) struct TextSource {
     shape: RowShape,
     files: Vec<Partition>,
     chunk_bytes: usize,
+    waker: Option<Waker>,
 }
 
 /// The names in the header of a file; `None` where the file has no whole row.
@@ -113,7 +115,7 @@ impl TextSource {
             }
         }
         let files = files.into_iter().map(Partition::Unopened).collect();
-        Ok(TextSource { format, shape, files, chunk_bytes: CHUNK_BYTES })
+        Ok(TextSource { format, shape, files, chunk_bytes: CHUNK_BYTES, waker: request.host.waker.clone() })
     }
 }
 
@@ -141,13 +143,13 @@ impl Source for TextSource {
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         let Some(state) = self.files.get_mut(partition) else { return Ok(Read::End) };
         if let Partition::Unopened(file) = state {
-            let beginning = Beginning::open(file)?;
+            let beginning = Beginning::open(file, self.waker.clone())?;
             *state = Partition::Opening(file.clone(), beginning);
         }
         if let Partition::Opening(file, beginning) = state {
             *state = match OpenFile::start(beginning, file, &self.format, &self.shape, self.chunk_bytes)? {
                 Next::There(open) => Partition::Open(open),
-                Next::Later => return Ok(Read::Wait(LIVE_WAIT)),
+                Next::Later => return Ok(Read::Wait(live::wait(self.waker.as_ref()))),
                 Next::End => Partition::Ended,
             };
         }
@@ -157,7 +159,7 @@ impl Source for TextSource {
                 let decoder = file.decoder.clone();
                 Ok(Read::Chunk(Box::new(move || decoder.decode(chunk))))
             }
-            Next::Later => Ok(Read::Wait(LIVE_WAIT)),
+            Next::Later => Ok(Read::Wait(live::wait(self.waker.as_ref()))),
             Next::End => {
                 *state = Partition::Ended;
                 Ok(Read::End)
@@ -167,9 +169,9 @@ impl Source for TextSource {
 }
 
 impl Beginning {
-    fn open(file: &InputFile) -> Result<Beginning, SourceError> {
+    fn open(file: &InputFile, waker: Option<Waker>) -> Result<Beginning, SourceError> {
         let reader = match file.is_live {
-            true => LiveReader::open(&file.path).map(|reader| Box::new(reader) as Box<dyn io::Read + Send>),
+            true => LiveReader::open(&file.path, waker).map(|reader| Box::new(reader) as Box<dyn io::Read + Send>),
             false => compression::open(&file.path),
         };
         let input = |error: io::Error| SourceError::Input { place: file.place.clone(), problem: problem(&error) };

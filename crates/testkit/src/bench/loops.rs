@@ -68,6 +68,7 @@ impl Input {
             event_time,
             block_rows: BLOCK_ROWS_DEFAULT,
             seed: 0,
+            host: Default::default(),
             schema,
         };
         let source = pelton_connectors::open_source(&request).map_err(|error| BenchError::Input(error.to_string()))?;
