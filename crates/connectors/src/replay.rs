@@ -27,7 +27,9 @@ use std::time::{Duration, Instant};
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::{BatchCoalescer, interleave_record_batch};
 use pelton_data::block::ticks;
+use pelton_data::kept::Kept;
 use pelton_data::{Block, Micros, TimeColumn};
+use pelton_runtime::budget::{Held, Limits};
 use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
 
 use crate::generated::{Pace, positive};
@@ -115,6 +117,8 @@ pub(crate) struct ReplaySource {
     next: (usize, usize),
     /// Rows handed out so far, for the pacer.
     rows: u64,
+    /// The memory of the blocks.
+    _held: Held,
 }
 
 impl ReplaySource {
@@ -128,14 +132,26 @@ impl ReplaySource {
         replay: Replay,
     ) -> Result<ReplaySource, ConnectorError> {
         let failed = |problem: &dyn std::fmt::Display| ConnectorError::place(&request.name, problem);
-        let mut loaded = Loaded { bytes_max: replay.memory_bytes_max, ..Loaded::default() };
+        let mut loaded = Loaded {
+            partitions: Vec::new(),
+            bytes: 0,
+            bytes_max: replay.memory_bytes_max,
+            held: request.host.budget.held(),
+            limits: request.host.limits,
+            left_out: LeftOut::default(),
+        };
         for partition in 0..input.partitions() {
             loaded.partition(input.as_mut(), partition).map_err(|error| failed(&error))?;
         }
         let batches = match request.event_time {
-            Some(time) if loaded.partitions.len() > 1 => merged(&loaded.partitions, time, request.block_rows),
-            _ => recut(loaded.partitions.concat(), request.block_rows),
+            Some(time) if loaded.partitions.len() > 1 => {
+                // Until they are merged they are there twice.
+                loaded.charge(2 * loaded.bytes).map_err(|error| failed(&error))?;
+                merged(&loaded.partitions, time, request.block_rows)
+            }
+            _ => recut(std::mem::take(&mut loaded.partitions).into_iter().flatten().collect(), request.block_rows),
         };
+        let Loaded { held, left_out, .. } = loaded.with_merged().map_err(|error| failed(&error))?;
         let blocks: Vec<Block> = batches
             .and_then(|batches| batches.into_iter().map(|batch| Block::new(batch, request.event_time)).collect())
             .map_err(|error| failed(&error))?;
@@ -150,7 +166,8 @@ impl ReplaySource {
             read: None,
             chunk_blocks: *BLOCKS_PER_CHUNK.start(),
             pacer: replay.rows_per_second.map(|rows| Pacer::new(rows, Duration::from_secs(1), replay.overload)),
-            left_out: loaded.left_out,
+            left_out,
+            _held: held,
             pass: 0,
             next: (0, 0),
             rows: 0,
@@ -323,17 +340,35 @@ fn shift(blocks: &[Block], time: Option<TimeColumn>, asked: Option<Duration>) ->
 }
 
 /// What has been decoded so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Loaded {
     partitions: Vec<Vec<RecordBatch>>,
-    bytes: u64,
+    bytes: usize,
     bytes_max: u64,
+    /// What the query is charged for it,
+    held: Held,
+    /// and may be.
+    limits: Limits,
     left_out: LeftOut,
 }
 
 impl Loaded {
+    /// Charges the query so many bytes.
+    fn charge(&mut self, bytes: usize) -> Result<(), SourceError> {
+        let charged = self.held.set(bytes, self.limits, "replay fewer rows or columns");
+        charged.map_err(|error| SourceError::Input { place: "replay".into(), problem: error.to_string() })
+    }
+
+    /// The same, when its batches are no more needed.
+    fn with_merged(mut self) -> Result<Loaded, SourceError> {
+        self.partitions.clear();
+        self.charge(self.bytes)?;
+        Ok(self)
+    }
+
     fn partition(&mut self, input: &mut dyn Source, partition: usize) -> Result<(), SourceError> {
-        let mut batches = Vec::new();
+        let mut kept = Kept::default();
+        let before = self.bytes;
         loop {
             let chunk = match input.read(partition)? {
                 Read::Chunk(chunk) => chunk,
@@ -346,15 +381,16 @@ impl Loaded {
             let decoded = chunk()?;
             self.left_out.add(decoded.left_out);
             for batch in decoded.rows.into_batches() {
-                self.bytes += batch.get_array_memory_size() as u64;
-                if self.bytes > self.bytes_max {
+                kept.push(batch);
+                self.bytes = before + kept.bytes();
+                if self.bytes as u64 > self.bytes_max {
                     let problem = format!("takes more than the {} bytes of 'replay.memory-max'", self.bytes_max);
                     return Err(SourceError::Input { place: "replay".into(), problem });
                 }
-                batches.push(batch);
+                self.charge(self.bytes)?;
             }
         }
-        self.partitions.push(batches);
+        self.partitions.push(kept.into_batches());
         Ok(())
     }
 }

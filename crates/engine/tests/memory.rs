@@ -178,6 +178,24 @@ fn long_strings_that_wait_are_counted_until_they_are_read() {
 }
 
 #[test]
+fn the_rows_of_a_replay_are_charged_as_they_are_read() {
+    let session = session("1", 10);
+    session.set("pelton.memory", "4 mb").unwrap();
+    let table = "CREATE TABLE words (word STRING NOT NULL) WITH ('connector' = 'datagen', 'number-of-rows' = '60000',
+         'fields.word.length' = '100', 'replay' = 'memory', 'replay.passes' = '1')";
+    session.execute(&session.prepare(table).unwrap().remove(0)).unwrap();
+    let counted = "SELECT COUNT(*) AS n FROM words";
+    let Err(error) = session.sql(counted) else { panic!("7 MB of rows do not fit 4 MiB") };
+    let error = error.to_string();
+    for part in ["words", "its state takes ", "'pelton.memory' = '4 MiB'", "SET a larger size, or replay fewer rows"] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    session.set("pelton.memory", "16 mb").unwrap();
+    assert_eq!(count(&session.sql(counted).unwrap().collect().unwrap()), 60_000);
+    assert_eq!(session.state_bytes(), 0, "what a query had it gives back");
+}
+
+#[test]
 fn a_size_that_is_none_is_refused() {
     let error = Session::new().set("pelton.memory", "much").unwrap_err().to_string();
     assert_eq!(error, "setting 'pelton.memory' takes a memory size such as '512 kb', '64 mb' or '1 gb', not 'much'");
