@@ -6,7 +6,9 @@
 //! | `standard-error` | `false` | `true`: to standard error instead of standard output |
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -20,12 +22,15 @@ use pelton_data::float_text::{write_double, write_float};
 use pelton_data::time::micros_per_tick;
 use pelton_runtime::sink::{Sink, SinkError};
 
+use self::behind::Behind;
 use crate::options::Options;
 use crate::{ConnectorError, TableRequest};
 
+mod behind;
+
 /// Writes one line for each row.
-struct Print<W> {
-    output: W,
+struct Print {
+    output: Output,
     place: &'static str,
     prefix: String,
     lines: String,
@@ -41,10 +46,45 @@ pub(crate) fn open_sink(request: &TableRequest, options: &Options) -> Result<Box
     }
     let prefix = options.text("print-identifier").map_or_else(String::new, |identifier| format!("{identifier}> "));
     let lines = String::new();
-    Ok(match options.boolean("standard-error", false)? {
-        false => Box::new(Print { output: std::io::stdout(), place: "standard output", prefix, lines }),
-        true => Box::new(Print { output: std::io::stderr(), place: "standard error", prefix, lines }),
-    })
+    let (output, place) = match options.boolean("standard-error", false)? {
+        false => (Output::of(std::io::stdout(), request), "standard output"),
+        true => (Output::of(std::io::stderr(), request), "standard error"),
+    };
+    Ok(Box::new(Print { output, place, prefix, lines }))
+}
+
+/// Where lines go.
+enum Output {
+    /// To the thread that is opened with the first line, and writes where somebody may be slow to read.
+    Unopened(Option<Box<dyn FnOnce() -> io::Result<Behind> + Send>>),
+    Behind(Behind),
+    /// Nobody has to read it before there is room.
+    Direct(Box<dyn Write + Send>),
+}
+
+impl Output {
+    fn of(output: impl Write + AsFd + Send + 'static, request: &TableRequest) -> Output {
+        let is_file = output.as_fd().try_clone_to_owned().and_then(|owned| File::from(owned).metadata());
+        match &request.host.waker {
+            Some(waker) if !is_file.is_ok_and(|metadata| metadata.is_file()) => {
+                let waker = waker.clone();
+                Output::Unopened(Some(Box::new(move || Behind::new(output, waker))))
+            }
+            _ => Output::Direct(Box::new(output)),
+        }
+    }
+
+    fn write(&mut self, text: &[u8]) -> Result<(), String> {
+        if let Output::Unopened(open) = self {
+            let open = open.take().expect("it is opened once");
+            *self = Output::Behind(open().map_err(|error| error.to_string())?);
+        }
+        match self {
+            Output::Behind(behind) => behind.push(text),
+            Output::Direct(output) => output.write_all(text).map_err(|error| error.to_string()),
+            Output::Unopened(_) => unreachable!("it was opened just now"),
+        }
+    }
 }
 
 fn is_printable(data_type: &DataType) -> bool {
@@ -55,7 +95,21 @@ fn is_printable(data_type: &DataType) -> bool {
     ) || micros_per_tick(data_type).is_some()
 }
 
-impl<W: Write + Send> Sink for Print<W> {
+impl Sink for Print {
+    fn is_ready(&self) -> bool {
+        match &self.output {
+            Output::Behind(behind) => behind.has_room(),
+            Output::Unopened(_) | Output::Direct(_) => true,
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        match &self.output {
+            Output::Behind(behind) => behind.is_settled(),
+            Output::Unopened(_) | Output::Direct(_) => true,
+        }
+    }
+
     fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
         self.lines.clear();
         for row in 0..rows.num_rows() {
@@ -63,23 +117,31 @@ impl<W: Write + Send> Sink for Print<W> {
             write_row(rows, row, &mut self.lines);
             self.lines.push('\n');
         }
-        let written = self.output.write_all(self.lines.as_bytes());
-        written.map_err(|error| self.failed(&error))
+        let written = self.output.write(self.lines.as_bytes());
+        written.map_err(|problem| self.failed(problem))
     }
 
+    /// What has a thread is flushed by it, as soon as it can.
     fn flush(&mut self) -> Result<(), SinkError> {
-        let flushed = self.output.flush();
-        flushed.map_err(|error| self.failed(&error))
+        let flushed = match &mut self.output {
+            Output::Behind(behind) => behind.result(),
+            Output::Direct(output) => output.flush().map_err(|error| error.to_string()),
+            Output::Unopened(_) => Ok(()),
+        };
+        flushed.map_err(|problem| self.failed(problem))
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
-        self.flush()
+        match &mut self.output {
+            Output::Behind(behind) => behind.finish().map_err(|problem| self.failed(problem)),
+            Output::Unopened(_) | Output::Direct(_) => self.flush(),
+        }
     }
 }
 
-impl<W> Print<W> {
-    fn failed(&self, error: &std::io::Error) -> SinkError {
-        SinkError { place: self.place.to_string(), problem: error.to_string() }
+impl Print {
+    fn failed(&self, problem: String) -> SinkError {
+        SinkError { place: self.place.to_string(), problem }
     }
 }
 
@@ -247,9 +309,12 @@ mod tests {
             ("b", Arc::new(StringViewArray::from(vec!["x", "y z"]))),
         ];
         let rows = RecordBatch::try_from_iter(columns).unwrap();
-        let mut print = Print { output: Vec::new(), place: "memory", prefix: "out> ".into(), lines: String::new() };
+        let (mut read, write) = io::pipe().unwrap();
+        let output = Output::Direct(Box::new(write));
+        let mut print = Print { output, place: "memory", prefix: "out> ".into(), lines: String::new() };
         print.write(&rows).unwrap();
         print.finish().unwrap();
-        assert_eq!(String::from_utf8(print.output).unwrap(), "out> +I[1, x]\nout> +I[null, y z]\n");
+        drop(print);
+        assert_eq!(io::read_to_string(&mut read).unwrap(), "out> +I[1, x]\nout> +I[null, y z]\n");
     }
 }

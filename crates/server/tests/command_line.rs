@@ -305,6 +305,66 @@ fn ctrl_c_ends_the_query_that_is_analyzed_and_tells_what_became_of_it() {
 }
 
 #[test]
+fn output_that_nobody_reads_stops_only_what_is_printed() {
+    const ROWS: usize = 400_000;
+    let path = std::env::temp_dir().join(format!("pelton-beside-print-{}.csv", std::process::id()));
+    let numbers = |name: &str| {
+        format!(
+            "CREATE TABLE {name} (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '{ROWS}', 'pace' = 'flat-out', 'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '{ROWS}');"
+        )
+    };
+    let script = format!(
+        "SET 'pelton.workers' = '1'; {} {}
+         CREATE TABLE p (i BIGINT) WITH ('connector' = 'print');
+         CREATE TABLE f (i BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}');
+         EXECUTE STATEMENT SET BEGIN INSERT INTO p SELECT i FROM n; INSERT INTO f SELECT i FROM m; END;",
+        numbers("n"),
+        numbers("m"),
+        path.display()
+    );
+    let mut child = pelton(&["run", "-e", &script]).stderr(Stdio::null()).spawn().expect("the program starts");
+    let began = Instant::now();
+    while !path.exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the file waits for what is printed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let rows = std::fs::read_to_string(&path).expect("it is there").lines().count();
+    std::fs::remove_file(&path).expect("it is there");
+    assert_eq!(rows, ROWS);
+    let printed = child.stdout.take().expect("piped");
+    let lines = BufReader::new(printed).lines().map(|line| line.expect("text"));
+    assert!(lines.eq((1..=ROWS).map(|i| format!("+I[{i}]"))), "all rows are printed in their order");
+    assert_eq!(child.wait().expect("the program ends").code(), Some(0));
+}
+
+#[test]
+fn two_interrupts_end_a_query_whose_output_nobody_reads() {
+    let script = "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000');
+                  CREATE TABLE p (i BIGINT) WITH ('connector' = 'print'); INSERT INTO p SELECT i FROM n";
+    let mut child = pelton(&["run", "-e", script]).spawn().expect("the program starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut String::new()).expect("a row: the query runs");
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(&child);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(child.try_wait().expect("it can be asked").is_none(), "what was taken waits for its reader");
+    interrupt(&child);
+    assert_eq!(child.wait().expect("the program ends").code(), Some(130));
+    drop(stdout);
+}
+
+#[test]
+fn a_closed_pipe_ends_what_is_printed_into_it() {
+    let script = "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000');
+                  CREATE TABLE p (i BIGINT) WITH ('connector' = 'print'); INSERT INTO p SELECT i FROM n";
+    let mut child = pelton(&["run", "-e", script]).spawn().expect("the program starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("the program ends");
+    assert!(text(&ended.stderr).contains("standard output: "), "{}", text(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(1));
+}
+
+#[test]
 fn standard_error_may_be_closed() {
     let script = "CREATE TABLE b (a INT) WITH ('connector' = 'blackhole'); INSERT INTO b VALUES (1)";
     let mut child = pelton(&["run", "-e", script]).stdin(Stdio::piped()).spawn().expect("the program starts");
