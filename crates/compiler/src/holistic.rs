@@ -1,5 +1,6 @@
 //! Aggregates of all values of a group: computed when its window closes.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -86,10 +87,10 @@ fn part(
         }
         Holistic::Percentile { fraction, is_continuous: false, is_descending } => {
             let place = |count| discrete_place(count, *fraction, *is_descending);
-            picked(kept.values.of(entries), Pick::Place(&place))
+            picked(kept.values.of(entries), &place)
         }
         Holistic::RoundedPercentile { fraction } => Arc::new(rounded_percentiles(kept, entries, *fraction)),
-        Holistic::Mode => picked(kept.values.of(entries), Pick::Mode),
+        Holistic::Mode => modes(kept.values.of(entries), &kept.values.frequencies(entries)),
         Holistic::Array { is_distinct } => Arc::new(arrays(kept, entries, *is_distinct, data_type)?),
         Holistic::Joined { delimiter } => Arc::new(joined(kept, entries, delimiter)),
     })
@@ -221,56 +222,69 @@ fn discrete_place(count: usize, fraction: f64, is_descending: bool) -> usize {
     if is_descending { count - 1 - place } else { place }
 }
 
-/// Which of a group's values.
-#[derive(Clone, Copy)]
-enum Pick<'a> {
-    /// The one at this place in ascending order, of so many.
-    Place(&'a dyn Fn(usize) -> usize),
-    /// The most frequent.
-    Mode,
-}
-
-/// One value of each group, NULL where there are none.
-fn picked(groups: GroupedValues, pick: Pick<'_>) -> ArrayRef {
-    fn of<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, offsets: &[usize], pick: Pick<'_>) -> ArrayRef {
+/// The value of each group at the place in ascending order that `place` gives for so many, NULL where there are none.
+fn picked(groups: GroupedValues, place: &dyn Fn(usize) -> usize) -> ArrayRef {
+    fn choose<T: Copy>(
+        group: &mut [T],
+        place: &dyn Fn(usize) -> usize,
+        compare: impl Fn(&T, &T) -> Ordering,
+    ) -> Option<T> {
+        if group.is_empty() {
+            return None;
+        }
+        Some(*group.select_nth_unstable_by(place(group.len()), compare).1)
+    }
+    fn of<T: ArrowPrimitiveType>(
+        values: &PrimitiveArray<T>,
+        offsets: &[usize],
+        place: &dyn Fn(usize) -> usize,
+    ) -> ArrayRef {
         let mut held = values.values().to_vec();
         let compare = |left: &T::Native, right: &T::Native| left.compare(*right);
         let chosen: PrimitiveArray<T> =
-            offsets.windows(2).map(|ends| choose(&mut held[ends[0]..ends[1]], pick, compare)).collect();
+            offsets.windows(2).map(|ends| choose(&mut held[ends[0]..ends[1]], place, compare)).collect();
         Arc::new(chosen.with_data_type(values.data_type().clone()))
     }
     let GroupedValues { offsets, values } = groups;
     let values = values.as_ref();
     downcast_primitive_array!(
-        values => of(values, &offsets, pick),
+        values => of(values, &offsets, place),
         _ => {
             let compare = make_comparator(values, values, SortOptions::default()).expect("values of a type have an order");
             let mut rows: Vec<u32> = (0..values.len() as u32).collect();
             let compare = |left: &u32, right: &u32| compare(*left as usize, *right as usize);
             let chosen: UInt32Array =
-                offsets.windows(2).map(|ends| choose(&mut rows[ends[0]..ends[1]], pick, compare)).collect();
+                offsets.windows(2).map(|ends| choose(&mut rows[ends[0]..ends[1]], place, compare)).collect();
             take(values, &chosen, None).expect("rows are those of the values")
         }
     )
 }
 
-fn choose<T: Copy>(
-    group: &mut [T],
-    pick: Pick<'_>,
-    compare: impl Fn(&T, &T) -> std::cmp::Ordering + Copy,
-) -> Option<T> {
-    if group.is_empty() {
-        return None;
+/// The most frequent value of each group, the smallest of several, NULL where there are none.
+fn modes(groups: GroupedValues, frequencies: &[i64]) -> ArrayRef {
+    fn chosen(offsets: &[usize], frequencies: &[i64], compare: impl Fn(usize, usize) -> Ordering) -> UInt32Array {
+        let mode = |ends: &[usize]| {
+            let frequent = |left: &usize, right: &usize| {
+                frequencies[*left].cmp(&frequencies[*right]).then_with(|| compare(*right, *left))
+            };
+            (ends[0]..ends[1]).max_by(frequent).map(|row| row as u32)
+        };
+        offsets.windows(2).map(mode).collect()
     }
-    match pick {
-        Pick::Place(place) => Some(*group.select_nth_unstable_by(place(group.len()), compare).1),
-        Pick::Mode => {
-            group.sort_unstable_by(compare);
-            let runs = group.chunk_by(|left, right| compare(left, right).is_eq());
-            let longest = runs.reduce(|best, run| if run.len() > best.len() { run } else { best });
-            longest.map(|run| run[0])
+    fn of<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, offsets: &[usize], frequencies: &[i64]) -> UInt32Array {
+        let values = values.values();
+        chosen(offsets, frequencies, |left, right| values[left].compare(values[right]))
+    }
+    let GroupedValues { offsets, values } = groups;
+    let values = values.as_ref();
+    let rows = downcast_primitive_array!(
+        values => of(values, &offsets, frequencies),
+        _ => {
+            let compare = make_comparator(values, values, SortOptions::default()).expect("values of a type have an order");
+            chosen(&offsets, frequencies, compare)
         }
-    }
+    );
+    take(values, &rows, None).expect("rows are those of the values")
 }
 
 fn arrays(

@@ -36,9 +36,10 @@ pub enum Accumulate {
     Values,
     /// Keeps the position of each row whose value is not NULL, side by side with [`Accumulate::Values`]. State: as there.
     Arrivals,
-    /// Keeps each distinct value once. State: the number of a set beside the entries.
+    /// Keeps each distinct value once, and how often it came, so that it is known when the last of them has left. State: the number of a set beside
+    /// the entries.
     Distinct {
-        /// Whether the position where a value came first is kept with it.
+        /// Whether the position where a value came first is kept in place of that.
         is_ordered: bool,
     },
     /// Keeps each distinct value once, and how often it came. State: the number of a set beside the entries.
@@ -50,6 +51,11 @@ pub enum Accumulate {
 }
 
 impl Accumulate {
+    /// Whether it keeps distinct values, each of which is looked for where they are put together with others.
+    pub fn keeps_sets(self) -> bool {
+        matches!(self, Accumulate::Distinct { .. } | Accumulate::Frequencies)
+    }
+
     /// Whether what it keeps lies beside the entries.
     pub fn has_store(self) -> bool {
         use Accumulate::{Arrivals, Distinct, DistinctSketch, Frequencies, Own, Values};

@@ -329,7 +329,8 @@ pub enum Combination {
     Single,
     /// Each window's slices are combined anew.
     Recompute,
-    /// A running window, which a slice is added to when it comes and subtracted from when it leaves.
+    /// A running window, which a slice is added to when it comes and subtracted from when it leaves. Accumulators that cannot be subtracted are
+    /// combined anew for each window.
     SubtractOnEvict,
     /// Suffixes of the older slices, and a running prefix of the younger: nothing is ever subtracted.
     TwoStacks,
@@ -345,8 +346,9 @@ pub enum Combination {
 const RECOMPUTED_SLICES_MAX: i64 = 4;
 
 impl Combination {
-    /// The cheapest for these windows and accumulators. Floating-point sums are never subtracted: they would drift. Lists of values are
-    /// put together for each window: suffixes would hold each value once for each slice before it.
+    /// The cheapest for these windows and accumulators. Floating-point sums are never subtracted: they would drift. Lists of values, and sets of values
+    /// in the order in which they came, are put together for each window: suffixes would hold each value once for each slice before it. Sets that
+    /// count how often each value came are subtracted, whatever else there is, which is put together for each window then: it is much less.
     pub fn choose(window: &Window, accumulators: &[Accumulator]) -> Combination {
         match window {
             Window::Clocked(window) => Combination::choose(&window.by_clock(), accumulators),
@@ -364,12 +366,13 @@ impl Combination {
             }
             Window::Hopping { .. } | Window::Rows { .. } => {
                 let is_invertible = accumulators.iter().all(|kept| kept.accumulate.is_invertible());
+                let counts_values = accumulators.iter().any(|kept| kept.accumulate.counts_values());
                 let keeps_lists = accumulators.iter().any(|kept| kept.accumulate.keeps_lists());
                 match window.slices_max() {
                     1 => Combination::Single,
                     2 => Combination::Recompute,
+                    _ if is_invertible || counts_values => Combination::SubtractOnEvict,
                     _ if keeps_lists => Combination::Recompute,
-                    _ if is_invertible => Combination::SubtractOnEvict,
                     3..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
                     _ => Combination::TwoStacks,
                 }
@@ -379,9 +382,15 @@ impl Combination {
 }
 
 impl Accumulate {
-    /// Whether what is kept grows with each value.
+    /// Whether what is kept grows with each value, and none can be taken away again.
     pub fn keeps_lists(self) -> bool {
-        matches!(self, Accumulate::Values | Accumulate::Arrivals | Accumulate::Own(Merging::Rows))
+        use Accumulate::{Arrivals, Distinct, Own, Values};
+        matches!(self, Values | Arrivals | Distinct { is_ordered: true } | Own(Merging::Rows))
+    }
+
+    /// Whether each distinct value is kept with how often it came.
+    pub fn counts_values(self) -> bool {
+        matches!(self, Accumulate::Distinct { is_ordered: false } | Accumulate::Frequencies)
     }
 
     /// Whether what was added can be taken away again, exactly.
@@ -392,6 +401,8 @@ impl Accumulate {
             | Accumulate::SumWide
             | Accumulate::SumSquaresLow
             | Accumulate::SumSquaresHigh
+            | Accumulate::Distinct { is_ordered: false }
+            | Accumulate::Frequencies
             | Accumulate::Own(Merging::Invert) => true,
             Accumulate::SumFloat
             | Accumulate::SumFloatWide
@@ -402,8 +413,7 @@ impl Accumulate {
             | Accumulate::Last
             | Accumulate::Values
             | Accumulate::Arrivals
-            | Accumulate::Distinct { .. }
-            | Accumulate::Frequencies
+            | Accumulate::Distinct { is_ordered: true }
             | Accumulate::DistinctSketch
             | Accumulate::Own(Merging::Rows | Merging::Combine) => false,
         }
@@ -521,6 +531,24 @@ mod tests {
                 assert!(starts.len() as i64 <= window.slices_max(), "{window:?} {end} {starts:?}");
             }
         }
+    }
+
+    #[test]
+    fn sets_that_count_their_values_are_subtracted_beside_whatever_else_there_is() {
+        use Accumulate::{Distinct, Frequencies, Minimum, SumInteger, Values};
+        let choose = |size, accumulates: &[Accumulate]| {
+            let accumulators: Vec<_> = accumulates.iter().map(|kept| Accumulator::new(*kept, None, false)).collect();
+            Combination::choose(&Window::Hopping { size, slide: 1, offset: 0 }, &accumulators)
+        };
+        let (set, in_order) = (Distinct { is_ordered: false }, Distinct { is_ordered: true });
+        for beside in [&[][..], &[SumInteger], &[Minimum], &[Values], &[in_order]] {
+            for set in [set, Frequencies] {
+                assert_eq!(choose(100, &[&[set], beside].concat()), Combination::SubtractOnEvict, "{beside:?}");
+            }
+        }
+        assert_eq!(choose(100, &[Minimum, in_order]), Combination::Recompute);
+        assert_eq!(choose(100, &[Minimum, SumInteger]), Combination::TwoStacks);
+        assert_eq!(choose(2, &[set]), Combination::Recompute);
     }
 
     #[test]

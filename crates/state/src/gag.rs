@@ -155,7 +155,7 @@ impl Gag {
                 return Gag::Single(Box::new(Single { layout, slice: None, entries, slots_listed: 0 }));
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
-            Combination::SubtractOnEvict => Nodes::Running(Running::default()),
+            Combination::SubtractOnEvict => Nodes::Running(Running::new(&values)),
             Combination::TwoStacks => Nodes::TwoStacks(TwoStacks::new(&values, presence)),
             Combination::Prefix => Nodes::Prefix(None),
             Combination::Merge => unreachable!("sessions have no graph"),
@@ -338,7 +338,11 @@ impl Combined {
         let slice = Slice { last_end, values, to: to.filter(|to| !are_first(to)) };
         match &mut self.nodes {
             Nodes::Slices(slices) => slices.push(slice),
-            Nodes::Running(running) => running.insert(slice),
+            Nodes::Running(running) => {
+                // It may come between the others.
+                self.combined = 0;
+                running.insert(slice);
+            }
             Nodes::TwoStacks(stacks) => stacks.insert(slice, self.window.groups(), &mut self.spare),
             Nodes::Prefix(period) => {
                 debug_assert!(period.is_none_or(|period| period == last_end), "one period at a time");
@@ -404,7 +408,7 @@ impl Combined {
             window.clear();
             match nodes {
                 Nodes::TwoStacks(stacks) => stacks.clear(),
-                Nodes::Running(running) => *running = Running::default(),
+                Nodes::Running(running) => running.clear(),
                 Nodes::Slices(_) | Nodes::Prefix(_) => {}
             }
         }
@@ -413,23 +417,28 @@ impl Combined {
 
     /// Puts the window together that is due, slice by slice where it is combined from them, and finds which of the groups in it a slice has.
     fn combine(&mut self, work: &mut Work) -> bool {
-        let Combined { nodes, window, .. } = self;
+        let Combined { nodes, window, combined, spare, .. } = self;
         match nodes {
             Nodes::Slices(slices) => {
-                if self.combined == 0 {
+                if *combined == 0 {
                     window.reset_accumulators();
                 }
-                while let Some(slice) = slices.get(self.combined) {
+                while let Some(slice) = slices.get(*combined) {
                     if work.is_done() {
                         return false;
                     }
                     window.add_at(&slice.values, Chosen::first(slice.values.groups()), slice.numbers());
                     work.spend(slice.values.groups());
-                    self.combined += 1;
+                    *combined += 1;
                 }
             }
             Nodes::TwoStacks(stacks) => stacks.combine(window),
-            Nodes::Running(_) | Nodes::Prefix(_) => {}
+            Nodes::Running(running) => {
+                if !running.combine(window, combined, spare, work) {
+                    return false;
+                }
+            }
+            Nodes::Prefix(_) => {}
         }
         if self.must_renumber() {
             self.renumber();

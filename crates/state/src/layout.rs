@@ -231,6 +231,11 @@ impl EntryLayout {
         self.has_references
     }
 
+    /// Whether groups are cheaper to read out where they are than to copy.
+    pub(crate) fn keeps_sets(&self) -> bool {
+        self.has_references && self.accumulators.iter().any(|slot| slot.accumulator.accumulate.keeps_sets())
+    }
+
     /// The values that make a key, but for hashes.
     pub(crate) fn key_fields(&self) -> &[Field] {
         &self.key_fields

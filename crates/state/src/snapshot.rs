@@ -20,7 +20,7 @@ use crate::table::hash::hash_bytes;
 pub const MAGIC: [u8; 4] = *b"PeSt";
 
 /// Which form the state of this version has.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// Bytes of the hash at the end.
 const HASH_BYTES: usize = 8;
@@ -285,6 +285,7 @@ mod tests {
         assert!(refused(&[]).contains("the first bytes of a snapshot"));
         let mut next = bytes.clone();
         next[4] = VERSION + 1;
-        assert!(refused(&next).contains("expected version 3, found version 4"), "{}", refused(&next));
+        let expected = format!("expected version {VERSION}, found version {}", VERSION + 1);
+        assert!(refused(&next).contains(&expected), "{}", refused(&next));
     }
 }

@@ -63,6 +63,11 @@ pub(crate) fn small_groups_max(groups_at_once: usize) -> usize {
     groups_at_once / SMALL_PARTS
 }
 
+/// Whether groups are copied, to be read out with those of other windows.
+pub(crate) fn is_small(table: &Table, entries: Chosen<'_>, groups_at_once: usize) -> bool {
+    entries.len() <= small_groups_max(groups_at_once) && !table.layout().keeps_sets()
+}
+
 impl Leaving<'_> {
     /// What the windows hold.
     pub fn contents(&mut self) -> Contents<'_> {
@@ -141,7 +146,7 @@ impl Waiting {
         groups_at_once: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if entries.len() <= small_groups_max(groups_at_once) {
+        if is_small(table, entries, groups_at_once) {
             return self.take(window, SmallWindow::Entries(table, entries, None), groups_at_once, hand_on);
         }
         self.leave(hand_on)?;

@@ -19,7 +19,7 @@ use crate::pieces::Pieces;
 use crate::ranking::ClosedRows;
 use crate::slice::SliceId;
 use crate::table::{Chosen, Merged, Merging, Table};
-use crate::waiting::{Leaving, SmallWindow, Waiting, small_groups_max};
+use crate::waiting::{Leaving, SmallWindow, Waiting, is_small, small_groups_max};
 
 pub use self::open::Open;
 pub use self::snapshot::WindowState;
@@ -412,7 +412,7 @@ impl OpenWindows {
         let window = self.closing();
         let (mut next, version) = (first, self.gag.keys_version());
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
-            Some((table, entries)) if first > 0 || entries.len() > small_groups_max(groups_at_once) => {
+            Some((table, entries)) if first > 0 || !is_small(table, entries, groups_at_once) => {
                 self.waiting.leave(hand_on)?;
                 while next < entries.len() && (next == first || !work.is_done()) {
                     let entries = entries.part(next..entries.len().min(next + groups_at_once));

@@ -177,7 +177,7 @@ fn add_argument(
         Accumulate::Values => ("an aggregate of all values", has_extremes),
         Accumulate::Arrivals => ("an aggregate of all values", |_| true),
         Accumulate::Distinct { .. } => ("an aggregate of DISTINCT values", has_extremes),
-        Accumulate::Frequencies => ("APPROX_PERCENTILE", has_extremes),
+        Accumulate::Frequencies => ("MODE or APPROX_PERCENTILE", has_extremes),
         Accumulate::DistinctSketch => ("APPROX_COUNT_DISTINCT", has_extremes),
         Accumulate::Own(_) => ("an aggregate of its own", |data_type| matches!(data_type, DataType::Struct(_))),
     };

@@ -114,7 +114,9 @@ impl Lowering<'_> {
             ("median", _) => percentile(0.5, true),
             ("percentile" | "percentile_cont", _) => percentile(self.fraction(call)?, true),
             ("percentile_disc", _) => percentile(self.fraction(call)?, false),
-            ("mode", _) => Holistic::Mode,
+            ("mode", false) => Holistic::Mode,
+            // Each value is there once: it is the smallest.
+            ("mode", true) => Holistic::Percentile { fraction: 0.0, is_continuous: false, is_descending: false },
             ("array_agg", is_distinct) => Holistic::Array { is_distinct },
             ("listagg", _) => Holistic::Joined { delimiter: self.delimiter(call)? },
             ("count", true) | ("approx_count_distinct", _) => Holistic::Count,
@@ -181,7 +183,7 @@ impl Lowering<'_> {
             .then(|| collector.add(Accumulate::Arrivals, arguments.clone()))
             .transpose()?;
         let kept = match function {
-            Holistic::RoundedPercentile { .. } => Accumulate::Frequencies,
+            Holistic::RoundedPercentile { .. } | Holistic::Mode => Accumulate::Frequencies,
             _ if is_estimated => Accumulate::DistinctSketch,
             _ if call.is_distinct => Accumulate::Distinct { is_ordered },
             _ => Accumulate::Values,

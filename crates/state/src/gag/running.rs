@@ -6,6 +6,7 @@ use pelton_data::Micros;
 
 use super::snapshot::{Known, write_slices};
 use super::{Slice, Spare};
+use crate::layout::EntryLayout;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, Table};
 use crate::window::Work;
@@ -21,9 +22,23 @@ pub(super) struct Running {
     numbers: Vec<u32>,
     /// Groups that have come into the window since groups were numbered.
     pub(super) added: usize,
+    /// Accumulators that cannot be subtracted, which are combined anew for each window.
+    recomputed: Vec<usize>,
 }
 
 impl Running {
+    /// No slices yet, with these accumulators.
+    pub(super) fn new(layout: &EntryLayout) -> Running {
+        let slots = layout.accumulators().iter().enumerate();
+        let recomputed = slots.filter(|(_, slot)| !slot.accumulator.accumulate.is_invertible());
+        Running { recomputed: recomputed.map(|(index, _)| index).collect(), ..Running::default() }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Running { recomputed: std::mem::take(&mut self.recomputed), ..Running::default() };
+    }
+
     /// Adds what entries of a table have of the groups with these numbers to the window. `keys` has the keys of all numbers.
     pub(super) fn add(
         &mut self,
@@ -52,7 +67,29 @@ impl Running {
         if !new.is_empty() {
             window.append_keys(keys, &*new);
         }
-        window.add_at(table, entries, &*places);
+        window.add_without(&self.recomputed, table, entries, &*places);
+    }
+
+    /// Combines anew what cannot be subtracted, as long as there is work left, `done` slices of which have been: whether all have been.
+    pub(super) fn combine(&self, window: &mut Table, done: &mut usize, spare: &mut Spare, work: &mut Work) -> bool {
+        if self.recomputed.is_empty() {
+            return true;
+        }
+        if *done == 0 {
+            window.reset_some(&self.recomputed);
+        }
+        while let Some(slice) = self.slices.get(*done) {
+            if work.is_done() {
+                return false;
+            }
+            let places = &mut spare.places;
+            places.clear();
+            places.extend(slice.numbers().iter().map(|number| self.places[number as usize]));
+            window.add_some(&self.recomputed, &slice.values, Chosen::first(places.len()), &*places);
+            work.spend(slice.values.groups());
+            *done += 1;
+        }
+        true
     }
 
     /// Where each numbered group is in the window; [`ABSENT`] where it has left it.
@@ -79,7 +116,7 @@ impl Running {
             let places = &mut spare.places;
             places.clear();
             places.extend(slice.numbers().iter().map(|number| self.places[number as usize]));
-            window.subtract_at(&slice.values, Chosen::first(places.len()), &*places);
+            window.subtract_without(&self.recomputed, &slice.values, Chosen::first(places.len()), &*places);
             let counts = window.counts(presence);
             let left = slice.numbers().iter().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
             let left: Vec<u32> = left.map(|(number, _)| number).collect();

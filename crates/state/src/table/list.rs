@@ -10,8 +10,9 @@ use super::arena::Arena;
 use super::key_shape::long_string;
 use super::places::{Chosen, Place};
 use super::region::Region;
+use super::stores::Store;
 use super::{Groups, Table};
-use crate::layout::{EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
+use crate::layout::{AccumulatorSlot, EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
 
 /// A list always has room for a multiple of so many groups: columns of any width are aligned then.
 const LENGTH_STEP: usize = 4;
@@ -499,17 +500,21 @@ impl Table {
 
     /// Gives accumulators of a list, from one group on, the values that they have before any value.
     pub(super) fn reset(&mut self, first: usize, count: usize) {
-        let layout = &self.layout;
-        let key = layout.stride() - layout.initial().len();
+        for slot in self.layout.accumulators() {
+            self.reset_one(slot, first, count);
+        }
+    }
+
+    /// The same of one accumulator.
+    fn reset_one(&self, slot: &AccumulatorSlot, first: usize, count: usize) {
         if count == 0 {
             return;
         }
-        for slot in layout.accumulators() {
-            let column = self.place(slot.offset, slot.width).neighbours(first, count);
-            let initial = &layout.initial()[slot.offset - key..][..slot.width];
-            // SAFETY: there is room for as many values.
-            unsafe { with_width!(slot.width, fill(initial, column, count)) };
-        }
+        let column = self.place(slot.offset, slot.width).neighbours(first, count);
+        let key = self.layout.stride() - self.layout.initial().len();
+        let initial = &self.layout.initial()[slot.offset - key..][..slot.width];
+        // SAFETY: there is room for as many values, and nobody else has access to the table.
+        unsafe { with_width!(slot.width, fill(initial, column, count)) };
     }
 
     /// Gives all accumulators of a list the values that they have before any value, and keeps the keys.
@@ -519,6 +524,23 @@ impl Table {
     pub fn reset_accumulators(&mut self) {
         self.clear_references();
         self.reset(0, self.groups());
+    }
+
+    /// Gives some accumulators of all groups of a list the values that they have before any value. Where one of them refers to strings, all that do
+    /// must be among them.
+    ///
+    /// # Panics
+    /// Where this is no list.
+    pub(crate) fn reset_some(&mut self, accumulators: &[usize]) {
+        let (layout, groups) = (self.layout.clone(), self.groups());
+        let slots = || accumulators.iter().map(|&index| &layout.accumulators()[index]);
+        slots().for_each(|slot| self.reset_one(slot, 0, groups));
+        for &index in accumulators {
+            self.stores[index].iter_mut().for_each(Store::clear);
+        }
+        if slots().any(|slot| slot.accumulator.has_reference() && !slot.accumulator.accumulate.has_store()) {
+            self.strings.clear();
+        }
     }
 
     /// Removes groups of a list, one after the other: the last that there is by then takes the place of each.

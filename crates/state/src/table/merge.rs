@@ -115,6 +115,37 @@ impl Table {
         self.combine(other, from.into(), to.into(), Change::Add);
     }
 
+    /// As [`Table::add_at`], but for some accumulators.
+    ///
+    /// # Panics
+    /// As there.
+    pub(crate) fn add_without<'a>(
+        &mut self,
+        without: &[usize],
+        other: &Table,
+        from: impl Into<Chosen<'a>>,
+        to: impl Into<Chosen<'a>>,
+    ) {
+        self.combine_but(without, other, from.into(), to.into(), Change::Add);
+    }
+
+    /// Adds some accumulators of some entries of another table to entries of this one, one for each.
+    ///
+    /// # Panics
+    /// As [`Table::add_at`].
+    pub(crate) fn add_some<'a>(
+        &mut self,
+        accumulators: &[usize],
+        other: &Table,
+        from: impl Into<Chosen<'a>>,
+        to: impl Into<Chosen<'a>>,
+    ) {
+        let (from, to) = (from.into(), to.into());
+        assert_eq!(from.len(), to.len(), "entries are combined in pairs");
+        self.assert_accumulates_the_same(&other.layout);
+        accumulators.iter().for_each(|&index| self.combine_one(other, index, from, to, Change::Add));
+    }
+
     /// Adds the accumulators of some entries to others of the same table, one after the other, but for `without`.
     ///
     /// # Panics
@@ -130,12 +161,18 @@ impl Table {
         }
     }
 
-    /// Takes back what [`Table::add_at`] did with these entries.
+    /// Takes back what [`Table::add_without`] did with these entries.
     ///
     /// # Panics
-    /// Where an accumulator is not invertible, or as there.
-    pub fn subtract_at<'a>(&mut self, other: &Table, from: impl Into<Chosen<'a>>, to: impl Into<Chosen<'a>>) {
-        self.combine(other, from.into(), to.into(), Change::Subtract);
+    /// Where another accumulator is not invertible, or as there.
+    pub(crate) fn subtract_without<'a>(
+        &mut self,
+        without: &[usize],
+        other: &Table,
+        from: impl Into<Chosen<'a>>,
+        to: impl Into<Chosen<'a>>,
+    ) {
+        self.combine_but(without, other, from.into(), to.into(), Change::Subtract);
     }
 
     /// Adds the groups of another table, in whatever way either finds its entries.
@@ -289,13 +326,16 @@ impl Table {
 
     /// Adds the accumulators of `other`'s entries `from` to this table's entries `to`, or subtracts them.
     pub(super) fn combine(&mut self, other: &Table, from: Chosen<'_>, to: Chosen<'_>, change: Change) {
+        self.combine_but(&[], other, from, to, change);
+    }
+
+    /// As [`Table::combine`], but for some accumulators.
+    fn combine_but(&mut self, without: &[usize], other: &Table, from: Chosen<'_>, to: Chosen<'_>, change: Change) {
         assert_eq!(from.len(), to.len(), "entries are combined in pairs");
         self.assert_accumulates_the_same(&other.layout);
         let others = other.layout.accumulators();
-        for (index, theirs) in others.iter().enumerate() {
-            if !self.combine_values(other, (&self.layout.accumulators()[index], theirs), from, to, change) {
-                self.combine_references(other, index, from, to, change);
-            }
+        for index in (0..others.len()).filter(|index| !without.contains(index)) {
+            self.combine_one(other, index, from, to, change);
         }
         if let [presence] = &self.layout.accumulators()[others.len()..] {
             let place = self.place(presence.offset, presence.width);
@@ -309,6 +349,14 @@ impl Table {
                     }
                 }
             }
+        }
+    }
+
+    /// Adds one accumulator of `other`'s entries `from` to this table's entries `to`, or subtracts it.
+    fn combine_one(&mut self, other: &Table, index: usize, from: Chosen<'_>, to: Chosen<'_>, change: Change) {
+        let slots = (&self.layout.accumulators()[index], &other.layout.accumulators()[index]);
+        if !self.combine_values(other, slots, from, to, change) {
+            self.combine_references(other, index, from, to, change);
         }
     }
 

@@ -3,21 +3,22 @@
 //! An accumulator is a number, from 1 on, of the group in a store beside the entries; zero before the group's first value. NULLs change
 //! nothing.
 
-mod snapshot;
+mod set;
 
-use std::sync::{Arc, OnceLock};
+mod snapshot;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{filter, take};
-use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
-use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use arrow::datatypes::{DataType, UInt64Type};
+use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::own::Change;
 
+use self::set::Set;
 use super::own::OwnStore;
 use super::sketch::{Sketch, each_hash};
 use super::value_lists::Lists;
-use super::{Chosen, KeyRows, Positions, Table, widen_keys};
-use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, value_type};
+use super::{Chosen, Positions, Table};
+use crate::layout::{AccumulatorSlot, value_type};
 
 /// Stands for a row without a value.
 const NO_NUMBER: u32 = u32::MAX;
@@ -42,24 +43,6 @@ pub(super) enum Store {
     Sketches(Vec<Sketch>),
     /// What a function of the program's own keeps.
     Own(OwnStore),
-}
-
-/// The distinct values of groups: the keys of a table.
-#[derive(Debug)]
-pub(super) struct Set {
-    /// By group number and value, or by value alone where there is one group. With the smallest position of each where order matters, or
-    /// how often it came.
-    values: Table,
-    groups: usize,
-    index: OnceLock<SetIndex>,
-}
-
-/// The entries of a set by group.
-#[derive(Debug)]
-struct SetIndex {
-    /// Where each number's entries begin in `entries`, and where the last one's end.
-    offsets: Vec<usize>,
-    entries: Vec<u32>,
 }
 
 /// Values of several groups, one group behind the other.
@@ -98,7 +81,7 @@ impl Store {
     fn groups(&self) -> usize {
         match self {
             Store::Lists(lists) => lists.len(),
-            Store::Set(set) => set.groups,
+            Store::Set(set) => set.groups(),
             Store::Sketches(sketches) => sketches.len(),
             Store::Own(own) => own.groups(),
         }
@@ -107,7 +90,7 @@ impl Store {
     fn grow_to(&mut self, groups: usize) {
         match self {
             Store::Lists(lists) => lists.grow_to(groups),
-            Store::Set(set) => set.groups = set.groups.max(groups),
+            Store::Set(set) => set.grow_to(groups),
             Store::Sketches(sketches) => sketches.resize_with(groups.max(sketches.len()), Sketch::default),
             Store::Own(own) => own.grow_to(groups),
         }
@@ -116,11 +99,7 @@ impl Store {
     pub(super) fn clear(&mut self) {
         match self {
             Store::Lists(lists) => lists.clear(),
-            Store::Set(set) => {
-                set.values.clear();
-                set.index = OnceLock::new();
-                set.groups = 0;
-            }
+            Store::Set(set) => set.clear(),
             Store::Sketches(sketches) => sketches.clear(),
             Store::Own(own) => own.clear(),
         }
@@ -129,119 +108,12 @@ impl Store {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Store::Lists(lists) => lists.bytes(),
-            Store::Set(set) => set.values.bytes() + set.index.get().map_or(0, SetIndex::bytes),
+            Store::Set(set) => set.bytes(),
             Store::Sketches(sketches) => {
                 sketches.capacity() * size_of::<Sketch>() + sketches.iter().map(Sketch::bytes).sum::<usize>()
             }
             Store::Own(own) => own.bytes(),
         }
-    }
-}
-
-impl Set {
-    fn new(accumulator: &Accumulator, is_one_group: bool) -> Set {
-        let column = |data_type: &DataType| KeyColumn { data_type: data_type.clone(), nullable: false };
-        let keys = [column(&DataType::UInt32), column(value_type(accumulator))];
-        let beside = match accumulator.accumulate {
-            Accumulate::Distinct { is_ordered: true } => {
-                Some(Accumulator::new(Accumulate::Minimum, Some(DataType::UInt64), false))
-            }
-            Accumulate::Frequencies => Some(Accumulator::counting_rows()),
-            _ => None,
-        };
-        let layout = EntryLayout::new(&keys[usize::from(is_one_group)..], beside.as_slice());
-        Set { values: Table::new(layout), groups: 0, index: OnceLock::new() }
-    }
-
-    fn is_keyed(&self) -> bool {
-        self.values.layout().key_columns().len() == 2
-    }
-
-    /// The entries of values, none of them NULL, with the group number of each; new values become entries.
-    fn find(&mut self, numbers: Vec<u32>, values: &ArrayRef) -> Vec<u32> {
-        self.index = OnceLock::new();
-        let (mut entries, mut hashes, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-        if values.is_empty() {
-            return entries;
-        }
-        let rows = KeyRows::Range(0..values.len());
-        match self.values.layout().keys() {
-            KeyLayout::Integer { .. } => {
-                let mut integers = Vec::new();
-                widen_keys(values, None, &mut integers);
-                let extent = integers
-                    .iter()
-                    .fold((i64::MAX, i64::MIN), |(minimum, maximum), &key| (minimum.min(key), maximum.max(key)));
-                self.values.prepare_integers(extent.0, extent.1, integers.len());
-                self.values.find_or_insert_integers(&integers, &mut entries, &mut hashes);
-            }
-            _ if self.is_keyed() => {
-                let columns: [ArrayRef; 2] = [Arc::new(UInt32Array::from(numbers)), values.clone()];
-                self.values.find_or_insert_columns(&columns, rows, &mut entries, &mut keys, &mut hashes);
-            }
-            _ => {
-                let columns = std::slice::from_ref(values);
-                self.values.find_or_insert_columns(columns, rows, &mut entries, &mut keys, &mut hashes);
-            }
-        }
-        entries
-    }
-
-    /// Notes that a value came, at its position, for each of `entries`, as far as that is kept.
-    fn note(&mut self, entries: &[u32], positions: impl Iterator<Item = u64>) {
-        let layout = self.values.layout().clone();
-        let [slot] = layout.accumulators() else { return };
-        let counts = slot.accumulator.accumulate == Accumulate::Count;
-        for (&entry, position) in entries.iter().zip(positions) {
-            let state = self.values.accumulator_address(slot, entry).cast::<u64>();
-            // SAFETY: it is the address of a count, or of a minimum of 64-bit numbers.
-            unsafe {
-                let held = state.read_unaligned();
-                state.write_unaligned(if counts { held + 1 } else { held.min(position) });
-            }
-        }
-    }
-
-    /// Adds the values of another set: of each of its groups in `pairs` to the group here that stands beside it.
-    fn add(&mut self, other: &Set, pairs: impl Iterator<Item = (u32, u32)>) {
-        let index = other.index();
-        let (mut from, mut numbers) = (Vec::new(), Vec::new());
-        for (theirs, mine) in pairs {
-            from.extend_from_slice(index.of(theirs));
-            numbers.resize(from.len(), mine);
-        }
-        let to = self.find(numbers, &other.value_array(&from));
-        self.values.combine(&other.values, (&from).into(), (&to).into(), Change::Add);
-    }
-
-    /// The entries by group, found once for all that is read before the set changes.
-    fn index(&self) -> &SetIndex {
-        self.index.get_or_init(|| {
-            let all = self.values.entry_offsets();
-            let numbers = self.numbers(&all);
-            let mut ends = vec![0; self.groups + 1];
-            numbers.iter().for_each(|&number| ends[number as usize + 1] += 1);
-            (1..ends.len()).for_each(|number| ends[number] += ends[number - 1]);
-            let (offsets, mut entries) = (ends.clone(), vec![0; all.len()]);
-            for (entry, number) in all.into_iter().zip(numbers) {
-                let place = &mut ends[number as usize];
-                entries[*place] = entry;
-                *place += 1;
-            }
-            SetIndex { offsets, entries }
-        })
-    }
-
-    /// The group number of each entry.
-    fn numbers(&self, entries: &[u32]) -> Vec<u32> {
-        if !self.is_keyed() {
-            return vec![0; entries.len()];
-        }
-        self.values.key_array(0, entries).as_primitive::<UInt32Type>().values().to_vec()
-    }
-
-    fn value_array(&self, entries: &[u32]) -> ArrayRef {
-        self.values.key_array(self.values.layout().key_columns().len() - 1, entries)
     }
 }
 
@@ -290,8 +162,7 @@ impl Table {
                 let (rows, numbers): (Vec<u32>, Vec<u32>) = numbered.map(|(at, number)| (at as u32, number)).unzip();
                 let values =
                     take(values, &UInt32Array::from(rows.clone()), None).expect("rows are those of the values");
-                let entries = set.find(numbers, &values);
-                set.note(&entries, rows.iter().map(|&row| positions.get(row as usize)));
+                set.insert(&numbers, &values, rows.iter().map(|&row| positions.get(row as usize)));
             }
         }
     }
@@ -355,7 +226,7 @@ impl Table {
             (Store::Lists(mine), Store::Lists(theirs)) => {
                 pairs.into_iter().for_each(|(from, to)| mine.append_list(to, theirs, from));
             }
-            (Store::Set(mine), Store::Set(theirs)) => mine.add(theirs, pairs.into_iter()),
+            (Store::Set(mine), Store::Set(theirs)) => mine.merge(theirs, &pairs, change),
             (Store::Sketches(mine), Store::Sketches(theirs)) => {
                 pairs.into_iter().for_each(|(from, to)| mine[to as usize].merge(&theirs[from as usize]));
             }
@@ -387,23 +258,12 @@ impl Table {
     }
 }
 
-impl SetIndex {
-    fn of(&self, number: u32) -> &[u32] {
-        &self.entries[self.offsets[number as usize]..self.offsets[number as usize + 1]]
-    }
-
-    fn bytes(&self) -> usize {
-        self.offsets.capacity() * size_of::<usize>() + self.entries.capacity() * size_of::<u32>()
-    }
-}
-
 impl ValueGroups<'_> {
     /// How many values each entry's group has, or about how many.
     pub fn counts(&self, entries: Chosen<'_>) -> Vec<usize> {
-        let index = if let Store::Set(set) = self.store() { Some(set.index()) } else { None };
         let count = |number: u32| match self.store() {
             Store::Lists(lists) => lists.length(number),
-            Store::Set(_) => index.map_or(0, |index| index.of(number).len()),
+            Store::Set(set) => set.count(number),
             Store::Sketches(sketches) => sketches[number as usize].estimate() as usize,
             Store::Own(_) => panic!("no values are kept"),
         };
@@ -435,7 +295,7 @@ impl ValueGroups<'_> {
     pub fn positions(&self, entries: Chosen<'_>) -> Vec<u64> {
         let positions = match self.store() {
             Store::Lists(lists) => lists.gather(&self.numbers(entries)).1,
-            Store::Set(set) => set.values.accumulator_array(0, &self.listed(set, entries).1),
+            Store::Set(set) => return set.notes(&self.listed(set, entries).1),
             Store::Sketches(_) | Store::Own(_) => panic!("no positions are kept"),
         };
         positions.as_primitive::<UInt64Type>().values().to_vec()
@@ -447,8 +307,7 @@ impl ValueGroups<'_> {
     /// Where that is not kept.
     pub fn frequencies(&self, entries: Chosen<'_>) -> Vec<i64> {
         let Store::Set(set) = self.store() else { panic!("frequencies are those of a set") };
-        let frequencies = set.values.accumulator_array(0, &self.listed(set, entries).1);
-        frequencies.as_primitive::<Int64Type>().values().to_vec()
+        set.notes(&self.listed(set, entries).1).into_iter().map(|count| count as i64).collect()
     }
 
     fn store(&self) -> &Store {
@@ -461,9 +320,9 @@ impl ValueGroups<'_> {
 
     /// The set's entries that are the values of the entries' groups.
     fn listed(&self, set: &Set, entries: Chosen<'_>) -> (Vec<usize>, Vec<u32>) {
-        let (index, mut offsets, mut listed) = (set.index(), vec![0], Vec::new());
+        let (mut offsets, mut listed) = (vec![0], Vec::new());
         for number in self.numbers(entries) {
-            listed.extend_from_slice(number.map_or(&[], |number| index.of(number)));
+            listed.extend_from_slice(number.map_or(&[], |number| set.of(number)));
             offsets.push(listed.len());
         }
         (offsets, listed)

@@ -26,7 +26,8 @@ impl Table {
                 let (offsets, held) = groups.listed(set, entries);
                 write_lengths(&offsets, out);
                 out.array(&set.value_array(&held))?;
-                set.values.write_values((&held).into(), out)
+                out.column(&set.notes(&held));
+                Ok(())
             }
             Store::Sketches(sketches) => {
                 let sketch = |number: Option<u32>| number.map(|number| &sketches[number as usize]);
@@ -53,12 +54,7 @@ impl Table {
         let (numbers, values) = self.read_numbered(slot, &data_type, entries, input)?;
         match self.store(slot) {
             Store::Lists(lists) => lists.append(numbers.into_iter().enumerate(), &values),
-            Store::Set(set) => {
-                let before = set.values.groups();
-                let held = set.find(numbers, &values);
-                input.check(set.values.groups() == before + held.len(), "values that are distinct")?;
-                set.values.read_values((&held).into(), input)?;
-            }
+            Store::Set(set) => set.read(&numbers, &values, input)?,
             Store::Sketches(_) | Store::Own(_) => unreachable!("they have no values"),
         }
         Ok(())
