@@ -202,7 +202,7 @@ fn write_window(text: &mut String, number: usize, window: &WindowAggregate, inde
         Some(ranking) => writeln!(text, "{indent}  keeps {}", ranked(ranking))?,
         None => {
             if let Some(combination) = combination(window) {
-                writeln!(text, "{indent}  slices combined by {combination}")?;
+                writeln!(text, "{indent}  slices combined: {combination}")?;
             }
         }
     }
@@ -254,19 +254,34 @@ impl fmt::Display for WindowText<'_> {
     }
 }
 
-/// How windows are put together, and the tables of groups that are added or subtracted for each slice; `None` where each is one slice.
+/// How windows are put together: the strategy, a word of the model of LightSaber (section 2.3), and the tables of groups that are added or subtracted for each slice;
+/// `None` where each is one slice. Rows become panes, which are slices, in the tables of all workers (P), but where those of each key are counted (S);
+/// suffixes and prefixes of them are sashes.
 fn combination(window: &WindowAggregate) -> Option<String> {
     let slices = window.window.slices_max();
-    Some(match window.combination() {
+    let panes = if let Window::RowsByKey { .. } = window.window { "S" } else { "P" };
+    let (name, word, cost) = match window.combination() {
         Combination::Single | Combination::Buckets => return None,
-        Combination::Recompute => format!("recomputing: O(n) tables a window of n = {slices} slices"),
-        Combination::SubtractOnEvict => format!("subtracting on evict: O(1) tables a slice, {slices} slices kept"),
-        Combination::TwoStacks => format!("two stacks: O(1) tables a slice, amortized, {slices} slices kept"),
-        Combination::Merge => {
-            "merging with the sessions that they touch: O(1) tables a slice, 2 slices kept".to_string()
+        Combination::Recompute => ("recompute", "S → Window", format!("O(n) tables a window of n = {slices} slices")),
+        Combination::SubtractOnEvict => {
+            let mut accumulators = window.accumulators.iter().map(|kept| kept.accumulate);
+            let others = match accumulators.all(Accumulate::is_invertible) {
+                true => String::new(),
+                false => format!(
+                    "; what cannot be subtracted recomputed, O(n) values a group and window of n = {slices} slices"
+                ),
+            };
+            ("subtract on evict", "I → Window", format!("O(1) tables a slice, {slices} slices kept{others}"))
         }
-        Combination::Prefix => "a running prefix: O(1) tables a slice, none kept".to_string(),
-    })
+        Combination::TwoStacks => {
+            ("two stacks", "I → Sash, S → Window", format!("O(1) tables a slice, amortized, {slices} slices kept"))
+        }
+        Combination::Merge => {
+            ("merge with the sessions touched", "I → Window", "O(1) tables a slice, 2 slices kept".to_string())
+        }
+        Combination::Prefix => ("prefix scan", "I → Window", "O(1) tables a slice, none kept".to_string()),
+    };
+    Some(format!("{name} ({panes} → Pane, {word}): {cost}"))
 }
 
 fn stream(stream: StreamRef) -> String {

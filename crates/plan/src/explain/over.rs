@@ -53,13 +53,14 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
     format!("{name} of {argument} over {frame}")
 }
 
+/// How a call follows its frame: as for windows, whose slices are rows, or runs of them that become panes.
 fn sliding(spec: &OverSpec, call: &OverCall) -> &'static str {
     match call.sliding(spec.argument_type(call)) {
-        Sliding::Bounds => "from positions: O(1) a row, no values kept",
-        Sliding::Lookup => "looked up: O(1) a row",
-        Sliding::Running => "running: O(1) a row, no values kept",
-        Sliding::SubtractOnEvict => "subtracting on evict: O(1) a row, values kept",
-        Sliding::TwoStacks => "two stacks of runs: O(1) a row, amortized, values kept",
-        Sliding::MonotoneQueue => "a monotone queue: O(1) a row, amortized, candidates kept",
+        Sliding::Bounds => "positions (S → Window): O(1) a row, no values kept",
+        Sliding::Lookup => "lookup (S → Window): O(1) a row",
+        Sliding::Running => "prefix scan (I → Window): O(1) a row, no values kept",
+        Sliding::SubtractOnEvict => "subtract on evict (I → Window): O(1) a row, values kept",
+        Sliding::TwoStacks => "two stacks of runs (S → Pane, I → Sash, S → Window): O(1) a row, amortized, values kept",
+        Sliding::MonotoneQueue => "monotone deque (I → Window): O(1) a row, amortized, candidates kept",
     }
 }
