@@ -3,7 +3,7 @@
 use pelton_data::arrangement::Arrangement;
 use pelton_data::window::Emission;
 use pelton_plan::PlanError;
-use pelton_plan::pipeline::{Output, Program, StreamRef, Target, Window};
+use pelton_plan::pipeline::{Output, Pipeline, Program, StreamRef, Target, Window};
 use pelton_plan::query::Length;
 
 use crate::error::Error;
@@ -79,6 +79,15 @@ fn has_late_rows(program: &Program, window: usize) -> bool {
     feeding.next().is_some_and(has_late) || feeding.next().is_some()
 }
 
+/// Whether functions OVER time have rows that may come late. They leave these out.
+fn has_overs(program: &Program) -> bool {
+    let is_read = |pipeline: &Pipeline| !matches!(pipeline.input, StreamRef::Window(_));
+    program.pipelines.iter().enumerate().any(|(index, pipeline)| {
+        let over = program.over_of(index).map(|over| &program.overs[over].spec);
+        is_read(pipeline) && over.is_some_and(|spec| spec.time.is_some())
+    })
+}
+
 /// The settings that ask for more than the results of windows whose time has come.
 fn asked(settings: &Settings) -> Vec<&'static str> {
     let Emission { lateness, early_after, .. } = wanted(settings);
@@ -116,6 +125,10 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
         return refused("windows that count rows", "", "");
     }
     let mut cut = cut(program).peekable();
+    if cut.peek().is_none() && has_overs(program) {
+        let why = "each row has one result, when the watermark has passed it, and late rows have none: ";
+        return refused("functions OVER rows", why, "");
+    }
     if is_early && cut.peek().is_some() && cut.all(|window| is_read_again(program, window)) {
         let why = "a result would count beside what it replaces: ";
         return refused("results of windows that are aggregated or ranked once more", why, "");
@@ -138,8 +151,12 @@ pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(Strin
     let early = early_after.map(|after| {
         format!("windows that have not ended are reported {} after rows have come for them", Length(after))
     });
+    let over = has_overs(program).then(|| {
+        "functions OVER rows give each row one result, when the watermark has passed it, and leave late rows out"
+            .to_string()
+    });
     if lateness == 0 {
-        return Some((early.unwrap_or_default(), note));
+        return Some((early.into_iter().chain(over).collect::<Vec<_>>().join("\n"), note));
     }
     let is_any = |is_so: fn(&Emission) -> bool| cut(program).any(|window| is_so(&emission(program, window, settings)));
     let lateness = Length(lateness);
@@ -151,5 +168,8 @@ pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(Strin
     let in_order = is_any(|emission| emission.lateness == 0 && emission.delay == 0).then(|| {
         "windows whose rows come in the order of their times, as results of a window do, are final when they have ended".to_string()
     });
-    Some((early.into_iter().chain(late).chain(delayed).chain(in_order).collect::<Vec<_>>().join("\n"), note))
+    Some((
+        early.into_iter().chain(late).chain(delayed).chain(in_order).chain(over).collect::<Vec<_>>().join("\n"),
+        note,
+    ))
 }
