@@ -75,9 +75,14 @@ fn is_at(query: &Query, seconds: i64) -> bool {
 
 /// What `SHOW PROGRESS` says the first window waits for, and what of its input is idle.
 fn shown(session: &Session) -> [String; 2] {
+    shown_in(session, ["waits for", "idle"])
+}
+
+/// What some columns of the first row of `SHOW PROGRESS` say.
+fn shown_in<const N: usize>(session: &Session, columns: [&str; N]) -> [String; N] {
     let statement = session.prepare("SHOW PROGRESS").unwrap().remove(0);
     let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
-    ["waits for", "idle"].map(|name| rows.column_by_name(name).unwrap().as_string_view().value(0).to_owned())
+    columns.map(|name| rows.column_by_name(name).unwrap().as_string_view().value(0).to_owned())
 }
 
 #[test]
@@ -161,6 +166,36 @@ fn an_idle_input_does_not_hold_functions_over_rows_back() {
     assert_eq!(totals(&turn(&hands, || query.try_next_batch().unwrap())), [4]);
     drop((quiet, busy));
     assert_eq!(query.collect().unwrap().iter().flat_map(totals).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn rows_that_wait_for_their_time_are_shown() {
+    let hands = Arc::new(Hands::default());
+    let session = session(&hands);
+    let (quiet, busy) = (push_table(&session, "quiet"), push_table(&session, "busy"));
+    let mut query = session
+        .sql(
+            "CREATE VIEW t AS SELECT * FROM quiet UNION ALL SELECT * FROM busy;
+             SELECT SUM(v) OVER (ORDER BY at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS total FROM t",
+        )
+        .unwrap();
+    push(&quiet, &[(5, 1)]);
+    push(&busy, &[(6, 2), (25, 4)]);
+    let has_come = |query: &Query, seconds: i64| {
+        let over = &query.progress().overs[0];
+        over.watermark == seconds * 1_000_000 && over.has_kept_up
+    };
+    wait_until(|| has_come(&query, 5));
+    let columns = ["window", "next end", "watermark", "waits for"];
+    let time = "1970-01-01 00:00:05.000";
+    let waits_for = format!("quiet, partition 0, which is at {time}");
+    assert_eq!(shown_in(&session, columns), ["over 0", "none: 3 rows wait for their time", time, &waits_for]);
+    push(&quiet, &[(26, 8)]);
+    assert_eq!(next(&mut query), [1, 3]);
+    wait_until(|| has_come(&query, 25));
+    assert_eq!(shown_in(&session, ["next end"]), ["none: 2 rows wait for their time"]);
+    drop((quiet, busy));
+    assert_eq!(query.collect().unwrap().iter().flat_map(totals).collect::<Vec<_>>(), [7, 15]);
 }
 
 #[test]

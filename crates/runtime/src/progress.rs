@@ -250,6 +250,18 @@ pub struct OverProgress {
     pub waiting_rows_dropped: u64,
     /// Bytes of rows that wait or are looked back at.
     pub state_bytes: u64,
+    /// Whether rows are put in the order of their times, and so wait for these to pass.
+    pub is_by_time: bool,
+    /// Rows that wait for the watermark to pass their times.
+    pub waiting_rows: u64,
+    /// The least watermark of its inputs, in microseconds.
+    pub watermark: Micros,
+    /// Whether the rows before that have left.
+    pub has_kept_up: bool,
+    /// As [`WindowProgress::held_back_by`].
+    pub held_back_by: Option<Laggard>,
+    /// As [`WindowProgress::idle`].
+    pub idle: Vec<Laggard>,
 }
 
 /// What an output has taken.

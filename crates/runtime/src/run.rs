@@ -432,13 +432,19 @@ impl Shared {
         });
         let waiting: Vec<(u64, u64)> = waiting.collect();
         let state = self.state();
-        let overs = state.overs.iter().zip(waiting).map(|(node, (rows, bytes))| OverProgress {
+        let overs = state.overs.iter().zip(waiting).enumerate().map(|(index, (node, (rows, bytes)))| OverProgress {
             name: node.name.clone(),
             late_rows: node.late_rows,
             rows: node.results.rows,
             busy: Duration::from_nanos(node.busy_ns),
             waiting_rows_dropped: if node.ended { rows } else { 0 },
             state_bytes: bytes,
+            is_by_time: self.graph.overs[index].spec.time.is_some(),
+            waiting_rows: if node.ended { 0 } else { rows },
+            watermark: node.inputs.watermark(),
+            has_kept_up: !node.busy && !node.must_run(),
+            held_back_by: self.laggard(&state, StreamRef::Over(index)),
+            idle: self.idle(&state, StreamRef::Over(index)),
         });
         let sources = state.sources.iter().map(|node| SourceProgress {
             name: node.name.clone(),
