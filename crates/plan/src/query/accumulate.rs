@@ -299,8 +299,8 @@ impl Lowering<'_> {
         let nullable = collector.may_be_empty || collector.is_nullable(arguments.iter().flatten());
         let (accumulate, counts_values) = match function {
             "sum" => (sum_of(data_type, false), true),
-            "min" => (Some(Accumulate::Minimum).filter(|_| has_extremes(data_type)), true),
-            "max" => (Some(Accumulate::Maximum).filter(|_| has_extremes(data_type)), true),
+            "min" => (Some(Accumulate::Minimum).filter(|_| is_compared(data_type)), true),
+            "max" => (Some(Accumulate::Maximum).filter(|_| is_compared(data_type)), true),
             // These know by themselves whether there was a value.
             "first_value" => (Some(Accumulate::First).filter(|_| held_type(data_type).is_some()), false),
             "last_value" => (Some(Accumulate::Last).filter(|_| held_type(data_type).is_some()), false),
@@ -326,7 +326,8 @@ impl Lowering<'_> {
     fn refused_type(&self, function: &str, data_type: &DataType) -> DataFusionError {
         let construct = format!("{} of {}", function.to_uppercase(), sql_name(data_type));
         let hint = "cast the argument to a number";
-        external(PlanError::unsupported(self.landmarks.grouping, construct, hint))
+        let place = self.landmarks.place_of(function).or(self.landmarks.grouping);
+        external(PlanError::unsupported(place, construct, hint))
     }
 
     /// Rows must be told apart by their inputs where it matters which came first.
@@ -379,6 +380,11 @@ fn number_under_cast(argument: Expr, branch: &Branch) -> Result<Expr> {
         return Ok(cast.expr.as_ref().clone());
     }
     Ok(argument)
+}
+
+/// Whether windows have the least and the greatest value of a type: FALSE is less than TRUE.
+fn is_compared(data_type: &DataType) -> bool {
+    has_extremes(data_type) || *data_type == DataType::Boolean
 }
 
 pub(super) fn has_extremes(data_type: &DataType) -> bool {

@@ -68,6 +68,7 @@ pub(super) fn instead_of(name: &str) -> Option<&'static str> {
         "nth_value" => "use FIRST_VALUE or LAST_VALUE",
         "stddev" => "write STDDEV_SAMP or STDDEV_POP",
         "string_agg" => "write LISTAGG(column, ', ')",
+        "var" => "write VAR_SAMP or VAR_POP",
         _ => return None,
     })
 }

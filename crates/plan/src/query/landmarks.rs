@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident,
-    NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectItem, Spanned, TableFactor, Value, ValueWithSpan,
-    Visit, Visitor, WindowSpec, WindowType,
+    BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectItem, Spanned,
+    TableFactor, Value, ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
 };
 
 use datafusion_expr::planner::ContextProvider;
@@ -325,6 +325,13 @@ fn flow(result: Result<(), PlanError>) -> ControlFlow<PlanError> {
     }
 }
 
+/// Whether distinct values of everything are asked for.
+fn counts_distinct_rows(function: &Function) -> bool {
+    let FunctionArguments::List(arguments) = &function.args else { return false };
+    let is_all = |argument: &FunctionArg| *argument == FunctionArg::Unnamed(FunctionArgExpr::Wildcard);
+    arguments.duplicate_treatment == Some(DuplicateTreatment::Distinct) && arguments.args.iter().any(is_all)
+}
+
 fn is_window_function(function: &Function) -> bool {
     let name = function.name.to_string();
     TABLE_FUNCTIONS.iter().any(|window| name.eq_ignore_ascii_case(window))
@@ -383,6 +390,10 @@ impl Walk<'_, '_> {
         let shown = name.to_uppercase();
         if let Some(window) = &function.over {
             return self.check_over(function, window, place);
+        }
+        if name == "count" && counts_distinct_rows(function) {
+            let error = PlanError::invalid(place, "COUNT(DISTINCT *) does not say which values are distinct");
+            return Err(error.with_hint("write COUNT(DISTINCT column), or COUNT(*) of a subquery SELECT DISTINCT"));
         }
         if let FunctionArguments::List(arguments) = &function.args
             && arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))

@@ -44,9 +44,13 @@ fn check_frame(frame: &ast::WindowFrame, place: Option<Place>) -> Result<(), Pla
         ast::WindowFrameUnits::Groups => refused("GROUPS"),
         ast::WindowFrameUnits::Rows => match bound.as_ref() {
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. })
-                if digits.parse::<u64>().is_ok() =>
+                if digits.bytes().all(|digit| digit.is_ascii_digit()) =>
             {
-                Ok(())
+                if digits.parse::<i64>().is_ok() {
+                    return Ok(());
+                }
+                let message = format!("a frame of ROWS begins at most {} rows before the row", i64::MAX);
+                Err(PlanError::invalid(bound_place, message).with_hint("write UNBOUNDED PRECEDING for all of them"))
             }
             _ => Err(PlanError::invalid(
                 bound_place,
