@@ -14,7 +14,8 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 use super::BenchError;
 use super::file::Case;
 use crate::reference::sliding::{
-    self, FlatFat, Minimum, SlickDeque, SlideSide, SlideSideSum, Sliding, SubtractOnEvict, Sum, TwoStacks,
+    self, FlatFat, KeptColumns, KeptRows, Minimum, SlickDeque, SlideSide, SlideSideSum, Sliding, SubtractOnEvict, Sum,
+    TwoStacks,
 };
 use crate::reference::sliding_many::{Each, FlatFatMany, RunningSums, SlickDequeMany, SlidingMany};
 use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, places, session, sums, ysb};
@@ -403,12 +404,17 @@ fn over_rows(name: &str, value: usize, rows: usize) -> Result<EachLoop, BenchErr
             });
         })
     }
-    Ok(match name {
-        "over-averages" => Box::new(move |blocks| {
-            over::averages(blocks, value, rows, |averages| {
+    fn averages<S: sliding::Sliding>(value: usize, rows: usize) -> EachLoop {
+        Box::new(move |blocks| {
+            over::averages::<S>(blocks, value, rows, |averages| {
                 black_box(averages);
             });
-        }),
+        })
+    }
+    Ok(match name {
+        "over-averages" => averages::<SubtractOnEvict>(value, rows),
+        "over-averages-kept-rows" => averages::<KeptRows>(value, rows),
+        "over-averages-kept-columns" => averages::<KeptColumns>(value, rows),
         "sum-subtract-on-evict" => slide::<SubtractOnEvict>(value, rows),
         "sum-two-stacks" => slide::<TwoStacks<Sum>>(value, rows),
         "sum-slide-side" => slide::<SlideSideSum>(value, rows),
@@ -428,7 +434,7 @@ pub fn sliding_many(name: &str, rows: &[usize]) -> Option<Box<dyn SlidingMany>> 
     }
     Some(match name {
         "sum-subtract-on-evict" | "many-sum-subtract-on-evict" => each::<SubtractOnEvict>(rows),
-        "sum-two-stacks" => each::<TwoStacks<Sum>>(rows),
+        "sum-two-stacks" | "many-sum-two-stacks" => each::<TwoStacks<Sum>>(rows),
         "sum-slide-side" => each::<SlideSideSum>(rows),
         "sum-flat-fat" => each::<FlatFat<Sum>>(rows),
         "min-two-stacks" | "many-min-two-stacks" => each::<TwoStacks<Minimum>>(rows),

@@ -4,7 +4,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::Float64Type;
 use pelton_data::Block;
 
-use super::sliding::{Sliding, SubtractOnEvict};
+use super::sliding::Sliding;
 use super::sliding_many::SlidingMany;
 
 /// The results of an algorithm over the floating-point `value` of each row and those before it, `rows` in all. `take` is given those of
@@ -44,15 +44,15 @@ pub fn slide_many(
     }
 }
 
-/// AVG over each row and those before it, as [`slide`]: a running sum divided by a count.
+/// AVG over each row and those before it, as [`slide`]: a running sum divided by a count. `S` says what is kept of the rows.
 ///
 /// What enters is added to a running sum, and what leaves is subtracted: the sum drifts, which the engine's does not.
 ///
 /// # Panics
 /// As [`slide`].
-pub fn averages(blocks: &[Block], value: usize, rows: usize, mut take: impl FnMut(&[f64])) {
+pub fn averages<S: Sliding>(blocks: &[Block], value: usize, rows: usize, mut take: impl FnMut(&[f64])) {
     let mut count = 0;
-    slide::<SubtractOnEvict>(blocks, value, rows, |sums| {
+    slide::<S>(blocks, value, rows, |sums| {
         let growing = (rows - count).min(sums.len());
         let (first, full) = sums.split_at_mut(growing);
         for sum in first {
@@ -71,6 +71,7 @@ mod tests {
     use arrow::array::{ArrayRef, Float64Array, RecordBatch};
 
     use super::*;
+    use crate::reference::sliding::{KeptColumns, KeptRows, SubtractOnEvict};
 
     #[test]
     fn averages_are_those_of_the_rows_before() {
@@ -81,11 +82,20 @@ mod tests {
         };
         let blocks: Vec<Block> = values.chunks(300).map(block).collect();
         for rows in [7, 450] {
-            let mut found = Vec::new();
-            averages(&blocks, 0, rows, |averages| found.extend_from_slice(averages));
+            let layouts: [fn(&[Block], usize, &mut Vec<f64>); 3] = [
+                |blocks, rows, found| {
+                    averages::<SubtractOnEvict>(blocks, 0, rows, |some| found.extend_from_slice(some))
+                },
+                |blocks, rows, found| averages::<KeptRows>(blocks, 0, rows, |some| found.extend_from_slice(some)),
+                |blocks, rows, found| averages::<KeptColumns>(blocks, 0, rows, |some| found.extend_from_slice(some)),
+            ];
             let frames = (0..values.len()).map(|row| &values[(row + 1).saturating_sub(rows)..=row]);
             let expected: Vec<f64> = frames.map(|frame| frame.iter().sum::<f64>() / frame.len() as f64).collect();
-            assert_eq!(found, expected);
+            for averages in layouts {
+                let mut found = Vec::new();
+                averages(&blocks, rows, &mut found);
+                assert_eq!(found, expected);
+            }
         }
     }
 }

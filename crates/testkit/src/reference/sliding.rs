@@ -85,6 +85,65 @@ impl Sliding for SubtractOnEvict {
     }
 }
 
+/// Columns of the stream of which layouts keep more than they need (Mendes, figures 7a and 8): values of eight bytes.
+const COLUMNS: usize = 4;
+
+/// Subtract on evict that keeps whole rows, one of whose columns it looks at.
+#[derive(Debug)]
+pub struct KeptRows {
+    ring: Vec<[f64; COLUMNS]>,
+    at: usize,
+    sum: f64,
+}
+
+impl Sliding for KeptRows {
+    fn new(rows: usize) -> KeptRows {
+        KeptRows { ring: vec![[0.0; COLUMNS]; rows], at: 0, sum: 0.0 }
+    }
+
+    fn slide(&mut self, values: &[f64], results: &mut [f64]) {
+        let KeptRows { ring, at, sum } = self;
+        in_pieces(at, ring.len(), values, results, |at, values, results| {
+            let ring = &mut ring[at..at + values.len()];
+            for ((&value, leaving), result) in values.iter().zip(ring).zip(results) {
+                *sum += value - leaving[0];
+                *leaving = [value; COLUMNS];
+                *result = *sum;
+            }
+        });
+    }
+
+    fn partials(&self) -> usize {
+        self.ring.len() * COLUMNS
+    }
+}
+
+/// Subtract on evict that keeps all columns, each by itself, one of which it looks at.
+#[derive(Debug)]
+pub struct KeptColumns {
+    needed: SubtractOnEvict,
+    others: [Vec<f64>; COLUMNS - 1],
+}
+
+impl Sliding for KeptColumns {
+    fn new(rows: usize) -> KeptColumns {
+        KeptColumns { needed: SubtractOnEvict::new(rows), others: [(); COLUMNS - 1].map(|()| vec![0.0; rows]) }
+    }
+
+    fn slide(&mut self, values: &[f64], results: &mut [f64]) {
+        let KeptColumns { needed, others } = self;
+        let (mut at, rows) = (needed.at, needed.ring.len());
+        in_pieces(&mut at, rows, values, results, |at, values, _| {
+            others.iter_mut().for_each(|column| column[at..at + values.len()].copy_from_slice(values));
+        });
+        needed.slide(values, results);
+    }
+
+    fn partials(&self) -> usize {
+        self.needed.partials() * COLUMNS
+    }
+}
+
 /// Two stacks, which lie in one ring: what enters takes the places of what has left.
 #[derive(Debug)]
 pub struct TwoStacks<O> {
