@@ -1,0 +1,32 @@
+-- What each edit of a real Wikipedia comes after: edits of the same wiki in the last minute, and how much the last ten changed.
+-- data: wikipedia_edits_2015
+CREATE TABLE edit (
+    `time` TIMESTAMP_LTZ(3),
+    channel STRING,
+    `user` STRING,
+    page STRING,
+    isRobot BOOLEAN,
+    added BIGINT,
+    deleted BIGINT,
+    WATERMARK FOR `time` AS `time`
+) WITH (
+    'connector' = 'filesystem',
+    'path' = 'data/edits.json',
+    'format' = 'json',
+    'json.timestamp-format.standard' = 'ISO-8601'
+);
+
+SELECT
+    `time`,
+    channel,
+    page,
+    COUNT(*) OVER minute AS edits,
+    COUNT(*) FILTER (WHERE isRobot) OVER minute AS edits_by_robots,
+    SUM(added) OVER ten AS added,
+    AVG(deleted) OVER ten AS deleted,
+    MAX(added) OVER ten AS most_added,
+    LAG(page) OVER (PARTITION BY channel ORDER BY `time`) AS page_before
+FROM edit
+WINDOW
+    minute AS (PARTITION BY channel ORDER BY `time` RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW),
+    ten AS (PARTITION BY channel ORDER BY `time` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW);
