@@ -349,20 +349,23 @@ impl Combination {
     /// The cheapest for these windows and accumulators. Floating-point sums are never subtracted: they would drift. Lists of values, and sets of values
     /// in the order in which they came, are put together for each window: suffixes would hold each value once for each slice before it. Sets that
     /// count how often each value came are subtracted, whatever else there is, which is put together for each window then: it is much less.
-    pub fn choose(window: &Window, accumulators: &[Accumulator]) -> Combination {
+    /// What rows without keys have, one slice behind the other, lies side by side in two stacks, where many windows are a few operations: it is not
+    /// subtracted.
+    pub fn choose(window: &Window, accumulators: &[Accumulator], has_keys: bool) -> Combination {
+        let has_references = accumulators.iter().any(Accumulator::has_reference);
         match window {
-            Window::Clocked(window) => Combination::choose(&window.by_clock(), accumulators),
+            Window::Clocked(window) => Combination::choose(&window.by_clock(), accumulators, has_keys),
             Window::Tumbling { .. } | Window::Global => Combination::Single,
             Window::Cumulative { .. } => Combination::Prefix,
             Window::Session { .. } => Combination::Merge,
             Window::RowsByKey { .. } if window.slices_max() == 1 => Combination::Single,
-            Window::RowsByKey { .. } => {
-                let has_references = accumulators.iter().any(Accumulator::has_reference);
-                match window.slices_max() {
-                    ..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
-                    _ if has_references => Combination::Recompute,
-                    _ => Combination::TwoStacks,
-                }
+            Window::RowsByKey { .. } => match window.slices_max() {
+                ..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
+                _ if has_references => Combination::Recompute,
+                _ => Combination::TwoStacks,
+            },
+            Window::Rows { .. } if !has_keys && !has_references && window.slices_max() > RECOMPUTED_SLICES_MAX => {
+                Combination::TwoStacks
             }
             Window::Hopping { .. } | Window::Rows { .. } => {
                 let is_invertible = accumulators.iter().all(|kept| kept.accumulate.is_invertible());
@@ -538,7 +541,7 @@ mod tests {
         use Accumulate::{Distinct, Frequencies, Minimum, SumInteger, Values};
         let choose = |size, accumulates: &[Accumulate]| {
             let accumulators: Vec<_> = accumulates.iter().map(|kept| Accumulator::new(*kept, None, false)).collect();
-            Combination::choose(&Window::Hopping { size, slide: 1, offset: 0 }, &accumulators)
+            Combination::choose(&Window::Hopping { size, slide: 1, offset: 0 }, &accumulators, true)
         };
         let (set, in_order) = (Distinct { is_ordered: false }, Distinct { is_ordered: true });
         for beside in [&[][..], &[SumInteger], &[Minimum], &[Values], &[in_order]] {
@@ -549,6 +552,10 @@ mod tests {
         assert_eq!(choose(100, &[Minimum, in_order]), Combination::Recompute);
         assert_eq!(choose(100, &[Minimum, SumInteger]), Combination::TwoStacks);
         assert_eq!(choose(2, &[set]), Combination::Recompute);
+        let of_rows = |has_keys| {
+            Combination::choose(&Window::Rows { size: 100, slide: 1 }, &[Accumulator::counting_rows()], has_keys)
+        };
+        assert_eq!((of_rows(false), of_rows(true)), (Combination::TwoStacks, Combination::SubtractOnEvict));
     }
 
     #[test]

@@ -229,7 +229,7 @@ pub struct WindowAggregate {
 impl WindowAggregate {
     /// How its windows are put together from slices.
     pub fn combination(&self) -> Combination {
-        Combination::choose(&self.window, &self.accumulators)
+        Combination::choose(&self.window, &self.accumulators, !self.keys.is_empty())
     }
 }
 

@@ -145,8 +145,8 @@ enum Nodes {
 }
 
 impl Gag {
-    /// No slices yet. Their tables will have this layout.
-    pub fn new(combination: Combination, layout: &Arc<EntryLayout>) -> Gag {
+    /// No slices yet. Their tables will have this layout. Where they `come_in_order` none comes behind a later one.
+    pub fn new(combination: Combination, layout: &Arc<EntryLayout>, come_in_order: bool) -> Gag {
         let (counted, presence) = with_presence(layout, combination == Combination::SubtractOnEvict);
         let values = counted.without_keys();
         let nodes = match combination {
@@ -156,7 +156,7 @@ impl Gag {
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
             Combination::SubtractOnEvict => Nodes::Running(Running::new(&values)),
-            Combination::TwoStacks => Nodes::TwoStacks(TwoStacks::new(&values, presence)),
+            Combination::TwoStacks => Nodes::TwoStacks(TwoStacks::new(&values, presence, come_in_order)),
             Combination::Prefix => Nodes::Prefix(None),
             Combination::Merge => unreachable!("sessions have no graph"),
         };

@@ -174,7 +174,7 @@ impl OpenWindows {
         let is_once = emission.is_once();
         assert!(is_once || combination != Combination::Buckets, "windows are reported once more from their slices");
         let corrections = (!is_once).then(|| Box::new(Corrections::new(window, emission.lateness, layout)));
-        let gag = Gag::new(combination, layout);
+        let gag = Gag::new(combination, layout, matches!(window, Window::Rows { .. }));
         let waiting = Waiting::new(gag.layout());
         OpenWindows {
             window,

@@ -16,6 +16,12 @@ const GROUPS_MAX: usize = 32;
 /// Rows of more values together have so as well: suffixes are made of all at once, and lists where a slice comes late.
 const VALUES_MAX: usize = 1 << 12;
 
+/// The same where no slice comes late: suffixes of so many values take some milliseconds.
+const VALUES_IN_ORDER_MAX: usize = 1 << 22;
+
+/// Values of suffixes that are made by one call: their places stay in the cache.
+const FLIPPED_VALUES: usize = 1 << 12;
+
 /// Two stacks of slices of the same groups.
 #[derive(Debug)]
 pub(super) struct Matrix {
@@ -23,6 +29,8 @@ pub(super) struct Matrix {
     groups: usize,
     /// The accumulator that is zero where a slice does not have the group.
     presence: usize,
+    /// Whether no slice comes behind a later one.
+    come_in_order: bool,
     /// The older slices, each later in time than the one before, and with all younger ones of this stack added.
     older: Rows,
     /// So many of them have left.
@@ -45,6 +53,10 @@ pub(super) struct Matrix {
 struct Rows {
     last_ends: Vec<Micros>,
     values: Table,
+}
+
+fn values_max(come_in_order: bool) -> usize {
+    if come_in_order { VALUES_IN_ORDER_MAX } else { VALUES_MAX }
 }
 
 impl Rows {
@@ -70,17 +82,32 @@ impl Matrix {
     pub(super) fn of<'s>(
         slices: impl ExactSizeIterator<Item = &'s Slice> + Clone,
         groups: usize,
-        (layout, presence): (&Arc<EntryLayout>, usize),
+        layout: &Arc<EntryLayout>,
+        (presence, come_in_order): (usize, bool),
     ) -> Option<Matrix> {
         let are_in_order = slices.clone().is_sorted_by(|one, next| one.last_end < next.last_end);
-        let are_few = slices.len() > 0 && (1..=GROUPS_MAX).contains(&groups) && slices.len() * groups <= VALUES_MAX;
+        let are_few = slices.len() > 0
+            && (1..=GROUPS_MAX).contains(&groups)
+            && slices.len() * groups <= values_max(come_in_order);
         if !are_in_order || !are_few || layout.has_references() {
             return None;
         }
         let (older, younger, sums) = (Rows::new(layout), Rows::new(layout), Table::list(layout.clone()));
         let (from, to, is_incomplete) = (Vec::new(), Vec::new(), false);
-        let mut matrix =
-            Matrix { groups, presence, older, left: 0, younger, are_in_order, sums, is_incomplete, from, to };
+        let left = 0;
+        let mut matrix = Matrix {
+            groups,
+            presence,
+            come_in_order,
+            older,
+            left,
+            younger,
+            are_in_order,
+            sums,
+            is_incomplete,
+            from,
+            to,
+        };
         slices.for_each(|slice| matrix.push(slice));
         matrix.flip(0);
         Some(matrix)
@@ -107,7 +134,7 @@ impl Matrix {
 
     /// How many younger slices may come.
     fn room(&self) -> usize {
-        (VALUES_MAX / self.groups).saturating_sub(self.younger.last_ends.len())
+        (values_max(self.come_in_order) / self.groups).saturating_sub(self.younger.last_ends.len())
     }
 
     /// Takes a slice, which [`Matrix::takes`] says that it does.
@@ -223,11 +250,16 @@ impl Matrix {
         let Matrix { groups, presence, older, from, to, .. } = self;
         let are_all_there = older.values.are_all_flagged(*presence, first * *groups);
         // To each row the one behind it, from the last but one on.
-        from.clear();
-        from.extend(((first + 1) * *groups..older.values.groups()).rev().map(|group| group as u32));
-        to.clear();
-        to.extend(from.iter().map(|from| from - *groups as u32));
-        older.values.add_within(from, to, are_all_there.then_some(*presence));
+        let (last, mut end) = ((first + 1) * *groups, older.values.groups());
+        while end > last {
+            let start = last.max(end.saturating_sub(FLIPPED_VALUES));
+            from.clear();
+            from.extend((start..end).rev().map(|group| group as u32));
+            to.clear();
+            to.extend(from.iter().map(|from| from - *groups as u32));
+            older.values.add_within(from, to, are_all_there.then_some(*presence));
+            end = start;
+        }
     }
 
     /// The same as lists.
@@ -253,7 +285,7 @@ impl Matrix {
             let row = Chosen::Neighbours { first: at * self.groups, count: self.groups };
             prefix.add_at(&self.younger.values, row, Chosen::first(self.groups));
         }
-        Lists::new(self.presence, suffixes.collect(), slices.collect(), prefix)
+        Lists::new((self.presence, self.come_in_order), suffixes.collect(), slices.collect(), prefix)
     }
 
     pub(super) fn bytes(&self) -> usize {

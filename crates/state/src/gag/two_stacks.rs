@@ -13,6 +13,9 @@ use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Chosen, Table};
 use crate::window::Work;
 
+/// Slices that come in their order are rows of values as soon as there are so many.
+const ROWS_MIN: usize = 64;
+
 /// Two stacks.
 #[derive(Debug)]
 pub(super) enum TwoStacks {
@@ -27,6 +30,8 @@ pub(super) enum TwoStacks {
 pub(super) struct Lists {
     /// The accumulator that is zero where a slice does not have the group.
     presence: usize,
+    /// Whether none comes behind a later one.
+    come_in_order: bool,
     /// The older slices, each with all younger ones of this stack added; the oldest is the last.
     suffixes: Vec<Suffix>,
     /// The younger slices, as they came. Whoever puts windows together may have them as well.
@@ -51,8 +56,9 @@ pub(super) struct Suffix {
 }
 
 impl TwoStacks {
-    pub(super) fn new(layout: &Arc<EntryLayout>, presence: usize) -> TwoStacks {
-        TwoStacks::Lists(Box::new(Lists::new(presence, Vec::new(), Vec::new(), Table::list(layout.clone()))))
+    pub(super) fn new(layout: &Arc<EntryLayout>, presence: usize, come_in_order: bool) -> TwoStacks {
+        let (suffixes, slices, prefix) = (Vec::new(), Vec::new(), Table::list(layout.clone()));
+        TwoStacks::Lists(Box::new(Lists::new((presence, come_in_order), suffixes, slices, prefix)))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -86,7 +92,13 @@ impl TwoStacks {
                 matrix.push(&slice);
                 spare.keep(slice);
             }
-            _ => self.listed().insert(slice, groups, spare),
+            _ => {
+                let lists = self.listed();
+                lists.insert(slice, groups, spare);
+                if lists.come_in_order && lists.suffixes.is_empty() && lists.slices.len() == ROWS_MIN {
+                    self.become_rows(groups, spare);
+                }
+            }
         }
     }
 
@@ -104,14 +116,22 @@ impl TwoStacks {
             if !lists.evict(end, spare) {
                 return true;
             }
-            if let Some(matrix) = lists.rows(groups) {
-                work.spend(groups * lists.slices.len());
-                lists.slices.drain(..).filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
-                *self = TwoStacks::Rows(Box::new(matrix));
+            let slices = lists.slices.len();
+            if self.become_rows(groups, spare) {
+                work.spend(groups * slices);
                 return true;
             }
         }
-        lists.flip(groups, spare, work)
+        self.listed().flip(groups, spare, work)
+    }
+
+    /// Makes rows of younger slices, where there are no others and that suits them better: whether it does.
+    fn become_rows(&mut self, groups: usize, spare: &mut Spare) -> bool {
+        let lists = self.listed();
+        let Some(matrix) = lists.rows(groups) else { return false };
+        lists.slices.drain(..).filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
+        *self = TwoStacks::Rows(Box::new(matrix));
+        true
     }
 
     /// Forgets all slices, and which numbers groups have.
@@ -147,9 +167,14 @@ impl TwoStacks {
 
 impl Lists {
     /// Suffixes, the oldest of which is the last, younger slices, and what these have together.
-    pub(super) fn new(presence: usize, suffixes: Vec<Suffix>, slices: Vec<Arc<Slice>>, prefix: Table) -> Lists {
+    pub(super) fn new(
+        (presence, come_in_order): (usize, bool),
+        suffixes: Vec<Suffix>,
+        slices: Vec<Arc<Slice>>,
+        prefix: Table,
+    ) -> Lists {
         let (is_flipping, given, is_anew, is_uncounted) = (false, 0, true, false);
-        Lists { presence, suffixes, slices, prefix, is_flipping, given, is_anew, is_uncounted }
+        Lists { presence, come_in_order, suffixes, slices, prefix, is_flipping, given, is_anew, is_uncounted }
     }
 
     /// What the older slices have together, where there are any, and the younger ones.
@@ -240,7 +265,8 @@ impl Lists {
 
     /// Suffixes of the younger slices as rows of the first `groups` groups, where these suit them better.
     fn rows(&self, groups: usize) -> Option<Matrix> {
-        Matrix::of(self.slices.iter().map(|slice| &**slice), groups, (self.prefix.layout(), self.presence))
+        let slices = self.slices.iter().map(|slice| &**slice);
+        Matrix::of(slices, groups, self.prefix.layout(), (self.presence, self.come_in_order))
     }
 
     /// Makes suffixes of the younger slices, as long as there is work left: whether that has been done.

@@ -2,7 +2,7 @@
 
 use pelton_data::aggregate::Accumulate;
 
-use super::{Chosen, Table};
+use super::{Chosen, KeyLayout, Table};
 
 /// Rows of groups, one behind the other, each of the same groups in their order: what they have accumulated is the sum of what neighbours have in one list, if
 /// any, and in another.
@@ -91,12 +91,12 @@ impl Table {
     pub(crate) fn append_rows(&mut self, keys: Option<&Table>, rows: SummedRows<'_>) {
         let first = self.groups();
         match keys {
-            Some(keys) => {
+            Some(keys) if *self.layout.keys() != KeyLayout::None => {
                 for _ in 0..rows.rows {
                     self.extend_keys(keys, Chosen::first(rows.groups));
                 }
             }
-            None => {
+            _ => {
                 let (layout, list) = self.listed();
                 list.extend(layout, rows.rows * rows.groups);
             }
