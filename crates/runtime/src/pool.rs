@@ -1,5 +1,7 @@
 //! The workers of an engine: they serve all of its runs, and end when neither the engine nor a run has them any more.
 
+mod manual;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,6 +26,8 @@ use crate::task::Worker;
 use crate::threads::OperatorThreads;
 use crate::turn::{Order, Turns};
 use crate::wake::{Patience, Rest, Waker};
+
+pub use self::manual::ManualWorkers;
 
 /// A fixed number of threads that work on any number of runs. Clones are the same threads.
 #[derive(Clone)]
@@ -78,12 +82,7 @@ impl Pool {
     /// A pool without threads: its workers do something when they are told to, in the order in which they are told.
     pub fn manual(workers: usize, clock: Clock) -> (Pool, ManualWorkers) {
         let crew = Crew::new(workers, clock, true);
-        let manual = (0..workers).map(|index| ManualWorker {
-            worker: PoolWorker::new(crew.clone(), index),
-            held: None,
-            ticket: None,
-        });
-        let manual = ManualWorkers(manual.collect());
+        let manual = ManualWorkers::new((0..workers).map(|index| PoolWorker::new(crew.clone(), index)));
         (Pool(Arc::new(Threads { crew, handles: Vec::new() })), manual)
     }
 
@@ -151,56 +150,6 @@ impl Drop for Threads {
             // A worker that panicked has said so already; there is nobody left to tell.
             drop(handle.join());
         }
-    }
-}
-
-/// Workers without threads, so that any order in which things can happen happens in one thread, and again.
-pub struct ManualWorkers(Vec<ManualWorker>);
-
-struct ManualWorker {
-    worker: PoolWorker,
-    /// What it has taken and not done yet, and when it looked for it.
-    held: Option<(Arc<Shared>, Taken, u64)>,
-    /// What it sleeps under, if it does.
-    ticket: Option<u64>,
-}
-
-impl ManualWorkers {
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Does the next of what no run waits for ([`Pool::aside`]). Returns whether there was any.
-    pub fn step_aside(&mut self) -> bool {
-        // All have the same crew.
-        self.0.first().is_some_and(|first| first.worker.crew.aside.step())
-    }
-
-    /// Has a worker take a task, or, where it has taken one, do it; one that finds none sleeps from then on until it is woken. Returns whether
-    /// there was any: where all workers sleep none comes before something happens outside, or time passes.
-    pub fn step(&mut self, worker: usize) -> bool {
-        let ManualWorker { worker, held, ticket } = &mut self.0[worker];
-        if let Some((run, taken, looked_ns)) = held.take() {
-            let (done_ns, next) = worker.run(&run, taken, looked_ns);
-            *held = next.map(|next| (run, next, done_ns));
-            return true;
-        }
-        let now_ns = worker.crew.clock.nanos();
-        if ticket.is_some_and(|ticket| !worker.crew.rest.wakes_up(ticket, now_ns)) {
-            return false;
-        }
-        let seen = worker.crew.rest.seen();
-        worker.know_runs();
-        *ticket = None;
-        match worker.look(now_ns) {
-            Found::Task(run, taken) => *held = Some((run, taken, now_ns)),
-            Found::Nothing(until_ns) => {
-                *ticket = worker.crew.rest.falls_asleep(seen, until_ns);
-                return ticket.is_none();
-            }
-        }
-        true
     }
 }
 

@@ -432,20 +432,7 @@ impl Shared {
         });
         let waiting: Vec<(u64, u64)> = waiting.collect();
         let state = self.state();
-        let overs = state.overs.iter().zip(waiting).enumerate().map(|(index, (node, (rows, bytes)))| OverProgress {
-            name: node.name.clone(),
-            late_rows: node.late_rows,
-            rows: node.results.rows,
-            busy: Duration::from_nanos(node.busy_ns),
-            waiting_rows_dropped: if node.ended { rows } else { 0 },
-            state_bytes: bytes,
-            is_by_time: self.graph.overs[index].spec.time.is_some(),
-            waiting_rows: if node.ended { 0 } else { rows },
-            watermark: node.inputs.watermark(),
-            has_kept_up: !node.busy && !node.must_run(),
-            held_back_by: self.laggard(&state, StreamRef::Over(index)),
-            idle: self.idle(&state, StreamRef::Over(index)),
-        });
+        let overs = (0..waiting.len()).map(|over| self.over_progress(&state, over, waiting[over]));
         let sources = state.sources.iter().map(|node| SourceProgress {
             name: node.name.clone(),
             rows: node.rows,
@@ -492,6 +479,25 @@ impl Shared {
             windows: windows.collect(),
             overs: overs.collect(),
             sinks: sinks.collect(),
+        }
+    }
+
+    /// Of functions OVER rows, so many of which wait, with so many bytes of memory.
+    fn over_progress(&self, state: &State, over: usize, (rows, bytes): (u64, u64)) -> OverProgress {
+        let node = &state.overs[over];
+        OverProgress {
+            name: node.name.clone(),
+            late_rows: node.late_rows,
+            rows: node.results.rows,
+            busy: Duration::from_nanos(node.busy_ns),
+            waiting_rows_dropped: if node.ended { rows } else { 0 },
+            state_bytes: bytes,
+            is_by_time: self.graph.overs[over].spec.time.is_some(),
+            waiting_rows: if node.ended { 0 } else { rows },
+            watermark: node.inputs.watermark(),
+            has_kept_up: !node.busy && !node.must_run(),
+            held_back_by: self.laggard(state, StreamRef::Over(over)),
+            idle: self.idle(state, StreamRef::Over(over)),
         }
     }
 
