@@ -5,9 +5,10 @@ use pelton_runtime::progress::{Progress, time_with_unit};
 use crate::waiting::query_name;
 
 /// Names of the columns.
-pub(crate) const COLUMNS: [&str; 18] = [
+pub(crate) const COLUMNS: [&str; 19] = [
     "query",
     "rows/s in",
+    "rows/s by source",
     "rows/s out",
     "cores",
     "rows waiting",
@@ -38,6 +39,7 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let mut row = vec![
         query_name(number, progress.sinks.iter().map(|sink| sink.name.as_str())),
         format!("{:.0}", load.rows_in_per_s),
+        rates_by_source(progress),
         format!("{:.0}", load.rows_out_per_s),
         format!("{:.3}", load.busy_cores),
         load.rows_waiting.to_string(),
@@ -60,6 +62,12 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     row.extend(others_ns.map(|ns| format!("{:.0}", ns / load.decisions.max(1) as f64)));
     row.push(load.held_back_by.clone().unwrap_or_default());
     row
+}
+
+/// Of each source what it delivers, where there are several.
+fn rates_by_source(progress: &Progress) -> String {
+    let rates = progress.sources.iter().map(|source| format!("{} {:.0}", source.name, source.rows_per_s));
+    if progress.sources.len() > 1 { rates.collect::<Vec<_>>().join(", ") } else { String::new() }
 }
 
 /// Of a query that has next to nothing to do deciding may take longer than doing it.

@@ -88,6 +88,15 @@ fn rows_that_are_put_in_order_are_charged() {
     // Of these few are kept, and what the failed query had is free again.
     let first = session.sql("SELECT i FROM n ORDER BY i DESC LIMIT 3").unwrap().collect().unwrap();
     assert_eq!(count(&first), 600_000 + 599_999 + 599_998);
+    // There would be room for the rows, and none to put them in order.
+    session.set("pelton.memory", "8 mb").unwrap();
+    let error = failure(&mut session.sql("SELECT i FROM n ORDER BY i DESC").unwrap());
+    assert!(error.contains("'pelton.memory' = '8 MiB'"), "{error}");
+    session.set("pelton.memory", "64 mb").unwrap();
+    let sorted = session.sql("SELECT i FROM n ORDER BY i DESC LIMIT 500000 OFFSET 7").unwrap().collect().unwrap();
+    assert!(sorted.len() > 10, "they leave block by block");
+    let numbers = sorted.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+    assert!(numbers.eq((99_994..=599_993).rev()));
 }
 
 #[test]
@@ -101,7 +110,9 @@ fn the_table_of_a_join_is_charged() {
     session.set("pelton.memory", "2 mb").unwrap();
     let Err(Error::Run(error)) = session.sql(joined) else { panic!("3.2 MB of rows do not fit 2 MiB") };
     let error = error.to_string();
-    for part in ["its state takes ", "'pelton.memory' = '2 MiB'", "join with fewer rows or columns (in join with m)"] {
+    // It fails before all of it has been read.
+    for part in ["its state takes 2.", "'pelton.memory' = '2 MiB'", "join with fewer rows or columns (in join with m)"]
+    {
         assert!(error.contains(part), "{part} is not in {error}");
     }
     session.set("pelton.memory", "100 mb").unwrap();

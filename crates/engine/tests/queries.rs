@@ -145,6 +145,21 @@ fn a_query_whose_reader_is_slow_says_so() {
 }
 
 #[test]
+fn rates_are_shown_for_each_source() {
+    let session = session("1");
+    let [one, two] = ["a", "b"].map(|name| session.push_table(name, "v BIGINT NOT NULL").unwrap());
+    let mut query = session.sql("SELECT v FROM a UNION ALL SELECT v FROM b").unwrap();
+    push(&one, 3);
+    assert_eq!(next(&mut query), 3);
+    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
+    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    let rates = rows.column_by_name("rows/s by source").unwrap().as_string_view().value(0).to_owned();
+    assert!(rates.starts_with("a ") && rates.ends_with(", b 0") && !rates.starts_with("a 0"), "{rates}");
+    drop((one, two));
+    assert!(query.next_batch().unwrap().is_none());
+}
+
+#[test]
 fn operators_have_threads_of_their_own_where_the_policy_says_so() {
     let session = session("2");
     let names = Arc::new(Mutex::new(BTreeSet::new()));

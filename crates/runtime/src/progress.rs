@@ -151,6 +151,8 @@ pub struct SourceProgress {
     pub name: String,
     /// Rows decoded and queued.
     pub rows: u64,
+    /// The same of late, in a second.
+    pub rows_per_s: f64,
     /// Bytes of their columns (a string counts 16).
     pub bytes: u64,
     /// What of its input is not among them.

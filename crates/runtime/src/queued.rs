@@ -12,6 +12,7 @@ use pelton_state::over::Arriving;
 
 use crate::events::{Item, Passing};
 use crate::graph::SourceTime;
+use crate::load::Mark;
 use crate::over::OverState;
 use crate::state::{SinkState, SourceState, State};
 use crate::window::WindowState;
@@ -162,6 +163,11 @@ impl State {
 }
 
 impl SourceState {
+    /// Rows that have come until now.
+    pub fn mark(&self, now_ns: u64) -> Mark {
+        Mark { at_ns: now_ns, rows_in: self.rows, ..Mark::default() }
+    }
+
     /// Whether something is being decoded, and nothing has been that would tell how much it comes to.
     pub fn has_unknown_chunk(&self) -> bool {
         self.chunk_bytes.is_none() && self.sequencer.chunks.outstanding() > 0

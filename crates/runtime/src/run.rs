@@ -433,9 +433,11 @@ impl Shared {
         let waiting: Vec<(u64, u64)> = waiting.collect();
         let state = self.state();
         let overs = (0..waiting.len()).map(|over| self.over_progress(&state, over, waiting[over]));
+        let now_ns = self.clock.nanos();
         let sources = state.sources.iter().map(|node| SourceProgress {
             name: node.name.clone(),
             rows: node.rows,
+            rows_per_s: state.source_rows_a_second(node, now_ns),
             bytes: node.bytes,
             left_out: node.left_out.clone(),
             watermark: node.sequencer.watermark(),
@@ -452,19 +454,7 @@ impl Shared {
                 story: node.kernel.story(),
             }
         });
-        let windows = state.windows.iter().zip(open).enumerate().map(|(index, (node, open))| WindowProgress {
-            name: node.name.clone(),
-            window: node.window,
-            late_rows: node.late_rows,
-            rows: node.results.rows,
-            busy: Duration::from_nanos(node.busy_ns),
-            open_slices_dropped: if node.ended { open.slices } else { 0 },
-            state_bytes: open.bytes,
-            watermark: node.watermark(),
-            next_end: open.next_end,
-            held_back_by: self.laggard(&state, StreamRef::Window(index)),
-            idle: self.idle(&state, StreamRef::Window(index)),
-        });
+        let windows = (0..open.len()).map(|window| self.window_progress(&state, window, open[window]));
         let sinks = state.sinks.iter().map(|node| SinkProgress {
             name: node.name.clone(),
             rows: node.rows,
@@ -479,6 +469,24 @@ impl Shared {
             windows: windows.collect(),
             overs: overs.collect(),
             sinks: sinks.collect(),
+        }
+    }
+
+    /// Of windows that have slices open.
+    fn window_progress(&self, state: &State, window: usize, open: OpenSlices) -> WindowProgress {
+        let node = &state.windows[window];
+        WindowProgress {
+            name: node.name.clone(),
+            window: node.window,
+            late_rows: node.late_rows,
+            rows: node.results.rows,
+            busy: Duration::from_nanos(node.busy_ns),
+            open_slices_dropped: if node.ended { open.slices } else { 0 },
+            state_bytes: open.bytes,
+            watermark: node.watermark(),
+            next_end: open.next_end,
+            held_back_by: self.laggard(state, StreamRef::Window(window)),
+            idle: self.idle(state, StreamRef::Window(window)),
         }
     }
 
@@ -557,6 +565,7 @@ pub(crate) fn open_windows(node: &WindowNode) -> Open {
 }
 
 /// What has not been reported of a window.
+#[derive(Clone, Copy)]
 struct OpenSlices {
     slices: u64,
     /// Of all slices.

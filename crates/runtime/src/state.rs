@@ -91,6 +91,7 @@ pub(crate) struct SourceState {
     pub consumers: Arc<Consumers>,
     pub rows: u64,
     pub bytes: u64,
+    pub rates: Rates,
     /// What the blocks of its last chunk took, once there was one.
     pub chunk_bytes: Option<usize>,
     pub left_out: LeftOut,
@@ -271,7 +272,7 @@ impl State {
         let pipelines = pipelines.collect();
         let operators = Operators::of(graph);
         State {
-            sources: (0..graph.sources.len()).map(|index| SourceState::new(graph, index)).collect(),
+            sources: (0..graph.sources.len()).map(|index| SourceState::new(graph, index, now_ns)).collect(),
             pipelines,
             windows: (0..graph.windows.len()).map(|index| WindowState::new(graph, index, feeding[index])).collect(),
             overs: (0..graph.overs.len()).map(|index| OverState::new(graph, index, feeding_overs[index])).collect(),
@@ -320,6 +321,7 @@ impl State {
         operators.measure();
         self.load.adapt();
         self.rates.mark(self.mark(now_ns));
+        self.sources.iter_mut().for_each(|node| node.rates.mark(node.mark(now_ns)));
     }
 
     /// What has been done until now.
@@ -334,8 +336,17 @@ impl State {
 
     /// What it does in a second: rows that come, rows that leave, and nanoseconds of workers.
     pub fn rates_a_second(&self, now_ns: u64) -> [f64; 3] {
-        let ran_ns = self.operators.all.iter().map(|operator| operator.last_run_ns).max().unwrap_or_default();
-        self.rates.a_second(self.mark(now_ns), ran_ns)
+        self.rates.a_second(self.mark(now_ns), self.ran_ns())
+    }
+
+    /// Rows that come from a source in a second.
+    pub fn source_rows_a_second(&self, node: &SourceState, now_ns: u64) -> f64 {
+        node.rates.a_second(node.mark(now_ns), self.ran_ns())[0]
+    }
+
+    /// When a worker has done something for it last.
+    fn ran_ns(&self) -> u64 {
+        self.operators.all.iter().map(|operator| operator.last_run_ns).max().unwrap_or_default()
     }
 
     /// Whether nothing is left to do; says so once.
@@ -529,7 +540,7 @@ fn name_of(graph: &Graph, stream: StreamRef) -> String {
 }
 
 impl SourceState {
-    fn new(graph: &Graph, index: usize) -> SourceState {
+    fn new(graph: &Graph, index: usize, now_ns: u64) -> SourceState {
         let node = &graph.sources[index];
         SourceState {
             name: node.name.clone(),
@@ -541,6 +552,7 @@ impl SourceState {
             consumers: Consumers::of(graph, StreamRef::Source(index)),
             rows: 0,
             bytes: 0,
+            rates: Rates::new(now_ns),
             chunk_bytes: None,
             left_out: LeftOut::default(),
             tick_ns: 0,
