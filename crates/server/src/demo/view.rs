@@ -118,8 +118,9 @@ fn adaptation_lines(frame: &Frame, width: usize) -> Vec<Line<'static>> {
 /// A text in lines of at most so many characters, cut where words end if there are any.
 fn folded(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut rest) = (Vec::new(), text);
-    while let Some((end, _)) = rest.char_indices().nth(width.max(1)) {
-        let cut = rest[..end].rfind(' ').filter(|&space| !rest[..space].trim().is_empty()).unwrap_or(end);
+    while let Some((end, next)) = rest.char_indices().nth(width.max(1)) {
+        let last_space = rest[..end + next.len_utf8()].rfind(' ');
+        let cut = last_space.filter(|&space| !rest[..space].trim().is_empty()).unwrap_or(end);
         lines.push(rest[..cut].to_owned());
         rest = rest[cut..].trim_start();
     }
@@ -159,7 +160,7 @@ mod tests {
         }
         assert!(screen.contains("interpreted in ") || screen.contains("compiled in "), "{screen}");
         // Which variant, how it was made, what it has done and what happened last, to the end of the text.
-        for part in ["adaptation", "variant 0 (", "guards failed", "generic", "made in"] {
+        for part in ["adaptation", "  variant ", "generic): made in", "guards failed", " events: variant "] {
             assert!(screen.contains(part), "no '{part}' in\n{screen}");
         }
     }
