@@ -103,20 +103,21 @@ fn rows_that_are_put_in_order_are_charged() {
 fn the_table_of_a_join_is_charged() {
     let session = session("1", 600_000);
     let statement = "CREATE TABLE m (k BIGINT NOT NULL, v BIGINT) WITH (
-         'connector' = 'datagen', 'number-of-rows' = '200000', 'pace' = 'flat-out',
-         'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '200000')";
+         'connector' = 'datagen', 'number-of-rows' = '2000000', 'pace' = 'flat-out',
+         'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '2000000')";
     session.execute(&session.prepare(statement).unwrap().remove(0)).unwrap();
     let joined = "SELECT COUNT(*) AS n FROM n JOIN m ON i = k";
     session.set("pelton.memory", "2 mb").unwrap();
-    let Err(Error::Run(error)) = session.sql(joined) else { panic!("3.2 MB of rows do not fit 2 MiB") };
+    let Err(Error::Run(error)) = session.sql(joined) else { panic!("32 MB of rows do not fit 2 MiB") };
     let error = error.to_string();
-    // It fails before all of it has been read.
-    for part in ["its state takes 2.", "'pelton.memory' = '2 MiB'", "join with fewer rows or columns (in join with m)"]
+    for part in ["its state takes ", "'pelton.memory' = '2 MiB'", "join with fewer rows or columns (in join with m)"]
     {
         assert!(error.contains(part), "{part} is not in {error}");
     }
+    let size = error.split("its state takes ").nth(1).and_then(|rest| rest.split(" MiB").next()).unwrap();
+    assert!(size.parse::<f64>().unwrap() < 8.0, "it fails before all of it has been read: {error}");
     session.set("pelton.memory", "100 mb").unwrap();
-    assert_eq!(count(&session.sql(joined).unwrap().collect().unwrap()), 200_000);
+    assert_eq!(count(&session.sql(joined).unwrap().collect().unwrap()), 600_000);
 }
 
 /// What `SHOW QUERIES` says that the only query is held back by, and how many bytes wait in it.
