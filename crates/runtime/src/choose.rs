@@ -462,9 +462,10 @@ impl Search<'_> {
         }
         let readable = |index: usize| {
             let node = &state.sources[index];
+            let may_be_large = state.waiting.is_limited() && node.has_unknown_chunk();
             let free = !node.reading
                 && !node.ended
-                && !(state.waiting.is_limited() && node.has_unknown_chunk())
+                && !may_be_large
                 && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX
                 && has_room(state, StreamRef::Source(index), room);
             let partition = free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?;
