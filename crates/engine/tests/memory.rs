@@ -110,8 +110,7 @@ fn the_table_of_a_join_is_charged() {
     session.set("pelton.memory", "2 mb").unwrap();
     let Err(Error::Run(error)) = session.sql(joined) else { panic!("32 MB of rows do not fit 2 MiB") };
     let error = error.to_string();
-    for part in ["its state takes ", "'pelton.memory' = '2 MiB'", "join with fewer rows or columns (in join with m)"]
-    {
+    for part in ["its state takes ", "'pelton.memory' = '2 MiB'", "join with fewer rows or columns (in join with m)"] {
         assert!(error.contains(part), "{part} is not in {error}");
     }
     let size = error.split("its state takes ").nth(1).and_then(|rest| rest.split(" MiB").next()).unwrap();

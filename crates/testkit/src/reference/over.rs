@@ -73,6 +73,8 @@ mod tests {
     use super::*;
     use crate::reference::sliding::{KeptColumns, KeptRows, SubtractOnEvict};
 
+    type Averages = fn(&[Block], usize, &mut Vec<f64>);
+
     #[test]
     fn averages_are_those_of_the_rows_before() {
         let values: Vec<f64> = (0..1_000).map(|row| f64::from(row * 31 % 101)).collect();
@@ -82,7 +84,7 @@ mod tests {
         };
         let blocks: Vec<Block> = values.chunks(300).map(block).collect();
         for rows in [7, 450] {
-            let layouts: [fn(&[Block], usize, &mut Vec<f64>); 3] = [
+            let layouts: [Averages; 3] = [
                 |blocks, rows, found| {
                     averages::<SubtractOnEvict>(blocks, 0, rows, |some| found.extend_from_slice(some))
                 },
