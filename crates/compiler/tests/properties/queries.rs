@@ -280,11 +280,11 @@ fn holistic(
     data_type: DataType,
     parts: &mut WindowParts,
 ) {
-    use Accumulate::{Arrivals, Distinct, Values};
+    use Accumulate::{Arrivals, Distinct, Frequencies, Values};
     let is_joined = choice == 9 && data_type == DataType::Utf8View;
     let arrivals = is_joined.then(|| parts.add(accumulator(Arrivals), Some(argument.clone())));
     let (kept, function) = match choice {
-        7 => (Values, Holistic::Mode),
+        7 => (Frequencies, Holistic::Mode),
         8 => (Values, Holistic::Percentile { fraction: 0.7, is_continuous: false, is_descending: false }),
         _ if is_joined => (Values, Holistic::Joined { delimiter: "; ".to_owned() }),
         _ => (Distinct { is_ordered: false }, Holistic::Count),
