@@ -95,7 +95,7 @@ impl Writer<'_> {
     }
 
     fn keep(&mut self, code: &Loop) {
-        let predicate = self.root(code.effect.roots()[0]);
+        let predicate = self.root(code.effect.root());
         self.line(0, &format!("for each row keep where {predicate}"));
     }
 
@@ -111,7 +111,7 @@ impl Writer<'_> {
         let found = match &aggregation.grouping {
             Grouping::Single => "entry = the only one, in registers".to_owned(),
             Grouping::Integer { keys, dense, .. } => {
-                let key = self.root(keys.effect.roots()[0]);
+                let key = self.root(keys.effect.root());
                 match dense {
                     Some(_) => format!("entry = table[{key} - base], or by hash where keys are far apart"),
                     None => format!("entry = by hash of {key}"),
@@ -142,7 +142,7 @@ impl Writer<'_> {
     }
 
     fn projection(&mut self, projection: &Projection) -> Vec<String> {
-        let outputs = projection.code.as_ref().map(|code| code.effect.roots()).unwrap_or_default();
+        let outputs = projection.code.as_ref().map(|code| code.effect.roots().collect::<Vec<_>>()).unwrap_or_default();
         let describe = |projected: &Projected| match projected {
             Projected::Plain(column) => self.names[*column].clone(),
             Projected::Written(index) => self.root(outputs[*index]),

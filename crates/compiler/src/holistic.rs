@@ -87,10 +87,13 @@ fn part(
         }
         Holistic::Percentile { fraction, is_continuous: false, is_descending } => {
             let place = |count| discrete_place(count, *fraction, *is_descending);
-            picked(kept.values.of(entries), &place)
+            picked(kept.values.of(entries), Pick::Place(&place))
         }
         Holistic::RoundedPercentile { fraction } => Arc::new(rounded_percentiles(kept, entries, *fraction)),
-        Holistic::Mode => modes(kept.values.of(entries), &kept.values.frequencies(entries)),
+        Holistic::Mode => match kept.values.frequencies(entries) {
+            Some(frequencies) => modes(kept.values.of(entries), &frequencies),
+            None => picked(kept.values.of(entries), Pick::Mode),
+        },
         Holistic::Array { is_distinct } => Arc::new(arrays(kept, entries, *is_distinct, data_type)?),
         Holistic::Joined { delimiter } => Arc::new(joined(kept, entries, delimiter)),
     })
@@ -196,7 +199,7 @@ fn continuous_percentiles(groups: GroupedValues, fraction: f64, is_descending: b
 /// The first value, of numbers as [`significant`] rounds them, that the fraction of all does not come behind.
 fn rounded_percentiles(kept: &Kept<'_>, entries: Chosen<'_>, fraction: f64) -> Float64Array {
     let GroupedValues { offsets, values } = kept.values.of(entries);
-    let frequencies = kept.values.frequencies(entries);
+    let frequencies = kept.values.frequencies(entries).expect("numbers are kept in sets");
     let values = values.as_primitive::<Int32Type>().values();
     let mut numbers: Vec<(i32, i64)> = values.iter().copied().zip(frequencies).collect();
     let percentile = |ends: &[usize]| {
@@ -222,45 +225,58 @@ fn discrete_place(count: usize, fraction: f64, is_descending: bool) -> usize {
     if is_descending { count - 1 - place } else { place }
 }
 
-/// The value of each group at the place in ascending order that `place` gives for so many, NULL where there are none.
-fn picked(groups: GroupedValues, place: &dyn Fn(usize) -> usize) -> ArrayRef {
-    fn choose<T: Copy>(
-        group: &mut [T],
-        place: &dyn Fn(usize) -> usize,
-        compare: impl Fn(&T, &T) -> Ordering,
-    ) -> Option<T> {
+/// Which of a group's values.
+#[derive(Clone, Copy)]
+enum Pick<'a> {
+    /// The one at this place in ascending order, of so many.
+    Place(&'a dyn Fn(usize) -> usize),
+    /// The most frequent, the smallest of several.
+    Mode,
+}
+
+impl Pick<'_> {
+    /// The value; `None` where there are none.
+    fn of<T: Copy>(self, group: &mut [T], compare: impl Fn(&T, &T) -> Ordering + Copy) -> Option<T> {
         if group.is_empty() {
             return None;
         }
-        Some(*group.select_nth_unstable_by(place(group.len()), compare).1)
+        match self {
+            Pick::Place(place) => Some(*group.select_nth_unstable_by(place(group.len()), compare).1),
+            Pick::Mode => {
+                group.sort_unstable_by(compare);
+                let runs = group.chunk_by(|left, right| compare(left, right).is_eq());
+                let longest = runs.reduce(|best, run| if run.len() > best.len() { run } else { best });
+                longest.map(|run| run[0])
+            }
+        }
     }
-    fn of<T: ArrowPrimitiveType>(
-        values: &PrimitiveArray<T>,
-        offsets: &[usize],
-        place: &dyn Fn(usize) -> usize,
-    ) -> ArrayRef {
+}
+
+/// One value of each group, NULL where there are none.
+fn picked(groups: GroupedValues, pick: Pick<'_>) -> ArrayRef {
+    fn of<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, offsets: &[usize], pick: Pick<'_>) -> ArrayRef {
         let mut held = values.values().to_vec();
         let compare = |left: &T::Native, right: &T::Native| left.compare(*right);
         let chosen: PrimitiveArray<T> =
-            offsets.windows(2).map(|ends| choose(&mut held[ends[0]..ends[1]], place, compare)).collect();
+            offsets.windows(2).map(|ends| pick.of(&mut held[ends[0]..ends[1]], compare)).collect();
         Arc::new(chosen.with_data_type(values.data_type().clone()))
     }
     let GroupedValues { offsets, values } = groups;
     let values = values.as_ref();
     downcast_primitive_array!(
-        values => of(values, &offsets, place),
+        values => of(values, &offsets, pick),
         _ => {
             let compare = make_comparator(values, values, SortOptions::default()).expect("values of a type have an order");
             let mut rows: Vec<u32> = (0..values.len() as u32).collect();
             let compare = |left: &u32, right: &u32| compare(*left as usize, *right as usize);
             let chosen: UInt32Array =
-                offsets.windows(2).map(|ends| choose(&mut rows[ends[0]..ends[1]], place, compare)).collect();
+                offsets.windows(2).map(|ends| pick.of(&mut rows[ends[0]..ends[1]], compare)).collect();
             take(values, &chosen, None).expect("rows are those of the values")
         }
     )
 }
 
-/// The most frequent value of each group, the smallest of several, NULL where there are none.
+/// The most frequent value of each set, the smallest of several, NULL where there are none: each is there once, and came so often.
 fn modes(groups: GroupedValues, frequencies: &[i64]) -> ArrayRef {
     fn chosen(offsets: &[usize], frequencies: &[i64], compare: impl Fn(usize, usize) -> Ordering) -> UInt32Array {
         let mode = |ends: &[usize]| {

@@ -302,6 +302,15 @@ impl Window {
         }
     }
 
+    /// Whether a slice leaves windows while others of theirs stay, so that it is worth keeping what can be subtracted.
+    pub fn evicts_slices(&self) -> bool {
+        match self {
+            Window::Clocked(window) => window.by_clock().evicts_slices(),
+            Window::Hopping { .. } | Window::Rows { .. } => self.slices_max() > 2,
+            _ => false,
+        }
+    }
+
     /// The windows that rows fall into which are results of these windows, one for each window: a result's time is the last
     /// millisecond of its window, so that it is found by the end. These windows end where those do, but do not overlap.
     pub fn of_results(&self) -> Window {
@@ -373,10 +382,10 @@ impl Combination {
                 let keeps_lists = accumulators.iter().any(|kept| kept.accumulate.keeps_lists());
                 match window.slices_max() {
                     1 => Combination::Single,
-                    2 => Combination::Recompute,
+                    _ if !window.evicts_slices() => Combination::Recompute,
                     _ if is_invertible || counts_values => Combination::SubtractOnEvict,
                     _ if keeps_lists => Combination::Recompute,
-                    3..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
+                    ..=RECOMPUTED_SLICES_MAX => Combination::Recompute,
                     _ => Combination::TwoStacks,
                 }
             }

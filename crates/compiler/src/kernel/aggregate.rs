@@ -531,7 +531,7 @@ pub(super) fn list_keys(
     integers.clear();
     integers.reserve(rows);
     validity.clear();
-    let root = keys.effect.roots()[0];
+    let root = keys.effect.root();
     let never_null = keys.recipe(call.shared, bound.variant).never_null(root);
     if !never_null {
         validity.reserve(rows);

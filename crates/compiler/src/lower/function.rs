@@ -154,15 +154,21 @@ impl Effect {
     }
 
     /// The expressions whose values it uses.
-    pub(crate) fn roots(&self) -> Vec<NodeId> {
-        match self {
-            Effect::Keep { predicate, .. } => vec![*predicate],
-            Effect::Probe { key, .. } => vec![*key],
-            Effect::Write { outputs } => outputs.iter().map(|output| output.node).collect(),
-            Effect::Accumulate { place, updates } => {
-                place.key().into_iter().chain(updates.iter().filter_map(|update| update.argument)).collect()
+    pub(crate) fn roots(&self) -> impl Iterator<Item = NodeId> {
+        let (first, outputs, updates) = match self {
+            Effect::Keep { predicate: value, .. } | Effect::Probe { key: value, .. } => {
+                (Some(*value), &[][..], &[][..])
             }
-        }
+            Effect::Write { outputs } => (None, outputs.as_slice(), &[][..]),
+            Effect::Accumulate { place, updates } => (place.key(), &[][..], updates.as_slice()),
+        };
+        let outputs = outputs.iter().map(|output| output.node);
+        first.into_iter().chain(outputs).chain(updates.iter().filter_map(|update| update.argument))
+    }
+
+    /// The expression of a loop that is made for one.
+    pub(crate) fn root(&self) -> NodeId {
+        self.roots().next().expect("the loop computes an expression")
     }
 }
 

@@ -363,7 +363,7 @@ impl Planner {
         let graph = &self.translator.graph;
         let (number, probe_keys, planned) = match probe {
             Some(probe) => {
-                let key = probe.effect.roots()[0];
+                let key = probe.effect.root();
                 let outputs = vec![Written { node: key, as_key: true }];
                 let probe_keys = Loop::new(graph, Effect::Write { outputs }, probe.planned.clone());
                 let planned = probe.planned.iter().chain(&update.planned).cloned().collect();

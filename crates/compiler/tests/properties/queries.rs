@@ -243,7 +243,7 @@ fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: 
         integer if integer.is_integer() => Some((SumInteger, DataType::Int64, DataType::Float64)),
         _ => None,
     };
-    let choice = choices.number(0..=9);
+    let choice = choices.number(0..=10);
     match (choice, sum) {
         (0 | 1, Some((sum, sum_type, mean_type))) => {
             let sum = parts.add(accumulator(sum), Some(argument));
@@ -264,7 +264,7 @@ fn aggregate(choices: &mut Choices<'_>, expressions: &Expressions<'_>, current: 
             let arrival = parts.add(accumulator(if choice == 4 { First } else { Last }), Some(argument));
             parts.output(WindowColumn::Value { accumulator: arrival, count: None }, data_type, true);
         }
-        (7..=9, _) => holistic(choice, accumulator, argument, data_type.clone(), parts),
+        (7..=10, _) => holistic(choice, accumulator, argument, data_type.clone(), parts),
         _ => {
             let column = WindowColumn::Value { accumulator: count, count: None };
             parts.output(column, DataType::Int64, false);
@@ -285,6 +285,7 @@ fn holistic(
     let arrivals = is_joined.then(|| parts.add(accumulator(Arrivals), Some(argument.clone())));
     let (kept, function) = match choice {
         7 => (Frequencies, Holistic::Mode),
+        10 => (Values, Holistic::Mode),
         8 => (Values, Holistic::Percentile { fraction: 0.7, is_continuous: false, is_descending: false }),
         _ if is_joined => (Values, Holistic::Joined { delimiter: "; ".to_owned() }),
         _ => (Distinct { is_ordered: false }, Holistic::Count),

@@ -20,7 +20,7 @@ use super::lower::{Lowering, materialize, simplify};
 use super::own_aggregate::own_function;
 use super::zeros::with_one_zero;
 use crate::error::PlanError;
-use crate::pipeline::WindowColumn;
+use crate::pipeline::{Window, WindowColumn};
 
 /// Digits of which as many decimals as a counter counts, 2^63, have a sum of no more digits than a DECIMAL.
 const SUMMED_DIGITS: u8 = 19;
@@ -30,6 +30,8 @@ pub(super) struct Collector {
     pub branches: Vec<Branch>,
     /// Whether a result may stand for no rows at all.
     may_be_empty: bool,
+    /// Whether slices leave windows.
+    evicts_slices: bool,
     pub accumulators: Vec<Accumulator>,
     /// One argument for each branch, one list for each accumulator.
     pub arguments: Vec<Vec<Option<Expr>>>,
@@ -183,7 +185,9 @@ impl Lowering<'_> {
             .then(|| collector.add(Accumulate::Arrivals, arguments.clone()))
             .transpose()?;
         let kept = match function {
-            Holistic::RoundedPercentile { .. } | Holistic::Mode => Accumulate::Frequencies,
+            Holistic::RoundedPercentile { .. } => Accumulate::Frequencies,
+            // Nothing is looked for in a list while rows come, but none of it can be subtracted.
+            Holistic::Mode if collector.evicts_slices => Accumulate::Frequencies,
             _ if is_estimated => Accumulate::DistinctSketch,
             _ if call.is_distinct => Accumulate::Distinct { is_ordered },
             _ => Accumulate::Values,
@@ -401,8 +405,10 @@ pub(super) fn has_extremes(data_type: &DataType) -> bool {
 }
 
 impl Collector {
-    pub fn new(branches: Vec<Branch>, may_be_empty: bool) -> Collector {
-        Collector { branches, may_be_empty, accumulators: Vec::new(), arguments: Vec::new() }
+    /// Of the rows of these branches in such a window.
+    pub fn new(branches: Vec<Branch>, window: &Window, may_be_empty: bool) -> Collector {
+        let evicts_slices = window.evicts_slices();
+        Collector { branches, may_be_empty, evicts_slices, accumulators: Vec::new(), arguments: Vec::new() }
     }
 
     /// Whether any branch's expression may be NULL.

@@ -79,7 +79,7 @@ impl Lowering<'_> {
         self.keep_a_key(&input, window, &mut groups)?;
         let keys: Vec<usize> = (0..groups[0].len()).filter(|g| matches!(groups[0][*g], Group::Key(_))).collect();
         let may_be_empty = window == Window::Global && keys.is_empty();
-        let mut collector = Collector::new(input.branches, may_be_empty);
+        let mut collector = Collector::new(input.branches, &window, may_be_empty);
         let mut names = Names::default();
         let mut columns = Vec::new();
         let mut window_fields = Vec::new();

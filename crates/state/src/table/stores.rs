@@ -301,13 +301,18 @@ impl ValueGroups<'_> {
         positions.as_primitive::<UInt64Type>().values().to_vec()
     }
 
-    /// How often each of the values of [`ValueGroups::of`] came.
+    /// How often each of the values of [`ValueGroups::of`] came; `None` where each is kept as often.
     ///
     /// # Panics
-    /// Where that is not kept.
-    pub fn frequencies(&self, entries: Chosen<'_>) -> Vec<i64> {
-        let Store::Set(set) = self.store() else { panic!("frequencies are those of a set") };
-        set.notes(&self.listed(set, entries).1).into_iter().map(|count| count as i64).collect()
+    /// Where no values are kept.
+    pub fn frequencies(&self, entries: Chosen<'_>) -> Option<Vec<i64>> {
+        match self.store() {
+            Store::Lists(_) => None,
+            Store::Set(set) => {
+                Some(set.notes(&self.listed(set, entries).1).into_iter().map(|count| count as i64).collect())
+            }
+            Store::Sketches(_) | Store::Own(_) => panic!("no values are kept"),
+        }
     }
 
     fn store(&self) -> &Store {

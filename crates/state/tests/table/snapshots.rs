@@ -102,7 +102,7 @@ fn kept(table: &Table, keys: usize) -> BTreeMap<Vec<Option<String>>, Vec<String>
             Accumulate::Distinct { is_ordered: true } | Accumulate::Arrivals => {
                 kept.positions(chosen).into_iter().map(|position| position as i64).collect()
             }
-            Accumulate::Frequencies => kept.frequencies(chosen),
+            Accumulate::Frequencies => kept.frequencies(chosen).unwrap(),
             _ => vec![0; values.len()],
         };
         let mut values: Vec<_> = texts(&values).into_iter().zip(beside).collect();
