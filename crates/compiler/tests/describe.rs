@@ -39,6 +39,7 @@ fn described(filters: Vec<Expression>, target: Target, windows: Vec<WindowAggreg
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows,
+        shared: Vec::new(),
         overs: Vec::new(),
         outputs: Vec::new(),
     };

@@ -52,6 +52,7 @@ fn emitted(
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows: Vec::new(),
+        shared: Vec::new(),
         overs: Vec::new(),
         outputs: Vec::new(),
     };

@@ -66,6 +66,7 @@ fn program(used: &[Accumulate], nulls: bool) -> Program {
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows: vec![window],
+        shared: Vec::new(),
         overs: Vec::new(),
         outputs: Vec::new(),
     }

@@ -51,6 +51,7 @@ fn summed(
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows: vec![window],
+        shared: Vec::new(),
         overs: Vec::new(),
         outputs: Vec::new(),
     };

@@ -73,6 +73,7 @@ fn program(steps: Vec<Expression>, target: Target, windows: Vec<WindowAggregate>
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows,
+        shared: Vec::new(),
         overs: Vec::new(),
         outputs: Vec::new(),
     }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::{Host, OnError};
 use pelton_data::TimeColumn;
 use pelton_data::kept::Kept;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
-    LookupTable, Output, OutputTarget, Over, Program, SourceUse, StreamRef as Planned, Target, TimeSource, WindowColumn,
+    LookupTable, Output, OutputTarget, Over, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
+    TimeSource, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation, Table};
 use pelton_runtime::budget::{Budget, Held, Unread};
@@ -77,12 +78,16 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
                 }
                 None => PipelineTarget::Stream { schema: schema.clone() },
             },
-            Target::Window { window, .. } | Target::Rows { window, .. } => PipelineTarget::Window(*window),
+            Target::Window { window, .. } | Target::Rows { window, .. } => {
+                PipelineTarget::Window(rows_of(&program, *window))
+            }
         },
     });
+    let windows = (0..program.windows.len()).map(|window| window_node(&program, window, settings));
+    let shared = (0..program.shared.len()).map(|slices| shared_slices(&program, slices, settings));
     let graph = Graph {
         pipelines: pipelines.collect(),
-        windows: (0..program.windows.len()).map(|window| window_node(&program, window, settings)).collect(),
+        windows: windows.chain(shared).collect(),
         overs: program.overs.iter().enumerate().map(over_node).collect(),
         sinks,
         sources,
@@ -199,6 +204,8 @@ fn source_node(
 fn window_node(program: &Program, index: usize, settings: &Settings) -> WindowNode {
     let window = &program.windows[index];
     let emission = emission::emission(program, index, settings);
+    // Tables of the same slices are alike.
+    let tables = program.slices_of(index).map_or(index, |slices| program.shared[slices].windows[0]);
     let read_out = {
         let window = window.clone();
         move |contents: Contents<'_>| match contents {
@@ -213,19 +220,39 @@ fn window_node(program: &Program, index: usize, settings: &Settings) -> WindowNo
         combination: match (settings.windows, window.combination()) {
             // Sessions are merged, and windows are reported more than once, from slices in any case.
             (_, combination) if !emission.is_once() => combination,
-            (WindowChoice::Slices, combination) | (WindowChoice::Buckets, combination @ Combination::Merge) => {
-                combination
-            }
+            (WindowChoice::Slices | WindowChoice::Apart, combination)
+            | (WindowChoice::Buckets, combination @ Combination::Merge) => combination,
             (WindowChoice::Buckets, combination) if matches!(window.window, Window::RowsByKey { .. }) => combination,
             (WindowChoice::Buckets, _) => Combination::Buckets,
         },
         session_slots: window.session_slots,
-        layout: pelton_compiler::entry_layout(window).with_dense_keys(settings.dense_keys(index)),
+        layout: pelton_compiler::entry_layout(window).with_dense_keys(settings.dense_keys(tables)),
         has_bounds: window.columns.iter().any(WindowColumn::is_bound),
         ranker: window.ranking.clone().map(|ranking| Arc::new(Ranker::new(ranking))),
         read_out: Box::new(read_out),
         schema: window.schema.clone(),
         time_column: window.time_column.and_then(|index| time_column(&window.schema, index)),
+        shared_by: Vec::new(),
+    }
+}
+
+/// Which node of the graph takes the rows of a window: slices that windows share are behind all windows.
+fn rows_of(program: &Program, window: usize) -> usize {
+    program.slices_of(window).map_or(window, |slices| program.windows.len() + slices)
+}
+
+fn shared_slices(program: &Program, index: usize, settings: &Settings) -> WindowNode {
+    let SharedSlices { grid, windows } = &program.shared[index];
+    WindowNode {
+        name: format!("slices {index}"),
+        window: *grid,
+        // Rows go into one table for each slice.
+        combination: Combination::Single,
+        time_column: None,
+        schema: Arc::new(Schema::empty()),
+        read_out: Box::new(|_| Ok(None)),
+        shared_by: windows.clone(),
+        ..window_node(program, windows[0], settings)
     }
 }
 
@@ -284,8 +311,9 @@ pub(crate) fn pipeline_name(program: &Program, index: usize) -> String {
             Some(over) => format!("pipeline {index}: {input} → over {over}"),
             None => format!("pipeline {index}: {input} → rows"),
         },
-        Target::Window { window, .. } | Target::Rows { window, .. } => {
-            format!("pipeline {index}: {input} → window {window}")
-        }
+        Target::Window { window, .. } | Target::Rows { window, .. } => match program.slices_of(*window) {
+            Some(slices) => format!("pipeline {index}: {input} → slices {slices}"),
+            None => format!("pipeline {index}: {input} → window {window}"),
+        },
     }
 }

@@ -32,9 +32,11 @@ pub enum TierChoice {
 /// What windows are made of: `SET 'pelton.windows' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WindowChoice {
-    /// Slices of time, which windows share.
+    /// Slices of time, which windows share: also those of other windows of a statement set, over the same rows and by the same keys.
     #[default]
     Slices,
+    /// Slices of time, of each window aggregation by itself.
+    Apart,
     /// Each window by itself, to compare slices with.
     Buckets,
 }
@@ -158,7 +160,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ),
     ("pelton.epoch", AN_EPOCH),
     ("pelton.data-passing", "'blocks' or 'queues'"),
-    ("pelton.windows", "'slices' or 'buckets'"),
+    ("pelton.windows", "'slices', 'apart' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.memory", A_MEMORY_SIZE),
     ("pelton.memory.operator", A_MEMORY_SIZE),
@@ -390,6 +392,7 @@ fn data_passing(value: &str) -> Option<DataPassing> {
 fn windows(value: &str) -> Option<WindowChoice> {
     match value {
         "slices" => Some(WindowChoice::Slices),
+        "apart" => Some(WindowChoice::Apart),
         "buckets" => Some(WindowChoice::Buckets),
         _ => None,
     }

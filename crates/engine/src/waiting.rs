@@ -38,7 +38,8 @@ pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
         ]
     };
     let by_time = progress.overs.iter().filter(|over| over.is_by_time);
-    let rows: Vec<Vec<String>> = progress.windows.iter().map(window).chain(by_time.map(over)).collect();
+    let rows: Vec<Vec<String>> =
+        progress.windows.iter().filter(|window| !window.is_shared).map(window).chain(by_time.map(over)).collect();
     if rows.is_empty() {
         let empty = String::new;
         return vec![vec![query, empty(), empty(), empty(), "rows".to_owned(), empty(), empty()]];

@@ -64,6 +64,11 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
     for (number, pipeline) in program.pipelines.iter().enumerate() {
         write_pipeline(text, number, pipeline, program, indent)?;
     }
+    for (number, slices) in program.shared.iter().enumerate() {
+        let windows = slices.windows.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let Window::Hopping { slide, .. } = slices.grid else { unreachable!("slices are as long as a grid's slide") };
+        writeln!(text, "{indent}slices {number}: of {}, shared by windows {windows}", Length(slide))?;
+    }
     for (number, window) in program.windows.iter().enumerate() {
         write_window(text, number, window, indent)?;
     }
@@ -156,7 +161,10 @@ fn write_pipeline(
             Some(over) => format!("over {over}"),
             None => "rows".to_string(),
         },
-        Target::Window { window, .. } | Target::Rows { window, .. } => format!("window {window}"),
+        Target::Window { window, .. } | Target::Rows { window, .. } => match program.slices_of(*window) {
+            Some(slices) => format!("slices {slices}"),
+            None => format!("window {window}"),
+        },
     };
     writeln!(text, "{indent}pipeline {number}: {} to {target}", stream(pipeline.input))?;
     for step in &pipeline.steps {

@@ -29,6 +29,8 @@ pub struct Program {
     pub pipelines: Vec<Pipeline>,
     /// Window aggregations, upstream before downstream.
     pub windows: Vec<WindowAggregate>,
+    /// Slices that several of them share.
+    pub shared: Vec<SharedSlices>,
     /// Functions of the rows before each row, upstream before downstream.
     pub overs: Vec<Over>,
     /// Where rows leave.
@@ -36,6 +38,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// Which of `shared` a window is put together from, if it is from any.
+    pub fn slices_of(&self, window: usize) -> Option<usize> {
+        self.shared.iter().position(|slices| slices.windows.contains(&window))
+    }
+
     /// Which of `overs` takes the rows of a pipeline, if any does.
     pub fn over_of(&self, pipeline: usize) -> Option<usize> {
         self.overs.iter().position(|over| over.inputs.contains(&StreamRef::Pipeline(pipeline)))
@@ -191,9 +198,9 @@ pub enum Target {
         /// Names and types of the columns.
         schema: SchemaRef,
     },
-    /// Rows are added to the window aggregation `Program::windows[window]`.
+    /// Rows are added to the window aggregation `Program::windows[window]`, or to the slices that it shares with others.
     Window {
-        /// Which.
+        /// Which; of several that share slices, the first.
         window: usize,
         /// One expression for each of its keys.
         keys: Vec<Arc<dyn PhysicalExpr>>,
@@ -231,6 +238,15 @@ impl WindowAggregate {
     pub fn combination(&self) -> Combination {
         Combination::choose(&self.window, &self.accumulators, !self.keys.is_empty())
     }
+}
+
+/// Slices that several windows are put together from: of the same rows, by the same keys, and with the same accumulators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedSlices {
+    /// Windows that are cut into these slices, and cover each as long as it may be needed.
+    pub grid: Window,
+    /// Those that are put together from them, `Program::windows[i]`, at least two.
+    pub windows: Vec<usize>,
 }
 
 /// One output column of a window aggregation.
@@ -304,6 +320,23 @@ pub enum WindowColumn {
 }
 
 impl WindowColumn {
+    /// The accumulators that it is computed from.
+    pub(crate) fn accumulators_mut(&mut self) -> Vec<&mut usize> {
+        match self {
+            WindowColumn::Value { accumulator, count } => [accumulator].into_iter().chain(count).collect(),
+            WindowColumn::DecimalSum { sum, upper_sum, count } => [sum, upper_sum].into_iter().chain(count).collect(),
+            WindowColumn::Mean { sum, upper_sum, count } => [sum, count].into_iter().chain(upper_sum).collect(),
+            WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
+                [sum, squares, count].into_iter().chain(upper_squares).collect()
+            }
+            WindowColumn::Holistic { values, arrivals, nulls, .. } => {
+                [values].into_iter().chain(arrivals).chain(nulls).collect()
+            }
+            WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => Vec::new(),
+            WindowColumn::Rank | WindowColumn::Row(_) | WindowColumn::Kind => Vec::new(),
+        }
+    }
+
     /// Whether it says when the window begins or ends.
     pub fn is_bound(&self) -> bool {
         matches!(self, WindowColumn::Start | WindowColumn::End | WindowColumn::Time)

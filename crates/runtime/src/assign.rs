@@ -3,6 +3,7 @@
 //! Time is decided per block first: nearly every block lies inside one slice, and its event-time range says so without a
 //! look at its rows. Only a block that straddles an edge, or that may hold late rows, is looked at row by row.
 
+mod late;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use pelton_state::slice::{Belong, SliceId, SliceRows};
 
 use crate::late::LateList;
 
+pub(crate) use late::{late, late_rows};
 pub(crate) use rows::rows_until;
 
 /// How the rows of a block are spread over slices.
@@ -23,12 +25,14 @@ pub(crate) struct Assignment {
     pub slices: Vec<SliceRows>,
     /// Rows all of whose windows were final before they came.
     pub late: LateList,
+    /// Whether some of the windows of any row may have been.
+    pub is_behind: bool,
 }
 
 impl Assignment {
     fn whole(block: &Block, slice: SliceId, mut slices: Vec<SliceRows>) -> Assignment {
         slices.push(SliceRows::all(slice, 0..block.rows()));
-        Assignment { slices, late: LateList::default() }
+        Assignment { slices, ..Assignment::default() }
     }
 
     /// The same rows in each of their windows, as if each window were one slice.
@@ -111,51 +115,15 @@ pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros, mut slice
         }
     }
     if slices_in_order(block, window, &mut slices) {
-        return Assignment { slices, late: LateList::default() };
+        return Assignment { slices, ..Assignment::default() };
     }
     if let Some(slices) = slices_by_time(block, window) {
-        return Assignment { slices, late: LateList::default() };
+        return Assignment { slices, ..Assignment::default() };
     }
     let mut runs = runs(block, window, lateness);
     let late = std::mem::take(&mut runs.late);
     let slices = if runs.are_scattered() { runs.into_masks(block.rows()) } else { runs.into_ranges() };
-    Assignment { slices, late }
-}
-
-/// Rows that come after the watermark which the rows before them in their partition had reached, in the ticks of the time column.
-pub(crate) struct Late {
-    /// Which.
-    pub rows: LateList,
-    /// All others: one bit for every row of the block.
-    pub others: Vec<u64>,
-}
-
-/// The late rows of a block, where there are any. As in [`assign`], that does not depend on where blocks begin.
-pub(crate) fn late(block: &Block) -> Option<Late> {
-    let (time, range) = (block.time_column()?, block.time_range()?);
-    let stamp = &block.stamp;
-    let floor = |micros: Micros| micros.div_euclid(time.micros_per_tick);
-    let watermark_at_end = stamp.watermark_before.max(range.max.saturating_sub(stamp.watermark_delay));
-    // Rows in their order are behind no watermark but that of the blocks before, unless the delay is below zero.
-    let in_order = block.in_time_order() && stamp.watermark_delay >= 0;
-    let watermark_at_last = if in_order { stamp.watermark_before } else { watermark_at_end };
-    if floor(range.min) >= floor(watermark_at_last) {
-        return None;
-    }
-    let ticks = block.raw_ticks().expect("it has a time column");
-    let shift = block.time_shift_ticks();
-    let mut watermark = stamp.watermark_before;
-    let mut late = Late { rows: LateList::default(), others: vec![0; block.rows().div_ceil(64)] };
-    for (row, tick) in ticks.iter().enumerate() {
-        let tick = tick + shift;
-        if tick < floor(watermark) {
-            late.rows.push(row, watermark);
-        } else {
-            late.others[row / 64] |= 1 << (row % 64);
-        }
-        watermark = watermark.max((tick * time.micros_per_tick).saturating_sub(stamp.watermark_delay));
-    }
-    (late.rows.count > 0).then_some(late)
+    Assignment { slices, late, is_behind: true }
 }
 
 /// Consecutive rows of one slice each.
@@ -408,6 +376,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::operator::Part;
 
     fn block(times: &[i64], watermark_before: Micros, delay: Micros) -> Block {
         let data_type = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -472,7 +441,7 @@ mod tests {
         let assignment = assign(&late_in_it, &TUMBLING, 0, Vec::new());
         assert_eq!(rows_of(&assignment, &late_in_it), [(slice(0, 10), 0), (slice(20, 30), 1), (slice(20, 30), 3)]);
         assert_eq!(assignment.late.count, 1);
-        let (rows, each) = assignment.late.take(&late_in_it, Some(&TUMBLING)).unwrap();
+        let (rows, each) = assignment.late.take(&late_in_it, Part::Window(0), Some(&TUMBLING)).unwrap().rows;
         assert_eq!((rows.num_rows(), each[0].time, each[0].window_end, each[0].watermark), (1, 8, Some(10), 20));
     }
 

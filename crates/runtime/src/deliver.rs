@@ -9,6 +9,7 @@ use crate::events::Item;
 use crate::graph::StreamRef;
 use crate::run::RunError;
 use crate::state::{Consumers, State, TargetState};
+use crate::window::SLICES_INPUT;
 
 impl State {
     /// Says to those that read results that time has come so far.
@@ -63,16 +64,27 @@ impl State {
 
     /// Lets what a pipeline feeds wait for it, now that there is a block: it may be behind what others have come to.
     fn wake(&mut self, pipeline: usize) {
-        let (were_idle, stream) = match self.pipelines[pipeline].target {
-            TargetState::Stream { .. } => return,
-            TargetState::Window { window, input } => {
-                (self.windows[window].inputs.wake(input), StreamRef::Window(window))
+        match self.pipelines[pipeline].target {
+            TargetState::Stream { .. } => {}
+            TargetState::Window { window, input } => self.wake_window(window, input),
+            TargetState::Over { over, input, .. } => {
+                if self.overs[over].inputs.wake(input) {
+                    self.wake_consumers(StreamRef::Over(over));
+                }
             }
-            TargetState::Over { over, input, .. } => (self.overs[over].inputs.wake(input), StreamRef::Over(over)),
-        };
-        if were_idle {
-            self.consumers(stream).clone().pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
         }
+    }
+
+    fn wake_window(&mut self, window: usize, input: usize) {
+        if self.windows[window].inputs.wake(input) {
+            self.wake_consumers(StreamRef::Window(window));
+        }
+    }
+
+    fn wake_consumers(&mut self, stream: StreamRef) {
+        let consumers = self.consumers(stream).clone();
+        consumers.pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
+        consumers.windows.iter().for_each(|&window| self.wake_window(window, SLICES_INPUT));
     }
 
     /// Has the sinks of a stream note how long it takes until what comes from there has come to them, behind all that waits in front of them.

@@ -21,7 +21,8 @@ use crate::results::Timed;
 use crate::sink::Sink;
 use crate::source::Source;
 
-/// Sources, pipelines, windows and sinks of one or more queries. Upstream nodes have smaller indices than downstream ones of their kind.
+/// Sources, pipelines, windows and sinks of one or more queries. Upstream nodes have smaller indices than downstream ones of their kind, but for slices that
+/// windows share.
 pub struct Graph {
     /// Inputs.
     pub sources: Vec<SourceNode>,
@@ -139,9 +140,17 @@ pub struct WindowNode {
     pub schema: SchemaRef,
     /// Its event-time column, if any.
     pub time_column: Option<TimeColumn>,
+    /// Windows that are put together from its slices: `Graph::windows[i]`. Where there are any, that is all that becomes of them, and `window` is what they are
+    /// cut by (`Window::grid`).
+    pub shared_by: Vec<usize>,
 }
 
 impl WindowNode {
+    /// Whether it is slices that windows share.
+    pub(crate) fn is_shared(&self) -> bool {
+        !self.shared_by.is_empty()
+    }
+
     /// What windows hold as rows, where there are any, with when the last of the windows was over; where these do not end by event time, with the
     /// largest time.
     pub(crate) fn rows(&self, contents: Contents<'_>) -> Result<Option<Timed>, KernelError> {

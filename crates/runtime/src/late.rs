@@ -12,6 +12,7 @@ use pelton_state::table::Chosen;
 use pelton_state::window::{ClosedGroups, Contents};
 
 use crate::graph::WindowNode;
+use crate::operator::Part;
 
 /// Late rows that are kept, over all queries that share a log. Of one block no more are looked at either.
 pub const LATE_ROWS_KEPT: usize = 1000;
@@ -23,6 +24,15 @@ pub(crate) struct LateList {
     pub count: u64,
     /// The last of them, with the watermark that each came after.
     rows: VecDeque<(u32, Micros)>,
+}
+
+/// Rows of a block that came too late for an operator.
+pub(crate) struct TooLate {
+    pub part: Part,
+    /// How many.
+    pub count: u64,
+    /// The last of them.
+    pub rows: (RecordBatch, Vec<LateRow>),
 }
 
 /// Rows that came too late for one window aggregation, or for functions OVER rows.
@@ -71,8 +81,8 @@ impl LateList {
         self.rows.push_back((row as u32, watermark));
     }
 
-    /// The rows themselves, which came too late for these windows, or for functions OVER rows; none where none did.
-    pub fn take(self, block: &Block, window: Option<&Window>) -> Option<(RecordBatch, Vec<LateRow>)> {
+    /// The rows themselves, which came too late for this operator: for these windows, or for functions OVER rows. None where none did.
+    pub fn take(self, block: &Block, part: Part, window: Option<&Window>) -> Option<TooLate> {
         let time = block.time_column().filter(|_| self.count > 0)?;
         let ticks = block.raw_ticks()?;
         let late_row = |&(row, watermark): &(u32, Micros)| {
@@ -83,7 +93,7 @@ impl LateList {
         let each = self.rows.iter().map(late_row).collect();
         let indices: UInt32Array = self.rows.iter().map(|(row, _)| *row).collect();
         let rows = take_record_batch(&block.to_record_batch(), &indices).expect("the rows are in the block");
-        Some((rows, each))
+        Some(TooLate { part, count: self.count, rows: (rows, each) })
     }
 }
 

@@ -21,6 +21,8 @@ pub mod adapt;
 
 pub mod clock;
 
+mod close;
+
 pub mod wake;
 
 mod order;

@@ -137,6 +137,9 @@ impl Operators {
                 PipelineTarget::Over { over, .. } => downstream[starts[1] + index].push(starts[3] + over),
             }
         }
+        for (index, node) in graph.windows.iter().enumerate() {
+            downstream[starts[2] + index].extend(node.shared_by.iter().map(|window| starts[2] + window));
+        }
         for (index, node) in graph.sinks.iter().enumerate() {
             node.inputs.iter().for_each(|input| downstream[place(*input)].push(starts[4] + index));
         }

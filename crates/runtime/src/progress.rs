@@ -1,6 +1,6 @@
 //! What a run has done so far, for people and programs that watch it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -8,12 +8,15 @@ use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::{Emission, Window};
 use pelton_data::{Micros, Origin};
 use pelton_state::kernel::Tier;
+use pelton_state::slice::SliceId;
+use pelton_state::window::Open;
 
 use crate::adapt::story::Story;
 use crate::clock::Clock;
 use crate::graph::{PipelineTarget, StreamRef};
 use crate::run::{RunHandle, Shared};
 use crate::sequence::Partition;
+use crate::slices::WorkerSlices;
 use crate::source::LeftOut;
 use crate::state::{SourceState, State};
 
@@ -192,6 +195,8 @@ impl PipelineProgress {
 pub struct WindowProgress {
     /// Which.
     pub name: String,
+    /// Whether it is slices that other windows are put together from, and has no rows itself.
+    pub is_shared: bool,
     /// How rows are assigned to them. Where rows are counted, instants below are numbers of rows.
     pub window: Window,
     /// Input rows that came after their window had closed, and were left out.
@@ -289,6 +294,59 @@ impl Shared {
         behind.min_by_key(|laggard| (laggard.is_idle, laggard.reached()))
     }
 
+    /// Of windows that have slices open.
+    pub(crate) fn window_progress(&self, state: &State, window: usize, open: OpenSlices) -> WindowProgress {
+        let node = &state.windows[window];
+        WindowProgress {
+            name: node.name.clone(),
+            is_shared: node.is_shared(),
+            window: node.window,
+            late_rows: node.late_rows,
+            rows: node.results.rows,
+            busy: Duration::from_nanos(node.busy_ns),
+            open_slices_dropped: if node.ended && !node.is_shared() { open.slices } else { 0 },
+            state_bytes: open.bytes,
+            watermark: node.watermark(),
+            next_end: open.next_end,
+            held_back_by: self.laggard(state, StreamRef::Window(window)),
+            idle: self.idle(state, StreamRef::Window(window)),
+        }
+    }
+
+    /// The slices of a window that nothing was reported of, over all workers.
+    pub(crate) fn open_slices(&self, window: usize) -> OpenSlices {
+        let kind = &self.graph.windows[window].window;
+        let open = self.open_windows(window);
+        let (slices, bytes) = (open.sealed_slices() as u64, open.bytes() as u64);
+        let mut sum = OpenSlices { slices, bytes, next_end: open.next_end() };
+        drop(open);
+        for slices in &self.slices[window] {
+            let ids = slices.ids();
+            sum.slices = sum.slices.max(ids.len() as u64).max(u64::from(slices.has_open_counts()));
+            sum.bytes += slices.bytes() as u64;
+            sum.next_end = ids.iter().filter_map(|id| id.end_min(kind)).chain(sum.next_end).min();
+        }
+        // Several of the slices that windows share are one of a window's own.
+        let shared: BTreeSet<SliceId> =
+            self.shared_ids(window).into_iter().filter_map(|id| id.share_of(kind)).collect();
+        sum.slices += shared.len() as u64;
+        sum.next_end = shared.first().map(|own| own.first_end).into_iter().chain(sum.next_end).min();
+        sum
+    }
+
+    /// The slices that a window shares with others, and that it is not yet put together from.
+    fn shared_ids(&self, window: usize) -> BTreeSet<SliceId> {
+        let slices = self.graph.slices_of(window);
+        if slices == window {
+            return BTreeSet::new();
+        }
+        let mut ids: BTreeSet<SliceId> = self.slices[slices].iter().flat_map(WorkerSlices::ids).collect();
+        if let Open::Shared(open) = &*self.open_windows(slices) {
+            ids.extend(open.ids());
+        }
+        ids
+    }
+
     /// The idle partitions of all that a stream comes from.
     pub(crate) fn idle(&self, state: &State, stream: StreamRef) -> Vec<Laggard> {
         let partitions = self.sources_of(stream).into_iter().flat_map(|(source, delay)| {
@@ -315,13 +373,24 @@ impl Shared {
             StreamRef::Pipeline(pipeline) => self.sources_of(self.graph.pipelines[pipeline].input),
             StreamRef::Window(window) => {
                 let delay = self.graph.windows[window].emission.delay;
-                feeding(delay, &|target| matches!(*target, PipelineTarget::Window(fed) if fed == window))
+                let slices = self.graph.slices_of(window);
+                feeding(delay, &|target| matches!(*target, PipelineTarget::Window(fed) if fed == slices))
             }
             StreamRef::Over(over) => {
                 feeding(0, &|target| matches!(*target, PipelineTarget::Over { over: fed, .. } if fed == over))
             }
         }
     }
+}
+
+/// What has not been reported of a window.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenSlices {
+    slices: u64,
+    /// Of all slices.
+    bytes: u64,
+    /// See [`WindowProgress::next_end`].
+    next_end: Option<Micros>,
 }
 
 fn partition_of(node: &SourceState, partition: usize, delay: Micros) -> Laggard {

@@ -8,6 +8,7 @@ use pelton_data::{Micros, Origin, Stamp, TimeColumn};
 
 use crate::graph::{Graph, StreamRef};
 use crate::state::{Consumers, State};
+use crate::window::SLICES_INPUT;
 
 /// Rows, and a time that they are not behind: their newest one, or the end of the last of their windows.
 pub(crate) type Timed = (RecordBatch, Micros);
@@ -96,7 +97,18 @@ impl State {
         let results = self.results(stream);
         let is_its_turn = |marker: &mut Marker| passed.is_none_or(|passed| marker.until <= passed);
         let marker = results.marker.take_if(is_its_turn).map(|marker| marker.origin);
-        if !results.consumers.pipelines.is_empty() {
+        let consumers = results.consumers.clone();
+        if !consumers.windows.is_empty() {
+            let (ingested_ns, event_time) = (results.ingested_ns, results.event_time);
+            let origin = marker.unwrap_or(Origin { ingested_ns, event_time });
+            let stamp = Stamp { watermark, is_idle, is_marker: marker.is_some(), ..results.next_stamp() };
+            let stamp = Stamp { ingested_ns: origin.ingested_ns, event_time: origin.event_time, ..stamp };
+            return consumers
+                .windows
+                .iter()
+                .for_each(|&window| self.advance_window(window, SLICES_INPUT, &stamp, true));
+        }
+        if !consumers.pipelines.is_empty() {
             let ingested_ns = results.ingested_ns.max(marker.map_or(0, |origin| origin.ingested_ns));
             let event_time = marker.map_or(WATERMARK_MIN, |origin| origin.event_time);
             let stamp = Stamp { watermark, is_idle, is_marker: marker.is_some(), ..results.next_stamp() };

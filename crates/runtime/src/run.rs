@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_data::window::Window;
-use pelton_data::{BLOCK_ROWS_DEFAULT, Micros};
 use pelton_state::kernel::KernelError;
 use pelton_state::over::OverRows;
 use pelton_state::waiting::CopiedGroups;
-use pelton_state::window::Open;
+use pelton_state::window::{Open, SharedSlices};
 
 use crate::budget::{Account, Budget, Held, Limits, Unread, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
@@ -21,7 +21,7 @@ use crate::operator::Part;
 use crate::outlet::Outlet;
 use crate::pool::{Crew, Pool};
 use crate::progress::{
-    LoadProgress, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress, WindowProgress,
+    LoadProgress, OpenSlices, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress,
 };
 use crate::sink::SinkError;
 use crate::slices::{WorkerSlices, slice_store};
@@ -176,6 +176,13 @@ impl Ended {
     fn set(&self) {
         *self.has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.condition.notify_all();
+    }
+}
+
+impl Fixed {
+    /// What a window's rows are in: the slices that it shares with others, or those of itself.
+    pub fn slices_of(&self, window: usize) -> usize {
+        self.windows.iter().position(|node| node.shared_by.contains(&window)).unwrap_or(window)
     }
 }
 
@@ -377,12 +384,15 @@ impl Shared {
         }
         let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
-        let slices = |node: &WindowNode| {
+        // What windows have that are put together from slices is in these.
+        let put_together: Vec<usize> = graph.windows.iter().flat_map(|node| node.shared_by.clone()).collect();
+        let slices = |(index, node): (usize, &WindowNode)| {
             // One worker at a time counts rows by their keys.
             let stores = if let Window::RowsByKey { .. } = node.window { 1 } else { workers };
+            let stores = if put_together.contains(&index) { 0 } else { stores };
             (0..stores).map(|_| WorkerSlices::new(slice_store(node, stores > 1), workers > 1)).collect()
         };
-        let slices = graph.windows.iter().map(slices).collect();
+        let slices = graph.windows.iter().enumerate().map(slices).collect();
         let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();
         let parts = graph
             .windows
@@ -472,24 +482,6 @@ impl Shared {
         }
     }
 
-    /// Of windows that have slices open.
-    fn window_progress(&self, state: &State, window: usize, open: OpenSlices) -> WindowProgress {
-        let node = &state.windows[window];
-        WindowProgress {
-            name: node.name.clone(),
-            window: node.window,
-            late_rows: node.late_rows,
-            rows: node.results.rows,
-            busy: Duration::from_nanos(node.busy_ns),
-            open_slices_dropped: if node.ended { open.slices } else { 0 },
-            state_bytes: open.bytes,
-            watermark: node.watermark(),
-            next_end: open.next_end,
-            held_back_by: self.laggard(state, StreamRef::Window(window)),
-            idle: self.idle(state, StreamRef::Window(window)),
-        }
-    }
-
     /// Of functions OVER rows, so many of which wait, with so many bytes of memory.
     fn over_progress(&self, state: &State, over: usize, (rows, bytes): (u64, u64)) -> OverProgress {
         let node = &state.overs[over];
@@ -539,39 +531,14 @@ impl Shared {
             Part::Sink(index) => &self.graph.sinks[index].name,
         }
     }
-
-    /// The slices of a window that nothing was reported of, over all workers.
-    fn open_slices(&self, window: usize) -> OpenSlices {
-        let kind = &self.graph.windows[window].window;
-        let open = self.open_windows(window);
-        let (slices, bytes) = (open.sealed_slices() as u64, open.bytes() as u64);
-        let mut sum = OpenSlices { slices, bytes, next_end: open.next_end() };
-        drop(open);
-        for slices in &self.slices[window] {
-            let ids = slices.ids();
-            sum.slices = sum.slices.max(ids.len() as u64).max(u64::from(slices.has_open_counts()));
-            sum.bytes += slices.bytes() as u64;
-            sum.next_end = ids.iter().filter_map(|id| id.end_min(kind)).chain(sum.next_end).min();
-        }
-        sum
-    }
 }
 
 pub(crate) fn open_windows(node: &WindowNode) -> Open {
     match &node.ranker {
+        _ if node.is_shared() => Open::Shared(Box::new(SharedSlices::new(node.window, node.layout.clone()))),
         Some(ranker) => Open::ranked(node.window, ranker.clone(), node.emission),
         None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),
     }
-}
-
-/// What has not been reported of a window.
-#[derive(Clone, Copy)]
-struct OpenSlices {
-    slices: u64,
-    /// Of all slices.
-    bytes: u64,
-    /// See [`WindowProgress::next_end`].
-    next_end: Option<Micros>,
 }
 
 fn split_source(node: SourceNode) -> (Mutex<Option<Box<dyn Source>>>, FixedSource) {

@@ -10,7 +10,7 @@ use crate::budget::Waiting;
 use crate::choose::Next;
 use crate::events::Passing;
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
-use crate::late::{LateLog, LateRow};
+use crate::late::{LateLog, TooLate};
 use crate::load::{Load, Mark, Rates};
 use crate::operator::{Operators, Part};
 use crate::order::Reorder;
@@ -22,7 +22,7 @@ use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
 use crate::source::{LeftOut, Ready};
 use crate::turn::Regions;
-use crate::window::WindowState;
+use crate::window::{SLICES_INPUT, WindowState};
 
 /// Lists that are kept of a source.
 const EMPTIED_MAX: usize = 16;
@@ -162,9 +162,10 @@ pub(crate) struct Finished {
     pub time_shift_ticks: i64,
     /// The event times of its first and its last row, in ticks, where it is known to be in their order.
     pub in_time_order: Option<(i64, i64)>,
+    /// Rows that came too late to go anywhere.
     pub late_rows: u64,
-    /// The last of the late rows.
-    pub late: Option<(RecordBatch, Vec<LateRow>)>,
+    /// Late rows, by what they came too late for.
+    pub late: Vec<TooLate>,
     /// When windows are corrected by some of its rows.
     pub corrections: Vec<Micros>,
     /// Slices that its rows went into.
@@ -182,7 +183,7 @@ impl Finished {
             time_shift_ticks: 0,
             in_time_order: None,
             late_rows: 0,
-            late: None,
+            late: Vec::new(),
             corrections: Vec::new(),
             slices: 0,
             rows: block.rows(),
@@ -220,6 +221,8 @@ pub(crate) struct SinkState {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Consumers {
     pub pipelines: Vec<usize>,
+    /// Those that are put together from slices.
+    pub windows: Vec<usize>,
     pub sinks: Vec<usize>,
 }
 
@@ -228,7 +231,11 @@ impl Consumers {
         let pipelines = graph.pipelines.iter().enumerate().filter(|(_, p)| p.input == stream).map(|(i, _)| i);
         let sinks = graph.sinks.iter().enumerate();
         let sinks = sinks.flat_map(|(i, s)| s.inputs.iter().filter(|&&input| input == stream).map(move |_| i));
-        Arc::new(Consumers { pipelines: pipelines.collect(), sinks: sinks.collect() })
+        let windows = match stream {
+            StreamRef::Window(window) => graph.windows[window].shared_by.clone(),
+            _ => Vec::new(),
+        };
+        Arc::new(Consumers { pipelines: pipelines.collect(), windows, sinks: sinks.collect() })
     }
 }
 
@@ -270,6 +277,7 @@ impl State {
             }
         });
         let pipelines = pipelines.collect();
+        graph.windows.iter().flat_map(|node| &node.shared_by).for_each(|&window| feeding[window] += 1);
         let operators = Operators::of(graph);
         State {
             sources: (0..graph.sources.len()).map(|index| SourceState::new(graph, index, now_ns)).collect(),
@@ -314,8 +322,11 @@ impl State {
         };
         sources.iter().enumerate().for_each(|(index, node)| count(Part::Source(index), node.rows, node.rows));
         pipelines.iter().enumerate().for_each(|(index, node)| count(Part::Pipeline(index), node.rows, node.rows_out));
-        let windows = windows.iter().enumerate();
-        windows.for_each(|(index, node)| count(Part::Window(index), node.rows_in_closed, node.results.rows));
+        for (index, node) in windows.iter().enumerate() {
+            // Slices that windows share pass all rows on.
+            let rows_out = if node.is_shared() { node.rows_in_closed } else { node.results.rows };
+            count(Part::Window(index), node.rows_in_closed, rows_out);
+        }
         overs.iter().enumerate().for_each(|(index, node)| count(Part::Over(index), node.rows_in, node.results.rows));
         sinks.iter().enumerate().for_each(|(index, node)| count(Part::Sink(index), node.rows, node.rows));
         operators.measure();
@@ -450,14 +461,16 @@ impl State {
     }
 
     fn pass_on(&mut self, pipeline: usize, mut finished: Finished) {
-        if let Some((rows, each)) = finished.late.take() {
-            let node = &self.pipelines[pipeline];
-            let operator = match node.target {
-                TargetState::Window { window, .. } => &self.windows[window].name,
-                TargetState::Over { over, .. } => &self.overs[over].name,
-                TargetState::Stream { .. } => unreachable!("rows without windows are never late"),
+        for TooLate { part, count, rows: (rows, each) } in finished.late.drain(..) {
+            let operator = match part {
+                Part::Window(window) => {
+                    self.windows[window].late_rows += count;
+                    &self.windows[window].name
+                }
+                Part::Over(over) => &self.overs[over].name,
+                _ => unreachable!("rows without windows are never late"),
             };
-            self.late.keep(operator, &node.input_name, (Some(rows), each));
+            self.late.keep(operator, &self.pipelines[pipeline].input_name, (Some(rows), each));
         }
         match self.pipelines[pipeline].target {
             TargetState::Over { over, input, .. } => {
@@ -508,6 +521,10 @@ impl State {
         for &pipeline in &consumers.pipelines {
             self.pipelines[pipeline].input_ended = true;
             self.end_pipeline_if_done(pipeline);
+        }
+        for &window in &consumers.windows {
+            self.windows[window].inputs.end(SLICES_INPUT);
+            self.end_window_if_done(window);
         }
         for &sink in &consumers.sinks {
             self.sinks[sink].open_inputs -= 1;

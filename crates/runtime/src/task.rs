@@ -12,50 +12,20 @@ use pelton_state::count::RowCounter;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::over::Arriving;
 use pelton_state::ranking::Ranker;
-use pelton_state::session::LateSessions;
 use pelton_state::slice::{SliceRows, SliceStore};
-use pelton_state::waiting::{CopiedGroups, Leaving};
-use pelton_state::window::CloseLimits;
 
 use crate::adapt::Ran;
-use crate::assign::{assign, late, rows_until};
+use crate::assign::{assign, late, late_rows, rows_until};
 use crate::choose::Task;
 use crate::graph::SourceTime;
-use crate::late::{self, LateList};
+use crate::late::LateList;
 use crate::operator::Part;
 use crate::results::Timed;
 use crate::room::{Output, Room};
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
-use crate::slices::WorkerSlices;
 use crate::source::{Chunk, LeftOut, Read, Ready, Rows};
 use crate::state::{Finished, TargetState};
-use crate::window::Closed;
-
-/// A task that closes windows leaves what is left to the next one when it has done something with about as many groups as so many blocks have
-/// rows: other tasks wait, and those that wait for the rows may be full.
-const CLOSED_BLOCKS_MAX: usize = 2;
-
-/// Where others work meanwhile, windows of so many groups are put together by whoever reads them out. To hand on what is put together of fewer costs as much
-/// as it saves: with 176 groups nothing is won.
-const PARTS_GROUPS_MIN: usize = 256;
-
-/// What windows that have closed leave.
-struct Left {
-    /// All that end at or before this have.
-    until: Micros,
-    /// In the order of their ends.
-    groups: Vec<LeftGroups>,
-    late: Option<LateSessions>,
-}
-
-/// Groups of windows that have closed.
-enum LeftGroups {
-    /// As rows, where they have any, with when the last of the windows was over.
-    Rows(Option<Timed>),
-    /// To be read out.
-    Copied(Box<CopiedGroups>),
-}
 
 /// One worker on a task of a run.
 pub(crate) struct Worker<'a> {
@@ -307,9 +277,11 @@ impl Worker<'_> {
                 let late = self.aggregate(window, kernel, block, &mut finished)?;
                 finished.late_rows = late.count;
                 let node = &self.shared.graph.windows[window];
-                finished.late = late.take(block, Some(&node.window));
+                if !node.is_shared() {
+                    finished.late.extend(late.take(block, Part::Window(window), Some(&node.window)));
+                }
                 // Rows are told how far time had come, not how far it had for windows that are delayed.
-                let late = finished.late.iter_mut().flat_map(|(_, each)| each);
+                let late = finished.late.iter_mut().flat_map(|late| &mut late.rows.1);
                 late.for_each(|row| row.watermark = row.watermark.saturating_add(node.emission.delay));
             }
             TargetState::Over { over, passed_time, .. } => {
@@ -329,7 +301,7 @@ impl Worker<'_> {
                 }
                 if let Some(late) = late {
                     finished.late_rows = late.rows.count;
-                    finished.late = late.rows.take(block, None);
+                    finished.late.extend(late.rows.take(block, Part::Over(over), None));
                 }
             }
         }
@@ -359,6 +331,11 @@ impl Worker<'_> {
         let delayed = (node.emission.delay > 0).then(|| delayed(block, node.emission));
         let assigned = delayed.as_ref().unwrap_or(block);
         let mut assignment = assign(assigned, &node.window, node.emission.lateness, slices);
+        if assignment.is_behind {
+            let late = node.shared_by.iter().map(|&window| (window, &self.shared.graph.windows[window].window));
+            let late = late.map(|(window, kind)| late_rows(block, kind).take(block, Part::Window(window), Some(kind)));
+            finished.late.extend(late.flatten());
+        }
         let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
         finished.corrections.extend(correcting.map(|slice| slice.first_end));
         if let Some(ranker) = &node.ranker {
@@ -454,127 +431,7 @@ impl Worker<'_> {
         let rows = rows.into_iter().map(with_newest).collect();
         Ok((rows, until, late_rows))
     }
-
-    fn close(&self, window: usize, watermark: Micros) {
-        let started_ns = self.shared.clock.nanos();
-        let result = self.close_windows(window, watermark);
-        let failed = |error| {
-            let pipeline = self.shared.graph.windows[window].name.clone();
-            RunError::Kernel { pipeline, error }
-        };
-        let left = match result {
-            Ok(left) => left,
-            Err(error) => return self.shared.state().fail(failed(error)),
-        };
-        let mut state = self.shared.state();
-        let position = state.windows_closed(window, left.until);
-        let must_go_on = state.windows[window].must_close() || state.has_blocks_for(window);
-        drop(state);
-        if must_go_on {
-            let feeding = self.shared.targets.iter().enumerate().filter(|(_, target)| target.feeds(window));
-            self.shared.progressed(feeding.map(|(pipeline, _)| Part::Pipeline(pipeline)));
-        }
-        let closed = self.read_out(window, left).map_err(failed);
-        let busy_ns = self.shared.clock.nanos() - started_ns;
-        let mut state = self.shared.state();
-        state.windows[window].busy_ns += busy_ns;
-        state.windows_read_out(window, position, closed);
-    }
-
-    /// Merges the workers' tables of each slice that has ended, and closes the windows that have ended, in the order of their ends: a part of all
-    /// that, where it is much.
-    fn close_windows(&self, window: usize, watermark: Micros) -> Result<Left, KernelError> {
-        let node = &self.shared.graph.windows[window];
-        let mut open = self.shared.open_windows(window);
-        let mut spare = Vec::new();
-        for slices in &self.shared.slices[window] {
-            slices.take_pieces().into_iter().for_each(|pieces| open.seal_pieces(pieces));
-            slices.take_until(watermark).into_iter().for_each(|(slice, table)| open.seal(slice, table));
-            let (complete, ended) = slices.take_complete(watermark);
-            open.seal_counts(complete, ended);
-        }
-        let has_others = self.shared.options.workers > 1;
-        let limits = CloseLimits {
-            until: watermark,
-            groups_at_once: self.shared.options.block_rows,
-            groups_max: CLOSED_BLOCKS_MAX * self.shared.options.block_rows,
-            parts_min: if has_others { PARTS_GROUPS_MIN } else { usize::MAX },
-        };
-        let mut groups = Vec::new();
-        let mut hand_on = |mut leaving: Leaving<'_>| {
-            groups.push(match &mut leaving {
-                // Another worker may close the next windows meanwhile.
-                Leaving::Later(copied) if has_others => {
-                    LeftGroups::Copied(Box::new(copied.take(self.shared.copied(window).pop())))
-                }
-                _ => LeftGroups::Rows(node.rows(leaving.contents())?),
-            });
-            Ok(())
-        };
-        let mut hand_on: HandOn<'_> = &mut hand_on;
-        let until = open.close(limits, &mut spare, &mut hand_on)?;
-        let late = open.take_late();
-        self.shared.charge_windows(window, &open)?;
-        drop(open);
-        let workers = &self.shared.slices[window];
-        spare.into_iter().zip(workers.iter().cycle()).for_each(|(table, slices)| slices.recycle(table));
-        (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))?;
-        Ok(Left { until, groups, late })
-    }
-
-    /// Reads out what windows have left that have closed.
-    fn read_out(&self, window: usize, left: Left) -> Result<Closed, KernelError> {
-        let node = &self.shared.graph.windows[window];
-        let (mut rows, mut cleared) = (Vec::new(), Vec::new());
-        for groups in left.groups {
-            match groups {
-                LeftGroups::Rows(batch) => rows.extend(batch),
-                LeftGroups::Copied(mut copied) => {
-                    rows.extend(node.rows(copied.contents())?);
-                    copied.clear();
-                    cleared.push(*copied);
-                }
-            }
-        }
-        self.shared.copied(window).append(&mut cleared);
-        let late_rows = left.late.as_ref().map_or(0, |late| late.rows);
-        let late = left.late.map(|late| late::of_sessions(node, &late));
-        Ok(Closed { until: left.until, rows, late_rows, late })
-    }
-
-    /// Reports what windows that have not ended come to so far.
-    fn report(&self, window: usize) {
-        let started_ns = self.shared.clock.nanos();
-        let result = self.report_windows(window);
-        let busy_ns = self.shared.clock.nanos() - started_ns;
-        let mut state = self.shared.state();
-        state.windows[window].busy_ns += busy_ns;
-        match result {
-            Ok(rows) => state.windows_reported(window, rows),
-            Err(error) => {
-                let pipeline = self.shared.graph.windows[window].name.clone();
-                state.fail(RunError::Kernel { pipeline, error });
-            }
-        }
-    }
-
-    fn report_windows(&self, window: usize) -> Result<Vec<Timed>, KernelError> {
-        let node = &self.shared.graph.windows[window];
-        // Nothing closes meanwhile: no slice is taken from its worker.
-        let unsealed: Vec<_> = self.shared.slices[window].iter().flat_map(WorkerSlices::copies).collect();
-        let mut batches = Vec::new();
-        let mut hand_on = |mut leaving: Leaving<'_>| {
-            batches.extend(node.rows(leaving.contents())?);
-            Ok(())
-        };
-        let mut hand_on: HandOn<'_> = &mut hand_on;
-        self.shared.open_windows(window).report_early(unsealed, self.shared.options.block_rows, &mut hand_on)?;
-        Ok(batches)
-    }
 }
-
-/// Takes what windows hold: of one type, so that what hands it on is compiled once.
-type HandOn<'a> = &'a mut dyn FnMut(Leaving<'_>) -> Result<(), KernelError>;
 
 /// The same rows behind a watermark that is as far back as windows are delayed.
 fn delayed(block: &Block, emission: Emission) -> Block {

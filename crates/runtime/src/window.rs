@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use arrow::array::RecordBatch;
-use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::{Emission, Window};
+use pelton_data::{Micros, Stamp};
 
 use crate::graph::{Graph, StreamRef};
 use crate::inputs::Inputs;
@@ -14,6 +14,9 @@ use crate::order::Reorder;
 use crate::results::{Results, Timed};
 use crate::run::RunError;
 use crate::state::{Finished, State};
+
+/// Which of its inputs slices are to a window that is put together from them: it has no other.
+pub(crate) const SLICES_INPUT: usize = 0;
 
 /// Windows that have closed, as rows.
 pub(crate) struct Closed {
@@ -104,6 +107,20 @@ impl WindowState {
         !self.closing && self.closed.outstanding() == 0 && !self.must_close()
     }
 
+    /// Whether it is slices that windows share.
+    pub fn is_shared(&self) -> bool {
+        !self.results.consumers.windows.is_empty()
+    }
+
+    /// Notes what a pipeline made of a block, when the time of sources was `time`.
+    fn note_rows(&mut self, finished: &Finished, time: Micros) {
+        self.rows_in += finished.rows as u64 - finished.late_rows;
+        if finished.rows > 0 {
+            self.filled_until = time;
+            self.rows_since_ns.get_or_insert(finished.stamp.ingested_ns);
+        }
+    }
+
     /// How many blocks have been added that windows have to be closed for, those that end the same windows together.
     pub fn blocks_ahead(&self) -> usize {
         self.blocks_ahead.len()
@@ -154,23 +171,27 @@ impl WindowState {
 
 impl State {
     /// Notes what a pipeline made of a block; whether it is the last that waits there.
-    pub fn aggregated(&mut self, window: usize, input: usize, finished: Finished, is_last: bool) {
+    pub fn aggregated(&mut self, window: usize, input: usize, mut finished: Finished, is_last: bool) {
         let time = self.sources_time();
         let node = &mut self.windows[window];
-        node.late_rows += finished.late_rows;
-        node.rows_in += finished.rows as u64 - finished.late_rows;
-        if finished.rows > 0 {
-            node.filled_until = time;
-            node.rows_since_ns.get_or_insert(finished.stamp.ingested_ns);
+        node.note_rows(&finished, time);
+        node.corrections.extend(finished.corrections.drain(..));
+        for window in node.results.consumers.clone().windows.iter() {
+            self.windows[*window].note_rows(&finished, time);
         }
-        node.corrections.extend(finished.corrections);
-        let has_moved = node.inputs.pass(input, &finished.stamp, is_last);
+        self.advance_window(window, input, &finished.stamp, is_last);
+    }
+
+    /// Notes how far time has come at one of a window's inputs; whether nothing else waits there.
+    pub fn advance_window(&mut self, window: usize, input: usize, stamp: &Stamp, is_last: bool) {
+        let node = &mut self.windows[window];
+        let has_moved = node.inputs.pass(input, stamp, is_last);
         if node.must_close() && node.has_ended_others() {
             node.blocks_ahead.push_back(node.watermark());
         }
-        node.results.note_input(has_moved, &finished.stamp, node.watermark());
+        node.results.note_input(has_moved, stamp, node.watermark());
         // Windows that close pass a marker on behind their rows.
-        if finished.stamp.is_idle && node.is_at_rest() {
+        if stamp.is_idle && node.is_at_rest() {
             self.punctuate_window(window);
         }
         self.pass_marker_on(window);
@@ -246,7 +267,8 @@ impl State {
     /// Says downstream up to where windows have been closed, and whether no more close for now.
     fn punctuate_window(&mut self, window: usize) {
         let node = &self.windows[window];
-        let watermark = node.window.results_watermark(node.passed_until);
+        let passed_until = node.passed_until;
+        let watermark = if node.is_shared() { passed_until } else { node.window.results_watermark(passed_until) };
         let (is_at_rest, passed) = (node.is_at_rest(), node.passed_until);
         let is_idle = node.inputs.are_idle() && is_at_rest;
         self.punctuate_results(StreamRef::Window(window), watermark, is_idle, (!is_at_rest).then_some(passed));

@@ -48,6 +48,15 @@ impl SliceId {
         SliceId { first_end, start, corrects: false }
     }
 
+    /// What one of `window`'s own slices is called that holds this one, a slice of a grid with the edges of several windows ([`Window::grid`]); `None` where its rows
+    /// came when all of their windows had closed.
+    pub fn share_of(self, window: &Window) -> Option<SliceId> {
+        let slice = window.slice(self.start);
+        let covered = slice.covered?;
+        let first_end = window.next_end(self.first_end.saturating_sub(1)).max(covered.first_end);
+        (first_end <= covered.last_end).then(|| SliceId::new(first_end, slice.start))
+    }
+
     /// The earliest end that a window of `window` can have which its rows count in; none where they correct windows.
     pub fn end_min(&self, window: &Window) -> Option<Micros> {
         let end = match window {

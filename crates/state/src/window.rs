@@ -4,24 +4,30 @@ mod open;
 
 mod run;
 
+mod sealed;
+
+mod shared;
+
 mod snapshot;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, ResultKind, Window};
 
 use crate::correction::Corrections;
-use crate::gag::{Gag, listing_work};
+use crate::gag::Gag;
 use crate::layout::EntryLayout;
 use crate::pieces::Pieces;
 use crate::ranking::ClosedRows;
 use crate::slice::SliceId;
-use crate::table::{Chosen, Merged, Merging, Table};
+use crate::table::{Chosen, Table};
 use crate::waiting::{Leaving, SmallWindow, Waiting, is_small, small_groups_max};
 
+use self::sealed::SealedSlices;
+
 pub use self::open::Open;
+pub use self::shared::SharedSlices;
 pub use self::snapshot::WindowState;
 pub(crate) use self::snapshot::covered;
 
@@ -59,11 +65,8 @@ pub struct OpenWindows {
     window: Window,
     /// Of the tables of slices.
     sliced: Arc<EntryLayout>,
-    /// Slices, over all workers, that no window needed so far, ascending.
-    sealed: VecDeque<(SliceId, Table)>,
-    /// What other workers have of these slices, and how far the first of them has been merged.
-    unmerged: VecDeque<(SliceId, Table)>,
-    merging: Option<Merging>,
+    /// Slices that no window needed so far.
+    sealed: SealedSlices,
     /// Small slices, those of one block or of a part of it together.
     pieces: Vec<SealedPieces>,
     /// The slice that is being added to the graph.
@@ -179,9 +182,7 @@ impl OpenWindows {
         OpenWindows {
             window,
             sliced: layout.clone(),
-            sealed: VecDeque::new(),
-            unmerged: VecDeque::new(),
-            merging: None,
+            sealed: SealedSlices::default(),
             pieces: Vec::new(),
             arriving: None,
             gag,
@@ -203,13 +204,8 @@ impl OpenWindows {
         if id.corrects {
             let corrections = self.corrections.as_mut().expect("windows that are corrected have what corrects them");
             self.unneeded.extend(corrections.seal(id, table));
-        } else if self.sealed.back().is_none_or(|last| last.0 < id) {
-            self.sealed.push_back((id, table));
         } else {
-            match self.sealed.binary_search_by_key(&id, |slice| slice.0) {
-                Ok(_) => self.unmerged.push_back((id, table)),
-                Err(index) => self.sealed.insert(index, (id, table)),
-            }
+            self.sealed.add(id, table);
         }
     }
 
@@ -256,8 +252,8 @@ impl OpenWindows {
             if is_clear { &mut *spare } else { &mut self.unneeded }.push(table);
             return Ok(true);
         }
-        if !self.unmerged.is_empty() {
-            self.merge(work);
+        if self.sealed.must_merge() {
+            self.unneeded.extend(self.sealed.merge(work));
             return Ok(true);
         }
         match self.step {
@@ -268,24 +264,6 @@ impl OpenWindows {
             Step::Evict => self.evict(work),
         }
         Ok(true)
-    }
-
-    /// Merges some groups of the first table that is to be merged.
-    fn merge(&mut self, work: &mut Work) {
-        let (id, other) = self.unmerged.front_mut().expect("a table is to be merged");
-        let index =
-            self.sealed.binary_search_by_key(id, |slice| slice.0).expect("it is merged with one that is sealed");
-        let into = &mut self.sealed[index].1;
-        let merging = self.merging.get_or_insert_with(|| {
-            into.become_larger(other);
-            Merging::new(into, other)
-        });
-        if let Some(Merged { slots, groups }) = merging.advance(into, other) {
-            work.spend(listing_work(slots, groups) + groups);
-            return;
-        }
-        self.merging = None;
-        self.unneeded.extend(self.unmerged.pop_front().map(|(_, table)| table));
     }
 
     /// Begins to close the next window whose time has come, or corrects some: whether there was any.
@@ -323,8 +301,7 @@ impl OpenWindows {
     /// Adds some groups of the next slice to the graph that the window needs which is being closed.
     fn insert(&mut self, work: &mut Work) {
         let end = self.closed_until;
-        let is_needed = |(id, _): &mut (SliceId, Table)| id.first_end <= end;
-        let Some((id, table)) = self.arriving.take().or_else(|| self.sealed.pop_front_if(is_needed)) else {
+        let Some((id, table)) = self.arriving.take().or_else(|| self.sealed.pop_until(end)) else {
             while !work.is_done() {
                 if !self.insert_piece(work) {
                     self.step = Step::Combine;
@@ -502,7 +479,7 @@ impl OpenWindows {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let others: Vec<(SliceId, &Table)> =
-            self.sealed.iter().chain(&self.unmerged).chain(&unsealed).map(|(id, table)| (*id, table)).collect();
+            self.sealed.tables().chain(&unsealed).map(|(id, table)| (*id, table)).collect();
         let corrections = self.corrections.as_mut().expect("windows that are reported early have their slices kept");
         for (bounds, table) in corrections.early(self.reported_until, &others) {
             let entries = table.entry_offsets();
@@ -521,8 +498,7 @@ impl OpenWindows {
         } else if self.window == Window::Global {
             Some(Micros::MAX).filter(|_| self.closed_until < Micros::MAX)
         } else {
-            let sealed = self.sealed.front().map(|(id, _)| id.first_end);
-            sealed.into_iter().chain(self.pieces.iter().filter_map(SealedPieces::first_end)).min()
+            self.sealed.first_end().into_iter().chain(self.pieces.iter().filter_map(SealedPieces::first_end)).min()
         }
     }
 
@@ -533,8 +509,8 @@ impl OpenWindows {
 
     /// Bytes of memory held by tables. Pieces are their worker's.
     pub fn bytes(&self) -> usize {
-        let sealed = self.sealed.iter().chain(&self.unmerged).chain(&self.arriving).map(|(_, table)| table);
-        let tables: usize = sealed.chain(&self.unneeded).map(Table::bytes).sum();
+        let arriving = self.arriving.iter().map(|(_, table)| table);
+        let tables: usize = self.sealed.bytes() + arriving.chain(&self.unneeded).map(Table::bytes).sum::<usize>();
         let corrections = self.corrections.as_ref().map_or(0, |corrections| corrections.bytes());
         tables + self.gag.bytes() + self.waiting.bytes() + corrections
     }

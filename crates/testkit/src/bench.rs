@@ -216,8 +216,8 @@ fn ways(benchmark: &Benchmark, case: &Case) -> Vec<Way> {
     if benchmark.with_auto {
         ways.push(Way { against: Some((1, "interpreted")), ..way("auto", "auto") });
     }
-    if benchmark.with_buckets {
-        ways.push(Way { windows: "buckets", against: Some((0, "slices")), ..way("buckets", "compile") });
+    if let Some(windows) = benchmark.with_windows {
+        ways.push(Way { windows, against: Some((0, "slices")), ..way(windows, "compile") });
     }
     ways
 }

@@ -57,6 +57,8 @@ fn main() -> ExitCode {
 
 /// The workspace's directory: commands work from anywhere inside it.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // What cargo says now: a target directory that checkouts share may hold the program that another one built.
+    let now = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = now.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf());
     here.ancestors().nth(2).expect("xtask lies two levels below the workspace").to_path_buf()
 }

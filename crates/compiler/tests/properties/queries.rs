@@ -76,6 +76,7 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
         lookups: Vec::new(),
         pipelines: vec![pipeline],
         windows,
+        shared: Vec::new(),
         overs: Vec::new(),
         outputs: Vec::new(),
     };

@@ -29,7 +29,7 @@ use super::landmarks::Landmarks;
 use super::named_casts::with_named_casts;
 use super::own_aggregate::own_function;
 use super::sink::Destination;
-use super::{Planned, finish, foreign_types, lower_plan, note_options, on_deep_stack, optimize, zone};
+use super::{Planned, finish, foreign_types, lower_plan, note_options, on_deep_stack, optimize};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
 use crate::explain::{Notes, flink};
@@ -275,7 +275,7 @@ impl RelationBuilder {
         let landmarks = landmarks_of_plan(&plan);
         let target = into.map(|name| Named { name: name.to_string(), place: None });
         let destination = target.as_ref().map(|target| Destination::named(catalog, target)).transpose()?;
-        let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
+        let mut draft = Draft::of_session(catalog);
         let mut foreign = Foreign::default();
         foreign.notes.append(foreign_functions(&plan, catalog));
         foreign_types::note(&plan, into.is_some(), &mut foreign, |_| None);

@@ -19,6 +19,8 @@ use pelton_functions::{cast_as, cast_literal, is_own_cast};
 use super::context::external;
 use super::source::SourceDraft;
 use super::window::{WINDOW_COLUMNS, window_fields};
+use super::{share, zone};
+use crate::catalog::Catalog;
 use crate::error::{Place, PlanError};
 use crate::pipeline::{OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::types::SqlType;
@@ -40,6 +42,8 @@ pub(super) struct Draft {
     pub outputs: Vec<OutputDraft>,
     /// The session's time zone, where it is not UTC.
     pub zone: Option<Zone>,
+    /// Whether windows may share slices.
+    pub shares_slices: bool,
     /// Aggregations and functions OVER rows that were lowered, so that equal ones are computed once.
     pub aggregates: Vec<(LogicalPlan, Relation)>,
 }
@@ -87,7 +91,7 @@ pub(super) struct Cut {
 }
 
 /// See [`crate::pipeline::Step`].
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) enum StepDraft {
     Filter(Expr),
     Lookup { table: usize, keys: Vec<Expr>, keep_unmatched: bool },
@@ -149,6 +153,11 @@ pub(super) struct OutputDraft {
 }
 
 impl Draft {
+    /// Nothing yet, of a session with these settings.
+    pub fn of_session(catalog: &Catalog) -> Draft {
+        Draft { zone: zone::of_session(catalog), shares_slices: share::shares_slices(catalog), ..Draft::default() }
+    }
+
     /// Fields of a stream's columns. Streams of pipelines end in outputs, so none is read again.
     pub fn fields(&self, stream: StreamRef) -> Vec<FieldRef> {
         match stream {

@@ -15,6 +15,7 @@ use pelton_data::over::OverSpec;
 use super::draft::{Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
 use super::join::lookup_qualifier;
 use super::prune::prune;
+use super::share::share;
 use crate::pipeline::{
     LookupTable, Output, OutputTarget, Over, Pipeline, Program, SourceUse, Step, StreamRef, Target, WindowAggregate,
     WindowColumn,
@@ -32,6 +33,7 @@ struct Usage {
 /// Binds all names.
 pub(super) fn finish(mut draft: Draft) -> Result<Program> {
     prune(&mut draft);
+    let shared = if draft.shares_slices { share(&mut draft) } else { Vec::new() };
     let usage = Usage::of(&draft);
     let sources: Vec<SourceUse> = draft
         .sources
@@ -78,7 +80,7 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
     let outputs = outputs.collect::<Result<_>>()?;
     let lookups = bound_lookups.into_iter().map(|lookup| lookup.table).collect();
     let overs = over_inputs.into_iter().zip(overs).map(|(inputs, spec)| Over { inputs, spec }).collect();
-    Ok(Program { sources, lookups, pipelines: bound, windows, overs, outputs })
+    Ok(Program { sources, lookups, pipelines: bound, windows, shared, overs, outputs })
 }
 
 impl Usage {

@@ -68,6 +68,8 @@ mod ranking;
 
 mod session;
 
+mod share;
+
 mod zone;
 
 mod count;
@@ -157,7 +159,7 @@ fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 fn plan_here(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
-    let mut draft = Draft { zone: zone::of_session(catalog), ..Draft::default() };
+    let mut draft = Draft::of_session(catalog);
     let mut landmarks = Landmarks::default();
     let mut logical = Vec::new();
     let mut foreign = Notes::default();

@@ -152,52 +152,15 @@ fn prune_rows(draft: &mut Draft, number: usize) {
 
 fn prune_accumulators(draft: &mut Draft, number: usize) {
     let window = &mut draft.windows[number];
-    let mut kept = BTreeSet::new();
-    for column in &window.columns {
-        match column {
-            WindowColumn::Value { accumulator, count } => kept.extend([*accumulator].into_iter().chain(*count)),
-            WindowColumn::DecimalSum { sum, upper_sum, count } => {
-                kept.extend([*sum, *upper_sum].into_iter().chain(*count))
-            }
-            WindowColumn::Mean { sum, upper_sum, count } => kept.extend([*sum, *count].into_iter().chain(*upper_sum)),
-            WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
-                kept.extend([*sum, *squares, *count].into_iter().chain(*upper_squares));
-            }
-            WindowColumn::Holistic { values, arrivals, nulls, .. } => {
-                kept.extend([*values].into_iter().chain(*arrivals).chain(*nulls));
-            }
-            WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
-            WindowColumn::Rank | WindowColumn::Row(_) | WindowColumn::Kind => {}
-        }
-    }
+    let used = window.columns.iter_mut().flat_map(WindowColumn::accumulators_mut);
+    let mut kept: BTreeSet<usize> = used.map(|accumulator| *accumulator).collect();
     if let Some(slots) = &window.session_slots {
         kept.extend([slots.first, slots.last, slots.rows]);
     }
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |accumulator: usize| kept.binary_search(&accumulator).expect("used accumulators are kept");
-    for column in &mut window.columns {
-        match column {
-            WindowColumn::Value { accumulator, count } => {
-                *accumulator = place(*accumulator);
-                *count = count.map(place);
-            }
-            WindowColumn::DecimalSum { sum, upper_sum, count } => {
-                (*sum, *upper_sum, *count) = (place(*sum), place(*upper_sum), count.map(place));
-            }
-            WindowColumn::Mean { sum, upper_sum, count } => {
-                (*sum, *upper_sum, *count) = (place(*sum), upper_sum.map(place), place(*count));
-            }
-            WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
-                (*sum, *squares, *count) = (place(*sum), place(*squares), place(*count));
-                *upper_squares = upper_squares.map(place);
-            }
-            WindowColumn::Holistic { values, arrivals, nulls, .. } => {
-                (*values, *arrivals, *nulls) = (place(*values), arrivals.map(place), nulls.map(place));
-            }
-            WindowColumn::Start | WindowColumn::End | WindowColumn::Time | WindowColumn::Key(_) => {}
-            WindowColumn::Rank | WindowColumn::Row(_) | WindowColumn::Kind => {}
-        }
-    }
+    let used = window.columns.iter_mut().flat_map(WindowColumn::accumulators_mut);
+    used.for_each(|accumulator| *accumulator = place(*accumulator));
     if let Some(slots) = &mut window.session_slots {
         (slots.first, slots.last, slots.rows) = (place(slots.first), place(slots.last), place(slots.rows));
     }

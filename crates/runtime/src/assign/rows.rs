@@ -5,7 +5,6 @@ use pelton_data::window::Window;
 use pelton_state::slice::{Belong, SliceRows};
 
 use super::{Assignment, slice_in_time};
-use crate::late::LateList;
 
 /// How many rows of its stream have come when all of the block's have: what the watermark is of windows that count rows.
 pub(crate) fn rows_until(block: &Block) -> i64 {
@@ -26,5 +25,5 @@ pub(super) fn by_number(block: &Block, window: &Window) -> Assignment {
         }
         number = next;
     }
-    Assignment { slices, late: LateList::default() }
+    Assignment { slices, ..Assignment::default() }
 }

@@ -26,6 +26,7 @@ pub(super) fn may_run_ahead(node: &WindowState, feeding: &PipelineState, workers
 pub(super) fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
     let consumers = state.consumers(stream);
     consumers.pipelines.iter().all(|&pipeline| state.pipelines[pipeline].order.outstanding() < room)
+        && !consumers.windows.iter().any(|&window| state.windows[window].must_close())
         && consumers.sinks.iter().all(|&sink| state.sinks[sink].waiting() < room)
 }
 
@@ -52,6 +53,9 @@ fn full(state: &State, stream: StreamRef, room: usize) -> Option<Part> {
     let consumers = state.consumers(stream);
     if let Some(&sink) = consumers.sinks.iter().find(|&&sink| state.sinks[sink].waiting() >= room) {
         return Some(Part::Sink(sink));
+    }
+    if let Some(&window) = consumers.windows.iter().find(|&&window| state.windows[window].must_close()) {
+        return full(state, StreamRef::Window(window), room).or(Some(Part::Window(window)));
     }
     let pipeline = *consumers.pipelines.iter().find(|&&node| state.pipelines[node].order.outstanding() >= room)?;
     let below = match state.pipelines[pipeline].target {

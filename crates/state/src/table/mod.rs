@@ -252,7 +252,7 @@ impl Table {
     }
 
     /// Groups, or about as many where entries are dense and there are very many places.
-    fn groups_about(&self) -> usize {
+    pub(crate) fn groups_about(&self) -> usize {
         match &self.groups {
             Groups::Integer(groups) => groups.groups_about(&self.layout),
             _ => self.groups(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 
-use super::{CloseLimits, OpenWindows};
+use super::{CloseLimits, OpenWindows, SharedSlices};
 use crate::count::{CompleteWindows, OpenCounts, RowCounter};
 use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
@@ -28,6 +28,8 @@ pub enum Open {
     Counts(Box<OpenCounts>),
     /// Windows of which the first rows are kept.
     Ranked(Box<RankedWindows>),
+    /// Slices that other windows are put together from.
+    Shared(Box<SharedSlices>),
 }
 
 impl Open {
@@ -99,6 +101,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.seal(id, table),
             Open::Sessions(sessions) => sessions.seal(id, table),
+            Open::Shared(slices) => slices.seal(id, table),
             Open::Counts(_) | Open::Ranked(_) => unreachable!("rows are in no tables of slices"),
         }
     }
@@ -110,11 +113,16 @@ impl Open {
     pub fn add_rows(&mut self, id: SliceId, candidates: &Candidates) {
         match self {
             Open::Ranked(ranked) => ranked.add(id, candidates),
-            Open::Windows(_) | Open::Sessions(_) | Open::Counts(_) => unreachable!("groups are in tables"),
+            Open::Windows(_) | Open::Sessions(_) | Open::Counts(_) | Open::Shared(_) => {
+                unreachable!("groups are in tables")
+            }
         }
     }
 
     /// See [`OpenWindows::close`], [`OpenSessions::close`], [`OpenCounts::close`] and [`RankedWindows::close`].
+    ///
+    /// # Panics
+    /// Where it is slices that are shared.
     ///
     /// # Errors
     /// What `hand_on` returns, or where rows cannot be decoded.
@@ -129,13 +137,14 @@ impl Open {
             Open::Sessions(sessions) => sessions.close(limits, spare, hand_on),
             Open::Counts(counts) => counts.close(limits, spare, hand_on),
             Open::Ranked(ranked) => ranked.close(limits, hand_on),
+            Open::Shared(_) => panic!("slices are shared, and no windows"),
         }
     }
 
     /// See [`OpenWindows::report_early`], [`OpenSessions::report_early`] and [`RankedWindows::report_early`].
     ///
     /// # Panics
-    /// Where the windows are a key's.
+    /// Where the windows are a key's, or it is slices that are shared.
     ///
     /// # Errors
     /// What `hand_on` returns, or where rows cannot be decoded.
@@ -150,13 +159,14 @@ impl Open {
             Open::Sessions(sessions) => sessions.report_early(unsealed, groups_at_once, hand_on),
             Open::Ranked(ranked) => ranked.report_early(groups_at_once, hand_on),
             Open::Counts(_) => panic!("windows that count rows are reported once they are complete"),
+            Open::Shared(_) => panic!("slices are shared, and no windows"),
         }
     }
 
     /// See [`OpenSessions::take_late`]. Whether a row is too late for other windows is known before it is in a slice.
     pub fn take_late(&mut self) -> Option<LateSessions> {
         match self {
-            Open::Windows(_) | Open::Counts(_) | Open::Ranked(_) => None,
+            Open::Windows(_) | Open::Counts(_) | Open::Ranked(_) | Open::Shared(_) => None,
             Open::Sessions(sessions) => sessions.take_late(),
         }
     }
@@ -166,7 +176,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.dues(),
             Open::Ranked(ranked) => ranked.dues(),
-            Open::Sessions(_) | Open::Counts(_) => Vec::new(),
+            Open::Sessions(_) | Open::Counts(_) | Open::Shared(_) => Vec::new(),
         }
     }
 
@@ -179,6 +189,11 @@ impl Open {
                 Ok(id)
             }
             Open::Sessions(sessions) => sessions.read_id(input),
+            Open::Shared(slices) => {
+                let id = SliceId::read_from(slices.grid(), input)?;
+                input.check(slices.takes(id), "a slice that has not been handed on")?;
+                Ok(id)
+            }
             Open::Counts(_) | Open::Ranked(_) => {
                 Err(SnapshotError::NoForm("rows are in no tables of slices".to_string()))
             }
@@ -190,7 +205,7 @@ impl Open {
         match self {
             Open::Sessions(sessions) => sessions.check_slice(id, table, input),
             Open::Windows(windows) => windows.check_rows(table, input),
-            Open::Counts(_) | Open::Ranked(_) => Ok(()),
+            Open::Counts(_) | Open::Ranked(_) | Open::Shared(_) => Ok(()),
         }
     }
 
@@ -202,6 +217,7 @@ impl Open {
             Open::Sessions(sessions) => sessions.next_end(),
             Open::Counts(_) => None,
             Open::Ranked(ranked) => ranked.next_end(),
+            Open::Shared(slices) => slices.next_end(),
         }
     }
 
@@ -212,6 +228,7 @@ impl Open {
             Open::Sessions(sessions) => sessions.slices(),
             Open::Counts(counts) => counts.slices(),
             Open::Ranked(ranked) => ranked.slices(),
+            Open::Shared(slices) => slices.slices(),
         }
     }
 
@@ -222,6 +239,7 @@ impl Open {
             Open::Sessions(sessions) => sessions.bytes(),
             Open::Counts(counts) => counts.bytes(),
             Open::Ranked(ranked) => ranked.bytes(),
+            Open::Shared(slices) => slices.bytes(),
         }
     }
 }
@@ -233,6 +251,7 @@ impl Snapshot for Open {
             Open::Sessions(sessions) => sessions.description(),
             Open::Counts(counts) => counts.description(),
             Open::Ranked(ranked) => ranked.description(),
+            Open::Shared(slices) => slices.description(),
         }
     }
 
@@ -242,6 +261,7 @@ impl Snapshot for Open {
             Open::Sessions(sessions) => sessions.write_to(out),
             Open::Counts(counts) => counts.write_to(out),
             Open::Ranked(ranked) => ranked.write_to(out),
+            Open::Shared(slices) => slices.write_to(out),
         }
     }
 
@@ -251,6 +271,7 @@ impl Snapshot for Open {
             Open::Sessions(sessions) => sessions.read_from(input),
             Open::Counts(counts) => counts.read_from(input),
             Open::Ranked(ranked) => ranked.read_from(input),
+            Open::Shared(slices) => slices.read_from(input),
         }
     }
 }

@@ -36,7 +36,7 @@ impl OpenWindows {
         // A window may need what others have of its slice, or a later part of it.
         let others = self.pieces.iter().enumerate().filter(|(index, _)| *index != at);
         let others = others.filter_map(|(_, sealed)| sealed.first_end());
-        let others = others.chain(self.sealed.front().map(|(id, _)| id.first_end)).min();
+        let others = others.chain(self.sealed.first_end()).min();
         let until = limits.until.min(others.map_or(Micros::MAX, |other| other.saturating_sub(1)));
         let end_of = |number: usize| end.saturating_add((number as Micros).saturating_mul(slide));
         let completes = |number: usize| {

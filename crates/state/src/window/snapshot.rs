@@ -119,11 +119,9 @@ impl OpenWindows {
     }
 
     fn write_slices(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        out.count(self.sealed_slices() + self.unmerged.len());
-        for (id, table) in self.sealed.iter().chain(&self.unmerged) {
-            id.write_to(out);
-            table.write_to(out)?;
-        }
+        let in_pieces = self.sealed_slices() - self.sealed.len();
+        out.count(self.sealed.tables_written() + in_pieces);
+        self.sealed.write_to(out)?;
         for SealedPieces { pieces, slice } in &self.pieces {
             let Gag::Combined(graph) = &self.gag else { unreachable!("pieces are combined") };
             for (id, groups) in (*slice..).map_while(|slice| pieces.slice(slice)) {
@@ -144,7 +142,7 @@ impl Snapshot for OpenWindows {
     }
 
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        if self.step != Step::Begin || self.merging.is_some() || self.arriving.is_some() {
+        if self.step != Step::Begin || self.sealed.is_merging() || self.arriving.is_some() {
             return Err(SnapshotError::UnderWay(CLOSING));
         }
         out.instant(self.closed_until);

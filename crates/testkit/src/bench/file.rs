@@ -18,7 +18,7 @@
 //!
 //! `reads` names the table whose rows are counted and the columns that the query must look at for every row: their bytes are what is
 //! compared with the machine's bandwidth. Of several loops that `reference` names the fastest counts, and each is reported. A line
-//! `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`), and `with auto` as sessions do unless told otherwise,
+//! `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`), `with apart` the windows of each aggregation, and `with auto` as sessions do unless told otherwise,
 //! measured against the interpreter. A case `against=CASE` is measured against
 //! another case of the same benchmark and not against the loops; a case `tier=…` runs with this `pelton.tier` alone, others compiled and
 //! interpreted. A case `windows=N each=FUNCTION` has that function OVER each row and those before it in place of `${frames}`, N times, of random lengths, and
@@ -145,8 +145,8 @@ pub struct Benchmark {
     pub columns: Vec<String>,
     /// Names of the hand-written loops it is measured against: the fastest counts.
     pub references: Vec<String>,
-    /// Whether it is run with a table for each window too, which slices are compared with.
-    pub with_buckets: bool,
+    /// What windows are made of besides (`pelton.windows`), which slices are compared with.
+    pub with_windows: Option<&'static str>,
     /// Whether it is run as sessions run queries too, which is compared with interpreted code.
     pub with_auto: bool,
     /// What queries are drawn over, where it is not their number.
@@ -199,7 +199,7 @@ impl Benchmark {
             table: String::new(),
             columns: Vec::new(),
             references: Vec::new(),
-            with_buckets: false,
+            with_windows: None,
             with_auto: false,
             over: None,
             course: CourseShape::default(),
@@ -241,7 +241,8 @@ impl Benchmark {
             "rows" => self.course.rows = rest.parse().map_err(|_| format!("'{rest}' is no number of rows"))?,
             "steps" => self.course.add_steps(words)?,
             "reference" => self.references = words.collect(),
-            "with" if rest == "buckets" => self.with_buckets = true,
+            "with" if rest == "buckets" => self.with_windows = Some("buckets"),
+            "with" if rest == "apart" => self.with_windows = Some("apart"),
             "with" if rest == "auto" => self.with_auto = true,
             "over" => self.over = Some(rest.to_string()),
             "reads" => {
@@ -261,7 +262,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, rows, steps, reference, with buckets, with auto, over, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, rows, steps, reference, with buckets, with apart, with auto, over, case, setup, query"
                 ));
             }
         }

@@ -1,0 +1,213 @@
+//! How a worker closes windows, reports them before their time, and gives each its share of slices that several have in common.
+
+use pelton_data::Micros;
+use pelton_state::kernel::KernelError;
+use pelton_state::session::LateSessions;
+use pelton_state::slice::SliceId;
+use pelton_state::table::Table;
+use pelton_state::waiting::{CopiedGroups, Leaving};
+use pelton_state::window::{CloseLimits, Open, OpenWindows};
+
+use crate::late;
+use crate::operator::Part;
+use crate::results::Timed;
+use crate::run::RunError;
+use crate::slices::WorkerSlices;
+use crate::task::Worker;
+use crate::window::Closed;
+
+/// A task that closes windows leaves what is left to the next one when it has done something with about as many groups as so many blocks have
+/// rows: other tasks wait, and those that wait for the rows may be full.
+const CLOSED_BLOCKS_MAX: usize = 2;
+
+/// Where others work meanwhile, windows of so many groups are put together by whoever reads them out. To hand on what is put together of fewer costs as much
+/// as it saves: with 176 groups nothing is won.
+const PARTS_GROUPS_MIN: usize = 256;
+
+/// What windows that have closed leave.
+struct Left {
+    /// All that end at or before this have.
+    until: Micros,
+    /// In the order of their ends.
+    groups: Vec<LeftGroups>,
+    late: Option<LateSessions>,
+}
+
+/// Groups of windows that have closed.
+enum LeftGroups {
+    /// As rows, where they have any, with when the last of the windows was over.
+    Rows(Option<Timed>),
+    /// To be read out.
+    Copied(Box<CopiedGroups>),
+}
+
+impl Worker<'_> {
+    pub(crate) fn close(&self, window: usize, watermark: Micros) {
+        let started_ns = self.shared.clock.nanos();
+        let result = match self.shared.graph.windows[window].is_shared() {
+            true => self.share_slices(window, watermark),
+            false => self.close_windows(window, watermark),
+        };
+        let failed = |error| {
+            let pipeline = self.shared.graph.windows[window].name.clone();
+            RunError::Kernel { pipeline, error }
+        };
+        let left = match result {
+            Ok(left) => left,
+            Err(error) => return self.shared.state().fail(failed(error)),
+        };
+        let mut state = self.shared.state();
+        let position = state.windows_closed(window, left.until);
+        let must_go_on = state.windows[window].must_close() || state.has_blocks_for(window);
+        drop(state);
+        if must_go_on {
+            let feeding = self.shared.targets.iter().enumerate().filter(|(_, target)| target.feeds(window));
+            self.shared.progressed(feeding.map(|(pipeline, _)| Part::Pipeline(pipeline)));
+        }
+        let closed = self.read_out(window, left).map_err(failed);
+        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let mut state = self.shared.state();
+        state.windows[window].busy_ns += busy_ns;
+        state.windows_read_out(window, position, closed);
+    }
+
+    /// Merges the workers' tables of each slice that has ended, and closes the windows that have ended, in the order of their ends: a part of all
+    /// that, where it is much.
+    fn close_windows(&self, window: usize, watermark: Micros) -> Result<Left, KernelError> {
+        let node = &self.shared.graph.windows[window];
+        let mut open = self.shared.open_windows(window);
+        let mut spare = Vec::new();
+        for slices in &self.shared.slices[window] {
+            slices.take_pieces().into_iter().for_each(|pieces| open.seal_pieces(pieces));
+            slices.take_until(watermark).into_iter().for_each(|(slice, table)| open.seal(slice, table));
+            let (complete, ended) = slices.take_complete(watermark);
+            open.seal_counts(complete, ended);
+        }
+        let has_others = self.shared.options.workers > 1;
+        let limits = self.close_limits(watermark);
+        let mut groups = Vec::new();
+        let mut hand_on = |mut leaving: Leaving<'_>| {
+            groups.push(match &mut leaving {
+                // Another worker may close the next windows meanwhile.
+                Leaving::Later(copied) if has_others => {
+                    LeftGroups::Copied(Box::new(copied.take(self.shared.copied(window).pop())))
+                }
+                _ => LeftGroups::Rows(node.rows(leaving.contents())?),
+            });
+            Ok(())
+        };
+        let mut hand_on: HandOn<'_> = &mut hand_on;
+        let until = open.close(limits, &mut spare, &mut hand_on)?;
+        let late = open.take_late();
+        self.shared.charge_windows(window, &open)?;
+        drop(open);
+        self.recycle(self.shared.graph.slices_of(window), spare)?;
+        Ok(Left { until, groups, late })
+    }
+
+    fn close_limits(&self, until: Micros) -> CloseLimits {
+        let block_rows = self.shared.options.block_rows;
+        CloseLimits {
+            until,
+            groups_at_once: block_rows,
+            groups_max: CLOSED_BLOCKS_MAX * block_rows,
+            parts_min: if self.shared.options.workers > 1 { PARTS_GROUPS_MIN } else { usize::MAX },
+        }
+    }
+
+    /// Gives workers tables back that have been cleared.
+    fn recycle(&self, window: usize, spare: Vec<Table>) -> Result<(), KernelError> {
+        let workers = &self.shared.slices[window];
+        spare.into_iter().zip(workers.iter().cycle()).for_each(|(table, slices)| slices.recycle(table));
+        (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))
+    }
+
+    /// Merges the workers' tables of each slice that has ended, and gives every window its share: a part of all that, where it is much.
+    fn share_slices(&self, window: usize, watermark: Micros) -> Result<Left, KernelError> {
+        let node = &self.shared.graph.windows[window];
+        let mut open = self.shared.open_windows(window);
+        let Open::Shared(slices) = &mut *open else { unreachable!("windows share slices") };
+        for worker in &self.shared.slices[window] {
+            worker.take_until(watermark).into_iter().for_each(|(slice, table)| slices.seal(slice, table));
+        }
+        let mut spare = Vec::new();
+        let share = |id, table| Ok::<_, KernelError>(self.share_slice(&node.shared_by, id, table));
+        let until = slices.share(self.close_limits(watermark), &mut spare, share)?;
+        self.shared.charge_windows(window, &open)?;
+        drop(open);
+        for &window in &node.shared_by {
+            self.shared.charge_windows(window, &self.shared.open_windows(window))?;
+        }
+        self.recycle(window, spare)?;
+        Ok(Left { until, groups: Vec::new(), late: None })
+    }
+
+    /// Gives each window its share of a slice. Returns the table where none keeps it.
+    fn share_slice(&self, windows: &[usize], id: SliceId, table: Table) -> Option<Table> {
+        let sharing = windows.iter().map(|&window| (window, id.share_of(&self.shared.graph.windows[window].window)));
+        let sharing: Vec<(usize, SliceId)> = sharing.filter_map(|(window, own)| Some((window, own?))).collect();
+        let Some((&(last, id_of_last), others)) = sharing.split_last() else { return Some(table) };
+        let seal = |window: usize, seal: &mut dyn FnMut(&mut OpenWindows)| match &mut *self.shared.open_windows(window)
+        {
+            Open::Windows(windows) => seal(windows),
+            _ => unreachable!("only windows by time share slices"),
+        };
+        others.iter().for_each(|&(window, own)| seal(window, &mut |windows| windows.seal_copy(own, &table)));
+        let (mut table, mut unneeded) = (Some(table), None);
+        seal(last, &mut |windows| unneeded = table.take().and_then(|table| windows.seal_merged(id_of_last, table)));
+        unneeded
+    }
+
+    /// Reads out what windows have left that have closed.
+    fn read_out(&self, window: usize, left: Left) -> Result<Closed, KernelError> {
+        let node = &self.shared.graph.windows[window];
+        let (mut rows, mut cleared) = (Vec::new(), Vec::new());
+        for groups in left.groups {
+            match groups {
+                LeftGroups::Rows(batch) => rows.extend(batch),
+                LeftGroups::Copied(mut copied) => {
+                    rows.extend(node.rows(copied.contents())?);
+                    copied.clear();
+                    cleared.push(*copied);
+                }
+            }
+        }
+        self.shared.copied(window).append(&mut cleared);
+        let late_rows = left.late.as_ref().map_or(0, |late| late.rows);
+        let late = left.late.map(|late| late::of_sessions(node, &late));
+        Ok(Closed { until: left.until, rows, late_rows, late })
+    }
+
+    /// Reports what windows that have not ended come to so far.
+    pub(crate) fn report(&self, window: usize) {
+        let started_ns = self.shared.clock.nanos();
+        let result = self.report_windows(window);
+        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let mut state = self.shared.state();
+        state.windows[window].busy_ns += busy_ns;
+        match result {
+            Ok(rows) => state.windows_reported(window, rows),
+            Err(error) => {
+                let pipeline = self.shared.graph.windows[window].name.clone();
+                state.fail(RunError::Kernel { pipeline, error });
+            }
+        }
+    }
+
+    fn report_windows(&self, window: usize) -> Result<Vec<Timed>, KernelError> {
+        let node = &self.shared.graph.windows[window];
+        // Nothing closes meanwhile: no slice is taken from its worker.
+        let unsealed: Vec<_> = self.shared.slices[window].iter().flat_map(WorkerSlices::copies).collect();
+        let mut batches = Vec::new();
+        let mut hand_on = |mut leaving: Leaving<'_>| {
+            batches.extend(node.rows(leaving.contents())?);
+            Ok(())
+        };
+        let mut hand_on: HandOn<'_> = &mut hand_on;
+        self.shared.open_windows(window).report_early(unsealed, self.shared.options.block_rows, &mut hand_on)?;
+        Ok(batches)
+    }
+}
+
+/// Takes what windows hold: of one type, so that what hands it on is compiled once.
+type HandOn<'a> = &'a mut dyn FnMut(Leaving<'_>) -> Result<(), KernelError>;

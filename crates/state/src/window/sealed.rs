@@ -1,0 +1,124 @@
+//! Slices that nobody needed so far, as tables.
+
+use std::collections::VecDeque;
+
+use pelton_data::Micros;
+
+use super::Work;
+use crate::gag::listing_work;
+use crate::slice::SliceId;
+use crate::snapshot::{Snapshot, SnapshotError, Writer};
+use crate::table::{Merged, Merging, Table};
+
+/// Slices, over all workers: one table for each, and what is to be merged with it.
+#[derive(Debug, Default)]
+pub(super) struct SealedSlices {
+    /// Ascending.
+    slices: VecDeque<(SliceId, Table)>,
+    /// What other workers have of these slices, and how far the first of them has been merged.
+    unmerged: VecDeque<(SliceId, Table)>,
+    merging: Option<Merging>,
+}
+
+impl SealedSlices {
+    /// Takes one worker's table of a slice.
+    pub fn add(&mut self, id: SliceId, table: Table) {
+        if self.slices.back().is_none_or(|last| last.0 < id) {
+            return self.slices.push_back((id, table));
+        }
+        match self.find(id) {
+            Ok(_) => self.unmerged.push_back((id, table)),
+            Err(index) => self.slices.insert(index, (id, table)),
+        }
+    }
+
+    /// Takes what a slice has that others need as well.
+    pub fn add_copy(&mut self, id: SliceId, table: &Table) {
+        match self.find(id) {
+            Ok(index) => self.slices[index].1.add(table),
+            Err(index) => self.slices.insert(index, (id, table.copy())),
+        }
+    }
+
+    /// The same, where nobody needs the table any more: what is left of one, if anything, is returned.
+    pub fn add_merged(&mut self, id: SliceId, table: Table) -> Option<Table> {
+        match self.find(id) {
+            Ok(index) => Some(self.slices[index].1.merge(table)),
+            Err(index) => {
+                self.slices.insert(index, (id, table));
+                None
+            }
+        }
+    }
+
+    fn find(&self, id: SliceId) -> Result<usize, usize> {
+        self.slices.binary_search_by_key(&id, |slice| slice.0)
+    }
+
+    /// Whether there are tables that are to be merged.
+    pub fn must_merge(&self) -> bool {
+        !self.unmerged.is_empty()
+    }
+
+    /// Whether a table has been merged in part.
+    pub fn is_merging(&self) -> bool {
+        self.merging.is_some()
+    }
+
+    /// Merges some groups of the first table that is to be merged. Returns it when it is no longer needed.
+    pub fn merge(&mut self, work: &mut Work) -> Option<Table> {
+        let (id, other) = self.unmerged.front_mut().expect("a table is to be merged");
+        let index =
+            self.slices.binary_search_by_key(id, |slice| slice.0).expect("it is merged with one that is sealed");
+        let into = &mut self.slices[index].1;
+        let merging = self.merging.get_or_insert_with(|| {
+            into.become_larger(other);
+            Merging::new(into, other)
+        });
+        if let Some(Merged { slots, groups }) = merging.advance(into, other) {
+            work.spend(listing_work(slots, groups) + groups);
+            return None;
+        }
+        self.merging = None;
+        self.unmerged.pop_front().map(|(_, table)| table)
+    }
+
+    /// When the first slice is needed.
+    pub fn first_end(&self) -> Option<Micros> {
+        self.slices.front().map(|(id, _)| id.first_end)
+    }
+
+    /// Takes the first slice, where a window needs it that ends at or before `end`: merged with all that there is of it.
+    pub fn pop_until(&mut self, end: Micros) -> Option<(SliceId, Table)> {
+        debug_assert!(self.unmerged.is_empty(), "what is to be merged belongs to one of the slices");
+        self.slices.pop_front_if(|(id, _)| id.first_end <= end)
+    }
+
+    /// How many slices there are.
+    pub fn len(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// All tables, in no order: those that are to be merged too.
+    pub fn tables(&self) -> impl Iterator<Item = &(SliceId, Table)> {
+        self.slices.iter().chain(&self.unmerged)
+    }
+
+    /// Bytes of memory held by tables.
+    pub fn bytes(&self) -> usize {
+        self.tables().map(|(_, table)| table.bytes()).sum()
+    }
+
+    /// How many tables [`SealedSlices::write_to`] writes.
+    pub fn tables_written(&self) -> usize {
+        self.slices.len() + self.unmerged.len()
+    }
+
+    /// Writes all tables.
+    pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        self.tables().try_for_each(|(id, table)| {
+            id.write_to(out);
+            table.write_to(out)
+        })
+    }
+}
