@@ -48,8 +48,20 @@ pub(super) struct Draft {
     pub aggregates: Vec<(LogicalPlan, Relation)>,
 }
 
+/// What is loaded for a join.
+#[derive(PartialEq)]
+pub(super) struct Loaded {
+    pub table: LogicalPlan,
+    /// Conditions that its rows meet.
+    pub conditions: Vec<Expr>,
+    /// Expressions of its columns by which rows are found.
+    pub keys: Vec<Expr>,
+}
+
 /// A bounded relation that rows are looked up in.
 pub(super) struct LookupDraft {
+    /// By which other joins find it.
+    pub loaded: Loaded,
     /// What has been lowered of its own program.
     pub draft: Draft,
     /// Its rows.

@@ -153,7 +153,7 @@ struct BoundLookup {
 }
 
 fn bind_lookup(lookup: LookupDraft, used: &BTreeSet<String>) -> Result<BoundLookup> {
-    let LookupDraft { mut draft, relation, fields, keys } = lookup;
+    let LookupDraft { mut draft, relation, fields, keys, .. } = lookup;
     let used: Vec<usize> = (0..fields.len()).filter(|index| used.contains(fields[*index].name())).collect();
     let loaded: BTreeSet<usize> = keys.iter().chain(&used).copied().collect();
     let loaded: Vec<usize> = loaded.into_iter().collect();

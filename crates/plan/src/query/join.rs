@@ -10,7 +10,7 @@ use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
 
 use super::aggregate::{Names, as_planned};
 use super::context::external;
-use super::draft::{Cut, Draft, LookupDraft, Relation, StepDraft, cast_to, column, held_or_same};
+use super::draft::{Cut, Draft, Loaded, LookupDraft, Relation, StepDraft, cast_to, column, held_or_same};
 use super::lower::{Lowering, materialize, simplify};
 use crate::error::PlanError;
 use crate::pipeline::Window;
@@ -37,11 +37,9 @@ impl Lowering<'_> {
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
         let mut sides = self.sides(join)?;
         let (of_table, residual) = self.conditions(join, &sides)?;
-        let lookup = self.lookup(&sides, of_table)?;
-        let table = self.draft.lookups.len();
+        let table = self.lookup(&sides, of_table)?;
         let qualifier = lookup_qualifier(table);
-        let fields = lookup.fields.clone();
-        self.draft.lookups.push(lookup);
+        let fields = self.draft.lookups[table].fields.clone();
         for branch in &mut sides.stream.branches {
             let keys = sides.on.iter().map(|(key, _)| {
                 let key = branch.substitute(key, sides.stream_schema)?;
@@ -166,14 +164,32 @@ impl Lowering<'_> {
         Ok(is_bounded)
     }
 
-    fn lookup(&mut self, sides: &Sides<'_>, conditions: Vec<Expr>) -> Result<LookupDraft> {
+    /// The table that is looked up in: one that is loaded already for another join, where it can be that.
+    fn lookup(&mut self, sides: &Sides<'_>, conditions: Vec<Expr>) -> Result<usize> {
+        let keys = sides.on.iter().map(|(_, key)| key.clone()).collect();
+        let loaded = Loaded { table: sides.table.clone(), conditions, keys };
+        // Rows that have found matches in it have its columns under its name.
+        let is_used = |number: usize| {
+            let mut steps = sides.stream.branches.iter().flat_map(|branch| &branch.steps);
+            steps.any(|step| matches!(step, StepDraft::Lookup { table, .. } if *table == number))
+        };
+        let mut known = self.draft.lookups.iter().enumerate();
+        if let Some((number, _)) = known.find(|(number, lookup)| lookup.loaded == loaded && !is_used(*number)) {
+            return Ok(number);
+        }
+        let lookup = self.load(sides, loaded)?;
+        self.draft.lookups.push(lookup);
+        Ok(self.draft.lookups.len() - 1)
+    }
+
+    fn load(&mut self, sides: &Sides<'_>, loaded: Loaded) -> Result<LookupDraft> {
         let mut lowering =
             Lowering { draft: Draft { zone: self.draft.zone, ..Draft::default() }, landmarks: self.landmarks };
         let mut relation = lowering.relation(sides.table)?;
         let schema: &DFSchema = sides.table.schema();
-        for condition in conditions {
+        for condition in &loaded.conditions {
             for branch in &mut relation.branches {
-                let predicate = branch.substitute(&condition, schema)?;
+                let predicate = branch.substitute(condition, schema)?;
                 lowering.filter(branch, predicate)?;
             }
         }
@@ -183,7 +199,7 @@ impl Lowering<'_> {
             fields.push(held(field, names.unique(field.name())));
         }
         let mut keys = Vec::new();
-        for (_, key) in &sides.on {
+        for key in &loaded.keys {
             let key = key.clone().unalias_nested().data;
             if let Expr::Column(column) = &key {
                 keys.push(schema.index_of_column(column)?);
@@ -203,7 +219,7 @@ impl Lowering<'_> {
                 *column = cast_to(std::mem::take(column), field.data_type(), &branch.scope)?;
             }
         }
-        Ok(LookupDraft { draft: lowering.draft, relation, fields, keys })
+        Ok(LookupDraft { loaded, draft: lowering.draft, relation, fields, keys })
     }
 }
 
