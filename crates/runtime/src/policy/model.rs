@@ -8,6 +8,9 @@ use crate::operator::Operators;
 
 const MILLISECOND_NS: f64 = 1e6;
 
+/// An epoch of the model, which is the paper's.
+const EPOCH_NS: u64 = 1_000_000;
+
 /// One worker and the operators of one query. Rows are numbers of rows.
 struct Model {
     policy: &'static dyn Policy,
