@@ -55,7 +55,7 @@ pub(crate) enum Task {
     /// Report what the windows come to so far that have not ended.
     Report { window: usize },
     /// Put these rows, with the numbers of their inputs, in order, and compute those before the watermark.
-    Order { over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros },
+    Order { over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros, rows_max: usize },
     /// Write what waits, or flush, or end the sink.
     Write { sink: usize },
     /// Hand rows on, event by event.
@@ -235,7 +235,8 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
         Choice::Order(over) => {
             let node = &mut state.overs[over];
             node.busy = true;
-            Task::Order { over, rows: node.queue.take(node.queue.len()).collect(), watermark: node.inputs.watermark() }
+            let (rows, watermark) = (node.queue.take(node.queue.len()).collect(), node.inputs.watermark());
+            Task::Order { over, rows, watermark, rows_max: state.operators.of_part(Part::Over(over)).rows_in_order() }
         }
         Choice::Compute(pipeline) => take_blocks(state, pipeline, look),
         Choice::Read(source, partition) => {
@@ -345,7 +346,7 @@ impl Search<'_> {
                 let service = &state.regions.all[region].service;
                 let is_last = look.last_region == Some(region);
                 let is_left = look.leaves_to_others && !is_last && service.is_under_way() && !rank.is_urgent();
-                (is_left, service.order(rank, is_last, look.epoch_ns))
+                (is_left, state.regions.order(region, rank, is_last, look.epoch_ns, look.policy.is_fair()))
             }
         }
     }

@@ -16,9 +16,9 @@ use crate::slices::WorkerSlices;
 use crate::task::Worker;
 use crate::window::Closed;
 
-/// A task that closes windows leaves what is left to the next one when it has done something with about as many groups as so many blocks have
-/// rows: other tasks wait, and those that wait for the rows may be full.
-const CLOSED_BLOCKS_MAX: usize = 2;
+/// A task that closes windows leaves what is left to the next one when it has done something with about as many groups, or as two blocks have rows: other
+/// tasks wait, and those that wait for the rows may be full.
+const CLOSED_GROUPS_MAX: usize = 1 << 15;
 
 /// Where others work meanwhile, windows of so many groups are put together by whoever reads them out. To hand on what is put together of fewer costs as much
 /// as it saves: with 176 groups nothing is won.
@@ -109,8 +109,8 @@ impl Worker<'_> {
         let block_rows = self.shared.options.block_rows;
         CloseLimits {
             until,
-            groups_at_once: block_rows,
-            groups_max: CLOSED_BLOCKS_MAX * block_rows,
+            groups_at_once: block_rows.min(CLOSED_GROUPS_MAX),
+            groups_max: block_rows.saturating_mul(2).min(CLOSED_GROUPS_MAX),
             parts_min: if self.shared.options.workers > 1 { PARTS_GROUPS_MIN } else { usize::MAX },
         }
     }

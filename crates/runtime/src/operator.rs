@@ -1,6 +1,8 @@
 //! The operators of a run as the scheduler knows them: what a row costs, how many rows become of it, and what they go through before they
 //! leave (Enjima, section 3.2.1).
 
+use pelton_state::over::ROWS_AT_ONCE_MAX;
+
 use crate::graph::{Graph, PipelineTarget, StreamRef};
 
 /// What an operator is assumed to cost a row, in nanoseconds, before it has run.
@@ -11,6 +13,12 @@ const SELECTIVITY_MIN: f64 = 1e-9;
 
 /// How much of what an epoch has shown goes into what is known: the rest is what was known before.
 const NEW_SHARE: f64 = 0.25;
+
+/// A task that puts rows in order takes so long, about.
+const ORDER_TASK_NS: f64 = 2e6;
+
+/// Rows that are put in order at once however long they take: with fewer it is looked more often which they are than they are computed.
+const ORDERED_ROWS_MIN: usize = 2048;
 
 /// Which part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +102,11 @@ impl Operator {
     /// Operators that take its rows.
     pub fn downstream(&self) -> &[usize] {
         &self.downstream
+    }
+
+    /// How many rows are put in order in one task: as many as take so long that others can wait for it.
+    pub fn rows_in_order(&self) -> usize {
+        ((ORDER_TASK_NS / self.cost_ns) as usize).clamp(ORDERED_ROWS_MIN, ROWS_AT_ONCE_MAX)
     }
 
     /// Learns from what was done since the last time.

@@ -68,6 +68,11 @@ pub(crate) trait Policy: Send + Sync {
     /// Rows that one task takes at most, if there are so many, when so much of the epoch is left; it takes whole blocks, and at least one.
     fn rows_max(&self, operator: &Operator, left_ns: u64) -> u64;
 
+    /// Whether what has been served for much less time than others goes before them, whatever the ranks.
+    fn is_fair(&self) -> bool {
+        false
+    }
+
     /// Whether each operator has a thread of its own, and the pool's run none.
     fn has_threads(&self) -> bool {
         false
@@ -77,6 +82,9 @@ pub(crate) trait Policy: Send + Sync {
 impl Rank {
     /// Nobody.
     pub const NONE: Rank = Rank(u64::MAX);
+
+    /// Of what has been served for much less time than others: before all.
+    pub const LAGGING: Rank = Rank(0);
 
     /// Before all that are not urgent, by a number or an instant.
     fn urgent(number: u64) -> Rank {

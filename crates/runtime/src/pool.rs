@@ -178,7 +178,7 @@ impl Crew {
 
     /// Serves a run from now on.
     pub fn take(self: &Arc<Crew>, run: Arc<Shared>) {
-        self.served.enter(run.waker.service());
+        self.served.enter(run.waker.service(), self.epoch_ns());
         self.runs().push(run.clone());
         self.start_threads(&run);
         self.runs_changed();
@@ -407,7 +407,8 @@ impl PoolWorker {
 
     /// Where a task of this rank stands among those of all runs: the least goes first.
     fn order_of(&self, waker: &Waker, rank: Rank) -> Order {
-        waker.service().order(rank, self.was_on(waker), self.crew.epoch_ns())
+        let (is_last, is_fair) = (self.was_on(waker), self.crew.policy().is_fair());
+        self.crew.served.order(waker.service(), rank, is_last, self.crew.epoch_ns(), is_fair)
     }
 
     /// Whether this is the run that it was on last.

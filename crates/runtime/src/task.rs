@@ -44,7 +44,7 @@ impl Worker<'_> {
             Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),
             Task::Close { window, watermark } => self.close(window, watermark),
             Task::Report { window } => self.report(window),
-            Task::Order { over, rows, watermark } => self.order(over, rows, watermark),
+            Task::Order { over, rows, watermark, rows_max } => self.order(over, rows, watermark, rows_max),
             Task::Write { sink } => self.write(sink),
             Task::Send { link } => self.send(link),
             Task::Receive { link } => self.receive(link),
@@ -393,9 +393,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn order(&self, over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros) {
+    fn order(&self, over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros, rows_max: usize) {
         let started_ns = self.shared.clock.nanos();
-        let result = self.order_rows(over, rows, watermark);
+        let result = self.order_rows(over, rows, watermark, rows_max);
         let busy_ns = self.shared.clock.nanos() - started_ns;
         let mut state = self.shared.state();
         state.overs[over].busy_ns += busy_ns;
@@ -415,13 +415,14 @@ impl Worker<'_> {
         over: usize,
         rows: Vec<(usize, Arriving)>,
         watermark: Micros,
+        rows_max: usize,
     ) -> Result<(Vec<Timed>, Micros, u64), KernelError> {
         let mut ordered = self.shared.over(over);
         let mut late_rows = 0;
         for (input, arriving) in rows {
             late_rows += ordered.add(input, arriving)? as u64;
         }
-        let (rows, until) = ordered.advance(watermark, self.shared.options.block_rows)?;
+        let (rows, until) = ordered.advance(watermark, (rows_max, self.shared.options.block_rows))?;
         self.shared.charge_rows(over, &ordered)?;
         let node = &self.shared.graph.overs[over];
         let with_newest = |rows: RecordBatch| {

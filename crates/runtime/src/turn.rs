@@ -37,27 +37,38 @@ impl Service {
 
     /// Where a task of it stands that has this rank: of those of one rank, those of what has been served for fewest epochs go first, of these those of what a
     /// worker was on last.
-    pub fn order(&self, rank: Rank, is_last: bool, epoch_ns: u64) -> Order {
+    fn order(&self, rank: Rank, is_last: bool, epoch_ns: u64) -> Order {
         let served_ns = self.ns();
         (rank, served_ns / epoch_ns, !is_last, served_ns)
     }
 }
+
+/// What has been served for so many epochs less than others, and has something to do, goes before all, where the policy is fair: of what it has queued a dear
+/// query may take a second, and meanwhile others would do nothing but what has waited for too long, task by task.
+const LAG_EPOCHS_MAX: u64 = 4;
 
 /// How long those that were chosen so far had been served, in whole epochs: as far as the turn has come.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(AtomicU64);
 
 impl Turns {
-    /// Says that something new is to be served: it counts as served for as long as others.
-    pub fn enter(&self, service: &Service) {
-        service.served_ns.fetch_max(self.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// Says that something is to be served that had nothing to do for a while, or is new: for an epoch it goes before all, where the policy is fair.
+    pub fn enter(&self, service: &Service, epoch_ns: u64) {
+        let least_ns = self.0.load(Ordering::Relaxed).saturating_sub((LAG_EPOCHS_MAX + 1) * epoch_ns);
+        service.served_ns.fetch_max(least_ns, Ordering::Relaxed);
+    }
+
+    /// Where a task of this rank stands, by the service of what it belongs to, and by whether that is what a worker was on last.
+    pub fn order(&self, service: &Service, rank: Rank, is_last: bool, epoch_ns: u64, is_fair: bool) -> Order {
+        let lags = is_fair && service.ns() + LAG_EPOCHS_MAX * epoch_ns < self.0.load(Ordering::Relaxed);
+        service.order(if lags { Rank::LAGGING } else { rank }, is_last, epoch_ns)
     }
 
     /// Says that a worker is on something until [`Service::end`]. What had nothing to do for a while does not make up for it at the others' cost.
     pub fn begin(&self, service: &Service, epoch_ns: u64) {
         service.serving.fetch_add(1, Ordering::Relaxed);
         self.0.fetch_max(service.ns() / epoch_ns * epoch_ns, Ordering::Relaxed);
-        self.enter(service);
+        self.enter(service, epoch_ns);
     }
 }
 
@@ -120,6 +131,11 @@ impl Regions {
         self.of_operators[operator]
     }
 
+    /// Where a task of this rank stands in a region. See [`Turns::order`].
+    pub fn order(&self, region: usize, rank: Rank, is_last: bool, epoch_ns: u64, is_fair: bool) -> Order {
+        self.turns.order(&self.all[region].service, rank, is_last, epoch_ns, is_fair)
+    }
+
     /// Says that a worker is on an operator.
     pub fn begin(&self, operator: usize, epoch_ns: u64) {
         if let Some(region) = self.region(operator) {
@@ -158,11 +174,31 @@ mod tests {
         );
         serve(&first, EPOCH_NS);
         assert!(second.order(rank, false, EPOCH_NS) < first.order(rank, true, EPOCH_NS), "for long enough");
-        // What had nothing to do does not make up for it.
-        serve(&first, 9 * EPOCH_NS);
-        serve(&first, 0);
-        serve(&second, 10);
-        assert_eq!((first.ns(), second.ns()), (10 * EPOCH_NS + 10, 10 * EPOCH_NS + 10));
+    }
+
+    #[test]
+    fn what_lags_behind_goes_first_for_an_epoch() {
+        let (turns, [dear, light]) = (Turns::default(), [(); 2].map(|()| Service::default()));
+        let serve = |service: &Service, time_ns: u64| {
+            turns.begin(service, EPOCH_NS);
+            service.end(time_ns);
+        };
+        let goes_first = |rank_of_light: u64, is_fair: bool| {
+            let order = |service, rank| turns.order(service, Rank::from_bits(rank), false, EPOCH_NS, is_fair);
+            order(&light, rank_of_light) < order(&dear, 5)
+        };
+        serve(&dear, LAG_EPOCHS_MAX * EPOCH_NS);
+        serve(&dear, EPOCH_NS);
+        assert!(!goes_first(6, true), "it lags no more than it may");
+        serve(&dear, 10);
+        assert!(goes_first(6, true) && !goes_first(6, false));
+        // What had nothing to do does not make up for all of it.
+        serve(&dear, 100 * EPOCH_NS);
+        serve(&dear, 0);
+        serve(&light, EPOCH_NS - 1);
+        assert!(goes_first(6, true));
+        serve(&light, 1);
+        assert!(!goes_first(6, true) && goes_first(4, true), "it has caught up");
     }
 
     #[test]

@@ -44,6 +44,9 @@ use crate::window::Work;
 /// Groups of a slice that are inserted at a time: their entries stay in the second-level cache.
 const INSERT_BATCH: usize = 4096;
 
+/// Groups of a slice that are combined or subtracted at a time, where these have nothing beside their entries.
+const SLICE_BATCH: usize = 1 << 14;
+
 /// Slots of a table whose entries are listed at a time.
 const LISTED_SLOTS: usize = 1 << 14;
 
@@ -106,7 +109,7 @@ pub struct Combined {
     /// The slice that is being inserted.
     arriving: Option<Arriving>,
     /// Slices that have been combined to the window that is due, where it is combined anew.
-    combined: usize,
+    combined: Progress,
     /// The keys of all groups that had numbers when a window left in parts.
     shared_keys: Option<Arc<SharedKeys>>,
     spare: Spare,
@@ -132,6 +135,28 @@ struct Slice {
     values: Table,
     /// The numbers of these groups; none where they are the first ones, in their order.
     to: Option<Vec<u32>>,
+}
+
+/// How far one slice after the other has been gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Progress {
+    slices: usize,
+    /// Of the slice behind these.
+    groups: usize,
+}
+
+impl Progress {
+    /// The next groups of the slice that is gone through, which has these.
+    fn next(&mut self, values: &Table, work: &mut Work) -> Range<usize> {
+        let (groups, per_group) = (values.groups(), values.work_per_group());
+        let part = self.groups..groups.min(self.groups + (SLICE_BATCH / per_group).max(1));
+        work.spend(part.len() * per_group);
+        self.groups = part.end;
+        if part.end == groups {
+            *self = Progress { slices: self.slices + 1, groups: 0 };
+        }
+        part
+    }
 }
 
 #[derive(Debug)]
@@ -173,7 +198,7 @@ impl Gag {
             present: Vec::new(),
             are_all_present: true,
             arriving: None,
-            combined: 0,
+            combined: Progress::default(),
             shared_keys: None,
             spare: Spare::default(),
         }))
@@ -317,8 +342,10 @@ impl Combined {
             to.reserve_exact(entries.len());
             Arriving { entries, done: 0, values, to }
         });
-        let batch = arriving.done..arriving.entries.len().min(arriving.done + INSERT_BATCH);
-        work.spend(batch.len());
+        let per_group = table.work_per_group();
+        let most = (INSERT_BATCH / per_group).max(1);
+        let batch = arriving.done..arriving.entries.len().min(arriving.done + most);
+        work.spend(batch.len() * per_group);
         arriving.done = batch.end;
         self.insert_batch(table, &mut arriving, batch);
         if arriving.done < arriving.entries.len() {
@@ -340,7 +367,7 @@ impl Combined {
             Nodes::Slices(slices) => slices.push(slice),
             Nodes::Running(running) => {
                 // It may come between the others.
-                self.combined = 0;
+                self.combined = Progress::default();
                 running.insert(slice);
             }
             Nodes::TwoStacks(stacks) => stacks.insert(slice, self.window.groups(), &mut self.spare),
@@ -385,7 +412,7 @@ impl Combined {
     }
 
     fn evict(&mut self, end: Micros, work: &mut Work) -> bool {
-        self.combined = 0;
+        self.combined = Progress::default();
         self.origins.evict(end);
         let Combined { nodes, window, spare, presence, .. } = self;
         let is_done = match nodes {
@@ -420,16 +447,19 @@ impl Combined {
         let Combined { nodes, window, combined, spare, .. } = self;
         match nodes {
             Nodes::Slices(slices) => {
-                if *combined == 0 {
+                if *combined == Progress::default() {
                     window.reset_accumulators();
                 }
-                while let Some(slice) = slices.get(*combined) {
+                while let Some(slice) = slices.get(combined.slices) {
                     if work.is_done() {
                         return false;
                     }
-                    window.add_at(&slice.values, Chosen::first(slice.values.groups()), slice.numbers());
-                    work.spend(slice.values.groups());
-                    *combined += 1;
+                    let part = combined.next(&slice.values, work);
+                    window.add_at(
+                        &slice.values,
+                        Chosen::first(part.end).part(part.clone()),
+                        slice.numbers().part(part),
+                    );
                 }
             }
             Nodes::TwoStacks(stacks) => stacks.combine(window),

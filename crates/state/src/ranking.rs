@@ -76,7 +76,22 @@ pub struct RankedWindows {
     corrections: BTreeMap<SliceId, RankedSlice>,
     /// All windows that end at or before this have been reported.
     closed_until: Micros,
+    /// A window of which some keys have been reported.
+    closing: Option<Closing>,
 }
+
+/// A window that is reported key by key.
+#[derive(Debug)]
+struct Closing {
+    end: Micros,
+    /// Ascending.
+    keys: Vec<Box<[u8]>>,
+    /// How many of them have been reported.
+    done: usize,
+}
+
+/// Keys that are reported at a time.
+const KEYS_AT_ONCE: usize = 1024;
 
 /// The first rows of one slice.
 #[derive(Debug)]
@@ -212,7 +227,7 @@ impl RankedWindows {
     /// No rows yet. Windows are corrected by rows that come up to `lateness` after them.
     pub fn new(window: Window, ranker: Arc<Ranker>, lateness: Micros) -> RankedWindows {
         let (slices, corrections) = (BTreeMap::new(), BTreeMap::new());
-        RankedWindows { window, lateness, ranker, slices, corrections, closed_until: Micros::MIN }
+        RankedWindows { window, lateness, ranker, slices, corrections, closed_until: Micros::MIN, closing: None }
     }
 
     /// Adds rows of a slice that were chosen by the same ranker.
@@ -236,7 +251,7 @@ impl RankedWindows {
     }
 
     /// Closes windows that have rows and ended, in the order of their ends, and reports those once more that rows have corrected whose watermark
-    /// has passed. Returns up to which end windows have been closed.
+    /// has passed. Returns up to which end windows have been closed: what is left, be it of one of them, the next call goes on with.
     ///
     /// # Errors
     /// Where rows cannot be decoded, or what `hand_on` returns.
@@ -253,7 +268,11 @@ impl RankedWindows {
             // Rows that correct a window came when its time had come.
             let until = match (end, due) {
                 (Some(end), due) if due.is_none_or(|due| end < due) => {
-                    rows += self.read_out(end, rows_at_once, hand_on)?;
+                    rows += self.read_out(end, limits.groups_max.saturating_sub(rows), hand_on)?;
+                    if self.closing.is_some() {
+                        self.closed_until = self.closed_until.max(end - 1);
+                        return Ok(self.closed_until);
+                    }
                     end
                 }
                 (_, Some(due)) => {
@@ -276,16 +295,33 @@ impl RankedWindows {
         self.slices.retain(|_, slice| slice.is_open() || slice.last_end.saturating_add(lateness) > until);
     }
 
-    /// Hands on the rows of the window that ends at `end`. Returns how many they are.
+    /// Hands on the rows of the window that ends at `end`, or of some of its keys once these are about `rows_max`. Returns how many they are.
     fn read_out<E: From<KernelError>>(
         &mut self,
         end: Micros,
-        rows_at_once: usize,
+        rows_max: usize,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let leaving = self.first_rows(self.slices.values().filter(|slice| slice.is_needed_at(end)));
-        self.hand_on_rows((end, ResultKind::Final), &leaving, rows_at_once, hand_on)?;
-        let count = leaving.len();
+        let needed: Vec<&RankedSlice> = self.slices.values().filter(|slice| slice.is_needed_at(end)).collect();
+        let mut closing = self.closing.take().unwrap_or_else(|| Closing::new(end, &needed));
+        assert_eq!(closing.end, end, "one window is closed after the other");
+        let mut count = 0;
+        while closing.done < closing.keys.len() && (count == 0 || count < rows_max) {
+            let part = closing.done..closing.keys.len().min(closing.done + KEYS_AT_ONCE);
+            let mut leaving = Vec::new();
+            for key in &closing.keys[part.clone()] {
+                let mut rows: Vec<KeyedRow<'_>> = needed.iter().flat_map(|slice| slice.rows_of(key)).collect();
+                rows.sort_unstable();
+                leaving.extend(self.ranker.ranked(&rows));
+            }
+            count += leaving.len();
+            self.hand_on_rows((end, ResultKind::Final), &leaving, rows_max.max(1), hand_on)?;
+            closing.done = part.end;
+        }
+        if closing.done < closing.keys.len() {
+            self.closing = Some(closing);
+            return Ok(count);
+        }
         for slice in self.slices.values_mut().filter(|slice| slice.is_needed_at(end)) {
             slice.next_end = self.window.next_end(end);
         }
@@ -423,6 +459,16 @@ impl RankedWindows {
     /// Bytes of memory that their rows take.
     pub fn bytes(&self) -> usize {
         self.slices.values().chain(self.corrections.values()).map(|slice| slice.bytes).sum()
+    }
+}
+
+impl Closing {
+    /// The window that ends at `end`, which has the rows of these slices.
+    fn new(end: Micros, slices: &[&RankedSlice]) -> Closing {
+        let mut keys: Vec<Box<[u8]>> = slices.iter().flat_map(|slice| slice.keys.keys().cloned()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Closing { end, keys, done: 0 }
     }
 }
 

@@ -391,13 +391,15 @@ impl OpenWindows {
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
             Some((table, entries)) if first > 0 || !is_small(table, entries, groups_at_once) => {
                 self.waiting.leave(hand_on)?;
+                let per_group = table.work_per_group();
+                let at_once = (groups_at_once / per_group).max(1);
                 while next < entries.len() && (next == first || !work.is_done()) {
-                    let entries = entries.part(next..entries.len().min(next + groups_at_once));
+                    let entries = entries.part(next..entries.len().min(next + at_once));
                     let window = ClosedWindow { groups: entries.len(), ..window };
                     let groups = ClosedGroups { table, entries, windows: &[window] };
                     hand_on(Leaving::Now(Contents::Groups(groups)))?;
                     next += entries.len();
-                    work.spend(entries.len());
+                    work.spend(entries.len() * per_group);
                 }
                 if next < entries.len() {
                     self.step = Step::ReadOut(next);

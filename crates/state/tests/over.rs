@@ -56,7 +56,7 @@ fn a_row_of_a_large_window_takes_little_more_than_its_value() {
     let mut bytes = 0;
     for first in (0..3 * rows as i64).step_by(8192) {
         over.add(0, batch((first..first + 8192).map(|row| (0, 1.0, row)))).unwrap();
-        over.advance((first + 8192) * 1000, 8192).unwrap();
+        over.advance((first + 8192) * 1000, (1 << 16, 8192)).unwrap();
         bytes = bytes.max(over.bytes());
     }
     assert!((bytes as f64) < 8.5 * rows as f64, "{} bytes a row", bytes as f64 / rows as f64);
@@ -70,7 +70,7 @@ fn many_rows_leave_in_several_turns() {
     }
     let (mut found, mut turns, mut until) = (Vec::new(), 0, 0);
     while until < i64::MAX {
-        let (batches, reached) = over.advance(i64::MAX, 4096).unwrap();
+        let (batches, reached) = over.advance(i64::MAX, (1 << 16, 4096)).unwrap();
         assert!(batches.iter().map(RecordBatch::num_rows).sum::<usize>() <= 1 << 16);
         found.extend(values(&batches));
         assert!(reached == i64::MAX || reached == found.len() as i64 * 1000);
@@ -91,7 +91,7 @@ fn keys_that_no_row_looks_back_at_are_dropped() {
     let (mut largest, mut found) = (0, Vec::new());
     for first in (0..500_000).step_by(5_000) {
         over.add(0, batch(rows(first))).unwrap();
-        let (batches, _) = over.advance((first + 5_000) * 1000, 8192).unwrap();
+        let (batches, _) = over.advance((first + 5_000) * 1000, (1 << 16, 8192)).unwrap();
         found.extend(values(&batches));
         largest = largest.max(over.bytes());
     }
@@ -113,8 +113,8 @@ fn values_that_stay_in_their_columns_give_the_same_sums_as_copies() {
         alone.add(0, batch(rows.clone().map(|row| (0, value(row), row)))).unwrap();
         among_others.add(0, batch(rows.flat_map(|row| [(0, value(row), row), (1, 1.0, row)]))).unwrap();
         let until = (first + 10_000) * 1_000;
-        found.extend(values(&alone.advance(until, 4096).unwrap().0));
-        expected.extend(values(&among_others.advance(until, 4096).unwrap().0).into_iter().step_by(2));
+        found.extend(values(&alone.advance(until, (1 << 16, 4096)).unwrap().0));
+        expected.extend(values(&among_others.advance(until, (1 << 16, 4096)).unwrap().0).into_iter().step_by(2));
     }
     assert_eq!(found.len(), 60_000);
     assert_eq!(found, expected);
@@ -226,18 +226,18 @@ fn check_snapshots(seed: u64) {
             // What is not refused may compute something else, and is computed with.
             let mut other = OverRows::new(spec.clone());
             if restore(&mut other, &with_hash(spoiled)).is_ok() && other.add(input, arriving()).is_ok() {
-                drop(other.advance(i64::MAX, 4096));
+                drop(other.advance(i64::MAX, (1 << 16, 4096)));
             }
             made = OverRows::new(spec.clone());
             restore(&mut made, &bytes).unwrap();
         }
         let watermark = (now - 30) * 1_000;
-        expected.extend(plain.advance(watermark, 4096).unwrap().0);
-        found.extend(made.advance(watermark, 4096).unwrap().0);
+        expected.extend(plain.advance(watermark, (1 << 16, 4096)).unwrap().0);
+        found.extend(made.advance(watermark, (1 << 16, 4096)).unwrap().0);
         assert_eq!(plain.waiting_rows(), made.waiting_rows());
     }
-    expected.extend(plain.advance(i64::MAX, 4096).unwrap().0);
-    found.extend(made.advance(i64::MAX, 4096).unwrap().0);
+    expected.extend(plain.advance(i64::MAX, (1 << 16, 4096)).unwrap().0);
+    found.extend(made.advance(i64::MAX, (1 << 16, 4096)).unwrap().0);
     assert_eq!(concat_batches(&schema, &found).unwrap(), concat_batches(&schema, &expected).unwrap());
 }
 

@@ -29,6 +29,10 @@ impl Policy for Adaptive {
         if is_eligible { rank } else { rank.last() }
     }
 
+    fn is_fair(&self) -> bool {
+        true
+    }
+
     /// As many as fit until the epoch ends: equation 4, whose ratio is printed upside down.
     fn rows_max(&self, operator: &Operator, left_ns: u64) -> u64 {
         (left_ns as f64 / operator.cost_ns) as u64

@@ -1,11 +1,12 @@
 //! Windows from which the slices that leave are subtracted.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use pelton_data::Micros;
 
 use super::snapshot::{Known, write_slices};
-use super::{Slice, Spare};
+use super::{Progress, Slice, Spare};
 use crate::layout::EntryLayout;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, Table};
@@ -24,6 +25,8 @@ pub(super) struct Running {
     pub(super) added: usize,
     /// Accumulators that cannot be subtracted, which are combined anew for each window.
     recomputed: Vec<usize>,
+    /// How far the first slice has been subtracted.
+    evicted: Progress,
 }
 
 impl Running {
@@ -70,24 +73,23 @@ impl Running {
         window.add_without(&self.recomputed, table, entries, &*places);
     }
 
-    /// Combines anew what cannot be subtracted, as long as there is work left, `done` slices of which have been: whether all have been.
-    pub(super) fn combine(&self, window: &mut Table, done: &mut usize, spare: &mut Spare, work: &mut Work) -> bool {
+    /// Combines anew what cannot be subtracted, as long as there is work left, from where that is `done`: whether all have been.
+    pub(super) fn combine(&self, window: &mut Table, done: &mut Progress, spare: &mut Spare, work: &mut Work) -> bool {
         if self.recomputed.is_empty() {
             return true;
         }
-        if *done == 0 {
+        if *done == Progress::default() {
             window.reset_some(&self.recomputed);
         }
-        while let Some(slice) = self.slices.get(*done) {
+        while let Some(slice) = self.slices.get(done.slices) {
             if work.is_done() {
                 return false;
             }
+            let part = done.next(&slice.values, work);
             let places = &mut spare.places;
             places.clear();
-            places.extend(slice.numbers().iter().map(|number| self.places[number as usize]));
-            window.add_some(&self.recomputed, &slice.values, Chosen::first(places.len()), &*places);
-            work.spend(slice.values.groups());
-            *done += 1;
+            places.extend(slice.numbers().part(part.clone()).iter().map(|number| self.places[number as usize]));
+            window.add_some(&self.recomputed, &slice.values, Chosen::first(part.end).part(part), &*places);
         }
         true
     }
@@ -112,31 +114,42 @@ impl Running {
         spare: &mut Spare,
         work: &mut Work,
     ) -> bool {
-        while let Some(slice) = self.slices.pop_front_if(|slice| slice.last_end <= end) {
-            let places = &mut spare.places;
-            places.clear();
-            places.extend(slice.numbers().iter().map(|number| self.places[number as usize]));
-            window.subtract_without(&self.recomputed, &slice.values, Chosen::first(places.len()), &*places);
-            let counts = window.counts(presence);
-            let left = slice.numbers().iter().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
-            let left: Vec<u32> = left.map(|(number, _)| number).collect();
-            places.clear();
-            for number in left {
-                let place = std::mem::replace(&mut self.places[number as usize], ABSENT);
-                self.numbers.swap_remove(place as usize);
-                if let Some(&moved) = self.numbers.get(place as usize) {
-                    self.places[moved as usize] = place;
-                }
-                places.push(place);
-            }
-            window.swap_remove(places);
-            work.spend(slice.values.groups());
-            spare.keep(slice);
+        while let Some(slice) = self.slices.front().filter(|slice| slice.last_end <= end) {
             if work.is_done() {
-                return self.slices.front().is_none_or(|slice| slice.last_end > end);
+                return false;
+            }
+            let part = self.evicted.next(&slice.values, work);
+            self.evict_part(part, window, presence, spare);
+            if self.evicted.slices > 0 {
+                self.evicted = Progress::default();
+                self.slices.pop_front().into_iter().for_each(|slice| spare.keep(slice));
             }
         }
         true
+    }
+
+    /// Subtracts some groups of the first slice, and leaves out those that no other slice has.
+    fn evict_part(&mut self, part: Range<usize>, window: &mut Table, presence: usize, spare: &mut Spare) {
+        let slice = &self.slices[0];
+        let of_part = || slice.numbers().part(part.clone()).iter();
+        let places = &mut spare.places;
+        places.clear();
+        places.extend(of_part().map(|number| self.places[number as usize]));
+        let from = Chosen::first(part.end).part(part.clone());
+        window.subtract_without(&self.recomputed, &slice.values, from, &*places);
+        let counts = window.counts(presence);
+        let left = of_part().zip(&*places).filter(|(_, place)| counts[**place as usize] == 0);
+        let left: Vec<u32> = left.map(|(number, _)| number).collect();
+        places.clear();
+        for number in left {
+            let place = std::mem::replace(&mut self.places[number as usize], ABSENT);
+            self.numbers.swap_remove(place as usize);
+            if let Some(&moved) = self.numbers.get(place as usize) {
+                self.places[moved as usize] = place;
+            }
+            places.push(place);
+        }
+        window.swap_remove(places);
     }
 
     /// Gives each group of the window its place, which are all of `numbers`, for a number.

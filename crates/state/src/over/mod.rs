@@ -61,7 +61,7 @@ use crate::kernel::KernelError;
 const RUN_ROWS: usize = 1024;
 
 /// Rows that are computed at once, at most: those who wait for them may be full, and other input waits.
-const ROWS_AT_ONCE_MAX: usize = 1 << 16;
+pub const ROWS_AT_ONCE_MAX: usize = 1 << 16;
 
 /// With fewer keys than this, those that no row looks back at any more stay: they cost little.
 const IDLE_KEYS_MIN: usize = 1024;
@@ -202,15 +202,15 @@ impl OverRows {
         }
     }
 
-    /// The next rows before `watermark`, or all that have come where they stay in the order of their arrival, with the values of their calls, at most `batch_rows_max` in a batch. There are
-    /// more where they are many; the time is that up to which all have been returned.
+    /// The next rows before `watermark`, about `rows_max`, or all that have come where they stay in the order of their arrival, with the values of their calls, at most
+    /// `batch_rows_max` in a batch. There are more where they are many; the time is that up to which all have been returned.
     ///
     /// # Errors
     /// Where a mean does not fit its type.
     pub fn advance(
         &mut self,
         watermark: Micros,
-        batch_rows_max: usize,
+        (rows_max, batch_rows_max): (usize, usize),
     ) -> Result<(Vec<RecordBatch>, Micros), KernelError> {
         let Some(TimeColumn { index: time, micros_per_tick }) = self.spec.time else {
             let pieces = self.pending.take_arrived();
@@ -220,7 +220,7 @@ impl OverRows {
             Micros::MAX => Micros::MAX,
             _ => watermark.div_euclid(micros_per_tick).saturating_sub(1),
         };
-        let until = self.pending.last_of(last, ROWS_AT_ONCE_MAX);
+        let until = self.pending.last_of(last, rows_max);
         let pieces = self.pending.take_until(until, time, self.peers_together).map_err(state_error)?;
         let output = self.compute_all(pieces, batch_rows_max)?;
         self.drop_idle_keys(until);

@@ -25,6 +25,9 @@ impl Snapshot for RankedWindows {
     }
 
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        if self.closing.is_some() {
+            return Err(SnapshotError::UnderWay("a window is being closed"));
+        }
         out.instant(self.closed_until);
         for slices in [&self.slices, &self.corrections] {
             out.count(slices.len());

@@ -124,6 +124,9 @@ const SPACIOUS_ROWS_PER_SLOT: usize = 8;
 /// table's hashes would otherwise crowd together.
 const DISTANCE_MAX: usize = 128;
 
+/// To go through so many bytes beside an entry takes as long as to do something with the entry.
+const BESIDE_BYTES_PER_GROUP: usize = 32;
+
 /// Stands for the entry of a key that has none.
 pub(crate) const ABSENT: u32 = u32::MAX;
 
@@ -495,6 +498,16 @@ impl Table {
             Groups::Listed(_) => entries.extend(slots.map(|slot| slot as u32)),
             Groups::Placed(_) => entries.extend(slots.map(|slot| slot as u32 * self.placed_units())),
         }
+    }
+
+    /// How much more it is to do something with a group than with one that has nothing beside its entry: in multiples of that.
+    pub(crate) fn work_per_group(&self) -> usize {
+        let beside: usize = self.stores.iter().flatten().map(Store::bytes).sum();
+        if beside == 0 {
+            // To count groups may take a look at each.
+            return 1;
+        }
+        1 + beside / (self.groups_about().max(1) * BESIDE_BYTES_PER_GROUP)
     }
 
     /// Forgets all groups and keeps the memory, as far as it was used.

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, TimestampMillis
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, TimeUnit};
 use pelton_data::TimeColumn;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
-use pelton_state::over::OverRows;
+use pelton_state::over::{OverRows, ROWS_AT_ONCE_MAX};
 
 use super::BenchError;
 use super::file::{Benchmark, Case};
@@ -84,7 +84,7 @@ fn engine(function: OverFunction, rows: &[usize], values: &[f64]) -> Result<(usi
     for first in (0..first_timed).step_by(BATCH_ROWS) {
         let end = first_timed.min(first + BATCH_ROWS);
         over.add(0, batch(&values[first..end], first).into()).map_err(failed)?;
-        over.advance(end as i64 * 1_000, BATCH_ROWS).map_err(failed)?;
+        over.advance(end as i64 * 1_000, (ROWS_AT_ONCE_MAX, BATCH_ROWS)).map_err(failed)?;
     }
     let mut taken_ns = Vec::with_capacity(RESULTS);
     for row in first_timed..values.len() {
@@ -92,9 +92,11 @@ fn engine(function: OverFunction, rows: &[usize], values: &[f64]) -> Result<(usi
         let mut result = Ok(());
         taken_ns.push(took_ns(|| {
             let added = over.add(0, one.into());
-            result = added.and_then(|_| over.advance((row as i64 + 1) * 1_000, BATCH_ROWS)).map(|rows| {
-                std::hint::black_box(rows);
-            });
+            result = added.and_then(|_| over.advance((row as i64 + 1) * 1_000, (ROWS_AT_ONCE_MAX, BATCH_ROWS))).map(
+                |rows| {
+                    std::hint::black_box(rows);
+                },
+            );
         }));
         result.map_err(failed)?;
     }
