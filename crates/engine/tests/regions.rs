@@ -15,8 +15,11 @@ use pelton::{PushSource, Session};
 /// So many fill a block and are all that one read takes.
 const ROWS: usize = 16 * 1024;
 
-/// What it takes to compute a block. An epoch is five times as long.
+/// What it takes to compute a block.
 const BLOCK: Duration = Duration::from_micros(200);
+
+/// An epoch: five times as long.
+const EPOCH: &str = "1 ms";
 
 /// Reads that are looked at.
 const READS: usize = 60;
@@ -43,6 +46,7 @@ fn done(count: usize, sql: &str) -> Done {
     let hands = Arc::new(Hands::default());
     let (pool, mut workers) = Pool::manual(count, Clock::Manual(hands.clone()));
     let session = Session::with_pool(pool);
+    session.set("pelton.epoch", EPOCH).unwrap();
     let computed = Arc::<Mutex<Vec<usize>>>::default();
     let slowly = {
         let (hands, computed) = (hands.clone(), computed.clone());

@@ -146,6 +146,43 @@ fn progress_says_what_a_window_waits_for() {
 }
 
 #[test]
+fn progress_is_that_of_each_window_where_they_share_slices() {
+    let session = Session::new();
+    let columns = "at TIMESTAMP(3) NOT NULL, v BIGINT NOT NULL, WATERMARK FOR at AS at";
+    let source = session.push_table("clicks", columns).unwrap();
+    let part = |lengths: &str| format!("SELECT SUM(v) AS total FROM {lengths} GROUP BY window_start, window_end");
+    let tens = part("TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '10' SECOND)");
+    let thirties = part("TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '30' SECOND)");
+    let mut query = session.sql(&format!("{tens} UNION ALL {thirties}")).unwrap();
+    let push = |rows: &[(i64, i64)], reached_ms: i64| {
+        source.push_blocking(clicks(&source, rows)).unwrap();
+        while query.progress().windows[1].watermark < reached_ms * 1_000 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    push(&[(1_000, 1), (9_500, 2)], 9_500);
+    let ends = |session: &Session| shown(session).iter().map(|row| row[1..4].join(" ")).collect::<Vec<_>>();
+    let (ten, thirty) = ("1970-01-01 00:00:10.000", "1970-01-01 00:00:30.000");
+    let reached = "1970-01-01 00:00:09.500";
+    assert_eq!(ends(&session), [format!("window 0 {ten} {reached}"), format!("window 1 {thirty} {reached}")]);
+    let shared: Vec<bool> = query.progress().windows.iter().map(|window| window.is_shared).collect();
+    assert_eq!(shared, [false, false, true]);
+    push(&[(21_000, 4)], 21_000);
+    assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [3]);
+    assert_eq!(
+        ends(&session),
+        [format!("window 0 {thirty} 1970-01-01 00:00:21.000"), format!("window 1 {thirty} 1970-01-01 00:00:21.000")]
+    );
+    drop(source);
+    let mut rest = Vec::new();
+    while let Some(batch) = query.next_batch().unwrap() {
+        rest.extend(numbers(&[batch], 0));
+    }
+    rest.sort_unstable();
+    assert_eq!(rest, [4, 7]);
+}
+
+#[test]
 fn progress_says_how_late_rows_may_be_that_a_window_waits_for() {
     let session = Session::new();
     session.set("table.exec.emit.allow-lateness", "5 s").unwrap();

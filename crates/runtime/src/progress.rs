@@ -306,7 +306,8 @@ impl Shared {
             busy: Duration::from_nanos(node.busy_ns),
             open_slices_dropped: if node.ended && !node.is_shared() { open.slices } else { 0 },
             state_bytes: open.bytes,
-            watermark: node.watermark(),
+            // Of slices that windows share they are told when one has ended.
+            watermark: state.windows[self.graph.slices_of(window)].watermark(),
             next_end: open.next_end,
             held_back_by: self.laggard(state, StreamRef::Window(window)),
             idle: self.idle(state, StreamRef::Window(window)),
