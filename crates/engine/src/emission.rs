@@ -4,10 +4,10 @@ use pelton_data::arrangement::Arrangement;
 use pelton_data::window::Emission;
 use pelton_plan::PlanError;
 use pelton_plan::pipeline::{Output, Pipeline, Program, StreamRef, Target, Window};
-use pelton_plan::query::Length;
+use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, Length};
 
 use crate::error::Error;
-use crate::settings::{ALLOW_LATENESS, EARLY_DELAY, EARLY_FIRE, Settings};
+use crate::settings::{EARLY_DELAY, Settings};
 
 /// What the settings ask for.
 fn wanted(settings: &Settings) -> Emission {

@@ -7,6 +7,7 @@ use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, is_too_much_memory, 
 use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::parse::OptionPlace;
+use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
 use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
 use pelton_runtime::budget::Limits;
@@ -133,12 +134,6 @@ const A_PIN: &str = match cfg!(target_os = "linux") {
     false => "'off' on this system, which does not keep threads on cores",
 };
 
-/// Which rows still count that come when their windows have ended.
-pub(crate) const ALLOW_LATENESS: &str = "table.exec.emit.allow-lateness";
-
-/// Whether windows are reported before their time has come.
-pub(crate) const EARLY_FIRE: &str = "table.exec.emit.early-fire.enabled";
-
 /// How often.
 pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 
@@ -160,7 +155,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ),
     ("pelton.epoch", AN_EPOCH),
     ("pelton.data-passing", "'blocks' or 'queues'"),
-    ("pelton.windows", "'slices', 'apart' or 'buckets'"),
+    (WINDOWS, "'slices', 'apart' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
     ("pelton.memory", A_MEMORY_SIZE),
     ("pelton.memory.operator", A_MEMORY_SIZE),
@@ -298,7 +293,7 @@ impl Settings {
                 parse_duration(value).filter(|epoch| EPOCHS.contains(epoch)).map(|epoch| self.epoch = epoch)
             }
             "pelton.data-passing" => data_passing(value).map(|passing| self.data_passing = passing),
-            "pelton.windows" => windows(value).map(|windows| self.windows = windows),
+            WINDOWS => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
             "pelton.memory" => size(value).map(|bytes| self.memory.engine_bytes_max = bytes),
             "pelton.memory.operator" => size(value).map(|bytes| self.memory.operator_bytes_max = bytes),

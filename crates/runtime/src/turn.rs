@@ -157,47 +157,44 @@ mod tests {
     use crate::operator::Operator;
     use crate::policy::EPOCH_NS;
 
+    fn serve(turns: &Turns, service: &Service, time_ns: u64) {
+        turns.begin(service, EPOCH_NS);
+        service.end(time_ns);
+    }
+
     #[test]
     fn a_worker_stays_with_what_it_was_on_for_an_epoch() {
         let (turns, [first, second]) = (Turns::default(), [(); 2].map(|()| Service::default()));
-        let serve = |service: &Service, time_ns: u64| {
-            turns.begin(service, EPOCH_NS);
-            service.end(time_ns);
-        };
         let rank = Rank::from_bits(5);
-        serve(&first, 10);
+        serve(&turns, &first, 10);
         assert!(second.order(rank, false, EPOCH_NS) < first.order(rank, false, EPOCH_NS), "it has been served least");
         assert!(first.order(rank, true, EPOCH_NS) < second.order(rank, false, EPOCH_NS), "the worker was on it last");
         assert!(
             second.order(Rank::from_bits(4), false, EPOCH_NS) < first.order(rank, true, EPOCH_NS),
             "the policy is asked first"
         );
-        serve(&first, EPOCH_NS);
+        serve(&turns, &first, EPOCH_NS);
         assert!(second.order(rank, false, EPOCH_NS) < first.order(rank, true, EPOCH_NS), "for long enough");
     }
 
     #[test]
     fn what_lags_behind_goes_first_for_an_epoch() {
         let (turns, [dear, light]) = (Turns::default(), [(); 2].map(|()| Service::default()));
-        let serve = |service: &Service, time_ns: u64| {
-            turns.begin(service, EPOCH_NS);
-            service.end(time_ns);
-        };
         let goes_first = |rank_of_light: u64, is_fair: bool| {
             let order = |service, rank| turns.order(service, Rank::from_bits(rank), false, EPOCH_NS, is_fair);
             order(&light, rank_of_light) < order(&dear, 5)
         };
-        serve(&dear, LAG_EPOCHS_MAX * EPOCH_NS);
-        serve(&dear, EPOCH_NS);
+        serve(&turns, &dear, LAG_EPOCHS_MAX * EPOCH_NS);
+        serve(&turns, &dear, EPOCH_NS);
         assert!(!goes_first(6, true), "it lags no more than it may");
-        serve(&dear, 10);
+        serve(&turns, &dear, 10);
         assert!(goes_first(6, true) && !goes_first(6, false));
         // What had nothing to do does not make up for all of it.
-        serve(&dear, 100 * EPOCH_NS);
-        serve(&dear, 0);
-        serve(&light, EPOCH_NS - 1);
+        serve(&turns, &dear, 100 * EPOCH_NS);
+        serve(&turns, &dear, 0);
+        serve(&turns, &light, EPOCH_NS - 1);
         assert!(goes_first(6, true));
-        serve(&light, 1);
+        serve(&turns, &light, 1);
         assert!(!goes_first(6, true) && goes_first(4, true), "it has caught up");
     }
 

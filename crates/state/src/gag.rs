@@ -148,11 +148,9 @@ struct Progress {
 impl Progress {
     /// The next groups of the slice that is gone through, which has these.
     fn next(&mut self, values: &Table, work: &mut Work) -> Range<usize> {
-        let (groups, per_group) = (values.groups(), values.work_per_group());
-        let part = self.groups..groups.min(self.groups + (SLICE_BATCH / per_group).max(1));
-        work.spend(part.len() * per_group);
+        let part = work.part(values, self.groups..values.groups(), SLICE_BATCH);
         self.groups = part.end;
-        if part.end == groups {
+        if part.end == values.groups() {
             *self = Progress { slices: self.slices + 1, groups: 0 };
         }
         part
@@ -342,10 +340,7 @@ impl Combined {
             to.reserve_exact(entries.len());
             Arriving { entries, done: 0, values, to }
         });
-        let per_group = table.work_per_group();
-        let most = (INSERT_BATCH / per_group).max(1);
-        let batch = arriving.done..arriving.entries.len().min(arriving.done + most);
-        work.spend(batch.len() * per_group);
+        let batch = work.part(table, arriving.done..arriving.entries.len(), INSERT_BATCH);
         arriving.done = batch.end;
         self.insert_batch(table, &mut arriving, batch);
         if arriving.done < arriving.entries.len() {

@@ -268,7 +268,7 @@ impl RankedWindows {
             // Rows that correct a window came when its time had come.
             let until = match (end, due) {
                 (Some(end), due) if due.is_none_or(|due| end < due) => {
-                    rows += self.read_out(end, limits.groups_max.saturating_sub(rows), hand_on)?;
+                    rows += self.read_out(end, (rows_at_once, limits.groups_max.saturating_sub(rows)), hand_on)?;
                     if self.closing.is_some() {
                         self.closed_until = self.closed_until.max(end - 1);
                         return Ok(self.closed_until);
@@ -299,23 +299,19 @@ impl RankedWindows {
     fn read_out<E: From<KernelError>>(
         &mut self,
         end: Micros,
-        rows_max: usize,
+        (rows_at_once, rows_max): (usize, usize),
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
         let needed: Vec<&RankedSlice> = self.slices.values().filter(|slice| slice.is_needed_at(end)).collect();
-        let mut closing = self.closing.take().unwrap_or_else(|| Closing::new(end, &needed));
+        let begin = || Closing { end, keys: keys_of(&needed), done: 0 };
+        let mut closing = self.closing.take().unwrap_or_else(begin);
         assert_eq!(closing.end, end, "one window is closed after the other");
         let mut count = 0;
         while closing.done < closing.keys.len() && (count == 0 || count < rows_max) {
             let part = closing.done..closing.keys.len().min(closing.done + KEYS_AT_ONCE);
-            let mut leaving = Vec::new();
-            for key in &closing.keys[part.clone()] {
-                let mut rows: Vec<KeyedRow<'_>> = needed.iter().flat_map(|slice| slice.rows_of(key)).collect();
-                rows.sort_unstable();
-                leaving.extend(self.ranker.ranked(&rows));
-            }
+            let leaving = self.first_rows(&needed, &closing.keys[part.clone()]);
             count += leaving.len();
-            self.hand_on_rows((end, ResultKind::Final), &leaving, rows_max.max(1), hand_on)?;
+            self.hand_on_rows((end, ResultKind::Final), &leaving, rows_at_once, hand_on)?;
             closing.done = part.end;
         }
         if closing.done < closing.keys.len() {
@@ -328,11 +324,15 @@ impl RankedWindows {
         Ok(count)
     }
 
-    /// The ranked rows of the window that has the rows of these slices.
-    fn first_rows<'a>(&self, slices: impl Iterator<Item = &'a RankedSlice>) -> Vec<(i64, KeyedRow<'a>)> {
-        let mut all: Vec<KeyedRow<'a>> = slices.flat_map(RankedSlice::rows).collect();
-        all.sort_unstable();
-        all.chunk_by(|a, b| a.0 == b.0).flat_map(|of_key| self.ranker.ranked(of_key)).collect()
+    /// The ranked rows of these keys in the window that has the rows of these slices.
+    fn first_rows<'a>(&self, slices: &[&'a RankedSlice], keys: &[Box<[u8]>]) -> Vec<(i64, KeyedRow<'a>)> {
+        let mut first = Vec::new();
+        for key in keys {
+            let mut rows: Vec<KeyedRow<'a>> = slices.iter().flat_map(|slice| slice.rows_of(key)).collect();
+            rows.sort_unstable();
+            first.extend(self.ranker.ranked(&rows));
+        }
+        first
     }
 
     /// Reports what the windows that have not ended come to so far, in the order of their ends.
@@ -359,7 +359,8 @@ impl RankedWindows {
         for end in ends {
             let bounds = self.window.start(end)..end;
             let counting = slices.iter().filter(|(next_end, start, _)| *next_end <= end && bounds.contains(start));
-            let leaving = self.first_rows(counting.map(|(.., slice)| *slice));
+            let counting: Vec<&RankedSlice> = counting.map(|(.., slice)| *slice).collect();
+            let leaving = self.first_rows(&counting, &keys_of(&counting));
             self.hand_on_rows((end, ResultKind::Early), &leaving, rows_at_once.max(1), hand_on)?;
         }
         Ok(())
@@ -462,14 +463,12 @@ impl RankedWindows {
     }
 }
 
-impl Closing {
-    /// The window that ends at `end`, which has the rows of these slices.
-    fn new(end: Micros, slices: &[&RankedSlice]) -> Closing {
-        let mut keys: Vec<Box<[u8]>> = slices.iter().flat_map(|slice| slice.keys.keys().cloned()).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        Closing { end, keys, done: 0 }
-    }
+/// The keys that have rows in any of these slices, ascending.
+fn keys_of(slices: &[&RankedSlice]) -> Vec<Box<[u8]>> {
+    let mut keys: Vec<Box<[u8]>> = slices.iter().flat_map(|slice| slice.keys.keys().cloned()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 impl RankedSlice {

@@ -10,6 +10,7 @@ mod shared;
 
 mod snapshot;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::Micros;
@@ -128,6 +129,14 @@ impl Work {
 
     pub fn is_done(&self) -> bool {
         self.0 == 0
+    }
+
+    /// Spends what it takes to do something with the first of these groups of a table: so many at most, or fewer where they have more beside their entries.
+    pub fn part(&mut self, table: &Table, left: Range<usize>, groups_max: usize) -> Range<usize> {
+        let per_group = table.work_per_group();
+        let part = left.start..left.end.min(left.start + (groups_max / per_group).max(1));
+        self.spend(part.len() * per_group);
+        part
     }
 }
 
@@ -391,15 +400,12 @@ impl OpenWindows {
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
             Some((table, entries)) if first > 0 || !is_small(table, entries, groups_at_once) => {
                 self.waiting.leave(hand_on)?;
-                let per_group = table.work_per_group();
-                let at_once = (groups_at_once / per_group).max(1);
                 while next < entries.len() && (next == first || !work.is_done()) {
-                    let entries = entries.part(next..entries.len().min(next + at_once));
+                    let entries = entries.part(work.part(table, next..entries.len(), groups_at_once));
                     let window = ClosedWindow { groups: entries.len(), ..window };
                     let groups = ClosedGroups { table, entries, windows: &[window] };
                     hand_on(Leaving::Now(Contents::Groups(groups)))?;
                     next += entries.len();
-                    work.spend(entries.len() * per_group);
                 }
                 if next < entries.len() {
                     self.step = Step::ReadOut(next);

@@ -3,7 +3,6 @@
 
 mod streams;
 
-use arrow::array::RecordBatch;
 use pelton_runtime::policy::PolicyName;
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -52,26 +51,12 @@ fn expected(rows: &[Row], windows: Windows, aggregates: &[Aggregate]) -> Vec<Str
 
 fn found(rows: &[Row], windows: Windows, aggregates: &[Aggregate], configuration: Configuration) -> Vec<String> {
     let session = session(configuration);
-    let columns = "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING, WATERMARK FOR ts AS ts";
-    let source = session.push_table("t", columns).unwrap();
+    let source = streams::table(&session, 0);
     let values: Vec<&str> = aggregates.iter().map(|aggregate| aggregate.sql).collect();
     let windows = windows.sql("t", "ts", Some("k"));
     let sql = format!("SELECT k, {} FROM {windows} GROUP BY window_start, window_end, k", values.join(", "));
     let mut query = session.sql(&sql).unwrap();
-    let batches: Vec<RecordBatch> = rows.chunks(10_000).map(|rows| streams::batch(&source, rows)).collect();
-    let control = query.control();
-    let mut lines = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for batch in batches {
-                source.push_blocking(batch).unwrap();
-                streams::renew(&control);
-            }
-        });
-        while let Some(batch) = query.next_batch().unwrap() {
-            lines.extend(row_lines(&batch).unwrap());
-        }
-    });
+    let mut lines = streams::run(&mut query, source, (rows, 10_000), true, |batch| row_lines(batch).unwrap());
     query.wait().unwrap();
     lines.sort();
     lines

@@ -5,7 +5,6 @@
 
 mod streams;
 
-use arrow::array::RecordBatch;
 use pelton_testkit::over::{Frame, in_order};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -98,33 +97,14 @@ proptest! {
 
 fn found(case: &Case) -> (Vec<String>, u64) {
     let session = session(case.configuration);
-    let columns = format!(
-        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
-         WATERMARK FOR ts AS ts - INTERVAL '0.{:03}' SECOND",
-        case.delay
-    );
-    let source = session.push_table("t", &columns).unwrap();
+    let source = streams::table(&session, case.delay);
     let calls = case.calls.iter().map(|call| format!("{} {}", call.aggregate.sql, call.frame.sql(call.is_keyed)));
     let calls: Vec<String> = calls.enumerate().map(|(number, call)| format!("{call} AS c{number}")).collect();
     let mut query = session.sql(&format!("SELECT {} FROM t", calls.join(", "))).unwrap();
-    let batches: Vec<RecordBatch> =
-        case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     // Half of all queries go on from snapshots of their state after each batch.
-    let (control, renews) = (query.control(), case.batch_rows.is_multiple_of(2));
-    let mut lines = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for batch in batches {
-                source.push_blocking(batch).unwrap();
-                if renews {
-                    streams::renew(&control);
-                }
-            }
-        });
-        while let Some(batch) = query.next_batch().unwrap() {
-            lines.extend(row_lines(&batch).unwrap());
-        }
-    });
+    let renews = case.batch_rows.is_multiple_of(2);
+    let lines =
+        streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, |batch| row_lines(batch).unwrap());
     // A chain of nodes counts a late row once: those behind the first get none.
     (lines, query.wait().unwrap().late_rows())
 }

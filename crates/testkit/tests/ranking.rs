@@ -7,7 +7,6 @@ mod streams;
 
 use std::collections::BTreeMap;
 
-use arrow::array::RecordBatch;
 use pelton_testkit::ranking::{OrderColumn, first_rows};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
@@ -117,12 +116,7 @@ fn expected(case: &Case) -> (Vec<String>, u64) {
 
 fn found(case: &Case) -> (Vec<String>, u64) {
     let session = session(case.configuration);
-    let delay = case.windows.delay;
-    let columns = format!(
-        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
-         WATERMARK FOR ts AS ts - INTERVAL '0.{delay:03}' SECOND"
-    );
-    let source = session.push_table("t", &columns).unwrap();
+    let source = streams::table(&session, case.windows.delay);
     let by_key = if case.is_keyed { ", k" } else { "" };
     let order: Vec<String> = case.order.iter().map(OrderColumn::sql).collect();
     let sql = format!(
@@ -137,24 +131,10 @@ fn found(case: &Case) -> (Vec<String>, u64) {
     );
     session.set("table.exec.emit.allow-lateness", &format!("{} ms", case.windows.lateness)).unwrap();
     let mut query = session.sql(&sql).unwrap();
-    let batches: Vec<RecordBatch> =
-        case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     // Half of all queries go on from snapshots of their state after each batch.
-    let (control, renews) = (query.control(), case.batch_rows.is_multiple_of(2));
-    let mut lines = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for batch in batches {
-                source.push_blocking(batch).unwrap();
-                if renews {
-                    streams::renew(&control);
-                }
-            }
-        });
-        while let Some(batch) = query.next_batch().unwrap() {
-            lines.extend(row_lines(&batch).unwrap());
-        }
-    });
+    let renews = case.batch_rows.is_multiple_of(2);
+    let lines =
+        streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, |batch| row_lines(batch).unwrap());
     let late = query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum();
     (lines, late)
 }

@@ -133,12 +133,7 @@ fn expected(asked: &Asked, case: &Case) -> (Vec<Line>, u64) {
 
 fn found(case: &Case) -> Found {
     let session = session(case.configuration);
-    let columns = format!(
-        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
-         WATERMARK FOR ts AS ts - INTERVAL '0.{:03}' SECOND",
-        case.windows[0].windows.delay
-    );
-    let source = session.push_table("t", &columns).unwrap();
+    let source = streams::table(&session, case.windows[0].windows.delay);
     let (key, by_key) = if case.is_keyed { ("k", ", k") } else { ("CAST(NULL AS BIGINT)", "") };
     let select = |(number, Asked { windows, aggregates }): (usize, &Asked)| {
         format!(
@@ -150,24 +145,9 @@ fn found(case: &Case) -> Found {
     };
     let selects: Vec<String> = case.windows.iter().enumerate().map(select).collect();
     let mut query = session.sql(&selects.join("\nUNION ALL ")).unwrap();
-    let batches: Vec<RecordBatch> =
-        case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     // Half of all queries go on from snapshots of their state after each batch.
-    let (control, renews) = (query.control(), case.batch_rows.is_multiple_of(2));
-    let mut lines = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for batch in batches {
-                source.push_blocking(batch).unwrap();
-                if renews {
-                    streams::renew(&control);
-                }
-            }
-        });
-        while let Some(batch) = query.next_batch().unwrap() {
-            lines.extend(read(&batch));
-        }
-    });
+    let renews = case.batch_rows.is_multiple_of(2);
+    let lines = streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, read);
     let windows = query.wait().unwrap().windows;
     Found {
         lines,

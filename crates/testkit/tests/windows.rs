@@ -197,12 +197,7 @@ fn expected(case: &Case) -> (Vec<Line>, u64) {
 
 fn found(case: &Case) -> (Vec<Line>, u64) {
     let session = session(case.configuration);
-    let delay = case.windows.delay;
-    let columns = format!(
-        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
-         WATERMARK FOR ts AS ts - INTERVAL '0.{delay:03}' SECOND"
-    );
-    let source = session.push_table("t", &columns).unwrap();
+    let source = streams::table(&session, case.windows.delay);
     let aggregates: Vec<&str> = case.aggregates.iter().map(|aggregate| aggregate.sql).collect();
     let (key, by_key) = if case.is_keyed { ("k", ", k") } else { ("CAST(NULL AS BIGINT)", "") };
     let sql = format!(
@@ -212,24 +207,9 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
     );
     session.set("table.exec.emit.allow-lateness", &format!("{} ms", case.windows.lateness)).unwrap();
     let mut query = session.sql(&sql).unwrap();
-    let batches: Vec<RecordBatch> =
-        case.rows.chunks(case.batch_rows).map(|rows| streams::batch(&source, rows)).collect();
     // Half of all queries go on from snapshots of their state after each batch.
-    let (control, renews) = (query.control(), case.batch_rows.is_multiple_of(2));
-    let mut lines = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for batch in batches {
-                source.push_blocking(batch).unwrap();
-                if renews {
-                    streams::renew(&control);
-                }
-            }
-        });
-        while let Some(batch) = query.next_batch().unwrap() {
-            lines.extend(read(&batch));
-        }
-    });
+    let renews = case.batch_rows.is_multiple_of(2);
+    let lines = streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, read);
     let late = query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum();
     (lines, late)
 }

@@ -116,6 +116,7 @@ pub(crate) use foreign_types::place_in;
 pub(crate) use landmarks::Landmarks;
 use lower::Lowering;
 pub use own_aggregate::own_aggregate;
+pub use share::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
 use sink::Destination;
 pub(crate) use sink::is_not_null_guard;
 

@@ -4,13 +4,19 @@ use pelton_data::aggregate::Accumulator;
 
 use super::draft::{Draft, PipelineDraft, TargetDraft};
 use crate::catalog::Catalog;
-use crate::pipeline::{SharedSlices, Window, WindowAggregate};
+use crate::pipeline::{SharedSlices, StreamRef, Window, WindowAggregate};
 
 /// What windows are made of.
-const WINDOWS: &str = "pelton.windows";
+pub const WINDOWS: &str = "pelton.windows";
+
+/// Which rows still count that come when their windows have ended.
+pub const ALLOW_LATENESS: &str = "table.exec.emit.allow-lateness";
+
+/// Whether windows are reported before their time has come.
+pub const EARLY_FIRE: &str = "table.exec.emit.early-fire.enabled";
 
 /// Settings that have windows reported more than once: these keep slices of their own, which corrections and early results are computed from.
-const EMIT: [&str; 2] = ["table.exec.emit.allow-lateness", "table.exec.emit.early-fire.enabled"];
+const EMIT: [&str; 2] = [ALLOW_LATENESS, EARLY_FIRE];
 
 /// Whether a session's settings let windows share slices.
 pub(super) fn shares_slices(catalog: &Catalog) -> bool {
@@ -23,17 +29,22 @@ pub(super) fn share(draft: &mut Draft) -> Vec<SharedSlices> {
     let mut shared: Vec<SharedSlices> = Vec::new();
     let mut number = 0;
     while number < draft.pipelines.len() {
-        let into = shared.iter().position(|slices| joins(draft, number, slices));
-        match (into, alone(draft, number)) {
-            (Some(into), _) => {
+        let Some(own) = alone(draft, number) else {
+            number += 1;
+            continue;
+        };
+        let found = shared.iter_mut().find_map(|slices| Some((grid_with(draft, number, slices)?, slices)));
+        match found {
+            Some((grid, slices)) => {
+                slices.grid = grid;
                 let joining = draft.pipelines.remove(number);
-                join(draft, &mut shared[into], joining);
-                continue;
+                join(draft, slices, joining);
             }
-            (None, Some(slices)) => shared.push(slices),
-            (None, None) => {}
+            None => {
+                shared.push(own);
+                number += 1;
+            }
         }
-        number += 1;
     }
     shared.retain(|slices| slices.windows.len() > 1);
     shared
@@ -42,8 +53,7 @@ pub(super) fn share(draft: &mut Draft) -> Vec<SharedSlices> {
 /// The slices of one window, which others may share, that a pipeline alone feeds.
 fn alone(draft: &Draft, number: usize) -> Option<SharedSlices> {
     let TargetDraft::Window { window, .. } = &draft.pipelines[number].target else { return None };
-    let feeding =
-        draft.pipelines.iter().filter(|pipeline| pipeline.target.stream() == draft.pipelines[number].target.stream());
+    let feeding = feeding(draft, *window);
     let WindowAggregate { window: kind, accumulators, .. } = &draft.windows[*window];
     // What lies beside entries would be copied for each window.
     let are_small = !accumulators.iter().any(Accumulator::has_reference);
@@ -51,44 +61,40 @@ fn alone(draft: &Draft, number: usize) -> Option<SharedSlices> {
     Some(SharedSlices { grid, windows: vec![*window] })
 }
 
-/// Whether the window that a pipeline feeds can share these slices.
-fn joins(draft: &Draft, number: usize, slices: &SharedSlices) -> bool {
-    let pipeline = &draft.pipelines[number];
-    let (Some(_), TargetDraft::Window { keys, time, .. }) = (alone(draft, number), &pipeline.target) else {
-        return false;
+/// The grid of these slices' windows and the one that a pipeline feeds, where it can share them.
+fn grid_with(draft: &Draft, number: usize, slices: &SharedSlices) -> Option<Window> {
+    let [joining, others] = [number, feeding(draft, slices.windows[0]).next()?].map(|index| &draft.pipelines[index]);
+    let (
+        TargetDraft::Window { window, keys, time, .. },
+        TargetDraft::Window { keys: others_keys, time: others_time, .. },
+    ) = (&joining.target, &others.target)
+    else {
+        return None;
     };
-    let others = feeding(draft, slices);
-    let TargetDraft::Window { keys: other_keys, time: other_time, .. } = &others.target else { return false };
-    pipeline.input == others.input
-        && pipeline.steps == others.steps
-        && (keys, time) == (other_keys, other_time)
-        && grid_with(draft, slices, pipeline).is_some()
+    let are_alike =
+        joining.input == others.input && joining.steps == others.steps && (keys, time) == (others_keys, others_time);
+    let windows = slices.windows.iter().chain([window]).map(|window| draft.windows[*window].window);
+    are_alike.then(|| Window::grid(&windows.collect::<Vec<_>>())).flatten()
 }
 
-/// The pipeline that adds rows to these slices.
-fn feeding<'d>(draft: &'d Draft, slices: &SharedSlices) -> &'d PipelineDraft {
-    let is_first = |pipeline: &&PipelineDraft| matches!(pipeline.target, TargetDraft::Window { window, .. } if window == slices.windows[0]);
-    draft.pipelines.iter().find(is_first).expect("a pipeline feeds the first of the windows")
-}
-
-/// The grid of these windows and the one that a pipeline feeds.
-fn grid_with(draft: &Draft, slices: &SharedSlices, joining: &PipelineDraft) -> Option<Window> {
-    let TargetDraft::Window { window: joining, .. } = joining.target else { return None };
-    let windows = slices.windows.iter().chain([&joining]).map(|window| draft.windows[*window].window);
-    Window::grid(&windows.collect::<Vec<_>>())
+/// The pipelines that feed a window.
+fn feeding(draft: &Draft, window: usize) -> impl Iterator<Item = usize> {
+    let pipelines = draft.pipelines.iter().enumerate();
+    let feeding = pipelines.filter(move |(_, pipeline)| pipeline.target.stream() == Some(StreamRef::Window(window)));
+    feeding.map(|(index, _)| index)
 }
 
 /// Adds a window to those that share slices. All have the accumulators of each.
 fn join(draft: &mut Draft, slices: &mut SharedSlices, joining: PipelineDraft) {
-    slices.grid = grid_with(draft, slices, &joining).expect("the window joins");
     let TargetDraft::Window { window: joining, arguments: own, .. } = joining.target else {
         unreachable!("a window joins others")
     };
     let first = slices.windows[0];
     let mut accumulators = draft.windows[first].accumulators.clone();
-    let is_fed = |pipeline: &&mut PipelineDraft| matches!(pipeline.target, TargetDraft::Window { window, .. } if window == first);
-    let pipeline = draft.pipelines.iter_mut().find(is_fed).expect("a pipeline feeds the first of the windows");
-    let TargetDraft::Window { arguments, .. } = &mut pipeline.target else { unreachable!("it feeds a window") };
+    let fed = feeding(draft, first).next().expect("a pipeline feeds the first of the windows");
+    let TargetDraft::Window { arguments, .. } = &mut draft.pipelines[fed].target else {
+        unreachable!("it feeds a window")
+    };
     let mut places = Vec::new();
     for (accumulator, argument) in draft.windows[joining].accumulators.iter().zip(own) {
         let known = accumulators.iter().zip(arguments.iter());

@@ -1,13 +1,16 @@
 //! Slices that nobody needed so far, as tables.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pelton_data::Micros;
+use pelton_data::window::Window;
 
 use super::Work;
 use crate::gag::listing_work;
+use crate::layout::EntryLayout;
 use crate::slice::SliceId;
-use crate::snapshot::{Snapshot, SnapshotError, Writer};
+use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Merged, Merging, Table};
 
 /// Slices, over all workers: one table for each, and what is to be merged with it.
@@ -112,6 +115,24 @@ impl SealedSlices {
     /// How many tables [`SealedSlices::write_to`] writes.
     pub fn tables_written(&self) -> usize {
         self.slices.len() + self.unmerged.len()
+    }
+
+    /// Reads what was written: slices of `window` that whoever holds them still takes.
+    pub fn read(
+        window: &Window,
+        layout: &Arc<EntryLayout>,
+        takes: impl Fn(SliceId) -> bool,
+        input: &mut Reader<'_>,
+    ) -> Result<Vec<(SliceId, Table)>, SnapshotError> {
+        let mut slices = Vec::new();
+        for _ in 0..input.count(1, "slices")? {
+            let id = SliceId::read_from(window, input)?;
+            input.check(takes(id), "a slice of windows that have not closed")?;
+            let mut table = Table::new(layout.clone());
+            table.read_from(input)?;
+            slices.push((id, table));
+        }
+        Ok(slices)
     }
 
     /// Writes all tables.

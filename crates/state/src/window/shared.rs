@@ -65,10 +65,7 @@ impl SharedSlices {
                 spare.extend(self.sealed.merge(&mut work).map(cleared));
                 continue;
             }
-            let Some((id, table)) = self.sealed.pop_until(limits.until) else {
-                self.shared_until = limits.until;
-                return Ok(self.shared_until);
-            };
+            let Some((id, table)) = self.sealed.pop_until(limits.until) else { break };
             work.spend(table.groups_about());
             spare.extend(hand_on(id, table)?.map(cleared));
         }
@@ -140,13 +137,8 @@ impl Snapshot for SharedSlices {
 
     fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         self.shared_until = input.instant("up to where slices have been handed on")?;
-        for _ in 0..input.count(1, "slices")? {
-            let id = SliceId::read_from(&self.grid, input)?;
-            input.check(self.takes(id), "a slice that has not been handed on")?;
-            let mut table = Table::new(self.layout.clone());
-            table.read_from(input)?;
-            self.seal(id, table);
-        }
+        let slices = SealedSlices::read(&self.grid, &self.layout, |id| self.takes(id), input)?;
+        slices.into_iter().for_each(|(id, table)| self.seal(id, table));
         Ok(())
     }
 }

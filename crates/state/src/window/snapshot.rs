@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use pelton_data::Micros;
 use pelton_data::window::{Covered, Window};
 
+use super::sealed::SealedSlices;
 use super::{OpenWindows, SealedPieces, Step};
 use crate::gag::Gag;
 use crate::slice::{SliceId, SliceStore};
@@ -155,11 +156,7 @@ impl Snapshot for OpenWindows {
     fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         self.closed_until = input.instant("up to where windows have closed")?;
         self.reported_until = input.instant("up to where windows have been reported")?;
-        for _ in 0..input.count(1, "slices")? {
-            let id = SliceId::read_from(&self.window, input)?;
-            input.check(self.takes(id), "a slice of windows that have not closed")?;
-            let mut table = Table::new(self.sliced.clone());
-            table.read_from(input)?;
+        for (id, table) in SealedSlices::read(&self.window, &self.sliced, |id| self.takes(id), input)? {
             self.check_rows(&table, input)?;
             self.seal(id, table);
         }

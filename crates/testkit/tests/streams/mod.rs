@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
 use pelton::query::QueryControl;
+use pelton::{PushSource, Query, Session};
 use pelton_runtime::policy::PolicyName;
 use pelton_runtime::snapshot::{SnapshotError, StatefulOperator};
 use pelton_testkit::script::run::Configuration;
@@ -44,7 +45,7 @@ pub fn rows(step: impl Strategy<Value = i64>, text: &'static str) -> impl Strate
 }
 
 /// The rows for a table that has their columns in their order.
-pub fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
+pub fn batch(source: &PushSource, rows: &[Row]) -> RecordBatch {
     let columns: Vec<ArrayRef> = vec![
         Arc::new(rows.iter().map(|row| Some(row.time)).collect::<TimestampMillisecondArray>()),
         Arc::new(rows.iter().map(|row| row.key).collect::<Int64Array>()),
@@ -53,6 +54,42 @@ pub fn batch(source: &pelton::PushSource, rows: &[Row]) -> RecordBatch {
         Arc::new(rows.iter().map(|row| row.text.clone()).collect::<StringViewArray>()),
     ];
     RecordBatch::try_new(source.schema().clone(), columns).unwrap()
+}
+
+/// A table `t` of such rows, whose watermark trails the largest time by so many milliseconds.
+pub fn table(session: &Session, delay: i64) -> PushSource {
+    let columns = format!(
+        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
+         WATERMARK FOR ts AS ts - INTERVAL '0.{delay:03}' SECOND"
+    );
+    session.push_table("t", &columns).unwrap()
+}
+
+/// Pushes rows, so many at a time, and reads what a query makes of them. Where it `renews`, it goes on from snapshots of its state after each batch.
+pub fn run<L>(
+    query: &mut Query,
+    source: PushSource,
+    (rows, batch_rows): (&[Row], usize),
+    renews: bool,
+    read: impl Fn(&RecordBatch) -> Vec<L>,
+) -> Vec<L> {
+    let batches: Vec<RecordBatch> = rows.chunks(batch_rows).map(|rows| batch(&source, rows)).collect();
+    let control = query.control();
+    let mut lines = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for batch in batches {
+                source.push_blocking(batch).unwrap();
+                if renews {
+                    renew(&control);
+                }
+            }
+        });
+        while let Some(batch) = query.next_batch().unwrap() {
+            lines.extend(read(&batch));
+        }
+    });
+    lines
 }
 
 /// Makes the state of all operators of a query anew, from snapshots. Returns how many; those that stay at something keep theirs.
