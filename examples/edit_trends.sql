@@ -25,6 +25,8 @@ SELECT
     SUM(added) OVER ten AS added,
     AVG(deleted) OVER ten AS deleted,
     MAX(added) OVER ten AS most_added,
+    STDDEV_SAMP(added) OVER ten AS spread_of_added,
+    VAR_POP(deleted) OVER minute AS variance_of_deleted,
     LAG(page) OVER (PARTITION BY channel ORDER BY `time`) AS page_before
 FROM edit
 WINDOW

@@ -18,6 +18,8 @@ SELECT
     (sum(added) OVER ten)::BIGINT AS added,
     avg(deleted) OVER ten AS deleted,
     max(added) OVER ten AS most_added,
+    stddev_samp(added) OVER ten AS spread_of_added,
+    var_pop(deleted) OVER minute AS variance_of_deleted,
     lag(page) OVER (PARTITION BY channel ORDER BY place) AS page_before
 FROM edit
 WINDOW

@@ -45,6 +45,13 @@ pub enum OverFunction {
     Sum,
     /// `AVG(x)`.
     Mean,
+    /// `VAR_POP(x)` and `VAR_SAMP(x)`, or, as their roots, `STDDEV_POP(x)` and `STDDEV_SAMP(x)`.
+    Variance {
+        /// Whether the values are a sample, of which there must be two.
+        is_sample: bool,
+        /// Whether the root is asked for.
+        is_root: bool,
+    },
     /// `MIN(x)`; floating-point values are in total order.
     Minimum,
     /// `MAX(x)`; floating-point values are in total order.
@@ -93,8 +100,10 @@ impl OverCall {
             OverFunction::Lag { .. } | OverFunction::First | OverFunction::Last => Sliding::Lookup,
             _ if !self.frame.is_bounded() => Sliding::Running,
             OverFunction::Minimum | OverFunction::Maximum => Sliding::MonotoneQueue,
-            OverFunction::Sum | OverFunction::Mean if argument.is_some_and(DataType::is_floating) => Sliding::TwoStacks,
-            OverFunction::Count | OverFunction::Sum | OverFunction::Mean => Sliding::SubtractOnEvict,
+            OverFunction::Count => Sliding::SubtractOnEvict,
+            OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => {
+                if argument.is_some_and(DataType::is_floating) { Sliding::TwoStacks } else { Sliding::SubtractOnEvict }
+            }
         }
     }
 

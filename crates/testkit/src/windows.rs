@@ -219,6 +219,21 @@ pub struct Aggregate {
     pub value: fn(&[&Row]) -> String,
 }
 
+impl Aggregate {
+    /// The same OVER rows: of what is computed from a call, the call is.
+    pub fn over(&self, clause: &str) -> String {
+        let Some(inner) = self.sql.strip_prefix("ROUND(") else { return format!("{} {clause}", self.sql) };
+        let mut open = 0;
+        let is_end = |(_, letter): &(usize, char)| {
+            open += i32::from(*letter == '(') - i32::from(*letter == ')');
+            *letter == ')' && open == 0
+        };
+        let (end, _) = inner.char_indices().find(is_end).expect("what is rounded is computed from a call");
+        let (call, rest) = inner.split_at(end + 1);
+        format!("ROUND({call} {clause}{rest}")
+    }
+}
+
 fn written<T: std::fmt::Debug>(value: Option<T>) -> String {
     value.map_or_else(|| "NULL".to_string(), |value| format!("{value:?}"))
 }
@@ -296,9 +311,14 @@ fn sum(rows: &[&Row]) -> Option<f64> {
     rows.iter().filter_map(|row| row.float).reduce(|sum, value| sum + value)
 }
 
+/// Of a column that has small integers.
+fn small<'r>(rows: &'r [&Row]) -> impl Iterator<Item = f64> + 'r {
+    rows.iter().filter_map(|row| row.integer).map(|integer| (integer % 100) as f64)
+}
+
 /// In two passes; `lacking` is 1 of a sample, and 0 of a population.
-fn variance(rows: &[&Row], lacking: usize) -> Option<f64> {
-    let values: Vec<f64> = rows.iter().filter_map(|row| row.integer).map(|integer| (integer % 100) as f64).collect();
+fn variance(values: impl Iterator<Item = f64>, lacking: usize) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     if values.len() <= lacking { None } else { Some(squares / (values.len() - lacking) as f64) }
@@ -352,10 +372,25 @@ pub const AGGREGATES: &[Aggregate] = &[
             written(sum(rows).and_then(|sum| mean(sum, count)))
         },
     },
-    Aggregate { sql: "ROUND(VAR_POP(MOD(i, 100)), 6)", value: |rows| written(variance(rows, 0).map(rounded)) },
+    Aggregate { sql: "ROUND(VAR_POP(MOD(i, 100)), 6)", value: |rows| written(variance(small(rows), 0).map(rounded)) },
     Aggregate {
         sql: "ROUND(STDDEV_SAMP(MOD(i, 100)), 6)",
-        value: |rows| written(variance(rows, 1).map(|variance| rounded(variance.sqrt()))),
+        value: |rows| written(variance(small(rows), 1).map(|variance| rounded(variance.sqrt()))),
+    },
+    Aggregate {
+        sql: "ROUND(STDDEV_POP(f) / 7000 + 1, 6)",
+        value: |rows| {
+            written(
+                variance(rows.iter().filter_map(|row| row.float), 0)
+                    .map(|variance| rounded(variance.sqrt() / 7e3 + 1.0)),
+            )
+        },
+    },
+    Aggregate {
+        sql: "ROUND(VAR_SAMP(f) / 7000000000 + 1, 6)",
+        value: |rows| {
+            written(variance(rows.iter().filter_map(|row| row.float), 1).map(|variance| rounded(variance / 7e9 + 1.0)))
+        },
     },
     Aggregate { sql: "MIN(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).min()) },
     Aggregate { sql: "MAX(s)", value: |rows| word(texts(rows).max()) },

@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 12] = [
+const FUNCTIONS: [&str; 16] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -50,6 +50,10 @@ const FUNCTIONS: [&str; 12] = [
     "MAX(s)",
     "SUM(f)",
     "AVG(f)",
+    "ROUND(VAR_POP(MOD(i, 100)), 6)",
+    "ROUND(STDDEV_SAMP(MOD(i, 100)), 6)",
+    "ROUND(STDDEV_POP(f) / 7000 + 1, 6)",
+    "ROUND(VAR_SAMP(f) / 7000000000 + 1, 6)",
 ];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -98,7 +102,7 @@ proptest! {
 fn found(case: &Case) -> (Vec<String>, u64) {
     let session = session(case.configuration);
     let source = streams::table(&session, case.delay);
-    let calls = case.calls.iter().map(|call| format!("{} {}", call.aggregate.sql, call.frame.sql(call.is_keyed)));
+    let calls = case.calls.iter().map(|call| call.aggregate.over(&call.frame.sql(call.is_keyed)));
     let calls: Vec<String> = calls.enumerate().map(|(number, call)| format!("{call} AS c{number}")).collect();
     let mut query = session.sql(&format!("SELECT {} FROM t", calls.join(", "))).unwrap();
     // Half of all queries go on from snapshots of their state after each batch.

@@ -37,6 +37,12 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
         OverFunction::CountRows | OverFunction::Count => "count",
         OverFunction::Sum => "sum",
         OverFunction::Mean => "mean",
+        OverFunction::Variance { is_sample, is_root } => match (is_sample, is_root) {
+            (false, false) => "variance",
+            (true, false) => "sample variance",
+            (false, true) => "standard deviation",
+            (true, true) => "sample standard deviation",
+        },
         OverFunction::Minimum => "minimum",
         OverFunction::Maximum => "maximum",
         OverFunction::First => "first",
@@ -60,6 +66,9 @@ fn sliding(spec: &OverSpec, call: &OverCall) -> &'static str {
         Sliding::Lookup => "lookup (S → Window): O(1) a row",
         Sliding::Running => "prefix scan (I → Window): O(1) a row, no values kept",
         Sliding::SubtractOnEvict => "subtract on evict (I → Window): O(1) a row, values kept",
+        Sliding::TwoStacks if matches!(call.function, OverFunction::Variance { .. }) => {
+            "two stacks (S → Sash, S → Window): O(1) a row, amortized, values and their sums kept"
+        }
         Sliding::TwoStacks => "two stacks of runs (S → Pane, I → Sash, S → Window): O(1) a row, amortized, values kept",
         Sliding::MonotoneQueue => "monotone deque (I → Window): O(1) a row, amortized, candidates kept",
     }

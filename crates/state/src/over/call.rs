@@ -12,6 +12,7 @@ use super::sum::FrameSum;
 use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
+use super::variance::{Powers, Variances};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::vectorised;
 
@@ -39,6 +40,7 @@ enum State<T: Value> {
     /// The count is all, or values are looked up.
     None,
     Sum(T::Sum),
+    Variance(Variances<T::Powers>),
     /// Keys, or their complements where the largest is looked for.
     Extreme(Totals<Candidates<T::Key>>),
     /// The first value of all that is not NULL, or the last so far.
@@ -87,7 +89,7 @@ impl Counted {
     pub fn of(function: OverFunction, nullable: bool) -> Counted {
         match function {
             OverFunction::Count => Counted::Frames,
-            OverFunction::Sum | OverFunction::Mean if nullable => Counted::Frames,
+            OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } if nullable => Counted::Frames,
             OverFunction::Minimum | OverFunction::Maximum | OverFunction::Last if nullable => Counted::Last,
             OverFunction::First if nullable => Counted::First,
             _ => Counted::Nothing,
@@ -201,6 +203,7 @@ impl<T: Value> FrameState<T> {
         let is_bounded = call.frame.is_bounded();
         let state = match call.function {
             OverFunction::Sum | OverFunction::Mean => State::Sum(T::Sum::new(call.frame, of_one_key)),
+            OverFunction::Variance { .. } => State::Variance(Variances::default()),
             OverFunction::Minimum | OverFunction::Maximum => {
                 State::Extreme(Totals::new(call.frame, of_one_key, Candidates::new))
             }
@@ -214,6 +217,7 @@ impl<T: Value> FrameState<T> {
     fn bytes(&self) -> usize {
         match &self.state {
             State::Sum(sum) => sum.bytes(),
+            State::Variance(variances) => variances.bytes(),
             State::Extreme(extreme) => extreme.bytes(),
             State::None | State::Value(_) => 0,
         }
@@ -225,6 +229,7 @@ impl<T: Value> FrameState<T> {
         match &self.state {
             State::None => {}
             State::Sum(sum) => sum.write_to(out),
+            State::Variance(variances) => variances.write_to(out),
             State::Extreme(extreme) => extreme.write_to(out),
             State::Value(value) => {
                 out.flag(value.is_some());
@@ -250,6 +255,7 @@ impl<T: Value> FrameState<T> {
         match &mut self.state {
             State::None => {}
             State::Sum(sum) => sum.read_from(rows.frame_start, rows.end, input)?,
+            State::Variance(variances) => variances.read_from(rows.frame_start, rows.end, input)?,
             State::Extreme(extreme) => extreme.read_from(rows.frame_start, rows.end, input)?,
             State::Value(value) => {
                 let is_there = input.flag("whether there is a value")?;
@@ -282,6 +288,9 @@ impl<T: Value> FrameState<T> {
                 results.append_valid(run.values.len());
             }
             OverFunction::Sum | OverFunction::Mean => return self.sum(call, run, nullable, decimal, scratch, results),
+            OverFunction::Variance { is_sample, is_root } => {
+                self.variance((is_sample, is_root), run, nullable, scratch, results);
+            }
             OverFunction::CountRows | OverFunction::RowNumber => unreachable!("rows are counted without values"),
         }
         Ok(())
@@ -319,6 +328,31 @@ impl<T: Value> FrameState<T> {
             Counts::Valid(counts) => results.append_validity(counts.iter().map(|&count| count > 0)),
         }
         Ok(())
+    }
+
+    fn variance(
+        &mut self,
+        (is_sample, is_root): (bool, bool),
+        run: &Run<'_, T>,
+        nullable: bool,
+        scratch: &mut Scratch<T>,
+        results: &mut Results,
+    ) {
+        let State::Variance(variances) = &mut self.state else { unreachable!("sums of powers are kept") };
+        let Scratch { values, counts, .. } = scratch;
+        match nullable {
+            true => self.valid.slide(run, counts),
+            false => counts.splice(.., run.bounds.steps().flat_map(Step::lengths)).for_each(drop),
+        }
+        let entering = Entering { values: run.values_or(T::ZERO, values), position: run.position };
+        let mut counts = counts.iter();
+        variances.slide(run.bounds, entering, run.kept, |sums| {
+            let count = *counts.next().expect("each frame has a count");
+            let variance =
+                sums.variance(count, is_sample).map(|variance| if is_root { variance.sqrt() } else { variance });
+            results.floats().push(variance.unwrap_or_default());
+            results.append_validity(std::iter::once(variance.is_some()));
+        });
     }
 
     fn extreme(

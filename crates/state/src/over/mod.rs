@@ -22,6 +22,8 @@ mod two_stacks;
 
 mod sum;
 
+mod variance;
+
 mod extreme;
 
 mod text;

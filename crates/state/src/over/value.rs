@@ -13,12 +13,16 @@ use pelton_data::decimal::fits;
 use super::extreme::Key;
 use super::frame::{Bounds, Moves, Step};
 use super::sum::{DecimalSum, FloatSum, FrameSum, IntegerSum};
+use super::variance::{FloatPowers, IntegerPowers, NoPowers, Powers};
 use crate::vector::vectorised;
 
 /// A value as it is kept.
 pub(super) trait Value: ArrowNativeTypeOp {
     /// How values are summed.
     type Sum: FrameSum<Self> + std::fmt::Debug;
+
+    /// What variances are computed from.
+    type Powers: Powers<Self>;
 
     /// What stands in their order as values do.
     type Key: Key + std::fmt::Debug;
@@ -169,7 +173,7 @@ impl Results {
         }
     }
 
-    fn floats(&mut self) -> &mut Vec<f64> {
+    pub fn floats(&mut self) -> &mut Vec<f64> {
         if let ResultValues::Floats(values) = &mut self.values { values } else { unreachable!("results are floats") }
     }
 
@@ -229,6 +233,8 @@ fn divide(sums: &mut [f64], counts: Counts<'_>) {
 impl Value for i64 {
     type Sum = IntegerSum;
 
+    type Powers = IntegerPowers;
+
     type Key = i64;
 
     #[inline]
@@ -277,6 +283,8 @@ impl Value for i64 {
 impl Value for f64 {
     type Sum = FloatSum;
 
+    type Powers = FloatPowers;
+
     type Key = i64;
 
     /// In total order, as `f64::total_cmp` has it.
@@ -320,6 +328,8 @@ impl Value for f64 {
 
 impl Value for i128 {
     type Sum = DecimalSum;
+
+    type Powers = NoPowers;
 
     type Key = i128;
 

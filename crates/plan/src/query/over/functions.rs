@@ -8,8 +8,7 @@ use datafusion_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion_expr::{PartitionEvaluator, Signature, TypeSignature, Volatility, WindowUDF, WindowUDFImpl};
 
 /// What there is.
-pub(in crate::query) const HINT: &str =
-    "use COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, LAG or ROW_NUMBER, or aggregate within TUMBLE windows";
+pub(in crate::query) const HINT: &str = "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, LAG or ROW_NUMBER, or aggregate within TUMBLE windows";
 
 /// The function of a name.
 pub(in crate::query) fn window_function(name: &str) -> Option<Arc<WindowUDF>> {

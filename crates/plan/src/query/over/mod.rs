@@ -306,8 +306,8 @@ impl Collector {
         let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
         match function {
-            OverFunction::Sum | OverFunction::Mean => {
-                let is_mean = function == OverFunction::Mean;
+            OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => {
+                let is_mean = function != OverFunction::Sum;
                 let uncast = |(branch, argument)| integer_under_cast(argument, is_mean, branch);
                 let uncast: Option<Vec<_>> = self.branches.iter().zip(&values).map(uncast).collect();
                 let same = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1));
@@ -349,6 +349,10 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "count" => OverFunction::Count,
         "sum" => OverFunction::Sum,
         "avg" => OverFunction::Mean,
+        "var" => OverFunction::Variance { is_sample: true, is_root: false },
+        "var_pop" => OverFunction::Variance { is_sample: false, is_root: false },
+        "stddev" => OverFunction::Variance { is_sample: true, is_root: true },
+        "stddev_pop" => OverFunction::Variance { is_sample: false, is_root: true },
         "min" => OverFunction::Minimum,
         "max" => OverFunction::Maximum,
         "first_value" => OverFunction::First,
@@ -382,7 +386,7 @@ fn is_fixed(data_type: &DataType) -> bool {
 
 fn takes(function: OverFunction, data_type: &DataType) -> bool {
     match function {
-        OverFunction::Sum | OverFunction::Mean => data_type.is_numeric(),
+        OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => data_type.is_numeric(),
         OverFunction::Count => is_fixed(data_type),
         OverFunction::Minimum | OverFunction::Maximum => has_extremes(data_type),
         _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),
