@@ -9,6 +9,8 @@
 //! together by the watermark of their partition under which they came, as those of groups are (`crate::correction`). When time has passed
 //! that, the first rows of each key that they change are reported once more, all of them.
 
+mod keys;
+
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -23,10 +25,11 @@ use pelton_data::arrangement::OrderKey;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{ResultKind, Window};
 
+use self::keys::{Keys, Unneeded};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::waiting::Leaving;
-use crate::window::{CloseLimits, ClosedWindow, Contents};
+use crate::window::{CloseLimits, ClosedWindow, Contents, Work};
 
 /// What a kept row takes beside its bytes, about: where they are, and what the allocator needs.
 const ENTRY_BYTES: usize = 32;
@@ -78,20 +81,20 @@ pub struct RankedWindows {
     closed_until: Micros,
     /// A window of which some keys have been reported.
     closing: Option<Closing>,
+    /// Slices whose windows are all final.
+    unneeded: Vec<Unneeded>,
 }
 
 /// A window that is reported key by key.
 #[derive(Debug)]
 struct Closing {
     end: Micros,
-    /// Ascending.
-    keys: Vec<Box<[u8]>>,
-    /// How many of them have been reported.
-    done: usize,
+    /// Those that have not been reported.
+    keys: Keys,
 }
 
-/// Keys that are reported at a time.
-const KEYS_AT_ONCE: usize = 1024;
+/// To report a row takes as long as to do something with so many groups.
+const WORK_PER_ROW: usize = 6;
 
 /// The first rows of one slice.
 #[derive(Debug)]
@@ -101,9 +104,15 @@ struct RankedSlice {
     /// End of the last window that does.
     last_end: Micros,
     /// By key. The last row is on top.
-    keys: HashMap<Box<[u8]>, BinaryHeap<Box<[u8]>>>,
+    keys: HashMap<Key, FirstRows>,
     bytes: usize,
 }
+
+/// The bytes of a key.
+type Key = Box<[u8]>;
+
+/// The bytes of some rows of one key.
+type FirstRows = BinaryHeap<Box<[u8]>>;
 
 /// A row as bytes: those of its key, and its own.
 type KeyedRow<'a> = (&'a [u8], &'a [u8]);
@@ -227,7 +236,16 @@ impl RankedWindows {
     /// No rows yet. Windows are corrected by rows that come up to `lateness` after them.
     pub fn new(window: Window, ranker: Arc<Ranker>, lateness: Micros) -> RankedWindows {
         let (slices, corrections) = (BTreeMap::new(), BTreeMap::new());
-        RankedWindows { window, lateness, ranker, slices, corrections, closed_until: Micros::MIN, closing: None }
+        RankedWindows {
+            window,
+            lateness,
+            ranker,
+            slices,
+            corrections,
+            closed_until: Micros::MIN,
+            closing: None,
+            unneeded: Vec::new(),
+        }
     }
 
     /// Adds rows of a slice that were chosen by the same ranker.
@@ -261,71 +279,89 @@ impl RankedWindows {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         let rows_at_once = limits.groups_at_once.max(1);
-        let mut rows = 0;
+        let mut work = Work::new(limits.groups_max);
         loop {
             let end = self.next_end().filter(|&end| end <= limits.until);
             let due = self.corrections.keys().next().map(|id| id.first_end).filter(|&due| due <= limits.until);
+            // As much is freed as is added.
+            if (end.is_some() || due.is_some()) && self.closing.is_none() && self.free(&mut work) {
+                if work.is_done() {
+                    return Ok(self.closed_until);
+                }
+                continue;
+            }
             // Rows that correct a window came when its time had come.
             let until = match (end, due) {
                 (Some(end), due) if due.is_none_or(|due| end < due) => {
-                    rows += self.read_out(end, (rows_at_once, limits.groups_max.saturating_sub(rows)), hand_on)?;
-                    if self.closing.is_some() {
+                    if !self.read_out(end, rows_at_once, &mut work, hand_on)? {
                         self.closed_until = self.closed_until.max(end - 1);
                         return Ok(self.closed_until);
                     }
                     end
                 }
                 (_, Some(due)) => {
-                    rows += self.correct(due, rows_at_once, hand_on)?;
+                    work.spend(self.correct(due, rows_at_once, hand_on)? * WORK_PER_ROW);
                     due - 1
                 }
                 _ => limits.until,
             };
             self.forget(until);
             self.closed_until = until;
-            if until == limits.until || rows >= limits.groups_max {
+            if until == limits.until || work.is_done() {
                 return Ok(until);
             }
         }
     }
 
-    /// Forgets slices all of whose windows are final when time has come to `until`.
-    fn forget(&mut self, until: Micros) {
-        let lateness = self.lateness;
-        self.slices.retain(|_, slice| slice.is_open() || slice.last_end.saturating_add(lateness) > until);
+    /// Frees a part of what nobody needs: whether there was any.
+    fn free(&mut self, work: &mut Work) -> bool {
+        let Some(unneeded) = self.unneeded.last_mut() else { return false };
+        if !unneeded.free(work) {
+            self.unneeded.pop();
+        }
+        true
     }
 
-    /// Hands on the rows of the window that ends at `end`, or of some of its keys once these are about `rows_max`. Returns how many they are.
+    /// Forgets slices all of whose windows are final when time has come to `until`.
+    fn forget(&mut self, until: Micros) {
+        let RankedWindows { lateness, slices, unneeded, .. } = self;
+        slices.retain(|_, slice| {
+            let is_needed = slice.is_open() || slice.last_end.saturating_add(*lateness) > until;
+            if !is_needed {
+                unneeded.push(Unneeded::new(slice));
+            }
+            is_needed
+        });
+    }
+
+    /// Hands on the rows of the window that ends at `end`, or of some of its keys: whether these were all.
     fn read_out<E: From<KernelError>>(
         &mut self,
         end: Micros,
-        (rows_at_once, rows_max): (usize, usize),
+        rows_at_once: usize,
+        work: &mut Work,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<usize, E> {
+    ) -> Result<bool, E> {
         let needed: Vec<&RankedSlice> = self.slices.values().filter(|slice| slice.is_needed_at(end)).collect();
-        let begin = || Closing { end, keys: keys_of(&needed), done: 0 };
-        let mut closing = self.closing.take().unwrap_or_else(begin);
+        let mut closing = self.closing.take().unwrap_or_else(|| Closing { end, keys: Keys::new() });
         assert_eq!(closing.end, end, "one window is closed after the other");
-        let mut count = 0;
-        while closing.done < closing.keys.len() && (count == 0 || count < rows_max) {
-            let part = closing.done..closing.keys.len().min(closing.done + KEYS_AT_ONCE);
-            let leaving = self.first_rows(&needed, &closing.keys[part.clone()]);
-            count += leaving.len();
+        while let Some(keys) = closing.keys.next(&needed, work) {
+            let leaving = self.first_rows(&needed, &keys);
+            work.spend(leaving.len() * WORK_PER_ROW);
             self.hand_on_rows((end, ResultKind::Final), &leaving, rows_at_once, hand_on)?;
-            closing.done = part.end;
-        }
-        if closing.done < closing.keys.len() {
-            self.closing = Some(closing);
-            return Ok(count);
+            if work.is_done() {
+                self.closing = Some(closing);
+                return Ok(false);
+            }
         }
         for slice in self.slices.values_mut().filter(|slice| slice.is_needed_at(end)) {
             slice.next_end = self.window.next_end(end);
         }
-        Ok(count)
+        Ok(true)
     }
 
     /// The ranked rows of these keys in the window that has the rows of these slices.
-    fn first_rows<'a>(&self, slices: &[&'a RankedSlice], keys: &[Box<[u8]>]) -> Vec<(i64, KeyedRow<'a>)> {
+    fn first_rows<'a>(&self, slices: &[&'a RankedSlice], keys: &[Key]) -> Vec<(i64, KeyedRow<'a>)> {
         let mut first = Vec::new();
         for key in keys {
             let mut rows: Vec<KeyedRow<'a>> = slices.iter().flat_map(|slice| slice.rows_of(key)).collect();
@@ -459,13 +495,14 @@ impl RankedWindows {
 
     /// Bytes of memory that their rows take.
     pub fn bytes(&self) -> usize {
-        self.slices.values().chain(self.corrections.values()).map(|slice| slice.bytes).sum()
+        let slices = self.slices.values().chain(self.corrections.values()).map(|slice| slice.bytes);
+        slices.chain(self.unneeded.iter().map(Unneeded::bytes)).sum()
     }
 }
 
 /// The keys that have rows in any of these slices, ascending.
-fn keys_of(slices: &[&RankedSlice]) -> Vec<Box<[u8]>> {
-    let mut keys: Vec<Box<[u8]>> = slices.iter().flat_map(|slice| slice.keys.keys().cloned()).collect();
+fn keys_of(slices: &[&RankedSlice]) -> Vec<Key> {
+    let mut keys: Vec<Key> = slices.iter().flat_map(|slice| slice.keys.keys().cloned()).collect();
     keys.sort_unstable();
     keys.dedup();
     keys
@@ -524,3 +561,6 @@ impl RankedSlice {
 fn state_error(error: ArrowError) -> KernelError {
     KernelError::State(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,6 +123,11 @@ enum Step {
 pub(crate) struct Work(usize);
 
 impl Work {
+    /// So much, and at least something.
+    pub fn new(groups_max: usize) -> Work {
+        Work(groups_max.max(1))
+    }
+
     pub fn spend(&mut self, groups: usize) {
         self.0 = self.0.saturating_sub(groups);
     }
@@ -241,7 +246,7 @@ impl OpenWindows {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         let limits = CloseLimits { groups_at_once: limits.groups_at_once.max(1), ..limits };
-        let mut work = Work(limits.groups_max.max(1));
+        let mut work = Work::new(limits.groups_max);
         while !work.is_done() && self.advance(limits, &mut work, spare, hand_on)? {}
         self.waiting.leave(hand_on)?;
         Ok(self.reported_until)
@@ -459,7 +464,7 @@ impl OpenWindows {
             // The rows count in windows as well that are open.
             let mut table = Some(piece.table);
             if piece.last_end > watermark {
-                while !self.gag.insert(&mut table, piece.last_end, &mut Work(usize::MAX)) {}
+                while !self.gag.insert(&mut table, piece.last_end, &mut Work::new(usize::MAX)) {}
             }
             self.unneeded.extend(table);
         }

@@ -59,7 +59,7 @@ impl SharedSlices {
         spare: &mut Vec<Table>,
         mut hand_on: impl FnMut(SliceId, Table) -> Result<Option<Table>, E>,
     ) -> Result<Micros, E> {
-        let mut work = Work(limits.groups_max.max(1));
+        let mut work = Work::new(limits.groups_max);
         while !work.is_done() {
             if self.sealed.must_merge() {
                 spare.extend(self.sealed.merge(&mut work).map(cleared));
