@@ -303,14 +303,26 @@ impl RankedWindows {
                     work.spend(self.correct(due, rows_at_once, hand_on)? * WORK_PER_ROW);
                     due - 1
                 }
-                _ => limits.until,
+                _ => {
+                    while !work.is_done() && self.free(&mut work) {}
+                    if !self.unneeded.is_empty() && self.has_just_closed() {
+                        return Ok(self.closed_until - 1);
+                    }
+                    limits.until
+                }
             };
             self.forget(until);
             self.closed_until = until;
             if until == limits.until || work.is_done() {
-                return Ok(until);
+                // It is not done with a window before its rows are freed, or nobody would call it again.
+                return Ok(if self.unneeded.is_empty() || !self.has_just_closed() { until } else { until - 1 });
             }
         }
+    }
+
+    /// Whether all windows have been reported up to the end of one, and no further.
+    fn has_just_closed(&self) -> bool {
+        self.window.next_end(self.closed_until - 1) == self.closed_until
     }
 
     /// Frees a part of what nobody needs: whether there was any.
