@@ -408,7 +408,10 @@ impl RankedWindows {
             let bounds = self.window.start(end)..end;
             let counting = slices.iter().filter(|(next_end, start, _)| *next_end <= end && bounds.contains(start));
             let counting: Vec<&RankedSlice> = counting.map(|(.., slice)| *slice).collect();
-            let leaving = self.first_rows(&counting, &keys_of(&counting));
+            let (mut keys, mut leaving) = (Keys::new(), Vec::new());
+            while let Some(keys) = keys.next(&counting, &mut Work::new(usize::MAX)) {
+                leaving.extend(self.first_rows(&counting, &keys));
+            }
             self.hand_on_rows((end, ResultKind::Early), &leaving, rows_at_once.max(1), hand_on)?;
         }
         Ok(())
@@ -510,14 +513,6 @@ impl RankedWindows {
         let slices = self.slices.values().chain(self.corrections.values()).map(|slice| slice.bytes);
         slices.chain(self.unneeded.iter().map(Unneeded::bytes)).sum()
     }
-}
-
-/// The keys that have rows in any of these slices, ascending.
-fn keys_of(slices: &[&RankedSlice]) -> Vec<Key> {
-    let mut keys: Vec<Key> = slices.iter().flat_map(|slice| slice.keys.keys().cloned()).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys
 }
 
 impl RankedSlice {

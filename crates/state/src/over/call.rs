@@ -342,7 +342,10 @@ impl<T: Value> FrameState<T> {
         let Scratch { values, counts, .. } = scratch;
         match nullable {
             true => self.valid.slide(run, counts),
-            false => counts.splice(.., run.bounds.steps().flat_map(Step::lengths)).for_each(drop),
+            false => {
+                counts.clear();
+                counts.extend(run.bounds.steps().flat_map(Step::lengths));
+            }
         }
         let entering = Entering { values: run.values_or(T::ZERO, values), position: run.position };
         let mut counts = counts.iter();

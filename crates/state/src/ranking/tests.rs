@@ -5,7 +5,7 @@ use super::*;
 
 const LENGTH: Micros = 20;
 
-/// Two slices of which both windows of the second have the keys, with the largest two values of each key.
+/// Windows of two slices each, of which the largest two values of each key are asked for; two slices have a row of each key.
 fn windows(keys: i64) -> RankedWindows {
     let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, false));
     let ranking = Ranking {
