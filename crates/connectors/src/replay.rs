@@ -314,11 +314,9 @@ impl Part {
     /// Only a paced replay needs fewer rows than all.
     fn into_block(self) -> Block {
         let Part { block, first, rows, shift } = self;
-        if rows == block.rows() {
-            return block.shifted(shift);
-        }
-        let rows = Block::part(block.to_record_batch().slice(first, rows), block.time_column(), block.rows());
-        rows.expect("rows of a block are fit for a block").shifted(shift)
+        let is_cut = rows < block.rows();
+        let block = if is_cut { block.slice(first, rows) } else { block };
+        block.shifted(shift)
     }
 }
 

@@ -301,6 +301,14 @@ impl Block {
         Block { time_shift_ticks: 0, ..self.clone() }
     }
 
+    /// The rows `first..first + rows`, which share columns with the others; nobody has stamped them.
+    pub fn slice(&self, first: usize, rows: usize) -> Block {
+        let batch = self.unshifted().to_record_batch().slice(first, rows);
+        let part = Block::part(batch, self.time_column(), self.rows()).expect("rows of a block are fit for a block");
+        let provenance = self.provenance.as_ref().map(|provenance| provenance.from_row(first));
+        Block { time_shift_ticks: self.time_shift_ticks, provenance, ..part }
+    }
+
     /// Bytes of the rows' fixed-width parts (a view counts 16), for rates.
     pub fn bytes(&self) -> usize {
         self.held.row_bytes * self.held.rows

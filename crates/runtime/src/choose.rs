@@ -26,12 +26,6 @@ use backpressure::{QUEUED_PER_WORKER_MAX, has_room, may_run_ahead};
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
 
-/// Blocks that one task takes at most: more would delay what is downstream, fewer cost more in scheduling. Where these are done with sooner, as many
-/// as take about so long.
-const BLOCKS_PER_TASK_MAX: usize = 8;
-const BLOCKS_PER_SHORT_TASK_MAX: usize = 64;
-const SHORT_TASK_NS: f64 = 1e5;
-
 /// Rows that a task's results should have at most: more would leave the cache before they are written.
 const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
 
@@ -507,15 +501,14 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         .iter()
         .position(|(_, block)| due.is_some_and(|node| node.must_close_at(node.over_until(block.stamp.watermark))));
     let until_close = closing.map_or(usize::MAX, |position| position + 1);
+    let block_rows = state.pipelines[pipeline].queue.front().map_or(0, |(_, block)| block.rows());
     let operator = state.operators.of_part(Part::Pipeline(pipeline));
+    let most = operator.blocks_per_task(block_rows);
     let rows_max = look.policy.rows_max(operator, look.epoch_ns - look.now_ns % look.epoch_ns);
     let cost_ns = operator.cost_ns;
     let is_in_order = is_in_order(state, &state.pipelines[pipeline]);
     let mut blocks = state.emptied.blocks.pop().unwrap_or_default();
     let node = &mut state.pipelines[pipeline];
-    let block_rows = node.queue.front().map_or(0, |(_, block)| block.rows()).max(1);
-    let by_time = (SHORT_TASK_NS / (cost_ns * block_rows as f64)) as usize;
-    let most = by_time.clamp(BLOCKS_PER_TASK_MAX, BLOCKS_PER_SHORT_TASK_MAX);
     let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
     let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
     let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, most);

@@ -17,6 +17,21 @@ const NEW_SHARE: f64 = 0.25;
 /// A task that puts rows in order takes so long, about.
 const ORDER_TASK_NS: f64 = 2e6;
 
+/// Blocks that one task takes at most: more would delay what is downstream, fewer cost more in scheduling. Where these are done with sooner, as many
+/// as take about so long.
+const BLOCKS_PER_TASK_MAX: usize = 8;
+const BLOCKS_PER_SHORT_TASK_MAX: usize = 64;
+const SHORT_TASK_NS: f64 = 1e5;
+
+/// A task that takes as many blocks takes no longer than this, about, if it takes more than one: others wait for whoever does it.
+const TASK_NS_MAX: f64 = 2e6;
+
+/// A block that takes a pipeline longer than this is cut into parts that one task each is enough for,
+const BLOCK_NS_MAX: f64 = 4e6;
+
+/// if they have at least so many rows: with fewer it is looked more often what to do next than it is done.
+const BLOCK_PART_ROWS_MIN: usize = 2048;
+
 /// Rows that are put in order at once however long they take: with fewer it is looked more often which they are than they are computed.
 const ORDERED_ROWS_MIN: usize = 2048;
 
@@ -109,6 +124,13 @@ impl Operator {
         ((ORDER_TASK_NS / self.cost_ns) as usize).clamp(ORDERED_ROWS_MIN, ROWS_AT_ONCE_MAX)
     }
 
+    /// How many blocks of so many rows one task takes at most.
+    pub fn blocks_per_task(&self, block_rows: usize) -> usize {
+        let in_time = |task_ns: f64| (task_ns / (self.cost_ns * block_rows.max(1) as f64)) as usize;
+        let most = in_time(SHORT_TASK_NS).clamp(BLOCKS_PER_TASK_MAX, BLOCKS_PER_SHORT_TASK_MAX);
+        most.min(in_time(TASK_NS_MAX)).max(1)
+    }
+
     /// Learns from what was done since the last time.
     fn measure(&mut self) {
         let (done, before) = (self.done, std::mem::replace(&mut self.measured, self.done));
@@ -185,6 +207,16 @@ impl Operators {
         &mut self.all[index]
     }
 
+    /// How many rows a block of a source should have, up to `block_rows`, so that no pipeline it feeds takes long for one.
+    pub fn block_rows(&self, source: usize, block_rows: usize) -> usize {
+        let fed = self.all[self.index(Part::Source(source))].downstream.iter();
+        let cost_ns = fed.map(|&fed| self.all[fed].cost_ns).fold(0.0, f64::max);
+        if cost_ns * block_rows as f64 <= BLOCK_NS_MAX {
+            return block_rows;
+        }
+        ((TASK_NS_MAX / cost_ns) as usize).max(BLOCK_PART_ROWS_MIN).min(block_rows)
+    }
+
     /// What each stands for, in the order of `all`.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let kinds = [Part::Source, Part::Pipeline, Part::Window, Part::Over, Part::Sink];
@@ -229,5 +261,28 @@ impl Operators {
             operator.output_cost_ns = operator.cost_ns / output_selectivity + cost_below_ns;
             operator.output_rate = output_selectivity / path_cost_ns.max(f64::MIN_POSITIVE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_take_no_longer_than_others_may_wait() {
+        let mut operators =
+            Operators::new(vec![Operator::new(vec![1, 2]), Operator::new(vec![]), Operator::new(vec![])]);
+        let mut costs = |costs_ns: [f64; 2], block_rows: usize| {
+            operators.all[1].cost_ns = costs_ns[0];
+            operators.all[2].cost_ns = costs_ns[1];
+            let rows = operators.block_rows(0, block_rows);
+            (rows, operators.all[2].blocks_per_task(rows))
+        };
+        assert_eq!(costs([1.0, 0.01], 1 << 16), (1 << 16, 64));
+        assert_eq!(costs([1.0, 2.0], 1 << 16), (1 << 16, 8));
+        assert_eq!(costs([1.0, 20.0], 1 << 16), (1 << 16, 1), "two are more than one task does");
+        assert_eq!(costs([200.0, 1.0], 1 << 16), (10_000, 10), "the dearest pipeline counts");
+        assert_eq!(costs([1.0, 1e6], 1 << 16), (BLOCK_PART_ROWS_MIN, 1));
+        assert_eq!(costs([1.0, 1e6], 100), (100, 1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::Array;
 use pelton_data::block::ticks;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
@@ -243,17 +243,16 @@ fn last_time(block: &Block, time: TimeColumn) -> Option<Micros> {
     ticks(column).value(last).checked_mul(time.micros_per_tick)
 }
 
-/// Cuts a decoded batch into blocks of at most `block_rows` rows. Columns are shared, not copied.
-pub(crate) fn cut(batch: RecordBatch, block_rows: usize) -> impl Iterator<Item = RecordBatch> {
-    let starts = (0..batch.num_rows()).step_by(block_rows);
-    starts.map(move |start| batch.slice(start, block_rows.min(batch.num_rows() - start)))
+/// Cuts so many rows into parts of at most `block_rows`: the first row of each, and how many it has.
+pub(crate) fn cut(rows: usize, block_rows: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).step_by(block_rows).map(move |first| (first, block_rows.min(rows - first)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, TimestampMicrosecondArray};
+    use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 
     use super::*;
 

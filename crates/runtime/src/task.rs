@@ -93,22 +93,24 @@ impl Worker<'_> {
             // What was read is outstanding, so it is not idle.
             sequencer.wait(partition, seen.outside, ingested_ns, wait);
         }
+        let block_rows = state.operators.block_rows(source, shared.options.block_rows);
         drop(state);
         if chunk.is_some() {
             shared.progressed(iter::once(Part::Source(source)));
         }
-        let decoded = self.decode(source, chunk, ready, ingested_micros);
+        let decoded = self.decode(source, chunk, ready, ingested_micros, block_rows);
         let decoded = decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk });
         shared.state().chunk_decoded(source, position, decoded);
     }
 
-    /// Makes blocks of a chunk, or of the rows that are `ready`.
+    /// Makes blocks of at most `block_rows` rows of a chunk, or of the rows that are `ready`.
     fn decode(
         &self,
         source: usize,
         chunk: Option<Chunk>,
         mut ready: Ready,
         now: Micros,
+        block_rows: usize,
     ) -> Result<DecodedChunk, RunError> {
         let node = &self.shared.graph.sources[source];
         let failed = |error| RunError::Source { table: node.name.clone(), error: Box::new(error) };
@@ -145,7 +147,14 @@ impl Worker<'_> {
                 block
             })
         };
-        let block_rows = self.shared.options.block_rows;
+        if blocks.iter().any(|block| block.rows() > block_rows) {
+            let large = std::mem::take(blocks);
+            blocks.extend(
+                large
+                    .iter()
+                    .flat_map(|block| cut(block.rows(), block_rows).map(|(first, rows)| block.slice(first, rows))),
+            );
+        }
         for mut batch in batches.drain(..) {
             if node.time == SourceTime::Processing {
                 batch = append_processing_time(batch, &node.schema, now);
@@ -155,8 +164,8 @@ impl Worker<'_> {
                 blocks.push(block(batch, rows)?);
                 continue;
             }
-            for part in cut(batch, block_rows) {
-                blocks.push(block(part, rows)?);
+            for (first, part_rows) in cut(rows, block_rows) {
+                blocks.push(block(batch.slice(first, part_rows), rows)?);
             }
         }
         Ok(DecodedChunk { partition: 0, ready, ingested_ns: 0, ingested_micros: now, left_out })
