@@ -30,7 +30,7 @@
 //!
 //! A course has a line `rows` with the number of rows that pass, the table's over and over, and lines `steps COLUMN SHARE…`: in as many steps, which
 //! have as many rows each, that share of the column's values, in ten-thousandths, is 0 or more. They must be drawn from 0 to 9999, and less is
-//! taken away from each of them.
+//! taken away from each of them. A case `always=STEP`, from 0, is given the rows of that step all the time.
 
 use std::collections::BTreeMap;
 
@@ -110,9 +110,14 @@ impl CourseShape {
         self.rows > 0 && self.rows.is_multiple_of(self.count())
     }
 
+    /// Whether two steps have the same rows.
+    pub fn are_alike(&self, one: usize, other: usize) -> bool {
+        self.steps.iter().all(|(_, steps)| steps.get(one) == steps.get(other))
+    }
+
     /// Whether some column's values change with a step.
     pub fn changes_at(&self, step: usize) -> bool {
-        step > 0 && self.steps.iter().any(|(_, steps)| steps.get(step) != steps.get(step - 1))
+        step > 0 && !self.are_alike(step, step - 1)
     }
 
     fn add_steps(&mut self, mut words: impl Iterator<Item = String>) -> Result<(), String> {
@@ -212,7 +217,7 @@ impl Benchmark {
             benchmark.read(line).map_err(|problem| BenchmarkError { line: index + 1, problem })?;
         }
         for (index, line) in lines[..setup].iter().enumerate() {
-            benchmark.check_against(line).map_err(|problem| BenchmarkError { line: index + 1, problem })?;
+            benchmark.check(line).map_err(|problem| BenchmarkError { line: index + 1, problem })?;
         }
         let missing = [("name", benchmark.name.is_empty()), ("reads", benchmark.table.is_empty())];
         let missing = missing.into_iter().chain([("case", benchmark.cases.is_empty())]).find(|(_, missing)| *missing);
@@ -270,10 +275,16 @@ impl Benchmark {
     }
 
     /// Whether the case that a line measures another one against is there.
-    fn check_against(&self, line: &str) -> Result<(), String> {
-        let Some((_, name)) = line.split_whitespace().find_map(|word| word.split_once("against=")) else {
-            return Ok(());
-        };
+    /// Whether there is what a case names: another case, a step.
+    fn check(&self, line: &str) -> Result<(), String> {
+        let named = |by: &str| line.split_whitespace().find_map(|word| word.split_once(by)).map(|(_, name)| name);
+        let steps = self.course.count();
+        if let Some(step) = named("always=")
+            && !step.parse().is_ok_and(|step: usize| step < steps)
+        {
+            return Err(format!("steps are numbers from 0 to {}, not '{step}'", steps - 1));
+        }
+        let Some(name) = named("against=") else { return Ok(()) };
         let known = || self.cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
         match self.case(name) {
             Some(_) => Ok(()),
@@ -315,6 +326,11 @@ impl Case {
     /// The value of a parameter that is a number.
     pub fn number(&self, name: &str) -> Option<usize> {
         self.parameters.get(name)?.parse().ok()
+    }
+
+    /// The step whose rows it is always given.
+    pub fn always(&self) -> Option<usize> {
+        self.number("always")
     }
 
     /// Of a case with so many `windows` of random lengths, how many rows each has: the same in every run.
@@ -397,6 +413,7 @@ SELECT ${keys} FROM t
         let course = Benchmark::parse(&text).unwrap().course;
         assert_eq!((course.rows, course.count()), (999, 3));
         assert_eq!([0, 1, 2].map(|step| course.changes_at(step)), [false, true, false]);
+        assert_eq!([0, 2].map(|step| course.are_alike(1, step)), [false, true]);
         let problem = |lines: &str| {
             Benchmark::parse(&TEXT.replace("reads t", &format!("{lines}\nreads t"))).unwrap_err().to_string()
         };
@@ -406,6 +423,7 @@ SELECT ${keys} FROM t
             problem("steps a 5 6\nsteps b 1"),
             "line 5: column 'b' needs as many steps as the others, and at least one"
         );
+        assert!(problem("steps a 5 6\ncase c always=2").ends_with("steps are numbers from 0 to 1, not '2'"));
         let needs_rows = "a course needs a line 'rows …', a multiple of its steps";
         assert!(problem("kind course\nsteps a 5 6").ends_with(needs_rows));
         assert!(problem("kind course\nrows 999\nsteps a 5 6").ends_with(needs_rows));

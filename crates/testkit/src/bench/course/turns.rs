@@ -1,6 +1,7 @@
 //! The cases of a course side by side: each is given the same rows, some milliseconds' worth at a time, so that a moment at which others use the
 //! machine meets all alike.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use arrow::datatypes::Int64Type;
 use pelton::{Outcome, PushSource, Query, Session};
 use pelton_data::Block;
 use pelton_data::block::shifted;
+use pelton_runtime::adapt::Specialisation;
 use pelton_runtime::adapt::story::What;
 
 use crate::bench::file::{Benchmark, Case, STEP_VALUES};
@@ -40,6 +42,8 @@ pub(super) struct Turns {
     pub ends: Vec<f64>,
     /// Turns with which the data changes.
     pub changes: Vec<usize>,
+    /// At the beginning and behind each change, the step whose rows are given.
+    pub steps: Vec<usize>,
     /// Of each case the seconds of each turn.
     pub seconds: Vec<Vec<f64>>,
     /// Of each case the rows behind which other code ran.
@@ -58,14 +62,17 @@ pub(super) fn run(benchmark: &Benchmark, input: &Input, workers: usize) -> Resul
     let start = |case| Lane::start(benchmark, case, workers);
     let mut lanes = benchmark.cases.iter().map(start).collect::<Result<Vec<Lane>, _>>()?;
     let mut turns = Turns { seconds: vec![Vec::new(); lanes.len()], ..Turns::default() };
-    let mut rows = CourseRows::new(benchmark, input);
-    while let Some(batches) = rows.next_turn()? {
+    let always: Vec<Option<usize>> = benchmark.cases.iter().map(Case::always).collect();
+    let mut rows = CourseRows::new(benchmark, input, always.iter().flatten().copied())?;
+    while let Some(given) = rows.next_turn()? {
         let (turn, count) = (turns.ends.len(), lanes.len());
-        turns.changes.extend(rows.has_changed.then_some(turn));
+        turns.changes.extend(given.is_change.then_some(turn));
+        turns.steps.extend((turn == 0 || given.is_change).then_some(given.step));
         for place in 0..count {
             // Nobody always comes first, nor behind the same one.
             let index = (place + turn) % count;
             let index = if turn % 2 == 1 { count - 1 - index } else { index };
+            let batches = rows.of_turn(&given, always[index].unwrap_or(given.step))?;
             turns.seconds[index].push(lanes[index].pass(&batches)?);
         }
         turns.ends.push(rows.done as f64);
@@ -79,48 +86,82 @@ pub(super) fn run(benchmark: &Benchmark, input: &Input, workers: usize) -> Resul
 struct CourseRows<'a> {
     benchmark: &'a Benchmark,
     input: &'a Input,
-    /// The input with the columns of the step.
-    batches: Vec<RecordBatch>,
+    /// The input with the columns of each step that is given now or that some case is always given.
+    batches: BTreeMap<usize, Vec<RecordBatch>>,
+    /// The steps that some case is always given.
+    always: Vec<usize>,
     step: Option<usize>,
-    /// Whether the data has changed with this turn.
-    has_changed: bool,
     /// The batch to be given next.
     next: usize,
     done: usize,
 }
 
+/// Which rows are given in a turn.
+struct Given {
+    /// Of which step.
+    step: usize,
+    /// Whether the data has changed with this turn.
+    is_change: bool,
+    /// Places of batches.
+    batches: Vec<usize>,
+    /// Times of all of them, so that these are made once.
+    times: Option<(usize, ArrayRef)>,
+}
+
 impl CourseRows<'_> {
-    fn new<'a>(benchmark: &'a Benchmark, input: &'a Input) -> CourseRows<'a> {
-        CourseRows { benchmark, input, batches: Vec::new(), step: None, has_changed: false, next: 0, done: 0 }
+    fn new<'a>(
+        benchmark: &'a Benchmark,
+        input: &'a Input,
+        always: impl Iterator<Item = usize>,
+    ) -> Result<CourseRows<'a>, BenchError> {
+        let batches = BTreeMap::new();
+        let mut rows = CourseRows { benchmark, input, batches, always: always.collect(), step: None, next: 0, done: 0 };
+        for step in rows.always.clone() {
+            rows.make(step)?;
+        }
+        Ok(rows)
     }
 
-    /// Nothing when all have been given. All batches of a turn have the same times, so that these are made once.
-    fn next_turn(&mut self) -> Result<Option<Vec<RecordBatch>>, BenchError> {
+    /// Nothing when all have been given.
+    fn next_turn(&mut self) -> Result<Option<Given>, BenchError> {
         let course = &self.benchmark.course;
         if self.done >= course.rows || self.input.blocks.is_empty() {
             return Ok(None);
         }
         let step = self.done / (course.rows / course.count().max(1)).max(1);
-        self.has_changed = self.step.replace(step) != Some(step) && course.changes_at(step);
-        if self.batches.is_empty() || self.has_changed {
-            let of_step = |block: &Block| self.of_step(block, step);
-            self.batches = self.input.blocks.iter().map(of_step).collect::<Result<_, _>>()?;
+        let before = self.step.replace(step);
+        let is_change = before != Some(step) && course.changes_at(step);
+        if before != Some(step) {
+            self.batches.retain(|step, _| self.always.contains(step));
+            self.make(step)?;
         }
         let first = &self.input.blocks[0];
         let time = first.time_column().map(|time| time.index);
-        let times = time.map(|time| shifted(&first.column(time), turn_ticks(self.done)));
-        let (mut turn, mut rows) = (Vec::new(), 0);
+        let times = time.map(|time| (time, shifted(&first.column(time), turn_ticks(self.done))));
+        let (mut batches, mut rows) = (Vec::new(), 0);
         while rows < TURN_ROWS {
-            let batch = &self.batches[self.next];
-            turn.push(match (time, &times) {
-                (Some(time), Some(times)) => with_column(batch, time, times.slice(0, batch.num_rows()))?,
-                _ => batch.clone(),
-            });
-            rows += batch.num_rows();
-            self.next = (self.next + 1) % self.batches.len();
+            batches.push(self.next);
+            rows += self.input.blocks[self.next].rows();
+            self.next = (self.next + 1) % self.input.blocks.len();
         }
         self.done += rows;
-        Ok(Some(turn))
+        Ok(Some(Given { step, is_change, batches, times }))
+    }
+
+    /// The rows of a turn as a step has them.
+    fn of_turn(&self, given: &Given, step: usize) -> Result<Vec<RecordBatch>, BenchError> {
+        let batches = given.batches.iter().map(|&batch| &self.batches[&step][batch]);
+        let timed = batches.map(|batch| match &given.times {
+            Some((time, times)) => with_column(batch, *time, times.slice(0, batch.num_rows())),
+            None => Ok(batch.clone()),
+        });
+        timed.collect()
+    }
+
+    fn make(&mut self, step: usize) -> Result<(), BenchError> {
+        let batches = self.input.blocks.iter().map(|block| self.of_step(block, step)).collect::<Result<_, _>>()?;
+        self.batches.insert(step, batches);
+        Ok(())
     }
 
     fn of_step(&self, block: &Block, step: usize) -> Result<RecordBatch, BenchError> {
@@ -162,6 +203,8 @@ struct Lane {
     new_code: Vec<f64>,
     /// Events of its code that were seen.
     events: u64,
+    /// What was tried last.
+    tried: Option<Specialisation>,
 }
 
 impl Lane {
@@ -182,7 +225,7 @@ impl Lane {
         let Outcome::Running(query) = session.execute(&session.prepare(&statements.query)?[0])? else {
             return Err(BenchError::Input("the benchmark's query is none".to_string()));
         };
-        Ok(Lane { _session: session, source, query, pushed: 0, new_code: Vec::new(), events: 0 })
+        Ok(Lane { _session: session, source, query, pushed: 0, new_code: Vec::new(), events: 0, tried: None })
     }
 
     /// Computes some rows, and says how many seconds that took.
@@ -211,11 +254,23 @@ impl Lane {
     fn look_at_code(&mut self) {
         let progress = self.query.progress();
         for event in progress.pipelines.first().iter().flat_map(|pipeline| &pipeline.story.events) {
-            let is_new_code = matches!(event.what, What::Kept { .. } | What::Pinned { .. } | What::Assumed { .. });
-            if event.number >= self.events && is_new_code {
+            if event.number < self.events {
+                continue;
+            }
+            let is_new_code = match event.what {
+                What::Tried { specialisation, .. } => {
+                    self.tried = specialisation;
+                    false
+                }
+                // Where a block lies is nothing that the steps of a course change.
+                What::Kept { .. } => self.tried != Some(Specialisation::FetchAhead),
+                What::Pinned { .. } | What::Assumed { .. } => true,
+                _ => false,
+            };
+            if is_new_code {
                 self.new_code.push(event.rows as f64);
             }
-            self.events = self.events.max(event.number + 1);
+            self.events = event.number + 1;
         }
     }
 
@@ -268,20 +323,25 @@ GROUP BY window_start, window_end
         let benchmark = Benchmark::parse(BENCH).expect("it is a benchmark");
         let setup = benchmark.statements(&benchmark.cases[0], 0.0, "").setup;
         let input = Input::load(&setup, "t").expect("rows are made");
-        let mut rows = CourseRows::new(&benchmark, &input);
-        let mut shares = Vec::new();
-        while let Some(batches) = rows.next_turn().expect("columns fit") {
+        let mut rows = CourseRows::new(&benchmark, &input, [0].into_iter()).expect("columns fit");
+        let [mut shares, mut always] = [const { Vec::new() }; 2];
+        while let Some(given) = rows.next_turn().expect("columns fit") {
             let of = |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
-            let values: Vec<i64> = batches.iter().flat_map(of).collect();
-            shares.push(values.iter().filter(|value| **value >= 0).count() as f64 / values.len() as f64);
+            let share = |step: usize| {
+                let values: Vec<i64> = rows.of_turn(&given, step).expect("columns fit").iter().flat_map(of).collect();
+                values.iter().filter(|value| **value >= 0).count() as f64 / values.len() as f64
+            };
+            shares.push(share(given.step));
+            always.push(share(0));
         }
         assert_eq!(shares.len(), 5);
         assert!(shares[..3].iter().all(|share| (share - 0.25).abs() < 0.01), "{shares:?}");
         assert!(shares[3..].iter().all(|share| *share == 1.0), "{shares:?}");
+        assert!(always.iter().all(|share| (share - 0.25).abs() < 0.01), "{always:?}");
         let turns = run(&benchmark, &input, 1).expect("both cases run");
         assert_eq!(turns.ends.last().copied(), Some(rows.done as f64));
         assert_eq!(turns.seconds.iter().map(Vec::len).collect::<Vec<_>>(), [5, 5]);
-        assert_eq!(turns.changes, [3]);
+        assert_eq!((turns.changes, turns.steps), (vec![3], vec![0, 1]));
     }
 
     #[test]
