@@ -56,9 +56,11 @@ impl Surroundings<'_> {
 
 /// Starts a program.
 pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
+    let budget = surroundings.budget.for_query();
+    let surroundings = &Surroundings { budget: &budget, ..*surroundings };
     let options = RunOptions::new(surroundings.pool);
     let waker = options.waker.clone();
-    let unread = Unread::new(surroundings.budget.clone());
+    let unread = Unread::new(budget.clone());
     let (results, result_sink) = result_channel(&program, &unread);
     let Tables { lookups, held, sinks, sources } = open_tables(&program, surroundings, &waker, result_sink)?;
     let settings = surroundings.settings;
@@ -95,7 +97,7 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let options = RunOptions {
         block_rows: settings.block_rows,
         late: surroundings.late.clone(),
-        budget: surroundings.budget.clone(),
+        budget: budget.clone(),
         limits: settings.memory,
         held,
         unread,

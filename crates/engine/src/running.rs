@@ -1,11 +1,12 @@
 //! What `SHOW QUERIES` shows: how running queries fare, and what slows them down.
 
-use pelton_runtime::progress::{Progress, time_with_unit};
+use pelton_runtime::progress::{Progress, SourceProgress, time_with_unit};
+use pelton_runtime::source::LeftOut;
 
 use crate::waiting::query_name;
 
 /// Names of the columns.
-pub(crate) const COLUMNS: [&str; 19] = [
+pub(crate) const COLUMNS: [&str; 20] = [
     "query",
     "rows/s in",
     "rows/s by source",
@@ -24,17 +25,18 @@ pub(crate) const COLUMNS: [&str; 19] = [
     "deciding %",
     "ns waiting for it",
     "ns waking others",
+    "left out",
     "held back by",
 ];
 
-/// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, since the
-/// query began, and those of blocks of which no row is left, one in 50 ms; by event time they are from the newest event time of the rows, or the end of
-/// the window. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers
+/// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, in the last ten
+/// to twenty seconds, or, where there were no results, those of one block in 50 ms until the output would have had its rows; by event time they are from the
+/// newest event time of the rows, or the end of the window. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers
 /// spend on it in all; how long workers waited for each other before each, and took to wake
 /// each other behind it, is told apart.
 pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     let load = &progress.load;
-    let latency = progress.latency();
+    let latency = progress.recent_latency();
     let latency_ns = &latency.processing_ns;
     let mut row = vec![
         query_name(number, progress.sinks.iter().map(|sink| sink.name.as_str())),
@@ -44,7 +46,7 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
         format!("{:.3}", load.busy_cores),
         load.rows_waiting.to_string(),
         load.bytes_waiting.to_string(),
-        progress.state_bytes().to_string(),
+        load.state_bytes.to_string(),
     ];
     row.extend([0.5, 0.99, 0.999].map(|quantile| match latency_ns.is_empty() {
         true => String::new(),
@@ -60,8 +62,21 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
     row.push(format!("{:.3}", deciding_percent(deciding_ns, busy_ns)));
     let others_ns = [load.waiting, load.waking].map(|time| time.as_nanos() as f64);
     row.extend(others_ns.map(|ns| format!("{:.0}", ns / load.decisions.max(1) as f64)));
+    row.push(left_out(progress));
     row.push(load.held_back_by.clone().unwrap_or_default());
     row
+}
+
+/// What of each source is not among its rows: rows that were dropped or rejected, and values that are NULL because they could not be read.
+fn left_out(progress: &Progress) -> String {
+    let of_source = |source: &SourceProgress| {
+        let LeftOut { dropped_count, rejected, nulled } = &source.left_out;
+        let counts = [(*dropped_count, "dropped"), (rejected.count, "rejected"), (nulled.count, "made NULL")];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let counts = counts.collect::<Vec<_>>().join(" and ");
+        (!counts.is_empty()).then(|| format!("{} {counts}", source.name))
+    };
+    progress.sources.iter().filter_map(of_source).collect::<Vec<_>>().join(", ")
 }
 
 /// Of each source what it delivers, where there are several.

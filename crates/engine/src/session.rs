@@ -125,12 +125,16 @@ impl Session {
     /// ```
     /// let session = pelton::Session::new();
     /// session.sql("SELECT a, COUNT(*) FROM (VALUES (1), (2)) AS t (a) GROUP BY a")?.collect()?;
-    /// // What has ended has no state.
-    /// assert_eq!(session.state_bytes(), 0);
+    /// assert_eq!(session.state_bytes(), 0, "what has ended has no state");
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn state_bytes(&self) -> usize {
         self.known().budget.bytes()
+    }
+
+    /// Bytes of rows that wait in all queries.
+    pub fn waiting_bytes(&self) -> usize {
+        self.known().budget.waiting_bytes()
     }
 
     /// Parses a script without executing any of it.

@@ -119,12 +119,31 @@ fn the_table_of_a_join_is_charged() {
     assert_eq!(count(&session.sql(joined).unwrap().collect().unwrap()), 600_000);
 }
 
-/// What `SHOW QUERIES` says that the only query is held back by, and how many bytes wait in it.
-fn held_back(session: &Session) -> (String, usize) {
+#[test]
+fn what_a_query_has_read_to_join_with_is_shown_as_its_own() {
+    let session = session("1", 600_000);
+    let [one, other] = ["a", "b"].map(|name| session.push_table(name, "v BIGINT NOT NULL").unwrap());
+    let joining = session.sql("SELECT v FROM a JOIN n ON v = i").unwrap();
+    let plain = session.sql("SELECT v FROM b").unwrap();
+    let bytes = |query: &Query| query.progress().load.state_bytes;
+    assert!(bytes(&joining) > 4 << 20, "{} bytes", bytes(&joining));
+    assert_eq!((bytes(&plain), shown(&session, "state bytes")), (0, bytes(&joining).to_string()));
+    drop((one, other));
+    joining.collect().unwrap();
+    plain.collect().unwrap();
+    assert_eq!(session.state_bytes(), 0);
+}
+
+/// A cell of the first query that `SHOW QUERIES` shows.
+fn shown(session: &Session, column: &str) -> String {
     let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
     let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
-    let text = |name: &str| rows.column_by_name(name).unwrap().as_string_view().value(0).to_owned();
-    (text("held back by"), text("bytes waiting").parse().unwrap())
+    rows.column_by_name(column).unwrap().as_string_view().value(0).to_owned()
+}
+
+/// What the only query is held back by, and how many bytes wait in it.
+fn held_back(session: &Session) -> (String, usize) {
+    (shown(session, "held back by"), shown(session, "bytes waiting").parse().unwrap())
 }
 
 #[test]

@@ -286,3 +286,24 @@ fn the_builder_has_aggregates_of_distinct_values_and_of_some_rows() -> Result<()
     assert_eq!([value(0), value(1)], [3, 9 + 10]);
     Ok(())
 }
+
+#[test]
+fn rows_that_are_left_out_are_shown_while_a_query_runs() {
+    let session = session("1");
+    let path = std::env::temp_dir().join(format!("pelton-left-out-{}.csv", std::process::id()));
+    std::fs::write(&path, "1\nx\n2\n").unwrap();
+    let table = format!(
+        "CREATE TABLE t (v BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv', 'on-error' = 'skip')",
+        path.display()
+    );
+    session.execute(&session.prepare(&table).unwrap()[0]).unwrap();
+    let source = session.push_table("a", "v BIGINT NOT NULL").unwrap();
+    let mut query = session.sql("SELECT v FROM t UNION ALL SELECT v FROM a").unwrap();
+    assert_eq!(next(&mut query), 3);
+    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
+    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    assert_eq!(rows.column_by_name("left out").unwrap().as_string_view().value(0), "t 1 rejected");
+    drop(source);
+    assert!(query.next_batch().unwrap().is_none());
+    std::fs::remove_file(path).unwrap();
+}

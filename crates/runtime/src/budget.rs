@@ -23,9 +23,13 @@ const FEWER_GROUPS: &str = "have fewer groups or rows in open windows";
 /// and what is put in order.
 const FEWER_ROWS: &str = "have fewer rows to put in order: add a LIMIT";
 
-/// What all runs of an engine take. Clones are the same budget.
+/// What all runs of an engine take, and a query of it. Clones are the same budget.
 #[derive(Debug, Clone, Default)]
-pub struct Budget(Arc<Taken>);
+pub struct Budget {
+    all: Arc<Taken>,
+    /// Bytes of state that one query has.
+    of_query: Arc<AtomicUsize>,
+}
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -36,9 +40,24 @@ struct Taken {
 }
 
 impl Budget {
-    /// Bytes that state takes.
+    /// The same budget, for another query.
+    pub fn for_query(&self) -> Budget {
+        Budget { all: self.all.clone(), of_query: Arc::default() }
+    }
+
+    /// Bytes that the state of all queries takes.
     pub fn bytes(&self) -> usize {
-        self.0.state.load(Ordering::Relaxed)
+        self.all.state.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the state of the query takes, with what it has read into memory to join with or to replay.
+    pub fn query_bytes(&self) -> usize {
+        self.of_query.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of rows of all queries that wait.
+    pub fn waiting_bytes(&self) -> usize {
+        self.all.waiting.load(Ordering::Relaxed)
     }
 
     /// Takes more, where all is at most `bytes_max` then. What a run does not get no other goes without.
@@ -47,8 +66,15 @@ impl Budget {
     /// What all would be.
     fn take(&self, more: usize, bytes_max: usize) -> Result<(), usize> {
         let sum = |taken: usize| Some(taken + more).filter(|&all| all <= bytes_max);
-        let taken = self.0.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
-        taken.map(|_| ()).map_err(|taken| taken + more)
+        let taken = self.all.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+        taken.map_err(|taken| taken + more)?;
+        self.of_query.fetch_add(more, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn give_back(&self, less: usize) {
+        self.all.state.fetch_sub(less, Ordering::Relaxed);
+        self.of_query.fetch_sub(less, Ordering::Relaxed);
     }
 
     /// Takes more for an operator, which has so many bytes then.
@@ -92,7 +118,7 @@ impl Held {
     pub fn set(&mut self, bytes: usize, limits: Limits, advice: &str) -> Result<(), KernelError> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.budget.take_for(bytes, more, limits, advice)?,
-            None => drop(self.budget.0.state.fetch_sub(self.bytes - bytes, Ordering::Relaxed)),
+            None => self.budget.give_back(self.bytes - bytes),
         }
         self.bytes = bytes;
         Ok(())
@@ -101,7 +127,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.budget.0.state.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(self.bytes);
     }
 }
 
@@ -201,7 +227,7 @@ impl Account {
         }
         if bytes < before {
             counted.store(bytes, Ordering::Relaxed);
-            self.budget.0.state.fetch_sub(before - bytes, Ordering::Relaxed);
+            self.budget.give_back(before - bytes);
             return Ok(());
         }
         let of_operator = self.operator_bytes(operator) - before + bytes;
@@ -218,7 +244,7 @@ impl Account {
     /// Gives back all, when no state is left.
     pub fn give_back(&self) {
         for part in self.operators.iter().flatten() {
-            self.budget.0.state.fetch_sub(part.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            self.budget.give_back(part.bytes.swap(0, Ordering::Relaxed));
         }
     }
 }
@@ -259,14 +285,14 @@ impl Waiting {
     /// Charges what waits now.
     pub fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
-        let all = &self.budget.0.waiting;
+        let all = &self.budget.all.waiting;
         // It wraps around where less waits than before.
         all.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
-        let all = || self.budget.bytes() + self.budget.0.waiting.load(Ordering::Relaxed);
+        let all = || self.budget.bytes() + self.budget.waiting_bytes();
         self.bytes + self.unread.bytes() == 0 || all() < self.engine_bytes_max
     }
 
@@ -310,7 +336,7 @@ impl Unread {
         let bytes = bytes_of(results);
         self.0.rows.fetch_add(results.num_rows() as u64, Ordering::Relaxed);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.0.budget.0.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.0.budget.all.waiting.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts them no more. Returns whether the run waits for that, and is to be woken.
@@ -318,7 +344,7 @@ impl Unread {
         let bytes = bytes_of(results);
         self.0.rows.fetch_sub(results.num_rows() as u64, Ordering::Relaxed);
         self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.0.budget.0.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.budget.all.waiting.fetch_sub(bytes, Ordering::Relaxed);
         // Pairs with the fence of who waits: either that one sees the room, or this sees that it waits.
         fence(Ordering::SeqCst);
         self.0.is_awaited.load(Ordering::Relaxed) && self.0.is_awaited.swap(false, Ordering::SeqCst)
@@ -341,7 +367,7 @@ impl Unread {
 
 impl Drop for Results {
     fn drop(&mut self) {
-        self.budget.0.waiting.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+        self.budget.all.waiting.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 
@@ -406,10 +432,11 @@ mod tests {
     fn runs_share_a_budget_and_give_back_what_they_had() {
         let budget = Budget::default();
         let limits = Limits { engine_bytes_max: 3 << 20, ..Limits::default() };
-        let (one, other) = (account(&budget, limits), account(&budget, limits));
+        let (one, of_other) = (account(&budget, limits), budget.for_query());
+        let other = account(&of_other, limits);
         one.set(0, 1, 2 << 20, ADVICE).unwrap();
         other.set(1, 0, 1 << 20, ADVICE).unwrap();
-        assert_eq!(budget.bytes(), 3 << 20);
+        assert_eq!((budget.bytes(), budget.query_bytes(), of_other.query_bytes()), (3 << 20, 2 << 20, 1 << 20));
         let error = other.set(1, 0, (1 << 20) + 512, ADVICE).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -425,9 +452,9 @@ mod tests {
         one.set(0, 1, (2 << 20) - 1, ADVICE).unwrap();
         one.set(1, 0, 1, ADVICE).unwrap();
         other.give_back();
-        assert_eq!(budget.bytes(), 2 << 20);
+        assert_eq!((budget.bytes(), of_other.query_bytes()), (2 << 20, 0));
         drop(one);
-        assert_eq!(budget.bytes(), 0);
+        assert_eq!((budget.bytes(), budget.query_bytes()), (0, 0));
     }
 
     #[test]
@@ -448,7 +475,7 @@ mod tests {
         // State may still grow: what waits goes.
         account.set(0, 0, 1000, ADVICE).unwrap();
         drop(one);
-        assert_eq!(budget.0.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.waiting_bytes(), 0);
     }
 
     #[test]
@@ -470,7 +497,7 @@ mod tests {
         assert!(!unread.read(&results), "nobody waits");
         unread.add(&results);
         drop((unread, waiting));
-        assert_eq!(budget.0.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.waiting_bytes(), 0);
     }
 
     #[test]

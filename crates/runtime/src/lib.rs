@@ -8,7 +8,7 @@
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`adapt`] (code that learns what the data looks like), [`clock`], [`wake`], then inside:
-//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued, or passes as `records` and [`events`]; `deliver` who gets it; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`policy`] and `turn` (who goes first), `choose` (what can run, and what of it does), `outlet` (order
+//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued, or passes as `records` and [`events`]; `deliver` who gets it; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`latency`] (how long results take), [`policy`] and `turn` (who goes first), `choose` (what can run, and what of it does), `outlet` (order
 //! and limit of an output), `room` (lists that are used again), `task` and `write` (how tasks are done), `threads` (one for each operator, where the policy says so), `aside` (work that no run waits for), `pages` (the one that prepares memory), `pin` (threads that stay on one core), and [`run`] with [`pool`] (who does them), [`snapshot`] (the state of its operators as bytes) and [`progress`].
 
 pub mod source;
@@ -58,6 +58,8 @@ pub mod budget;
 mod operator;
 
 mod load;
+
+pub mod latency;
 
 mod turn;
 

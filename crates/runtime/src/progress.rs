@@ -3,17 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use pelton_data::time::WATERMARK_MIN;
+use pelton_data::Micros;
 use pelton_data::window::{Emission, Window};
-use pelton_data::{Micros, Origin};
 use pelton_state::kernel::Tier;
 use pelton_state::slice::SliceId;
 use pelton_state::window::Open;
 
 use crate::adapt::story::Story;
-use crate::clock::Clock;
 use crate::graph::{PipelineTarget, StreamRef};
+use crate::latency::{Latencies, Latency};
 use crate::run::{RunHandle, Shared};
 use crate::sequence::Partition;
 use crate::slices::WorkerSlices;
@@ -53,22 +51,25 @@ impl Progress {
         windows.chain(self.overs.iter().map(|over| over.late_rows)).sum()
     }
 
-    /// Bytes of what windows and functions OVER rows remember.
-    pub fn state_bytes(&self) -> u64 {
-        let windows = self.windows.iter().map(|window| window.state_bytes);
-        windows.chain(self.overs.iter().map(|over| over.state_bytes)).sum()
+    /// Of all outputs together since the run began: of results, or, where there were none, of marks.
+    pub fn latency(&self) -> Latency {
+        self.latency_of(|latency| &latency.all)
     }
 
-    /// Of all outputs together: [`SinkProgress::latency`], or, where there were no results, [`SinkProgress::marker_latency`].
-    pub fn latency(&self) -> Latency {
-        let of_all = |of_one: fn(&SinkProgress) -> &Latency| {
-            self.sinks.iter().map(of_one).fold(Latency::default(), |mut all, sink| {
+    /// The same of the last ten seconds, and up to twenty.
+    pub fn recent_latency(&self) -> Latency {
+        self.latency_of(|latency| &latency.recent)
+    }
+
+    fn latency_of(&self, when: fn(&LatencyProgress) -> &Latency) -> Latency {
+        let of_all = |of_one: fn(&SinkProgress) -> &LatencyProgress| {
+            self.sinks.iter().map(of_one).map(when).fold(Latency::default(), |mut all, sink| {
                 all.add(sink);
                 all
             })
         };
-        let results = of_all(|sink| &sink.latency);
-        if results.processing_ns.is_empty() { of_all(|sink| &sink.marker_latency) } else { results }
+        let results = of_all(|sink| &sink.results);
+        if results.processing_ns.is_empty() { of_all(|sink| &sink.marks) } else { results }
     }
 }
 
@@ -85,6 +86,8 @@ pub struct LoadProgress {
     pub rows_waiting: u64,
     /// Bytes of them, of which a string counts 16.
     pub bytes_waiting: u64,
+    /// Bytes of what its operators remember and of what it has read into memory to join with or to replay, when they were measured last.
+    pub state_bytes: u64,
     /// How often a worker was given something to do for it, since it began,
     pub decisions: u64,
     /// how long workers took to choose that,
@@ -97,45 +100,6 @@ pub struct LoadProgress {
     pub busy: Duration,
     /// What is furthest downstream of what its inputs wait for, where they are not read for want of room; or the setting that leaves none.
     pub held_back_by: Option<String>,
-}
-
-/// How long after something what came of it was written: to three digits, one value a batch.
-#[derive(Debug, Clone)]
-pub struct Latency {
-    /// From reading the last input that a result needed to writing the result, in nanoseconds, up to a minute and a half.
-    pub processing_ns: Histogram<u64>,
-    /// From the newest event time of the rows, of windows' rows from the end of the window, to writing the result, by the machine's clock, in
-    /// microseconds. Of rows from years ago, replayed, that is years; rows that are ahead of the clock count as 0, those without an event time not at all.
-    pub event_time_us: Histogram<u64>,
-}
-
-impl Default for Latency {
-    /// Of nothing so far.
-    fn default() -> Latency {
-        let bounds = "the bounds are those of a histogram";
-        Latency {
-            processing_ns: Histogram::new_with_bounds(1, 100_000_000_000, 3).expect(bounds),
-            // It grows: nobody knows how old rows are.
-            event_time_us: Histogram::new(3).expect(bounds),
-        }
-    }
-}
-
-impl Latency {
-    /// Notes that what comes from there was written at that instant of the clock.
-    pub(crate) fn record(&mut self, origin: Origin, at_ns: u64, clock: &Clock) {
-        self.processing_ns.saturating_record(at_ns.saturating_sub(origin.ingested_ns));
-        if origin.event_time > WATERMARK_MIN {
-            let behind_us = clock.micros_at(at_ns).saturating_sub(origin.event_time);
-            self.event_time_us.record(behind_us.max(0) as u64).expect("the histogram grows");
-        }
-    }
-
-    fn add(&mut self, other: &Latency) {
-        // They have the same bounds, or none.
-        self.processing_ns.add(&other.processing_ns).expect("a latency fits");
-        self.event_time_us.add(&other.event_time_us).expect("the histogram grows");
-    }
 }
 
 /// A time for people, in the unit that suits it.
@@ -278,10 +242,25 @@ pub struct SinkProgress {
     pub name: String,
     /// Rows written.
     pub rows: u64,
-    /// Of results.
-    pub latency: Latency,
+    /// How long results take.
+    pub results: LatencyProgress,
     /// Of what has become no result, or is in windows, until the output would have had it, for one block in 50 ms of each source.
-    pub marker_latency: Latency,
+    pub marks: LatencyProgress,
+}
+
+/// How long something takes.
+#[derive(Debug, Clone)]
+pub struct LatencyProgress {
+    /// Since the run began.
+    pub all: Latency,
+    /// In the last ten seconds, and up to twenty.
+    pub recent: Latency,
+}
+
+impl LatencyProgress {
+    pub(crate) fn of(latencies: &mut Latencies, now_ns: u64) -> LatencyProgress {
+        LatencyProgress { all: latencies.all().clone(), recent: latencies.recent(now_ns) }
+    }
 }
 
 impl Shared {
@@ -422,22 +401,5 @@ mod tests {
         ] {
             assert_eq!(time_with_unit(micros), text);
         }
-    }
-
-    #[test]
-    fn latency_by_event_time_is_that_of_rows_which_have_one() {
-        let clock = Clock::Manual(Default::default());
-        let mut latency = Latency::default();
-        // Milliseconds after 1970 at which a row's time is, if it has one, and it was read and written.
-        for (event_ms, read_ms, written_ms) in [(Some(300), 500, 507), (None, 600, 609), (Some(2_000), 700, 711)] {
-            let event_time = event_ms.map_or(WATERMARK_MIN, |ms| ms * 1_000);
-            latency.record(Origin { ingested_ns: read_ms * 1_000_000, event_time }, written_ms * 1_000_000, &clock);
-        }
-        let ends = |histogram: &Histogram<u64>, unit: u64| {
-            [histogram.len(), (histogram.min() + unit / 2) / unit, (histogram.max() + unit / 2) / unit]
-        };
-        assert_eq!(ends(&latency.processing_ns, 1_000_000), [3, 7, 11]);
-        // What is ahead of the clock is not behind it.
-        assert_eq!(ends(&latency.event_time_us, 1_000), [2, 0, 207]);
     }
 }

@@ -21,12 +21,12 @@ use crate::operator::Part;
 use crate::outlet::Outlet;
 use crate::pool::{Crew, Pool};
 use crate::progress::{
-    LoadProgress, OpenSlices, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress,
+    LatencyProgress, LoadProgress, OpenSlices, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress,
 };
 use crate::sink::SinkError;
 use crate::slices::{WorkerSlices, slice_store};
 use crate::source::{Source, SourceError};
-use crate::state::{State, Stop, TargetState};
+use crate::state::{SinkState, State, Stop, TargetState};
 use crate::threads::OperatorThreads;
 use crate::wake::Waker;
 
@@ -441,7 +441,7 @@ impl Shared {
             (over.waiting_rows() as u64, over.bytes() as u64)
         });
         let waiting: Vec<(u64, u64)> = waiting.collect();
-        let state = self.state();
+        let mut state = self.state();
         let overs = (0..waiting.len()).map(|over| self.over_progress(&state, over, waiting[over]));
         let now_ns = self.clock.nanos();
         let sources = state.sources.iter().map(|node| SourceProgress {
@@ -465,12 +465,6 @@ impl Shared {
             }
         });
         let windows = (0..open.len()).map(|window| self.window_progress(&state, window, open[window]));
-        let sinks = state.sinks.iter().map(|node| SinkProgress {
-            name: node.name.clone(),
-            rows: node.rows,
-            latency: node.latency.clone(),
-            marker_latency: node.marker_latency.clone(),
-        });
         Progress {
             elapsed,
             load: self.load(&state),
@@ -478,7 +472,7 @@ impl Shared {
             pipelines: pipelines.collect(),
             windows: windows.collect(),
             overs: overs.collect(),
-            sinks: sinks.collect(),
+            sinks: state.sinks.iter_mut().map(|node| sink_progress(node, now_ns)).collect(),
         }
     }
 
@@ -509,6 +503,7 @@ impl Shared {
             busy_cores: busy_ns_per_s / 1e9,
             rows_waiting: state.rows_waiting() + state.waiting.unread().rows(),
             bytes_waiting: (state.bytes_waiting() + state.waiting.unread().bytes()) as u64,
+            state_bytes: self.options.budget.query_bytes() as u64,
             decisions: state.decisions,
             deciding: Duration::from_nanos(state.deciding_ns),
             waiting: Duration::from_nanos(state.waited_ns),
@@ -531,6 +526,11 @@ impl Shared {
             Part::Sink(index) => &self.graph.sinks[index].name,
         }
     }
+}
+
+fn sink_progress(node: &mut SinkState, now_ns: u64) -> SinkProgress {
+    let [results, marks] = [&mut node.results, &mut node.marks].map(|latencies| LatencyProgress::of(latencies, now_ns));
+    SinkProgress { name: node.name.clone(), rows: node.rows, results, marks }
 }
 
 pub(crate) fn open_windows(node: &WindowNode) -> Open {

@@ -11,11 +11,11 @@ use crate::choose::Next;
 use crate::events::Passing;
 use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 use crate::late::{LateLog, TooLate};
+use crate::latency::Latencies;
 use crate::load::{Load, Mark, Rates};
 use crate::operator::{Operators, Part};
 use crate::order::Reorder;
 use crate::over::OverState;
-use crate::progress::Latency;
 use crate::queued::Queue;
 use crate::room::{Emptied, Output};
 use crate::run::RunError;
@@ -212,9 +212,9 @@ pub(crate) struct SinkState {
     pub unflushed: bool,
     pub ended: bool,
     pub rows: u64,
-    pub latency: Latency,
+    pub results: Latencies,
     /// The same of what marks latency where no rows come.
-    pub marker_latency: Latency,
+    pub marks: Latencies,
 }
 
 /// Who reads a stream.
@@ -593,8 +593,8 @@ impl SinkState {
             unflushed: false,
             ended: false,
             rows: 0,
-            latency: Latency::default(),
-            marker_latency: Latency::default(),
+            results: Latencies::default(),
+            marks: Latencies::default(),
         }
     }
 }

@@ -52,8 +52,8 @@ impl Worker<'_> {
             let node = &mut shared.state().sinks[sink];
             node.rows += written;
             let Room { written: unwritten, written_at_ns, marked_at_ns, .. } = &mut *self.room;
-            written_at_ns.drain(..).for_each(|(origin, at_ns)| node.latency.record(origin, at_ns, &shared.clock));
-            marked_at_ns.drain(..).for_each(|(origin, at_ns)| node.marker_latency.record(origin, at_ns, &shared.clock));
+            written_at_ns.drain(..).for_each(|(origin, at_ns)| node.results.record(origin, at_ns, &shared.clock));
+            marked_at_ns.drain(..).for_each(|(origin, at_ns)| node.marks.record(origin, at_ns, &shared.clock));
             unwritten.drain(..).rev().for_each(|batch| node.queue.push_front(batch));
             if output.is_satisfied() {
                 node.close();

@@ -140,9 +140,11 @@ pub fn simulate(seed: u64) -> Result<Vec<String>, String> {
     }
     let told = world.clients.iter().flat_map(Client::told).collect();
     world.clients.clear();
-    match world.session.state_bytes() {
-        0 => Ok(told),
-        bytes => Err(format!("{bytes} bytes are still charged when all queries are gone")),
+    match (world.session.state_bytes(), world.session.waiting_bytes()) {
+        (0, 0) => Ok(told),
+        (state, waiting) => {
+            Err(format!("{state} bytes of state and {waiting} of rows are charged when all queries are gone"))
+        }
     }
 }
 

@@ -429,7 +429,7 @@ fn status(course: Course, now: Duration, controls: &[QueryControl], resident: Op
         sum(|progress| progress.load.rows_out_per_s),
         sum(|progress| progress.load.busy_cores),
         sum(|progress| progress.load.rows_waiting as f64),
-        sum(|progress| progress.state_bytes() as f64) / 1e6,
+        sum(|progress| progress.load.state_bytes as f64) / 1e6,
         time_with_unit(p99_us.unwrap_or(0)),
         if held.is_empty() { "none".to_owned() } else { held.join(", ") }
     )

@@ -178,11 +178,11 @@ fn print_lines(demo: &mut Demo, until: Option<Instant>) -> Result<(), Failure> {
 /// End-to-end latency of the results so far: from reading the event that completed them to handing them out; and
 /// from the ends of the windows, by the clock.
 pub(crate) fn latency(progress: &Progress) -> String {
-    let Some(sink) = progress.sinks.first().filter(|sink| !sink.latency.processing_ns.is_empty()) else {
+    let Some(sink) = progress.sinks.first().filter(|sink| !sink.results.all.processing_ns.is_empty()) else {
         return "not known yet".to_owned();
     };
-    let micros = |quantile| sink.latency.processing_ns.value_at_quantile(quantile) as f64 / 1e3;
-    let behind = |quantile| time_with_unit(sink.latency.event_time_us.value_at_quantile(quantile));
+    let micros = |quantile| sink.results.all.processing_ns.value_at_quantile(quantile) as f64 / 1e3;
+    let behind = |quantile| time_with_unit(sink.results.all.event_time_us.value_at_quantile(quantile));
     format!(
         "p50 {:.0} µs, p99 {:.0} µs, behind the window's end p50 {}, p99 {}",
         micros(0.5),
