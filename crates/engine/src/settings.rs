@@ -49,7 +49,7 @@ pub enum AdaptChoice {
     #[default]
     On,
     /// Never: compiled code takes the place of interpreted code, as `pelton.tier` says, and nothing else changes. Keys have entries side by side only where
-    /// `pelton.adapt.dense-keys` pins that; what else is pinned needs a profile, and does not happen.
+    /// `pelton.adapt.dense-keys` pins that; what else is pinned needs a profile, and is refused.
     Off,
     /// As [`AdaptChoice::Off`]; rows are profiled all the time, to measure what that costs.
     Profile,
@@ -106,6 +106,9 @@ pub struct Settings {
 /// Which code runs.
 const TIER: &str = "pelton.tier";
 
+/// When code changes.
+const ADAPT: &str = "pelton.adapt";
+
 /// Whether predicates are reordered.
 const PREDICATE_ORDER: &str = "pelton.adapt.predicate-order";
 
@@ -140,7 +143,7 @@ pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 /// Keys, and what their values are.
 pub const KEYS: &[(&str, &str)] = &[
     (TIER, "'auto', 'interpret' or 'compile'"),
-    ("pelton.adapt", "'on', 'off', 'profile' or 'random'"),
+    (ADAPT, "'on', 'off', 'profile' or 'random'"),
     (PREDICATE_ORDER, A_PERMISSION),
     (ADAPT_TIER, A_PERMISSION),
     (DENSE_KEYS, A_PERMISSION),
@@ -265,13 +268,27 @@ impl Settings {
 
     /// Whether all settings may be as they are, of which one was just set; the error says what is wrong with that.
     fn agree(&self, key: &str, value: &str) -> Result<(), String> {
-        // Nothing is interpreted then.
-        let is_pinned_in_vain = self.tier == TierChoice::Compile && self.adapt_tier == Permission::Pin;
-        match (is_pinned_in_vain, key) {
-            (true, ADAPT_TIER) => Err(format!("takes '{value}' where '{TIER}' is 'auto', and it is 'compile'")),
-            (true, TIER) => Err(format!("takes '{value}' where '{ADAPT_TIER}' is not 'pin', and it is")),
-            _ => Ok(()),
-        }
+        // Nothing is interpreted where all is compiled, and nothing changes but by adaptation, apart from tables.
+        let is_compiled = (self.tier == TierChoice::Compile).then_some((TIER, "auto", "compile"));
+        let does_not_adapt = match self.adapt {
+            AdaptChoice::On | AdaptChoice::Random => None,
+            AdaptChoice::Off => Some((ADAPT, "on", "off")),
+            AdaptChoice::Profile => Some((ADAPT, "on", "profile")),
+        };
+        let pinned = [
+            (ADAPT_TIER, self.adapt_tier, is_compiled.or(does_not_adapt)),
+            (PREDICATE_ORDER, self.predicate_order, does_not_adapt),
+            (FETCH_AHEAD, self.fetch_ahead, does_not_adapt),
+        ];
+        let mut in_vain = pinned.into_iter().filter(|(_, permission, _)| *permission == Permission::Pin);
+        let problem = in_vain.find_map(|(pinned, _, by)| match by? {
+            (by, needed, is) if key == pinned => {
+                Some(format!("takes '{value}' where '{by}' is '{needed}', and it is '{is}'"))
+            }
+            (by, ..) if key == by => Some(format!("takes '{value}' where '{pinned}' is not 'pin', and it is")),
+            _ => None,
+        });
+        problem.map_or(Ok(()), Err)
     }
 
     /// Changes a setting; the error says what is wrong with it.
@@ -280,7 +297,7 @@ impl Settings {
         let number = |least: u64, most: u64| value.parse().ok().filter(|number| (least..=most).contains(number));
         let applied = match key {
             TIER => tier(value).map(|tier| self.tier = tier),
-            "pelton.adapt" => adapt(value).map(|adapt| self.adapt = adapt),
+            ADAPT => adapt(value).map(|adapt| self.adapt = adapt),
             PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
             ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
             DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),

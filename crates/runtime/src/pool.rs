@@ -204,7 +204,7 @@ impl Crew {
         !self.is_manual && self.policy().has_threads()
     }
 
-    fn policy(&self) -> &'static dyn Policy {
+    pub fn policy(&self) -> &'static dyn Policy {
         PolicyName::of_index(self.policy.load(Ordering::SeqCst)).policy()
     }
 

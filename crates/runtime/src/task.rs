@@ -93,7 +93,11 @@ impl Worker<'_> {
             // What was read is outstanding, so it is not idle.
             sequencer.wait(partition, seen.outside, ingested_ns, wait);
         }
-        let block_rows = state.operators.block_rows(source, shared.options.block_rows);
+        // A policy that lets others wait has blocks of one size, whatever they cost.
+        let block_rows = match shared.crew.policy().is_fair() {
+            true => state.operators.block_rows(source, shared.options.block_rows),
+            false => shared.options.block_rows,
+        };
         drop(state);
         if chunk.is_some() {
             shared.progressed(iter::once(Part::Source(source)));

@@ -46,6 +46,8 @@ pub(super) struct Driver {
     trial: Option<Trial>,
     sampling: Sampling,
     waiting: [Waiting; Specialisation::ALL.len()],
+    /// Changes of the data that costs tell of: those that come soon one after the other are answered less and less.
+    regressions: Waiting,
     orders: Orders,
     cost: Cost,
     keys: Keys,
@@ -119,6 +121,7 @@ impl Driver {
             trial: None,
             sampling,
             waiting: Default::default(),
+            regressions: Waiting::default(),
             orders: Orders::default(),
             cost: Cost::default(),
             keys: Keys::default(),
@@ -134,7 +137,7 @@ impl Driver {
         let tier = kernel.tier();
         let before = self.variants.drain(..).next().filter(|before| before.kernel.tier() != tier);
         self.trial = None;
-        (self.waiting, self.orders, self.cost) = Default::default();
+        (self.waiting, self.regressions, self.orders, self.cost) = Default::default();
         self.current = self.add(kernel, preparation, None, String::new());
         self.variants.extend(before.map(|before| Variant { specialisation: Some(Specialisation::Tier), ..before }));
         self.restart_sampling(true);
@@ -403,10 +406,13 @@ impl Driver {
         if self.cost.slow_profiles < REGRESSED_PROFILES {
             return false;
         }
+        let Some(was_steady) = self.regressions.regressed(self.sampling.profiles) else { return false };
         // What it costs now is what the next change is compared with.
         self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
         self.happened(self.current, What::Regressed { factor: nanos_per_row / chosen });
-        self.waiting = self.waiting.map(|waiting| Waiting { changed_at: waiting.changed_at, ..Waiting::default() });
+        if was_steady {
+            self.waiting = self.waiting.map(|waiting| Waiting { changed_at: waiting.changed_at, ..Waiting::default() });
+        }
         self.orders.forget();
         self.restart_sampling(true);
         let is_free = self.variants[self.current].specialisation.is_some_and(|what| self.may(what) == Permission::Auto);
@@ -492,19 +498,24 @@ impl Driver {
         self.stories.write().stands(self.variants[self.current].id, stage);
     }
 
-    /// Goes over to another variant in one of four cases.
+    /// Goes over to another variant in one of four cases, but to none that is forbidden.
     fn change_at_random(&mut self) {
         let is_only = self.variants.len() < 2 && self.variants[0].kernel.predicates().len() < 2;
         if is_only && self.fetching().is_none() || self.below(4) != 0 {
             return;
         }
         let before = self.variants[self.current].id;
+        let may = |what| self.may(what) != Permission::Forbid;
+        let [may_order, may_interpret, may_fetch] =
+            [Specialisation::PredicateOrder, Specialisation::Tier, Specialisation::FetchAhead].map(may);
         let interpreted = self.variants.iter().position(|variant| variant.specialisation == Some(Specialisation::Tier));
-        self.current = match interpreted.filter(|_| self.below(2) == 0) {
+        self.current = match interpreted.filter(|_| may_interpret && self.below(2) == 0) {
             Some(interpreted) => interpreted,
-            None => self.ordered_at_random(),
+            None if may_order => self.ordered_at_random(),
+            None => 0,
         };
-        if self.below(2) == 0
+        if may_fetch
+            && self.below(2) == 0
             && let Some(kernel) = self.fetching()
         {
             self.current = self.known_or_made(kernel, Specialisation::FetchAhead, "chance wants it");
@@ -568,5 +579,16 @@ impl Waiting {
         let wait = if self.failures > 0 { 1 << self.failures } else { 1 };
         self.until = profiles + wait;
         wait
+    }
+
+    /// Notes that rows cost much more than before. If that is to be answered, whether they had cost as much for long.
+    fn regressed(&mut self, profiles: u64) -> Option<bool> {
+        let was_steady = profiles - std::mem::replace(&mut self.changed_at, profiles) >= STEADY_PROFILES;
+        if !was_steady && profiles < self.until {
+            return None;
+        }
+        self.failures = if was_steady { 0 } else { (self.failures + 1).min(WAIT_DOUBLINGS_MAX) };
+        self.until = profiles + (1 << self.failures);
+        Some(was_steady)
     }
 }

@@ -15,6 +15,9 @@ use super::*;
 /// Rows of a task.
 const ROWS: u64 = 65_536;
 
+/// So many tasks have one character each time, where data flips.
+const FLIPS: [u32; 12] = [3, 10, 30, 60, 100, 144, 156, 160, 200, 300, 1_000, 5_000];
+
 /// Code with two predicates, of which one leaves few rows: the first where the data is even, the second where it is odd.
 struct Code {
     tier: Tier,
@@ -244,7 +247,7 @@ fn slower_code_runs_for_three_tasks_only() {
 #[test]
 fn data_that_flips_costs_little_more_than_the_best_code_that_stays() {
     // Two thirds of the tasks have one character: code that suits these takes 5/3 of a nanosecond a row.
-    for tasks_per_flip in [3, 10, 30, 100, 300, 1_000, 5_000] {
+    for tasks_per_flip in FLIPS {
         let mut run = MadeUp::new(AdaptOptions::default());
         let tasks = 30_000;
         let spent: f64 = (0..tasks)
@@ -260,6 +263,36 @@ fn data_that_flips_costs_little_more_than_the_best_code_that_stays() {
             spent / best_fixed
         );
     }
+}
+
+/// Nothing but what rows cost tells that they have changed: of two or three parts of the time one has the other character.
+fn costs_flip(what: &str, new: impl Fn() -> MadeUp, task: impl Fn(&mut MadeUp, bool) -> f64) {
+    for (parts, tasks_per_flip) in [2, 3].into_iter().flat_map(|parts| FLIPS.map(|flip| (parts, flip))) {
+        let mut run = new();
+        let tasks = 30_000;
+        let spent: f64 = (0..tasks).map(|number| task(&mut run, number / tasks_per_flip % parts == 0)).sum();
+        // What costs one nanosecond a row most of the time, and three else.
+        let best_fixed = f64::from(tasks) * ROWS as f64 * (1.0 + 2.0 / f64::from(parts));
+        assert!(
+            spent < 1.2 * best_fixed,
+            "{what}, {parts} parts, {tasks_per_flip} tasks a flip: {:.2} times the best fixed code",
+            spent / best_fixed
+        );
+    }
+}
+
+#[test]
+fn costs_that_flip_are_little_more_than_those_of_the_best_code_that_stays() {
+    let tiers = || MadeUp::of_two_tiers(AdaptOptions::default());
+    costs_flip("tiers", tiers, |run, is_flipped| match is_flipped {
+        true => run.tasks_of_tiers(1, 1.0, 3.0),
+        false => run.tasks_of_tiers(1, 3.0, 1.0),
+    });
+    let fetching = || MadeUp::of(Code::that_fetches(false), Arc::default(), AdaptOptions::default());
+    costs_flip("fetching ahead", fetching, |run, is_flipped| match is_flipped {
+        true => run.tasks_of_fetching(1, 1.0, 3.0),
+        false => run.tasks_of_fetching(1, 3.0, 1.0),
+    });
 }
 
 #[test]
@@ -505,6 +538,25 @@ fn chance_tries_all_orders_and_repeats_itself() {
     assert_eq!(different.len(), 4);
     assert_eq!(orders(3), orders(3));
     assert_ne!(orders(3), orders(4));
+}
+
+#[test]
+fn chance_tries_nothing_that_is_forbidden() {
+    let drawn = |permission| {
+        let (adapt, [predicate_order, tier, fetch_ahead]) = (Adapt::Random { seed: 3 }, [permission; 3]);
+        let options = AdaptOptions { adapt, predicate_order, tier, fetch_ahead };
+        let data = Arc::default();
+        let run = MadeUp::of(Code::of_tier(Tier::Interpreted), Arc::clone(&data), options);
+        run.slot.store(Code::kernel(&data, Some(false)), Duration::ZERO);
+        let picks = (0..200).map(|_| run.slot.pick().kernel);
+        picks
+            .filter(|kernel| {
+                kernel.tier() == Tier::Interpreted || kernel.fetches_ahead() || kernel.order().tested[0] == 1
+            })
+            .count()
+    };
+    assert_eq!(drawn(Permission::Forbid), 0);
+    assert!(drawn(Permission::Auto) > 100);
 }
 
 #[test]
