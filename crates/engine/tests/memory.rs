@@ -131,7 +131,12 @@ fn what_a_query_has_read_to_join_with_is_shown_as_its_own() {
     drop((one, other));
     joining.collect().unwrap();
     plain.collect().unwrap();
-    assert_eq!(session.state_bytes(), 0);
+    // A worker that told of the end may still be about to let go of the query.
+    let began = std::time::Instant::now();
+    while session.state_bytes() > 0 {
+        assert!(began.elapsed().as_secs() < 10, "{} bytes are left", session.state_bytes());
+        std::thread::yield_now();
+    }
 }
 
 /// A cell of the first query that `SHOW QUERIES` shows.

@@ -190,7 +190,10 @@ impl Shared {
     /// Lets go of what connectors hold, when nothing is left to do: once, by whoever was told so.
     pub fn finish(&self) {
         self.ended_ns.store(self.clock.nanos(), Ordering::SeqCst);
-        if self.state().failure.is_some() {
+        let state = self.state();
+        let has_nothing_left = state.failure.is_some() || state.stop == Stop::No;
+        drop(state);
+        if has_nothing_left {
             self.let_go_of_state();
         }
         // Dropping the sinks tells whoever reads from them that nothing more comes, and the sources whoever feeds them.
@@ -201,7 +204,7 @@ impl Shared {
         self.threads.get().into_iter().for_each(OperatorThreads::wake_all);
     }
 
-    /// Nobody asks a run that has failed what its windows hold; others may need the memory.
+    /// Nobody asks a run what its windows hold that has failed, or come to the end of its inputs; others may need the memory.
     fn let_go_of_state(&self) {
         for (window, node) in self.graph.windows.iter().enumerate() {
             let workers = &self.slices[window];
