@@ -1,7 +1,7 @@
 //! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
 //!
 //! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), `bare` (a kernel without the engine), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`latency`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `partials` (what sliding windows keep), `plot` (pictures of them), [`report`] (what was measured).
+//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`latency`], [`idle`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `partials` (what sliding windows keep), `plot` (pictures of them), [`report`] (what was measured).
 
 pub mod file;
 
@@ -20,6 +20,8 @@ pub mod resident;
 pub mod pause;
 
 pub mod latency;
+
+pub mod idle;
 
 pub mod state;
 
@@ -180,6 +182,7 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::Resident => resident::measure(benchmark, case, arguments),
         Kind::Pause => pause::measure(benchmark, case, arguments),
         Kind::Latency => latency::measure(benchmark, case, arguments),
+        Kind::Idle => idle::measure(benchmark, case, arguments),
         Kind::State => state::measure(benchmark, case, arguments),
         Kind::Queries => queries::measure(benchmark, case, arguments),
         Kind::Modes => modes::measure(benchmark, arguments),

@@ -50,6 +50,8 @@ pub enum Kind {
     Pause,
     /// `latency`: how long results take at rates that change in steps.
     Latency,
+    /// `idle`: how long the processor is busy with queries for which nothing comes.
+    Idle,
     /// `state`: bytes that the windows' state has, with slices and with a table for each window.
     State,
     /// `queries`: many queries at once, under each policy.
@@ -61,13 +63,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NAMES: [(&'static str, Kind); 10] = [
+    const NAMES: [(&'static str, Kind); 11] = [
         ("stream", Kind::Stream),
         ("files", Kind::Files),
         ("start", Kind::Start),
         ("resident", Kind::Resident),
         ("pause", Kind::Pause),
         ("latency", Kind::Latency),
+        ("idle", Kind::Idle),
         ("state", Kind::State),
         ("queries", Kind::Queries),
         ("modes", Kind::Modes),

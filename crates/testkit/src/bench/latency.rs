@@ -6,7 +6,8 @@
 //!
 //! Beside that stands what the machine takes by itself, measured in turn with the query: an instant goes from a thread that spins to one that waits as the
 //! engine's workers do, and from there to one that sleeps, with nothing to do in between. Where that is milliseconds, so are the query's. A case's
-//! `spin=200us` has idle workers look for work for so long before they sleep.
+//! `spin=200us` has idle workers look for work for so long before they sleep. A case's `every=10ms` is how often rows are fed in place of every tenth of a
+//! millisecond: workers sleep in between, and what is measured is how they wake.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -15,12 +16,14 @@ use std::time::{Duration, Instant};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use arrow::datatypes::Int64Type;
 use pelton::{PushSource, Query, Session};
+use pelton_connectors::options::parse_duration;
 
 use super::file::{Benchmark, Case};
 use super::measure::start_in;
 use super::report::{Figure, Samples, Wait};
 use super::{Arguments, BenchError};
 
+/// How often rows are fed where the case does not say.
 const FED_EVERY: Duration = Duration::from_micros(100);
 
 /// What follows a step is looked at apart for so long.
@@ -43,7 +46,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let mut found: Vec<[Samples; 3]> = vec![Default::default(); rates.len()];
     let mut bare_found = [(); 2].map(|()| Samples::default());
     for _ in 0..arguments.repeat.max(1) {
-        let bare = bare(case, each);
+        let bare = bare(case, fed_every(case)?, each);
         for (samples, share) in bare_found.iter_mut().zip([0.5, 0.99]) {
             samples.0.extend(quantile(bare.clone(), share).map(in_ms));
         }
@@ -92,6 +95,12 @@ fn numbers(case: &Case, name: &str) -> Result<Vec<usize>, BenchError> {
     })
 }
 
+fn fed_every(case: &Case) -> Result<Duration, BenchError> {
+    let Some(text) = case.parameters.get("every") else { return Ok(FED_EVERY) };
+    let wrong = || BenchError::Input(format!("case {}: every is a duration such as 10ms, not '{text}'", case.name));
+    parse_duration(text).filter(|every| !every.is_zero()).ok_or_else(wrong)
+}
+
 fn in_ms(latency: Duration) -> f64 {
     latency.as_secs_f64() * 1e3
 }
@@ -103,7 +112,7 @@ fn quantile(mut latencies: Vec<Duration>, share: f64) -> Option<Duration> {
 }
 
 /// How long an instant takes through three threads, the second of which does not sleep where the case's workers spin, as often as rows are fed.
-fn bare(case: &Case, each: Duration) -> Vec<Duration> {
+fn bare(case: &Case, fed_every: Duration, each: Duration) -> Vec<Duration> {
     let ((feed, fed), (pass, passed)) = (mpsc::channel::<Duration>(), mpsc::channel::<Duration>());
     let spins = case.parameters.contains_key("spin");
     let start = Instant::now();
@@ -120,11 +129,11 @@ fn bare(case: &Case, each: Duration) -> Vec<Duration> {
         }
     });
     let reader = thread::spawn(move || passed.iter().map(|due| start.elapsed().saturating_sub(due)).collect());
-    let mut due = FED_EVERY;
+    let mut due = fed_every;
     while due < each {
         wait_until(start, due);
         feed.send(due).expect("the worker takes all");
-        due += FED_EVERY;
+        due += fed_every;
     }
     drop(feed);
     worker.join().expect("passing instants on does not panic");
@@ -158,7 +167,7 @@ fn samples(
     let query = start_in(&session, &statements.setup, &statements.query, arguments.workers)?;
     let start = Instant::now();
     let reader = thread::spawn(move || read(query, start));
-    feed(events, steps, each, start)?;
+    feed(events, fed_every(case)?, steps, each, start)?;
     reader.join().expect("reading results does not panic")
 }
 
@@ -186,6 +195,7 @@ pub(crate) fn mixed(number: u64) -> u64 {
 /// Feeds rows when they are due, or as soon after as there is room.
 fn feed(
     events: PushSource,
+    fed_every: Duration,
     (rates, thirds): (&[usize], &[usize]),
     each: Duration,
     start: Instant,
@@ -194,11 +204,11 @@ fn feed(
     let (kinds, ads): (Int64Array, Int64Array) = (column(1, 3), column(1 << 32, 10_000));
     let of_thirds = |&thirds: &usize| kinds.unary::<_, Int64Type>(|kind| (kind + 1 - thirds as i64).max(0));
     let kinds: Vec<Int64Array> = thirds.iter().map(of_thirds).collect();
-    let (mut due, mut row, mut owed) = (FED_EVERY, 0, 0.0);
+    let (mut due, mut row, mut owed) = (fed_every, 0, 0.0);
     let until = each * rates.len() as u32;
     while due < until {
         let part = (due.as_nanos() / each.as_nanos()) as usize;
-        owed += rates[part] as f64 * FED_EVERY.as_secs_f64();
+        owed += rates[part] as f64 * fed_every.as_secs_f64();
         wait_until(start, due);
         while owed >= 1.0 {
             let rows = (owed as usize).min(ROWS - row);
@@ -213,7 +223,7 @@ fn feed(
             owed -= rows as f64;
             row = (row + rows) % ROWS;
         }
-        due += FED_EVERY;
+        due += fed_every;
     }
     Ok(())
 }
