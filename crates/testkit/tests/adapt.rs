@@ -1,13 +1,15 @@
 //! Data that shifts at random while code changes at random moments: the rows are those of the interpreter, which knows one variant only, with all keys found by hash.
 //!
-//! Ranges, selectivities and the number of keys change from phase to phase, NULLs appear, rows come out of order. A seed that fails is in the message:
-//! `PELTON_ADAPT_SEED` tries it alone, and `PELTON_ADAPT_SEEDS` sets how many are tried. Workers are threads here, so that a seed says what chance wants and not when: what
-//! depends on that too is for the simulation (`simulation.rs`).
+//! Ranges, selectivities, skew and the number of keys change from phase to phase, NULLs appear, rows come out of order. A seed that fails is in the message:
+//! `PELTON_ADAPT_SEED` tries it alone, and `PELTON_ADAPT_SEEDS` sets how many are tried. Where workers are threads, a seed says what chance wants and not when; where
+//! they have none, it says in which order all happens as well, and a seed that has failed fails again.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
 use arrow::compute::cast;
+use pelton::clock::Clock;
+use pelton::pool::Pool;
 use pelton::{PushSource, Session};
 use pelton_testkit::rows::row_lines;
 
@@ -52,6 +54,8 @@ fn batches(source: &PushSource, seed: u64) -> Vec<RecordBatch> {
         let keys = [1, 5, 500, 1 << 40][random.below(4) as usize];
         let (low, range) = (random.below(100) - 20, 1 + random.below(200));
         let (has_nulls, disorder, is_rare) = (random.below(2) == 0, 1 + random.below(2) * 80, random.below(2) == 0);
+        // One key may have most of the rows.
+        let (hot_key, hot_percent) = (random.below(keys), [0, 0, 60, 95][random.below(4) as usize]);
         for _ in 0..4 {
             let rows = 1 + random.below(900) as usize;
             let mut columns: [Vec<Option<i64>>; 4] = Default::default();
@@ -59,7 +63,8 @@ fn batches(source: &PushSource, seed: u64) -> Vec<RecordBatch> {
             for _ in 0..rows {
                 now += random.below(4);
                 columns[0].push(Some(now - random.below(disorder)));
-                let (key, a, b) = (random.below(keys), low + random.below(range), random.below(range));
+                let key = if random.below(100) < hot_percent { hot_key } else { random.below(keys) };
+                let (a, b) = (low + random.below(range), random.below(range));
                 columns[1].push(random.some(key, has_nulls));
                 columns[2].push(random.some(a, has_nulls));
                 columns[3].push(random.some(b, has_nulls));
@@ -93,6 +98,41 @@ fn rows(seed: u64, query: &str, settings: &[(&str, &str)]) -> (Vec<String>, u64)
             lines.extend(row_lines(&batch).expect("rows can be printed"));
         }
     });
+    lines.sort();
+    (lines, query.wait().expect("the query ends").late_rows())
+}
+
+/// The same where workers have no threads: after each step chance says who does the next.
+fn rows_step_by_step(seed: u64, query: &str, workers: usize, settings: &[(&str, &str)]) -> (Vec<String>, u64) {
+    let (pool, mut workers) = Pool::manual(workers, Clock::Manual(Arc::default()));
+    let session = Session::with_pool(pool);
+    settings.iter().for_each(|(key, value)| session.set(key, value).expect("a setting"));
+    session.set("pelton.seed", &seed.to_string()).expect("a setting");
+    let source = session.push_table("t", COLUMNS).expect("a table");
+    let mut query = session.sql(query).expect("a query");
+    let mut batches = batches(&source, seed).into_iter().peekable();
+    let mut source = Some(source);
+    let mut random = Random(seed | 1);
+    let mut lines = Vec::new();
+    loop {
+        match random.below(8) {
+            0 => match (batches.peek(), &source) {
+                (Some(batch), Some(source)) => {
+                    if source.try_push(batch.clone()).expect("the query runs") {
+                        batches.next();
+                    }
+                }
+                _ => source = None,
+            },
+            1 => drop(workers.step_aside()),
+            2 => match query.try_next_batch().expect("no row fails") {
+                Some(batch) => lines.extend(row_lines(&batch).expect("rows can be printed")),
+                None if query.control().has_ended() => break,
+                None => {}
+            },
+            _ => drop(workers.step(random.below(workers.count() as i64) as usize)),
+        }
+    }
     lines.sort();
     (lines, query.wait().expect("the query ends").late_rows())
 }
@@ -131,6 +171,11 @@ fn rows_do_not_depend_on_how_code_changes() {
                     let found = of(tier, workers, "random", "auto");
                     assert_eq!(found, expected, "seed {seed}, {tier}, {workers} workers: {query}");
                 }
+            }
+            for workers in [1, 2] {
+                let settings = [("pelton.tier", "auto"), ("pelton.adapt", "random"), ("pelton.block-rows", block_rows)];
+                let found = rows_step_by_step(seed, query, workers, &settings);
+                assert_eq!(found, expected, "seed {seed}, {workers} workers, step by step: {query}");
             }
         }
     }
