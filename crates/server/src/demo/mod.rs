@@ -192,6 +192,9 @@ pub(crate) fn latency(progress: &Progress) -> String {
     )
 }
 
+/// So many of the events of a pipeline's code are shown, the last ones.
+const EVENTS_SHOWN: usize = 5;
+
 /// What has become of a pipeline's code: how far adaptation is, the variant that runs with its figures, and what happened last.
 pub(crate) fn adaptation(pipeline: &PipelineProgress) -> Vec<String> {
     let story = &pipeline.story;
@@ -199,8 +202,8 @@ pub(crate) fn adaptation(pipeline: &PipelineProgress) -> Vec<String> {
     lines.extend(
         story.variants.iter().filter(|variant| variant.is_current).map(|variant| format!("  {}", variant.figures())),
     );
-    lines
-        .extend(story.events.back().map(|event| format!("  last of {} events: {}", event.number + 1, event.summary())));
+    let shown = story.events.iter().skip(story.events.len().saturating_sub(EVENTS_SHOWN));
+    lines.extend(shown.map(|event| format!("  at {:.1} s: {}", event.at.as_secs_f64(), event.summary())));
     lines.extend(story.keys_since().map(|keys| format!("  {keys}")));
     lines
 }

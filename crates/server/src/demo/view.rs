@@ -160,7 +160,7 @@ mod tests {
         }
         assert!(screen.contains("interpreted in ") || screen.contains("compiled in "), "{screen}");
         // Which variant, how it was made, what it has done and what happened last, to the end of the text.
-        for part in ["adaptation", "  variant ", "generic): made in", "guards failed", " events: variant "] {
+        for part in ["adaptation", "  variant ", "generic): made in", "guards failed", " s: variant "] {
             assert!(screen.contains(part), "no '{part}' in\n{screen}");
         }
     }

@@ -249,7 +249,12 @@ fn each_named(name: &str, case: &Case, setup: &str, input: &Input) -> Result<Eac
 /// The loop over sums by keys that are places, by which threads share what.
 fn by_places(sharing: &str, case: &Case, input: &Input) -> Result<Loop, BenchError> {
     use places::Sharing;
-    let known = [("each", Sharing::Each), ("shared", Sharing::Shared), ("hot-apart", Sharing::HotApart)];
+    let known = [
+        ("each", Sharing::Each),
+        ("shared", Sharing::Shared),
+        ("hot-apart", Sharing::HotApart),
+        ("partitioned", Sharing::Partitioned),
+    ];
     let found = known.into_iter().find(|(name, _)| *name == sharing);
     let unknown = || BenchError::Input(format!("there is no reference loop 'places-{sharing}'"));
     let (_, sharing) = found.ok_or_else(unknown)?;

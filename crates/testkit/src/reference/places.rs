@@ -1,4 +1,4 @@
-//! Tumbling SUM by a key that says where its sum is, by several threads: in an array that each has, or in one that all change.
+//! Tumbling SUM by a key that says where its sum is, by several threads: in an array that each has, at once or range by range, or in one that all change.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -25,7 +25,14 @@ pub enum Sharing {
     Shared,
     /// As `Each`, with the most frequent key of a part spread over several places.
     HotApart,
+    /// As `Each`, with rows put aside by ranges of keys whose sums fit a core's cache, and added when there are many of a range.
+    Partitioned,
 }
+
+/// Keys of a range, as a power of two: sums of 256 KiB.
+const RANGE_BITS: u32 = 15;
+/// Rows of a range that are put aside: about as many as its sums have lines of memory.
+const ASIDE_ROWS: usize = 4096;
 
 /// Sums `value`, which is positive, by `key`, which is from 0 to `keys - 1`, over tumbling windows of rows in order of time. A sum of zero
 /// is that of no rows.
@@ -71,9 +78,15 @@ fn window_sums(parts: &[Part<'_>], keys: usize, workers: usize, sharing: Sharing
     let own = in_threads(workers, || {
         let mut totals = vec![0; keys + HOT_PLACES];
         use_huge_pages(&totals);
-        each(Box::new(
-            |part| if sharing == Sharing::Each { add(&mut totals, part) } else { add_apart(&mut totals, part) },
-        ));
+        match sharing {
+            Sharing::HotApart => each(Box::new(|part| add_apart(&mut totals, part))),
+            Sharing::Partitioned => {
+                let mut aside = Aside::new(keys);
+                each(Box::new(|part| aside.put(&mut totals, part)));
+                aside.add_all(&mut totals);
+            }
+            Sharing::Each | Sharing::Shared => each(Box::new(|part| add(&mut totals, part))),
+        }
         totals
     });
     let mut own = own.into_iter();
@@ -122,6 +135,47 @@ fn add_apart(totals: &mut [i64], (keys, values): Part<'_>) {
     }
 }
 
+/// Rows that are put aside, range by range.
+struct Aside {
+    keys: Vec<i64>,
+    values: Vec<i64>,
+    /// Of each range.
+    counts: Vec<usize>,
+}
+
+impl Aside {
+    fn new(keys: usize) -> Aside {
+        let ranges = keys.div_ceil(1 << RANGE_BITS);
+        let [keys, values] = [(); 2].map(|()| {
+            let rows = vec![0; ranges * ASIDE_ROWS];
+            use_huge_pages(&rows);
+            rows
+        });
+        Aside { keys, values, counts: vec![0; ranges] }
+    }
+
+    fn put(&mut self, totals: &mut [i64], (keys, values): Part<'_>) {
+        for (key, value) in keys.iter().zip(values) {
+            let range = (*key >> RANGE_BITS) as usize;
+            let row = range * ASIDE_ROWS + self.counts[range];
+            (self.keys[row], self.values[row]) = (*key, *value);
+            self.counts[range] += 1;
+            if self.counts[range] == ASIDE_ROWS {
+                self.add_range(totals, range);
+            }
+        }
+    }
+
+    fn add_range(&mut self, totals: &mut [i64], range: usize) {
+        let rows = range * ASIDE_ROWS..range * ASIDE_ROWS + std::mem::take(&mut self.counts[range]);
+        add(totals, (&self.keys[rows.clone()], &self.values[rows]));
+    }
+
+    fn add_all(&mut self, totals: &mut [i64]) {
+        (0..self.counts.len()).for_each(|range| self.add_range(totals, range));
+    }
+}
+
 fn most_frequent(keys: &[i64]) -> i64 {
     let mut sample: Vec<i64> = keys.iter().step_by((keys.len() / SAMPLE_ROWS).max(1)).copied().collect();
     sample.sort_unstable();
@@ -167,7 +221,7 @@ mod tests {
         let expected: Vec<Window<i64>> =
             expected.into_iter().map(|(start, groups)| (start, groups.into_iter().collect())).collect();
         let blocks = [block(0..90_000), block(90_000..ROWS)];
-        for sharing in [Sharing::Each, Sharing::Shared, Sharing::HotApart] {
+        for sharing in [Sharing::Each, Sharing::Shared, Sharing::HotApart, Sharing::Partitioned] {
             for workers in [1, 2] {
                 let found = sums(&blocks, (0, 1), KEYS as usize, 150_000_000, workers, sharing);
                 assert_eq!(found, expected, "{sharing:?} with {workers}");
