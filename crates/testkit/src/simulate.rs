@@ -4,36 +4,35 @@
 //! Whatever happens, no row is lost, doubled or out of order, a query fails for the reasons that it has, all of them end, and memory is given back.
 //! Workers have no threads ([`ManualWorkers`]) and time stands still unless the seed turns the clock, so that a seed does the same again.
 
+mod feed;
+
+mod functions;
+
 mod kinds;
 
+mod model;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use pelton::clock::{Clock, Hands};
 use pelton::pool::{ManualWorkers, Pool};
-use pelton::{PushSource, Query, Session};
+use pelton::{Query, Session};
 use pelton_runtime::policy::PolicyName;
 
-use kinds::{Expected, KINDS, Kind, Row};
+use feed::{Feed, Row};
+use kinds::{KINDS, Kind};
+use model::Expected;
 
 /// Moves of a simulation before it comes to its end.
 const MOVES_MAX: usize = 600;
 
-/// Rows that a table gets at most.
-const ROWS_MAX: usize = 120;
-
 /// Moves that coming to an end takes at most: more is taken for a livelock.
 const LAST_MOVES_MAX: usize = 100_000;
-
-/// Keys are so many times as far apart where they do not lie close together.
-const FAR: i64 = 1 << 40;
-
-/// Columns of the tables.
-const COLUMNS: &str =
-    "i BIGINT NOT NULL, k BIGINT NOT NULL, d BIGINT NOT NULL, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts";
 
 /// Random numbers.
 struct Dice(u64);
@@ -54,14 +53,6 @@ impl Dice {
     fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
-}
-
-/// A table and what is still to be pushed.
-struct Feed {
-    /// `None` when it has ended.
-    source: Option<PushSource>,
-    rows: Vec<Row>,
-    pushed: usize,
 }
 
 /// A query, what it has read, and what it has shown.
@@ -127,6 +118,7 @@ impl World {
         let hands = Arc::new(Hands::default());
         let (pool, workers) = Pool::manual(1 + dice.below(3), Clock::Manual(hands.clone()));
         let session = Session::with_pool(pool);
+        functions::register(&session);
         let set = |key: &str, value: &str| session.set(key, value).expect("it is a setting");
         set("pelton.block-rows", dice.pick(&["1", "2", "7", "4096"]));
         set("pelton.data-passing", if dice.one_in(4) { "queues" } else { "blocks" });
@@ -145,15 +137,15 @@ impl World {
         let code = [
             (setting, limit.as_str()),
             ("pelton.tier", self.dice.pick(&["interpret", "interpret", "compile", "auto"])),
+            ("pelton.windows", self.dice.pick(&["slices", "slices", "slices", "apart", "buckets"])),
             ("pelton.adapt", self.dice.pick(&["random", "random", "on", "off"])),
             ("pelton.seed", &self.dice.below(1_000).to_string()),
         ];
         for (key, value) in code {
             self.session.set(key, value).expect("it is a setting");
         }
-        let tables = if kind == Kind::Union { 2 } else { 1 };
-        let feeds: Vec<Feed> = (0..tables).map(|table| self.feed(&format!("t{number}_{table}"), kind)).collect();
-        let query = self.session.sql(&kind.sql(number)).expect("the query is right");
+        let feeds: Vec<Feed> = (0..kind.tables()).map(|table| self.feed(&format!("t{number}_{table}"), kind)).collect();
+        let query = self.session.sql(&kind.sql(number, feeds[0].rows.len())).expect("the query is right");
         self.session.set(setting, "1 gb").expect("it is a setting");
         self.clients.push(Client {
             kind,
@@ -169,21 +161,10 @@ impl World {
     }
 
     fn feed(&mut self, name: &str, kind: Kind) -> Feed {
-        let dice = &mut self.dice;
-        let count = dice.below(ROWS_MAX);
-        let bad = (kind == Kind::Quotients && dice.one_in(3)).then(|| dice.below(ROWS_MAX));
-        let (keys, has_far_keys) = (dice.pick(&[1, 3, 40]), dice.one_in(3));
-        let mut ts = 0;
-        let rows = (0..count).map(|index| {
-            // Times of their own, so that there is one order of rows.
-            ts += 1 + dice.pick(&[0, 0, 2, 30]);
-            let d = if bad == Some(index) { 0 } else { 1 + dice.below(9) as i64 };
-            let scale = if has_far_keys && dice.one_in(8) { FAR } else { 1 };
-            Row { i: index as i64, k: dice.below(keys) as i64 * scale, d, ts }
-        });
-        let rows = rows.collect();
-        let source = self.session.push_table(name, COLUMNS).expect("the table is right");
-        Feed { source: Some(source), rows, pushed: 0 }
+        match kind.is_bounded() {
+            true => Feed::generated(&mut self.dice),
+            false => Feed::new(&self.session, name, kind, &mut self.dice),
+        }
     }
 
     fn do_anything(&mut self) -> Result<(), String> {
@@ -263,33 +244,6 @@ impl Drop for World {
     }
 }
 
-impl Feed {
-    fn push(&mut self, dice: &mut Dice) -> bool {
-        let Some(source) = &self.source else { return false };
-        if self.pushed == self.rows.len() {
-            self.source = None;
-            return true;
-        }
-        let count = (1 + dice.below(12)).min(self.rows.len() - self.pushed);
-        let rows = &self.rows[self.pushed..self.pushed + count];
-        let column = |of: fn(&Row) -> i64| Arc::new(rows.iter().map(of).collect::<Int64Array>());
-        let times = Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.ts)));
-        let columns: Vec<Arc<dyn Array>> = vec![column(|row| row.i), column(|row| row.k), column(|row| row.d), times];
-        let batch = RecordBatch::try_new(source.schema().clone(), columns).expect("the rows fit the table");
-        match source.try_push(batch) {
-            Ok(was_taken) => {
-                self.pushed += if was_taken { count } else { 0 };
-                was_taken
-            }
-            Err(_) => {
-                // The query has ended.
-                self.source = None;
-                true
-            }
-        }
-    }
-}
-
 impl Client {
     /// Reads a batch, or that the query has ended. Returns whether there was any news.
     fn read(&mut self) -> Result<bool, String> {
@@ -326,24 +280,38 @@ impl Client {
         let is_whole = match &self.failure {
             None => !self.was_stopped,
             Some(failure) if self.has_limit && failure.contains("its state takes") => false,
-            Some(failure) if self.has_bad_row() && failure.contains("division by zero") => false,
+            Some(failure) if self.has_bad_row() && failure.contains(self.kind.failure()) => false,
             Some(failure) => return Err(format!("fails: {failure}")),
         };
         if is_whole && self.has_bad_row() {
-            return Err("divides by zero and does not fail".to_owned());
+            return Err("has a row that it must fail for and does not fail".to_owned());
         }
-        match self.kind {
-            Kind::Union => (0..2).try_for_each(|table: usize| {
-                let shown: Vec<_> = self.shown.iter().filter(|row| row[0] == table as i64).cloned().collect();
-                let rows = &self.feeds[table].rows;
-                compare(&shown, &rows.iter().map(|row| vec![vec![table as i64, row.i]]).collect(), is_whole)
-            }),
-            kind => compare(&self.shown, &kind.expected(&self.feeds[0].rows), is_whole),
+        let tables: Vec<&[Row]> = self.feeds.iter().map(|feed| feed.rows.as_slice()).collect();
+        if self.was_stopped && self.kind == Kind::Sorted {
+            return self.check_sorted(tables[0]);
+        }
+        let expected = self.kind.expected(&tables);
+        let Some(lane) = self.kind.lane() else { return compare(&self.shown, &expected, is_whole) };
+        let rows = self.shown.iter().chain(expected.iter().flatten());
+        let lanes: BTreeSet<i64> = rows.map(|row| row[lane]).collect();
+        lanes.into_iter().try_for_each(|value| {
+            let shown: Vec<Vec<i64>> = self.shown.iter().filter(|row| row[lane] == value).cloned().collect();
+            let expected: Expected = expected.iter().filter(|alike| alike[0][lane] == value).cloned().collect();
+            compare(&shown, &expected, is_whole)
+        })
+    }
+
+    /// Whoever has rows put in order and reads no more gets those that were read in their order.
+    fn check_sorted(&self, rows: &[Row]) -> Result<(), String> {
+        let are_of = |read: usize| compare(&self.shown, &self.kind.expected(&[&rows[..read]]), false).is_ok();
+        match (0..=rows.len()).any(are_of) {
+            true => Ok(()),
+            false => Err(format!("{:?} come, whichever rows were read", self.shown)),
         }
     }
 
     fn has_bad_row(&self) -> bool {
-        self.feeds.iter().flat_map(|feed| &feed.rows).any(|row| row.d == 0 && row.i % 3 != 1)
+        self.feeds.iter().flat_map(|feed| &feed.rows).any(|row| self.kind.fails_for(row))
     }
 }
 

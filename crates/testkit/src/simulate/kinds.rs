@@ -1,113 +1,242 @@
-//! What queries of a simulation ask, and what must come of it by the meaning of their words: each looks through all rows.
+//! What queries of a simulation ask.
 
-/// Milliseconds of a window.
-const WINDOW_MS: i64 = 10;
+use super::feed::Row;
+
+/// Milliseconds of a window, and of the slides and steps of longer ones.
+pub(super) const WINDOW_MS: i64 = 10;
+
+/// Milliseconds that windows have which slide by [`WINDOW_MS`].
+pub(super) const HOP_MS: i64 = 30;
+
+/// Milliseconds that windows have at most which grow by [`WINDOW_MS`].
+pub(super) const CUMULATE_MS: i64 = 40;
+
+/// The longest pause in a session.
+pub(super) const GAP_MS: i64 = 8;
+
+/// How far frames by time look back.
+pub(super) const FRAME_MS: i64 = 15;
 
 /// What a query asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A number for each row, but for one that divides by zero.
     Quotients,
+    /// A function of the program's own, which panics or refuses a row.
+    Fragile,
     /// The rows of two tables.
     Union,
+    /// Some rows, and not those behind them: the query ends before its table.
+    Few,
+    /// The greatest rows of a table that ends, in their order.
+    Sorted,
+    /// Counts and sums by key, of all rows of a table that ends.
+    Totals,
     /// Counts and sums by key.
     Windows,
     /// What comes of windows, in longer windows.
     WindowsOfWindows,
+    /// The rows of two tables in the same windows, which wait for both.
+    WindowsOfUnion,
+    /// Windows that overlap, whose slices are combined anew.
+    Hops,
+    /// Three kinds of windows over the same rows, which share slices.
+    SharedWindows,
+    /// Values that count once, and the one in the middle, in windows that overlap.
+    Distinct,
+    /// A function of the program's own in windows, which panics or refuses a row, a merge or a result.
+    FragileWindows,
+    /// Rows of a key without a pause between them.
+    Sessions,
+    /// So many rows of each key, whatever their times.
+    RowsOfKeys,
+    /// So many rows, whatever their times, in windows that overlap.
+    Rows,
+    /// The first rows of windows that overlap.
+    FirstRows,
+    /// The first groups of windows.
+    FirstGroups,
     /// Sums of a key's last rows.
     Over,
+    /// Counts and extremes of a key's rows of the last milliseconds.
+    OverTime,
 }
 
-pub(super) const KINDS: [Kind; 5] = [Kind::Quotients, Kind::Union, Kind::Windows, Kind::WindowsOfWindows, Kind::Over];
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
-    pub i: i64,
-    pub k: i64,
-    pub d: i64,
-    pub ts: i64,
-}
-
-/// What rows must come, in order; rows of one list may come in any order.
-pub(super) type Expected = Vec<Vec<Vec<i64>>>;
+pub(super) const KINDS: [Kind; 20] = [
+    Kind::Quotients,
+    Kind::Fragile,
+    Kind::Union,
+    Kind::Few,
+    Kind::Sorted,
+    Kind::Totals,
+    Kind::Windows,
+    Kind::WindowsOfWindows,
+    Kind::WindowsOfUnion,
+    Kind::Hops,
+    Kind::SharedWindows,
+    Kind::Distinct,
+    Kind::FragileWindows,
+    Kind::Sessions,
+    Kind::RowsOfKeys,
+    Kind::Rows,
+    Kind::FirstRows,
+    Kind::FirstGroups,
+    Kind::Over,
+    Kind::OverTime,
+];
 
 impl Kind {
-    pub fn sql(self, number: usize) -> String {
-        let windows = format!("TUMBLE(TABLE t{number}_0, DESCRIPTOR(ts), INTERVAL '0.01' SECOND)");
+    /// How many tables it reads.
+    pub fn tables(self) -> usize {
+        if matches!(self, Kind::Union | Kind::WindowsOfUnion) { 2 } else { 1 }
+    }
+
+    /// Whether its table makes its rows itself, and ends.
+    pub fn is_bounded(self) -> bool {
+        matches!(self, Kind::Sorted | Kind::Totals)
+    }
+
+    /// Whether rows may come when the watermark has passed them: of sessions it depends on other rows whether such a row is late,
+    /// and functions that fail do not fail for late rows.
+    pub fn may_have_late_rows(self) -> bool {
+        !matches!(self, Kind::Sessions | Kind::FragileWindows)
+    }
+
+    /// The column that says which rows must come in their order. Others may come before or after.
+    pub fn lane(self) -> Option<usize> {
+        matches!(self, Kind::Union | Kind::SharedWindows | Kind::RowsOfKeys).then_some(0)
+    }
+
+    /// Values of `d` that make it fail.
+    pub fn bad_values(self) -> &'static [i64] {
         match self {
-            Kind::Quotients => format!("SELECT i, 60 / d AS q FROM t{number}_0 WHERE i % 3 <> 1"),
-            Kind::Union => format!("SELECT 0 AS t, i FROM t{number}_0 UNION ALL SELECT 1 AS t, i FROM t{number}_1"),
-            Kind::Windows => format!(
-                "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {windows} WHERE d > 2 AND k <> 2 \
+            Kind::Quotients => &[0],
+            Kind::Fragile => &[0, -1],
+            Kind::FragileWindows => &[0, -1, -2, -3, -4],
+            _ => &[],
+        }
+    }
+
+    pub fn fails_for(self, row: &Row) -> bool {
+        let is_selected = self == Kind::FragileWindows || row.i % 3 != 1;
+        is_selected && self.bad_values().contains(&row.d)
+    }
+
+    /// What it says where it fails.
+    pub fn failure(self) -> &'static str {
+        if self == Kind::Quotients { "division by zero" } else { "is fragile" }
+    }
+
+    pub fn sql(self, number: usize, rows: usize) -> String {
+        let table = format!("t{number}_0");
+        let other = format!("t{number}_1");
+        match self {
+            Kind::Quotients => format!("SELECT i, 60 / d AS q FROM {table} WHERE i % 3 <> 1"),
+            Kind::Fragile => format!("SELECT i, fragile(d) AS q FROM {table} WHERE i % 3 <> 1"),
+            Kind::Union => format!("SELECT 0 AS t, i FROM {table} UNION ALL SELECT 1 AS t, i FROM {other}"),
+            Kind::Few => format!("SELECT i, d FROM {table} WHERE k <> 2 LIMIT 10 OFFSET 2"),
+            Kind::Sorted => format!(
+                "{}; SELECT i, i * 37 % 101 AS d FROM {table} WHERE i % 5 <> 2 ORDER BY d DESC, i LIMIT 7 OFFSET 1",
+                generated(&table, rows)
+            ),
+            Kind::Totals => {
+                let select = format!("SELECT i % 7 AS k, COUNT(*) AS n, SUM(i) AS s FROM {table} GROUP BY i % 7");
+                format!("{}; {select}", generated(&table, rows))
+            }
+            Kind::RowsOfKeys => format!(
+                "SELECT k, window_end, COUNT(*) AS n, SUM(i) AS s FROM TUMBLE_ROWS(TABLE {table} PARTITION BY k, 3) \
                  GROUP BY window_start, window_end, k"
             ),
-            Kind::WindowsOfWindows => format!(
-                "WITH w AS (SELECT window_time AS at, k, COUNT(*) AS n FROM {windows} GROUP BY window_start, window_end, window_time, k) \
-                 SELECT window_end, SUM(n) AS n, COUNT(*) AS parts FROM TUMBLE(TABLE w, DESCRIPTOR(at), INTERVAL '0.03' SECOND) \
+            Kind::Rows => format!(
+                "SELECT window_end, COUNT(*) AS n, SUM(i) AS s FROM HOP_ROWS(TABLE {table}, 2, 5) \
                  GROUP BY window_start, window_end"
             ),
+            Kind::FirstRows | Kind::FirstGroups => self.ranking_sql(&table),
             Kind::Over => format!(
-                "SELECT i, SUM(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM t{number}_0"
+                "SELECT i, SUM(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM {table}"
+            ),
+            Kind::OverTime => format!(
+                "SELECT i, COUNT(*) OVER w AS n, MIN(d) OVER w AS low, MAX(i) OVER w AS high FROM {table} WINDOW w AS \
+                 (PARTITION BY k ORDER BY ts RANGE BETWEEN {} PRECEDING AND CURRENT ROW)",
+                interval(FRAME_MS)
+            ),
+            _ => self.windows_sql(&table, &other),
+        }
+    }
+
+    fn windows_sql(self, table: &str, other: &str) -> String {
+        let windows = windows("TUMBLE", table, &[WINDOW_MS]);
+        let hops = windows_that_hop(table);
+        let by_key = "GROUP BY window_start, window_end, k";
+        match self {
+            Kind::WindowsOfWindows => format!(
+                "WITH w AS (SELECT window_time AS at, k, COUNT(*) AS n FROM {windows} GROUP BY window_start, window_end, window_time, k) \
+                 SELECT window_end, SUM(n) AS n, COUNT(*) AS parts FROM TUMBLE(TABLE w, DESCRIPTOR(at), {}) \
+                 GROUP BY window_start, window_end",
+                interval(3 * WINDOW_MS)
+            ),
+            Kind::WindowsOfUnion => format!(
+                "WITH u AS (SELECT i, k, ts FROM {table} UNION ALL SELECT i, k, ts FROM {other}) \
+                 SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s FROM TUMBLE(TABLE u, DESCRIPTOR(ts), {}) {by_key}",
+                interval(WINDOW_MS)
+            ),
+            Kind::Hops => {
+                format!("SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s, MIN(d) AS low FROM {hops} {by_key}")
+            }
+            Kind::SharedWindows => format!(
+                "SELECT 0 AS w, window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {hops} {by_key} UNION ALL \
+                 SELECT 1 AS w, window_end, k, SUM(d) AS n, MAX(i) AS s FROM {windows} {by_key} UNION ALL \
+                 SELECT 2 AS w, window_end, k, COUNT(*) AS n, MIN(i) AS s FROM {} {by_key}",
+                self::windows("CUMULATE", table, &[WINDOW_MS, CUMULATE_MS])
+            ),
+            Kind::Distinct => format!(
+                "SELECT window_end, k, COUNT(DISTINCT d) AS n, CAST(MEDIAN(i) * 2 AS BIGINT) AS m FROM {hops} {by_key}"
+            ),
+            Kind::FragileWindows => format!("SELECT window_end, k, fragile_sum(i, d) AS s FROM {hops} {by_key}"),
+            Kind::Sessions => format!(
+                "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s, window_start FROM {} {by_key}",
+                self::windows("SESSION", &format!("{table} PARTITION BY k"), &[GAP_MS])
+            ),
+            _ => format!(
+                "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {windows} WHERE d > 2 AND k <> 2 {by_key}"
             ),
         }
     }
 
-    pub fn expected(self, rows: &[Row]) -> Expected {
+    fn ranking_sql(self, table: &str) -> String {
+        let number = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY";
         match self {
-            Kind::Quotients => {
-                let wanted = rows.iter().take_while(|row| row.d != 0 || row.i % 3 == 1).filter(|row| row.i % 3 != 1);
-                wanted.map(|row| vec![vec![row.i, 60 / row.d]]).collect()
-            }
-            Kind::Union => unreachable!("its tables are compared by themselves"),
-            Kind::Windows => {
-                let rows = rows.iter().filter(|row| row.d > 2 && row.k != 2);
-                let ends = groups(rows.map(|row| ([end(row.ts, WINDOW_MS), row.k], row.i)));
-                by_end(
-                    ends.into_iter().map(|([end, k], values)| vec![end, k, values.len() as i64, values.iter().sum()]),
-                )
-            }
-            Kind::WindowsOfWindows => {
-                let parts = groups(rows.iter().map(|row| ([end(row.ts, WINDOW_MS), row.k], row.i)));
-                // The time of a window is a millisecond before its end.
-                let parts =
-                    parts.into_iter().map(|([of, _], values)| ([end(of - 1, 3 * WINDOW_MS), 0], values.len() as i64));
-                by_end(
-                    groups(parts)
-                        .into_iter()
-                        .map(|([end, _], counts)| vec![end, counts.iter().sum(), counts.len() as i64]),
-                )
-            }
-            Kind::Over => {
-                let sum = |index: usize| {
-                    let before = rows[..=index].iter().rev().filter(|row| row.k == rows[index].k);
-                    before.take(3).map(|row| row.i).sum()
-                };
-                rows.iter().enumerate().map(|(index, row)| vec![vec![row.i, sum(index)]]).collect()
-            }
+            Kind::FirstRows => format!(
+                "SELECT window_end, i, n FROM (SELECT window_end, i, {number} d DESC, i) AS n FROM {}) WHERE n <= 3",
+                windows_that_hop(table)
+            ),
+            _ => format!(
+                "SELECT window_end, k, s, n FROM (SELECT *, {number} s DESC, k) AS n FROM \
+                 (SELECT window_start, window_end, k, SUM(i) AS s FROM {} GROUP BY window_start, window_end, k)) WHERE n <= 2",
+                windows("TUMBLE", table, &[WINDOW_MS])
+            ),
         }
     }
 }
 
-/// When the window ends that a time is in.
-fn end(ts: i64, window_ms: i64) -> i64 {
-    (ts / window_ms + 1) * window_ms
+/// A table whose rows are numbered.
+fn generated(table: &str, rows: usize) -> String {
+    format!(
+        "CREATE TABLE {table} (i BIGINT NOT NULL) WITH ('connector' = 'datagen', 'number-of-rows' = '{rows}', 'pace' = 'flat-out', \
+         'fields.i.kind' = 'sequence', 'fields.i.start' = '0', 'fields.i.end' = '1000000')"
+    )
 }
 
-/// The values of each group, in the order of their keys.
-fn groups(values: impl Iterator<Item = ([i64; 2], i64)>) -> std::collections::BTreeMap<[i64; 2], Vec<i64>> {
-    let mut groups = std::collections::BTreeMap::<_, Vec<i64>>::new();
-    values.for_each(|(group, value)| groups.entry(group).or_default().push(value));
-    groups
+fn windows_that_hop(table: &str) -> String {
+    windows("HOP", table, &[WINDOW_MS, HOP_MS])
 }
 
-/// Rows that come together, where the first column says when.
-fn by_end(rows: impl Iterator<Item = Vec<i64>>) -> Expected {
-    let mut expected: Expected = Vec::new();
-    for row in rows {
-        match expected.last_mut() {
-            Some(last) if last[0][0] == row[0] => last.push(row),
-            _ => expected.push(vec![row]),
-        }
-    }
-    expected
+fn windows(name: &str, table: &str, lengths_ms: &[i64]) -> String {
+    let lengths: Vec<String> = lengths_ms.iter().map(|&length| interval(length)).collect();
+    format!("{name}(TABLE {table}, DESCRIPTOR(ts), {})", lengths.join(", "))
+}
+
+/// Less than a second, in SQL.
+pub(super) fn interval(length_ms: i64) -> String {
+    format!("INTERVAL '0.{length_ms:03}' SECOND")
 }
