@@ -3,6 +3,8 @@
 //!
 //! Whatever happens, no row is lost, doubled or out of order, a query fails for the reasons that it has, all of them end, and memory is given back.
 //! Workers have no threads ([`ManualWorkers`]) and time stands still unless the seed turns the clock, so that a seed does the same again.
+//!
+//! In reading order: [`kinds`] (what queries ask), [`functions`] (those that fail), [`feed`] (the rows), [`model`] (what must come of them).
 
 mod feed;
 
@@ -66,6 +68,8 @@ struct Client {
     has_limit: bool,
     was_stopped: bool,
     failure: Option<String>,
+    /// Rows that came too late for it, as it says.
+    late: u64,
     /// What became of its code.
     story: Vec<String>,
 }
@@ -156,6 +160,7 @@ impl World {
             has_limit,
             was_stopped: false,
             failure: None,
+            late: 0,
             story: Vec::new(),
         });
     }
@@ -262,7 +267,9 @@ impl Client {
             Err(_) if !query.control().has_ended() => return Ok(false),
             Err(error) => self.failure = Some(error.to_string()),
         }
-        for pipeline in query.progress().pipelines {
+        let progress = query.progress();
+        self.late = progress.late_rows();
+        for pipeline in progress.pipelines {
             self.story.push(format!("{}, {}", pipeline.name, pipeline.tier));
             self.story
                 .extend(pipeline.story.events.iter().map(|event| format!("row {}: {}", event.rows, event.summary())));
@@ -289,6 +296,10 @@ impl Client {
         let tables: Vec<&[Row]> = self.feeds.iter().map(|feed| feed.rows.as_slice()).collect();
         if self.was_stopped && self.kind == Kind::Sorted {
             return self.check_sorted(tables[0]);
+        }
+        let late = self.kind.late(&tables) as u64;
+        if is_whole && self.late != late {
+            return Err(format!("says that {} rows come too late, and {late} do", self.late));
         }
         let expected = self.kind.expected(&tables);
         let Some(lane) = self.kind.lane() else { return compare(&self.shown, &expected, is_whole) };

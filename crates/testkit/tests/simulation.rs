@@ -36,9 +36,14 @@ fn a_seed_does_the_same_again_and_code_changes_meanwhile() {
         told.extend(once);
     }
     let count = |part: &str| told.iter().filter(|line| line.contains(part)).count();
-    for part in
-        ["drawn by chance: tier", "drawn by chance: predicate-order", "runs: compiled", "runs on without dense-keys"]
-    {
+    for part in [
+        "drawn by chance: tier",
+        "drawn by chance: predicate-order",
+        "runs: compiled",
+        "runs on without dense-keys",
+        "its state takes",
+        "is fragile",
+    ] {
         assert!(count(part) > 0, "nothing {part}");
     }
     // Code that was compiled while rows passed took the place of what ran.

@@ -40,7 +40,7 @@ pub(super) enum Kind {
     WindowsOfUnion,
     /// Windows that overlap, whose slices are combined anew.
     Hops,
-    /// Three kinds of windows over the same rows, which share slices.
+    /// Two kinds of windows over the same rows, which share slices.
     SharedWindows,
     /// Values that count once, and the one in the middle, in windows that overlap.
     Distinct,
@@ -185,8 +185,7 @@ impl Kind {
             }
             Kind::SharedWindows => format!(
                 "SELECT 0 AS w, window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {hops} {by_key} UNION ALL \
-                 SELECT 1 AS w, window_end, k, SUM(d) AS n, MAX(i) AS s FROM {windows} {by_key} UNION ALL \
-                 SELECT 2 AS w, window_end, k, COUNT(*) AS n, MIN(i) AS s FROM {} {by_key}",
+                 SELECT 1 AS w, window_end, k, SUM(d) AS n, MIN(i) AS s FROM {} {by_key}",
                 self::windows("CUMULATE", table, &[WINDOW_MS, CUMULATE_MS])
             ),
             Kind::Distinct => format!(
@@ -197,9 +196,10 @@ impl Kind {
                 "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s, window_start FROM {} {by_key}",
                 self::windows("SESSION", &format!("{table} PARTITION BY k"), &[GAP_MS])
             ),
-            _ => format!(
+            Kind::Windows => format!(
                 "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {windows} WHERE d > 2 AND k <> 2 {by_key}"
             ),
+            _ => unreachable!("it has no windows"),
         }
     }
 

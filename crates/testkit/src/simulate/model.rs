@@ -54,6 +54,22 @@ impl Kind {
         }
     }
 
+    /// How many rows come too late: as many times as windows of different kinds miss them.
+    pub fn late(self, tables: &[&[Row]]) -> usize {
+        let rows = || tables.iter().copied().flatten();
+        let behind = |ends: fn(i64) -> Vec<i64>| {
+            rows().filter(|row| ends(row.ts).iter().all(|end| *end <= row.watermark)).count()
+        };
+        match self {
+            // Whether a row is selected is seen when it is in time.
+            Kind::Windows | Kind::WindowsOfWindows | Kind::WindowsOfUnion | Kind::FirstGroups => behind(tumble),
+            Kind::Hops | Kind::Distinct | Kind::FirstRows => behind(hop),
+            Kind::SharedWindows => behind(hop) + behind(cumulate),
+            Kind::Over | Kind::OverTime => rows().filter(|row| row.ts < row.watermark).count(),
+            _ => 0,
+        }
+    }
+
     /// Rows with a value, up to the first for which there is none.
     fn until_it_fails(self, rows: &[Row], value: fn(&Row) -> i64) -> Expected {
         let wanted = rows.iter().take_while(|row| !self.fails_for(row)).filter(|row| row.i % 3 != 1);
@@ -61,21 +77,21 @@ impl Kind {
     }
 
     fn of_windows(self, tables: &[&[Row]]) -> Expected {
-        let tumbling = || grouped(tables[0], tumble(WINDOW_MS));
+        let tumbling = || grouped(tables[0], tumble);
         let hopping = || grouped(tables[0], hop);
         match self {
             Kind::WindowsOfWindows => of_windows_of_windows(tumbling()),
             Kind::WindowsOfUnion => {
                 let both = tables.iter().copied().flatten();
-                by_end(grouped(both, tumble(WINDOW_MS)), |rows| vec![count(rows), sum(rows)])
+                by_end(grouped(both, tumble), |rows| vec![count(rows), sum(rows)])
             }
             Kind::Hops => by_end(hopping(), |rows| vec![count(rows), sum(rows), least(rows, |row| row.d)]),
             Kind::SharedWindows => {
                 let first = by_end(hopping(), |rows| vec![count(rows), sum(rows)]);
-                let second = |rows: &[&Row]| vec![rows.iter().map(|row| row.d).sum(), -least(rows, |row| -row.i)];
-                let third = |rows: &[&Row]| vec![count(rows), least(rows, |row| row.i)];
-                let lanes = [first, by_end(tumbling(), second), by_end(grouped(tables[0], cumulate), third)];
-                lanes.into_iter().enumerate().flat_map(|(lane, expected)| numbered(lane, expected)).collect()
+                let second = by_end(grouped(tables[0], cumulate), |rows| {
+                    vec![rows.iter().map(|row| row.d).sum(), least(rows, |row| row.i)]
+                });
+                [first, second].into_iter().enumerate().flat_map(|(lane, expected)| numbered(lane, expected)).collect()
             }
             Kind::Distinct => by_end(hopping(), |rows| {
                 let distinct: BTreeSet<i64> = rows.iter().map(|row| row.d).collect();
@@ -90,10 +106,11 @@ impl Kind {
             }
             Kind::FirstRows => first_rows(tables[0]),
             Kind::FirstGroups => first_groups(tumbling()),
-            _ => {
-                let passing = tables[0].iter().filter(|row| row.d > 2 && row.k != 2);
-                by_end(grouped(passing, tumble(WINDOW_MS)), |rows| vec![count(rows), sum(rows)])
+            Kind::Windows => {
+                let selected = tables[0].iter().filter(|row| is_selected(row));
+                by_end(grouped(selected, tumble), |rows| vec![count(rows), sum(rows)])
             }
+            _ => unreachable!("it has no windows"),
         }
     }
 
@@ -142,13 +159,18 @@ fn twice_the_median(rows: &[&Row]) -> i64 {
     values[(values.len() - 1) / 2] + values[values.len() / 2]
 }
 
+/// What [`Kind::Windows`] selects.
+fn is_selected(row: &Row) -> bool {
+    row.d > 2 && row.k != 2
+}
+
 /// When the window ends that a time is in.
 fn end(ts: i64, window_ms: i64) -> i64 {
     (ts / window_ms + 1) * window_ms
 }
 
-fn tumble(window_ms: i64) -> impl Fn(i64) -> Vec<i64> {
-    move |ts| vec![end(ts, window_ms)]
+fn tumble(ts: i64) -> Vec<i64> {
+    vec![end(ts, WINDOW_MS)]
 }
 
 /// When all windows end that a time is in.
@@ -161,7 +183,7 @@ fn cumulate(ts: i64) -> Vec<i64> {
 }
 
 /// The rows of each window and key that came when the window had not ended.
-fn grouped<'r>(rows: impl IntoIterator<Item = &'r Row>, ends: impl Fn(i64) -> Vec<i64>) -> Groups<'r> {
+fn grouped<'r>(rows: impl IntoIterator<Item = &'r Row>, ends: fn(i64) -> Vec<i64>) -> Groups<'r> {
     let mut groups = Groups::new();
     for row in rows {
         let in_time = ends(row.ts).into_iter().filter(|end| *end > row.watermark);
@@ -171,16 +193,12 @@ fn grouped<'r>(rows: impl IntoIterator<Item = &'r Row>, ends: impl Fn(i64) -> Ve
 }
 
 /// Rows of one key, none more than the gap after the one before.
-fn sessions(rows: &[Row]) -> Groups<'_> {
+fn sessions<'r>(rows: &'r [Row]) -> Groups<'r> {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by_key(|row| (row.k, row.ts));
     let is_same = |row: &&Row, next: &&Row| row.k == next.k && next.ts - row.ts <= GAP_MS;
-    let session = |rows: &[&'_ Row]| ([rows[rows.len() - 1].ts + GAP_MS, rows[0].k], rows.len());
-    let mut groups = Groups::new();
-    for rows in sorted.chunk_by(is_same) {
-        groups.insert(session(rows).0, rows.to_vec());
-    }
-    groups
+    let session = |rows: &[&'r Row]| ([rows[rows.len() - 1].ts + GAP_MS, rows[0].k], rows.to_vec());
+    sorted.chunk_by(is_same).map(session).collect()
 }
 
 /// A row for each group, with the end of its window, its key and its values; windows come in the order of their ends.
