@@ -229,7 +229,7 @@ fn without_a_terminal_the_demo_prints_lines_and_a_summary() {
     assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("rows/s out, latency")), "{printed}");
     assert!(printed.contains(" a second), latency") && printed.contains("ns a record"), "{printed}");
     // What has become of the code.
-    for part in [" events: variant ", "rows in ", "guards failed"] {
+    for part in [" s: variant ", "rows in ", "guards failed"] {
         assert!(printed.contains(part), "no '{part}' in {printed}");
     }
 }
