@@ -439,7 +439,7 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, latency, state, queries, modes, course, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, latency, idle, state, queries, modes, course, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(
