@@ -45,18 +45,8 @@ impl Kept {
     }
 
     /// The batches, in their order.
-    pub fn batches(&self) -> &[RecordBatch] {
-        &self.batches
-    }
-
-    /// The same, without the rest.
     pub fn into_batches(self) -> Vec<RecordBatch> {
         self.batches
-    }
-
-    /// Rows of all.
-    pub fn rows(&self) -> usize {
-        self.rows
     }
 
     /// Bytes of all.
@@ -107,7 +97,7 @@ mod tests {
         let one = kept.bytes();
         assert!((4_024..65_536).contains(&one), "{one}");
         kept.push(all.slice(1, 1));
-        assert_eq!((kept.bytes(), kept.rows(), kept.bytes_beside()), (one + 24, 2, 32));
+        assert_eq!((kept.bytes(), kept.rows, kept.bytes_beside()), (one + 24, 2, 32));
         assert_eq!(kept.into_one(all.schema()).unwrap(), all);
         assert_eq!(Kept::default().into_one(all.schema()).unwrap().num_rows(), 0);
     }

@@ -117,10 +117,16 @@ fn another_number_of_workers_counts_for_queries_that_begin_then() {
     assert_eq!(next(&mut query), 4);
 }
 
-/// What `SHOW QUERIES` says, without the numbers that depend on time.
-fn shown(session: &Session) -> Vec<[String; 3]> {
+/// What `SHOW QUERIES` says.
+fn show_queries(session: &Session) -> RecordBatch {
     let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
     let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    rows
+}
+
+/// The same without the numbers that depend on time.
+fn shown(session: &Session) -> Vec<[String; 3]> {
+    let rows = show_queries(session);
     let text = |row: usize, name: &str| rows.column_by_name(name).unwrap().as_string_view().value(row).to_owned();
     (0..rows.num_rows()).map(|row| ["query", "rows waiting", "held back by"].map(|name| text(row, name))).collect()
 }
@@ -151,8 +157,7 @@ fn rates_are_shown_for_each_source() {
     let mut query = session.sql("SELECT v FROM a UNION ALL SELECT v FROM b").unwrap();
     push(&one, 3);
     assert_eq!(next(&mut query), 3);
-    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
-    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    let rows = show_queries(&session);
     let rates = rows.column_by_name("rows/s by source").unwrap().as_string_view().value(0).to_owned();
     assert!(rates.starts_with("a ") && rates.ends_with(", b 0") && !rates.starts_with("a 0"), "{rates}");
     drop((one, two));
@@ -300,8 +305,7 @@ fn rows_that_are_left_out_are_shown_while_a_query_runs() {
     let source = session.push_table("a", "v BIGINT NOT NULL").unwrap();
     let mut query = session.sql("SELECT v FROM t UNION ALL SELECT v FROM a").unwrap();
     assert_eq!(next(&mut query), 3);
-    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
-    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
+    let rows = show_queries(&session);
     assert_eq!(rows.column_by_name("left out").unwrap().as_string_view().value(0), "t 1 rejected");
     drop(source);
     assert!(query.next_batch().unwrap().is_none());

@@ -68,7 +68,7 @@ pub(crate) trait Policy: Send + Sync {
     /// Rows that one task takes at most, if there are so many, when so much of the epoch is left; it takes whole blocks, and at least one.
     fn rows_max(&self, operator: &Operator, left_ns: u64) -> u64;
 
-    /// Whether what has been served for much less time than others goes before them, whatever the ranks.
+    /// Whether what has been served for much less time than others goes before them, whatever the ranks, and blocks are cut that would have others wait.
     fn is_fair(&self) -> bool {
         false
     }

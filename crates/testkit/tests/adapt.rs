@@ -34,6 +34,10 @@ const QUERIES: [&str; 4] = [
 struct Random(u64);
 
 impl Random {
+    fn of(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     fn below(&mut self, end: i64) -> i64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -48,7 +52,7 @@ impl Random {
 
 /// Rows of one character, a batch at a time.
 fn batches(source: &PushSource, seed: u64) -> Vec<RecordBatch> {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::of(seed);
     let (mut batches, mut now) = (Vec::new(), 0);
     for _ in 0..PHASES {
         let keys = [1, 5, 500, 1 << 40][random.below(4) as usize];
@@ -112,7 +116,7 @@ fn rows_step_by_step(seed: u64, query: &str, workers: usize, settings: &[(&str, 
     let mut query = session.sql(query).expect("a query");
     let mut batches = batches(&source, seed).into_iter().peekable();
     let mut source = Some(source);
-    let mut random = Random(seed | 1);
+    let mut random = Random::of(seed);
     let mut lines = Vec::new();
     loop {
         match random.below(8) {

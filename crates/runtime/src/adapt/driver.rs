@@ -572,13 +572,10 @@ impl Waiting {
     /// Notes that an attempt was made, and returns how many profiles the next one waits for.
     fn decided(&mut self, is_better: bool, profiles: u64) -> u64 {
         let is_steady = profiles - self.changed_at >= STEADY_PROFILES;
-        self.failures = if is_better && is_steady { 0 } else { (self.failures + 1).min(WAIT_DOUBLINGS_MAX) };
         if is_better {
             self.changed_at = profiles;
         }
-        let wait = if self.failures > 0 { 1 << self.failures } else { 1 };
-        self.until = profiles + wait;
-        wait
+        self.wait(is_better && is_steady, profiles)
     }
 
     /// Notes that rows cost much more than before. If that is to be answered, whether they had cost as much for long.
@@ -587,8 +584,15 @@ impl Waiting {
         if !was_steady && profiles < self.until {
             return None;
         }
-        self.failures = if was_steady { 0 } else { (self.failures + 1).min(WAIT_DOUBLINGS_MAX) };
-        self.until = profiles + (1 << self.failures);
+        self.wait(was_steady, profiles);
         Some(was_steady)
+    }
+
+    /// Waits for one profile where failures are forgotten, and otherwise for twice as many as before. Returns for how many.
+    fn wait(&mut self, forgets: bool, profiles: u64) -> u64 {
+        self.failures = if forgets { 0 } else { (self.failures + 1).min(WAIT_DOUBLINGS_MAX) };
+        let wait = 1 << self.failures;
+        self.until = profiles + wait;
+        wait
     }
 }

@@ -18,7 +18,7 @@ use pelton_data::arrangement::{Order, OrderKey};
 use crate::sink::SinkError;
 
 /// Rows that are kept to be put in order. More are an error: all of them are in memory.
-pub const SORTED_ROWS_MAX: usize = 100_000_000;
+const SORTED_ROWS_MAX: usize = 100_000_000;
 
 /// Rows that are sorted at once, but for those of one batch.
 const RUN_ROWS: usize = BLOCK_ROWS_DEFAULT;

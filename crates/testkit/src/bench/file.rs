@@ -277,7 +277,6 @@ impl Benchmark {
         Ok(())
     }
 
-    /// Whether the case that a line measures another one against is there.
     /// Whether there is what a case names: another case, a step.
     fn check(&self, line: &str) -> Result<(), String> {
         let named = |by: &str| line.split_whitespace().find_map(|word| word.split_once(by)).map(|(_, name)| name);
