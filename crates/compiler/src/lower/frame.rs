@@ -12,7 +12,7 @@ use pelton_data::column::Layout;
 use super::accumulate::seldom;
 use super::emit::{Columns, Emitter, column_flags, load};
 use super::function::{
-    ColumnSource, Effect, LookupNumber, Place, Recipe, RowIndex, column_slot, columns_read, indexed,
+    ColumnSource, Effect, LookupNumber, Number, Place, Recipe, RowIndex, column_slot, columns_read, element, indexed,
 };
 use super::graph::{Graph, Machine, NodeId};
 
@@ -175,17 +175,17 @@ impl Function {
         &'a self,
         recipe: &'a Recipe<'_>,
         builder: &mut FunctionBuilder<'_>,
-        position: Value,
+        position: Number,
     ) -> RowColumns<'a> {
         let row = if recipe.variant.selected {
-            let address = indexed(builder, self.selection, position, 4);
-            builder.ins().uload32(column_flags(), address, 0)
+            let address = element(builder, self.selection, position, 4);
+            Number::from(builder.ins().uload32(column_flags(), address, 0))
         } else {
-            builder.ins().iadd(self.first, position)
+            Number { base: builder.ins().iadd(self.first, position.base), ..position }
         };
         let mut lookup_rows = HashMap::new();
         for (&lookup, &rows) in &self.lookups {
-            let address = indexed(builder, rows, position, 4);
+            let address = element(builder, rows, position, 4);
             let found = builder.ins().load(types::I32, column_flags(), address, 0);
             let missing = builder.ins().icmp_imm_s(IntCC::Equal, found, -1);
             let matched = builder.ins().bxor_imm_u(missing, 1);
@@ -211,8 +211,8 @@ struct LookupRow {
 pub(super) struct RowColumns<'a> {
     function: &'a Function,
     graph: &'a Graph,
-    pub(super) row: Value,
-    position: Value,
+    pub(super) row: Number,
+    position: Number,
     lookup_rows: HashMap<usize, LookupRow>,
 }
 
@@ -234,17 +234,17 @@ impl Columns for RowColumns<'_> {
         let (row, matched) = match source.index {
             RowIndex::Row => (self.row, None),
             RowIndex::Position => (self.position, None),
-            RowIndex::Lookup { lookup, may_miss: false } => (self.lookup_rows[&lookup].found, None),
+            RowIndex::Lookup { lookup, may_miss: false } => (Number::from(self.lookup_rows[&lookup].found), None),
             RowIndex::Lookup { lookup, may_miss: true } => {
                 let LookupRow { safe, matched, .. } = self.lookup_rows[&lookup];
-                (safe, Some(matched))
+                (Number::from(safe), Some(matched))
             }
         };
         let layout = Layout::of(&node.data_type).expect("only columns that blocks hold are loaded");
         let mut value = match layout {
             Layout::Bits => load_bit(builder, values, row),
             layout => {
-                let address = indexed(builder, values, row, layout.width());
+                let address = element(builder, values, row, layout.width());
                 load(builder, node.machine, column_flags(), address)
             }
         };
@@ -261,7 +261,8 @@ impl Columns for RowColumns<'_> {
 }
 
 /// Bit `index` of a bitmap, as 0 or 1.
-fn load_bit(builder: &mut FunctionBuilder<'_>, bits: Value, index: Value) -> Value {
+fn load_bit(builder: &mut FunctionBuilder<'_>, bits: Value, index: Number) -> Value {
+    let index = index.value(builder);
     let byte_index = builder.ins().ushr_imm_u(index, 3);
     let address = builder.ins().iadd(bits, byte_index);
     let byte = builder.ins().uload8(types::I32, column_flags(), address, 0);

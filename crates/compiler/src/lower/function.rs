@@ -16,6 +16,11 @@ use super::graph::{Graph, Machine, NodeId, Operation};
 use crate::code_memory::Code;
 use crate::error::CompileError;
 
+/// Rows that a short loop takes in one turn.
+const ROWS_PER_TURN: i64 = 4;
+/// Loops over rows that compute at most so many nodes are short.
+const SHORT_NODES_MAX: usize = 8;
+
 /// Where a pipeline's column comes from, for machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ColumnSource {
@@ -141,6 +146,26 @@ pub(crate) struct Recipe<'a> {
     pub(crate) variant: Variant,
 }
 
+/// The number of a position or row: what a register holds and so many more, which addresses hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Number {
+    pub(crate) base: Value,
+    pub(crate) ahead: i64,
+}
+
+impl From<Value> for Number {
+    fn from(base: Value) -> Number {
+        Number { base, ahead: 0 }
+    }
+}
+
+impl Number {
+    /// It in a register.
+    pub(crate) fn value(self, builder: &mut FunctionBuilder<'_>) -> Value {
+        if self.ahead == 0 { self.base } else { builder.ins().iadd_imm_s(self.base, self.ahead) }
+    }
+}
+
 impl Effect {
     /// Whether rows have no effect.
     pub(crate) fn is_nothing(&self) -> bool {
@@ -233,46 +258,64 @@ impl Recipe<'_> {
     fn build(&self, builder: &mut FunctionBuilder<'_>) {
         let mut function = Function::start(self, builder);
         let carried = self.initial_state(&mut function, builder);
-        let body = builder.create_block();
-        let exit = builder.create_block();
-        let position = builder.append_block_param(body, types::I64);
-        let state: Vec<Value> = carried
-            .iter()
-            .map(|&value| builder.func.dfg.value_type(value))
-            .collect::<Vec<Type>>()
-            .into_iter()
-            .map(|register| builder.append_block_param(body, register))
-            .collect();
-        let exit_status = builder.append_block_param(exit, types::I64);
-        let exit_position = builder.append_block_param(exit, types::I64);
-        let exit_state: Vec<Value> = state
-            .iter()
-            .map(|&value| builder.func.dfg.value_type(value))
-            .collect::<Vec<Type>>()
-            .into_iter()
-            .map(|register| builder.append_block_param(exit, register))
-            .collect();
-
-        let done = builder.ins().iconst(types::I64, Status::Done as i64);
+        let registers: Vec<Type> = carried.iter().map(|&value| builder.func.dfg.value_type(value)).collect();
+        let (exit, exit_parameters) = block(builder, &[types::I64, types::I64], &registers);
         let start = function.frame_field(builder, offset_of!(CallFrame, position), types::I64);
-        let any = builder.ins().icmp(IntCC::UnsignedLessThan, start, function.count);
-        let enter = arguments(&[start], &carried);
-        let leave = arguments(&[done, start], &carried);
-        builder.ins().brif(any, body, &enter, exit, &leave);
 
-        builder.switch_to_block(body);
-        let next_state = self.row(&function, builder, position, &state, exit);
-        let next = builder.ins().iadd_imm_u(position, 1);
-        let more = builder.ins().icmp(IntCC::UnsignedLessThan, next, function.count);
-        let again = arguments(&[next], &next_state);
-        let leave = arguments(&[done, next], &next_state);
-        builder.ins().brif(more, body, &again, exit, &leave);
+        let mut at = (start, carried);
+        if self.is_short() {
+            at = self.turns(&function, builder, ROWS_PER_TURN, at, exit);
+        }
+        let (end, state) = self.turns(&function, builder, 1, at, exit);
+        let done = builder.ins().iconst(types::I64, Status::Done as i64);
+        builder.ins().jump(exit, &arguments(&[done, end], &state));
 
         builder.switch_to_block(exit);
-        self.store_state(&function, builder, &exit_state);
+        self.store_state(&function, builder, &exit_parameters[2..]);
         let flags = MemFlagsData::trusted();
-        builder.ins().store(flags, exit_position, function.frame, offset_of!(CallFrame, position) as i32);
-        builder.ins().return_(&[exit_status]);
+        builder.ins().store(flags, exit_parameters[1], function.frame, offset_of!(CallFrame, position) as i32);
+        builder.ins().return_(&[exit_parameters[0]]);
+    }
+
+    /// A loop that takes so many rows a turn while so many are left. From the position and the state before it to those behind it.
+    fn turns(
+        &self,
+        function: &Function,
+        builder: &mut FunctionBuilder<'_>,
+        rows: i64,
+        (start, carried): (Value, Vec<Value>),
+        exit: ir::Block,
+    ) -> (Value, Vec<Value>) {
+        let registers: Vec<Type> = carried.iter().map(|&value| builder.func.dfg.value_type(value)).collect();
+        let (body, at) = block(builder, &[types::I64], &registers);
+        let (behind, result) = block(builder, &[types::I64], &registers);
+        // Below zero where a call has fewer rows than a turn.
+        let last_start = builder.ins().iadd_imm_s(function.count, -rows);
+        let any = builder.ins().icmp(IntCC::SignedLessThanOrEqual, start, last_start);
+        let arguments_before = arguments(&[start], &carried);
+        builder.ins().brif(any, body, &arguments_before, behind, &arguments_before);
+
+        builder.switch_to_block(body);
+        let mut state = at[1..].to_vec();
+        for ahead in 0..rows {
+            state = self.row(function, builder, Number { base: at[0], ahead }, &state, exit);
+        }
+        let next = builder.ins().iadd_imm_u(at[0], rows);
+        let more = builder.ins().icmp(IntCC::SignedLessThanOrEqual, next, last_start);
+        let arguments_after = arguments(&[next], &state);
+        builder.ins().brif(more, body, &arguments_after, behind, &arguments_after);
+
+        builder.switch_to_block(behind);
+        (result[0], result[1..].to_vec())
+    }
+
+    /// Whether a row takes so little that what the loop itself takes shows.
+    fn is_short(&self) -> bool {
+        let Effect::Accumulate { place: Place::Dense { .. } | Place::ByLookup(_) | Place::Listed, .. } = self.effect
+        else {
+            return false;
+        };
+        self.graph.reachable(self.effect.roots()).len() <= SHORT_NODES_MAX
     }
 
     /// What the loop carries from row to row in registers.
@@ -310,7 +353,7 @@ impl Recipe<'_> {
         &self,
         function: &Function,
         builder: &mut FunctionBuilder<'_>,
-        position: Value,
+        position: Number,
         state: &[Value],
         exit: ir::Block,
     ) -> Vec<Value> {
@@ -328,13 +371,13 @@ impl Recipe<'_> {
             Effect::Keep { predicate, by_position } => {
                 let truth = emitter.emit(*predicate);
                 let kept = emitter.both(Some(truth.value), truth.valid).expect("has a value");
-                let number = if *by_position { position } else { columns.row };
+                let number = if *by_position { position } else { columns.row }.value(emitter.builder);
                 vec![function.list_survivor(emitter.builder, number, kept, state[0])]
             }
             Effect::Probe { key, keep_unmatched, by_position } => {
-                let number = if *by_position { position } else { columns.row };
                 let found = function.probe(&mut emitter, *key);
                 let builder = emitter.builder;
+                let number = if *by_position { position } else { columns.row }.value(builder);
                 let address = indexed(builder, function.outputs[0].0, state[0], 4);
                 builder.ins().store(MemFlagsData::trusted(), found, address, 0);
                 let kept = match keep_unmatched {
@@ -374,13 +417,13 @@ impl Recipe<'_> {
         emitter: &mut Emitter<'_, '_, RowColumns<'_>>,
         columns: &RowColumns<'_>,
         place: &Place,
-        (position, exit): (Value, ir::Block),
+        (position, exit): (Number, ir::Block),
     ) -> Value {
         match *place {
             Place::Single => unreachable!("the only entry is in registers"),
             Place::Listed => {
                 let builder = &mut *emitter.builder;
-                let address = indexed(builder, function.entries, position, 4);
+                let address = element(builder, function.entries, position, 4);
                 let number = builder.ins().uload32(column_flags(), address, 0);
                 indexed(builder, function.table, number, 8)
             }
@@ -415,7 +458,7 @@ impl Recipe<'_> {
         &self,
         function: &Function,
         emitter: &mut Emitter<'_, '_, RowColumns<'_>>,
-        position: Value,
+        position: Number,
         index: usize,
         output: &Written,
     ) {
@@ -425,7 +468,7 @@ impl Recipe<'_> {
         let flags = MemFlagsData::trusted();
         let emitted = if output.as_key { emitter.widened(output.node, long) } else { emitter.emit(output.node) };
         let width = if output.as_key { 8 } else { output_width(self.graph, output.node) };
-        let address = indexed(emitter.builder, values, position, width);
+        let address = element(emitter.builder, values, position, width);
         if width == 16 {
             let wide = match node.machine {
                 Machine::Integer { .. } => emitter.builder.ins().sextend(types::I128, emitted.value),
@@ -440,7 +483,7 @@ impl Recipe<'_> {
         if let (Some(validity), false) = (validity, self.never_null(output.node)) {
             let builder = &mut *emitter.builder;
             let valid = emitted.valid.unwrap_or_else(|| builder.ins().iconst(types::I8, 1));
-            let address = builder.ins().iadd(validity, position);
+            let address = element(builder, validity, position, 1);
             builder.ins().store(flags, valid, address, 0);
         }
     }
@@ -451,6 +494,13 @@ pub(crate) fn output_width(graph: &Graph, id: NodeId) -> usize {
     Layout::of(&graph.node(id).data_type).map_or(8, Layout::width)
 }
 
+/// A block with parameters of these types.
+fn block(builder: &mut FunctionBuilder<'_>, first: &[Type], rest: &[Type]) -> (ir::Block, Vec<Value>) {
+    let block = builder.create_block();
+    let parameters = first.iter().chain(rest).map(|&register| builder.append_block_param(block, register)).collect();
+    (block, parameters)
+}
+
 fn arguments(first: &[Value], rest: &[Value]) -> Vec<BlockArg> {
     first.iter().chain(rest).map(|&value| BlockArg::Value(value)).collect()
 }
@@ -459,7 +509,7 @@ fn leave_if(
     builder: &mut FunctionBuilder<'_>,
     condition: Value,
     status: Status,
-    position: Value,
+    position: Number,
     state: &[Value],
     exit: ir::Block,
 ) {
@@ -469,8 +519,15 @@ fn leave_if(
     builder.ins().brif(condition, side, &[], next, &[]);
     builder.switch_to_block(side);
     let status = builder.ins().iconst(types::I64, status as i64);
+    let position = position.value(builder);
     builder.ins().jump(exit, &arguments(&[status, position], state));
     builder.switch_to_block(next);
+}
+
+/// The address of element `number` of `width` bytes.
+pub(crate) fn element(builder: &mut FunctionBuilder<'_>, base: Value, number: Number, width: usize) -> Value {
+    let base = if number.ahead == 0 { base } else { builder.ins().iadd_imm_s(base, number.ahead * width as i64) };
+    indexed(builder, base, number.base, width)
 }
 
 /// The address of element `index` of `width` bytes.
