@@ -1,6 +1,9 @@
-//! Work that no run waits for, such as compiling: each on a thread of its own, or, of workers without threads, when a test says.
+//! Work that no run waits for, such as compiling: one after the other on a thread of its own, so that a hundred queries that start at once leave the cores
+//! to those that run. Of workers without threads it is done when a test says.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
 /// Work that is done once.
@@ -8,21 +11,28 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// Where such work is done.
 pub(crate) enum Aside {
-    /// By threads.
-    Threads,
+    /// By a thread, which begins with the first work and ends behind the last, once nobody can bring more.
+    Thread(Mutex<Option<Sender<Work>>>),
     /// By whoever asks for it.
     Waiting(Mutex<VecDeque<Work>>),
 }
 
 impl Aside {
     pub fn new(is_manual: bool) -> Aside {
-        if is_manual { Aside::Waiting(Mutex::default()) } else { Aside::Threads }
+        if is_manual { Aside::Waiting(Mutex::default()) } else { Aside::Thread(Mutex::default()) }
     }
 
-    /// Has it done. Without a thread it is not, so that it must be work that can be left.
-    pub fn leave(&self, name: &str, work: impl FnOnce() + Send + 'static) {
+    /// Has it done. Where the system gives no thread it is not, so that it must be work that can be left.
+    pub fn leave(&self, work: impl FnOnce() + Send + 'static) {
         match self {
-            Aside::Threads => drop(std::thread::Builder::new().name(name.to_owned()).spawn(work)),
+            Aside::Thread(sender) => {
+                let mut sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+                if sender.is_none() {
+                    *sender = start_thread();
+                }
+                // It receives as long as there is a sender.
+                sender.as_ref().map(|sender| sender.send(Box::new(work)));
+            }
             Aside::Waiting(waiting) => {
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(work));
             }
@@ -37,6 +47,17 @@ impl Aside {
     }
 }
 
+fn start_thread() -> Option<Sender<Work>> {
+    let (sender, receiver): (Sender<Work>, Receiver<Work>) = channel();
+    let work_off = move || {
+        for work in receiver {
+            // It has said so already, and what comes behind it has nothing to do with it.
+            drop(catch_unwind(AssertUnwindSafe(work)));
+        }
+    };
+    std::thread::Builder::new().name("pelton-aside".to_owned()).spawn(work_off).ok().map(|_| sender)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -49,7 +70,7 @@ mod tests {
         let (aside, done) = (Aside::new(true), Arc::new(AtomicUsize::new(0)));
         for number in 1..=2 {
             let done = done.clone();
-            aside.leave("work", move || {
+            aside.leave(move || {
                 done.compare_exchange(number - 1, number, Ordering::SeqCst, Ordering::SeqCst).expect("in order");
             });
         }
@@ -59,11 +80,20 @@ mod tests {
     }
 
     #[test]
-    fn threads_need_not_be_asked() {
+    fn one_thread_does_all_of_it_even_behind_work_that_panics() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let aside = Aside::new(false);
-        aside.leave("work", move || sender.send(()).expect("somebody waits"));
-        receiver.recv().expect("it is done");
-        assert!(!aside.step());
+        for number in 0..3 {
+            let sender = sender.clone();
+            aside.leave(move || {
+                sender.send((number, std::thread::current().id())).expect("somebody waits");
+                assert_ne!(number, 1, "work that fails");
+            });
+        }
+        // Nobody can bring more, and what was brought is done.
+        drop((aside, sender));
+        let done: Vec<_> = receiver.iter().collect();
+        assert_eq!(done.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(done.iter().all(|(_, thread)| *thread == done[0].1 && *thread != std::thread::current().id()));
     }
 }

@@ -131,9 +131,9 @@ impl Pool {
         }
     }
 
-    /// Has something done that no run waits for, such as compiling. It may be left undone.
-    pub fn aside(&self, name: &str, work: impl FnOnce() + Send + 'static) {
-        self.0.crew.aside.leave(name, work);
+    /// Has something done that no run waits for, such as compiling, behind what was brought before. It may be left undone.
+    pub fn aside(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.crew.aside.leave(work);
     }
 
     pub(crate) fn crew(&self) -> &Arc<Crew> {
