@@ -72,6 +72,8 @@ pub struct Settings {
     pub dense_keys: Permission,
     /// `pelton.adapt.fetch-ahead`: compiled code asks for columns some rows before it reads them.
     pub fetch_ahead: Permission,
+    /// `pelton.adapt.no-nulls`: compiled code does not check for NULLs in blocks that have none; pinned, whatever `pelton.adapt` says.
+    pub no_nulls: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
     /// `pelton.spin`: so long an idle worker looks for work before it sleeps. Threads of operators (`pelton.policy`) sleep at once.
@@ -121,6 +123,9 @@ const DENSE_KEYS: &str = "pelton.adapt.dense-keys";
 /// Whether columns may be asked for before they are read.
 const FETCH_AHEAD: &str = "pelton.adapt.fetch-ahead";
 
+/// Whether code may do without checks for NULL.
+const NO_NULLS: &str = "pelton.adapt.no-nulls";
+
 /// What may become of a specialisation.
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
 
@@ -148,6 +153,7 @@ pub const KEYS: &[(&str, &str)] = &[
     (ADAPT_TIER, A_PERMISSION),
     (DENSE_KEYS, A_PERMISSION),
     (FETCH_AHEAD, A_PERMISSION),
+    (NO_NULLS, A_PERMISSION),
     ("pelton.workers", "a number of threads from 1 to 1024"),
     ("pelton.spin", A_SPIN),
     ("pelton.pin", A_PIN),
@@ -181,6 +187,7 @@ impl Default for Settings {
             adapt_tier: Permission::default(),
             dense_keys: Permission::default(),
             fetch_ahead: Permission::default(),
+            no_nulls: Permission::default(),
             workers,
             spin: SPIN_DEFAULT,
             pin: false,
@@ -250,6 +257,7 @@ impl Settings {
             predicate_order: self.predicate_order,
             tier: self.adapt_tier,
             fetch_ahead: self.fetch_ahead,
+            no_nulls: self.no_nulls,
         }
     }
 
@@ -302,6 +310,7 @@ impl Settings {
             ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
             DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),
             FETCH_AHEAD => permission(value).map(|permission| self.fetch_ahead = permission),
+            NO_NULLS => permission(value).map(|permission| self.no_nulls = permission),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.spin" => parse_duration(value).filter(|spin| *spin <= SPIN_MAX).map(|spin| self.spin = spin),
             "pelton.pin" => pin(value).map(|pin| self.pin = pin),

@@ -6,7 +6,7 @@
 //! give the same rows, so that any task may run any of them.
 //!
 //! In reading order: [`story`] (what happened, for people and programs), `predicate_order` (which order would do less), `orders` (what is
-//! known of the data and of orders), `samples` (what rows cost), `keys` (how tables find entries), `trial` (whether that is less), `driver` (what runs when), and here what a pipeline's tasks see of it.
+//! known of the data and of orders), `samples` (what rows cost), `assumed` (how tables find entries, and what is known of NULLs), `trial` (whether that is less), `driver` (what runs when), and here what a pipeline's tasks see of it.
 //!
 //! A new specialisation is an arm of [`Specialisation`]: its signal is counted in a `Profile`, its estimate stands in a module of its own, and
 //! its undoing is the generic code. A guard it needs is a side exit of its kernel, which goes on by itself.
@@ -19,7 +19,7 @@ mod orders;
 
 mod samples;
 
-mod keys;
+mod assumed;
 
 pub mod story;
 
@@ -50,12 +50,19 @@ pub enum Specialisation {
     DenseKeys,
     /// Columns asked for some rows before they are read: where they come from memory, and not from the cache.
     FetchAhead,
+    /// Loops without checks for NULL. Each block says whether it has any, so that this costs nothing, and is no guess; here it is told.
+    NoNulls,
 }
 
 impl Specialisation {
     /// All, in the order in which they are thought of.
-    pub const ALL: [Specialisation; 4] =
-        [Specialisation::PredicateOrder, Specialisation::Tier, Specialisation::DenseKeys, Specialisation::FetchAhead];
+    pub const ALL: [Specialisation; 5] = [
+        Specialisation::PredicateOrder,
+        Specialisation::Tier,
+        Specialisation::DenseKeys,
+        Specialisation::FetchAhead,
+        Specialisation::NoNulls,
+    ];
 
     /// As settings and people call it.
     pub fn name(self) -> &'static str {
@@ -64,6 +71,7 @@ impl Specialisation {
             Specialisation::Tier => "tier",
             Specialisation::DenseKeys => "dense-keys",
             Specialisation::FetchAhead => "fetch-ahead",
+            Specialisation::NoNulls => "no-nulls",
         }
     }
 }
@@ -108,6 +116,8 @@ pub struct AdaptOptions {
     pub tier: Permission,
     /// [`Specialisation::FetchAhead`].
     pub fetch_ahead: Permission,
+    /// [`Specialisation::NoNulls`].
+    pub no_nulls: Permission,
 }
 
 /// Holds the code of a pipeline, which may change between any two tasks.
@@ -126,6 +136,8 @@ pub(crate) struct Pick {
     sample: Option<Sample>,
     /// Whether it must be known what the code costs.
     pub is_measured: bool,
+    /// Whether loops check for NULL even where a block has none.
+    pub checks_nulls: bool,
 }
 
 /// Rows that are to be profiled.

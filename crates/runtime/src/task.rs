@@ -180,6 +180,7 @@ impl Worker<'_> {
         let node = &shared.graph.pipelines[pipeline];
         let mut pick = node.kernel.pick();
         let started_ns = shared.clock.nanos();
+        self.scratch.checks_nulls = pick.checks_nulls;
         pick.sample(&blocks, self.scratch);
         let thread_ns = || shared.clock.thread_nanos();
         let begun_ns = pick.is_measured.then(thread_ns);

@@ -170,6 +170,8 @@ pub struct Scratch {
     pub integers: Vec<i64>,
     /// For each selected position, where its entry is, in units of eight bytes from entry 0.
     pub entries: Vec<u32>,
+    /// Whether loops check for NULL even where a block has none.
+    pub checks_nulls: bool,
     /// What calls have met since somebody looked.
     pub met: Met,
     /// Room for whatever else a kernel needs, such as output columns before they are Arrow buffers.

@@ -74,6 +74,8 @@ pub struct Met {
     pub guards_failed: u64,
     /// How the last table found entries, where keys are integers.
     pub keys: Option<KeysFound>,
+    /// Whether all blocks ran without checks for NULL, where loops read columns that may hold one.
+    pub without_nulls: Option<bool>,
 }
 
 /// How many rows pass which predicates.

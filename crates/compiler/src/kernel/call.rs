@@ -1,7 +1,7 @@
 //! One call of a compiled kernel: which rows are still alive, and what machine code is told about them.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
@@ -123,6 +123,10 @@ pub(crate) struct Call<'a> {
     computed: RefCell<Vec<Option<ArrayRef>>>,
     /// Whether loops have their columns fetched ahead.
     pub(crate) fetches_ahead: bool,
+    /// Whether loops check for NULL even where there is none.
+    pub(crate) checks_nulls: bool,
+    /// Whether none had to, of those that read columns which may hold a NULL.
+    without_nulls: Cell<Option<bool>>,
     /// What is bound for these rows, by the address of the loop, which stays where it is.
     bound: RefCell<Vec<(*const Loop, Rc<Bound>)>>,
     /// What it leaves to the next call.
@@ -194,13 +198,28 @@ impl<'a> Call<'a> {
         let (computed, bound) = (RefCell::new(computed), RefCell::new(std::mem::take(&mut spare.bindings)));
         let matches = std::mem::take(&mut spare.matches);
         let spare = RefCell::new(spare);
-        Call { shared, block, first, count, selection, matches, computed, fetches_ahead: false, bound, spare }
+        Call {
+            shared,
+            block,
+            first,
+            count,
+            selection,
+            matches,
+            computed,
+            fetches_ahead: false,
+            checks_nulls: false,
+            without_nulls: Cell::new(None),
+            bound,
+            spare,
+        }
     }
 
     /// Leaves what the next call can use.
     pub(crate) fn end(mut self, scratch: &mut Scratch) {
         self.unbind();
-        let Call { selection, mut matches, computed, bound, spare, .. } = self;
+        let Call { selection, mut matches, computed, bound, spare, without_nulls, .. } = self;
+        let known = scratch.met.without_nulls;
+        scratch.met.without_nulls = without_nulls.get().map(|without| without && known != Some(false)).or(known);
         let mut spare = spare.into_inner();
         scratch.selection = selection.unwrap_or_else(|| std::mem::take(&mut spare.rows));
         spare.found.append(&mut matches);
@@ -279,7 +298,7 @@ impl<'a> Call<'a> {
         let missing = ColumnPointer { values: std::ptr::null(), validity: std::ptr::null() };
         let Bound { pointers, matches, variant, held, of_block } = bound;
         pointers.resize(slots, missing);
-        let mut all_valid = true;
+        let (mut all_valid, mut may_be_null) = (true, false);
         let mut rows = None;
         for &id in &code.reads {
             let array = match shared.graph.node(id).operation {
@@ -288,6 +307,7 @@ impl<'a> Call<'a> {
                 _ => unreachable!("only columns are read"),
             };
             all_valid &= array.null_count() == 0;
+            may_be_null |= self.may_be_null(id);
             if self.fetches_ahead
                 && let Operation::Column(index) = shared.graph.node(id).operation
                 && let Origin::Block(_) = shared.origins[index]
@@ -301,8 +321,18 @@ impl<'a> Call<'a> {
             }
         }
         matches.extend(self.matches.iter().map(|rows| rows.as_ptr()));
+        if may_be_null {
+            all_valid &= !self.checks_nulls;
+            self.without_nulls.set(Some(all_valid && self.without_nulls.get() != Some(false)));
+        }
         *variant = Variant { all_valid, selected: self.selection.is_some() };
         Ok(())
+    }
+
+    /// Whether a column that a loop reads comes from the block and may hold a NULL.
+    fn may_be_null(&self, id: NodeId) -> bool {
+        let Operation::Column(index) = self.shared.graph.node(id).operation else { return false };
+        matches!(self.shared.origins[index], Origin::Block(_)) && self.shared.columns[index].nullable
     }
 
     /// A column of the block, which is shifted where machine code does not do that, or of a looked-up table.

@@ -173,7 +173,7 @@ impl CompiledKernel {
             Call::new(&self.shared, input, Some(&scratch.mask), rows, spare)
         };
         listed.iter().for_each(|select| call.keep_selected(select));
-        call.fetches_ahead = self.fetches_ahead;
+        (call.fetches_ahead, call.checks_nulls) = (self.fetches_ahead, scratch.checks_nulls);
         self.narrow(&mut call, steps, scratch)?;
         Ok(call)
     }
@@ -200,7 +200,7 @@ impl CompiledKernel {
             rows.len()
         }));
         let mut call = Call::of_rows(&self.shared, block, rows, spare);
-        call.fetches_ahead = self.fetches_ahead;
+        (call.fetches_ahead, call.checks_nulls) = (self.fetches_ahead, scratch.checks_nulls);
         (call, ends)
     }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pelton_state::kernel::{Kernel, Tier};
-use pelton_state::profile::{KeysFound, PredicateOrder, Profile};
+use pelton_state::profile::{Met, PredicateOrder, Profile};
 
-use super::keys::Keys;
+use super::assumed::{Assumed, checks_nulls};
 use super::orders::{Orders, STEADY_PROFILES};
 use super::samples::Samples;
 use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
@@ -50,7 +50,7 @@ pub(super) struct Driver {
     regressions: Waiting,
     orders: Orders,
     cost: Cost,
-    keys: Keys,
+    assumed: Assumed,
     /// The state of a generator of random numbers.
     random: u64,
     stories: Stories,
@@ -124,7 +124,7 @@ impl Driver {
             regressions: Waiting::default(),
             orders: Orders::default(),
             cost: Cost::default(),
-            keys: Keys::default(),
+            assumed: Assumed::default(),
             random,
             stories,
         };
@@ -158,7 +158,8 @@ impl Driver {
         let Variant { id, kernel, .. } = &self.variants[running];
         let (id, kernel) = (*id, kernel.clone());
         let is_measured = self.trial.is_some() || self.is_cost_due();
-        Pick { kernel, id, sample: self.sample(), is_measured }
+        let checks_nulls = checks_nulls(self.options, || self.below(2) == 0);
+        Pick { kernel, id, sample: self.sample(), is_measured, checks_nulls }
     }
 
     pub fn ran(&mut self, pick: Pick, ran: &Ran) {
@@ -167,7 +168,7 @@ impl Driver {
         if let Some(cost_ns) = ran.cost_ns {
             self.measured(pick.id, ran.rows, cost_ns);
         }
-        self.found(ran.met.keys);
+        self.found(&ran.met);
         let sampled = pick.sample.map(|sample| sample.profile);
         let is_over = match &sampled {
             Some(profile) => profile.rows >= PROFILE_ROWS,
@@ -206,7 +207,7 @@ impl Driver {
             && match specialisation {
                 Specialisation::PredicateOrder => self.variants[0].kernel.predicates().len() > 1,
                 Specialisation::Tier => self.other_tier().is_some(),
-                Specialisation::DenseKeys => false,
+                Specialisation::DenseKeys | Specialisation::NoNulls => false,
                 Specialisation::FetchAhead => self.fetching().is_some(),
             }
     }
@@ -223,6 +224,7 @@ impl Driver {
             // Their layout knows the settings.
             Specialisation::DenseKeys => Permission::Auto,
             Specialisation::FetchAhead => self.options.fetch_ahead,
+            Specialisation::NoNulls => self.options.no_nulls,
         }
     }
 
@@ -241,13 +243,13 @@ impl Driver {
         self.stands();
     }
 
-    /// Takes in how a task has found entries.
-    fn found(&mut self, keys: Option<KeysFound>) {
-        let Some((true, what)) = keys.map(|keys| self.keys.takes_in(keys)) else { return };
-        if let Some(what) = what {
-            self.happened(self.current, what);
+    /// Takes in what a task has met.
+    fn found(&mut self, met: &Met) {
+        let (has_changed, told) = self.assumed.takes_in(met);
+        told.into_iter().flatten().for_each(|what| self.happened(self.current, what));
+        if has_changed {
+            self.stands();
         }
-        self.stands();
     }
 
     /// Whether it is time to measure again what rows cost, for what comes later to be compared with what was chosen.
@@ -331,7 +333,7 @@ impl Driver {
             let found = match specialisation {
                 Specialisation::PredicateOrder => self.better_order(),
                 Specialisation::Tier => self.untried_tier(),
-                Specialisation::DenseKeys => None,
+                Specialisation::DenseKeys | Specialisation::NoNulls => None,
                 Specialisation::FetchAhead => self.untried_fetching(),
             };
             if let Some((variant, assumption)) = found {
@@ -358,7 +360,7 @@ impl Driver {
         let present = match current.specialisation {
             Some(Specialisation::PredicateOrder | Specialisation::FetchAhead) => current.kernel.order(),
             // What is interpreted tests predicates as planned, too.
-            Some(Specialisation::Tier | Specialisation::DenseKeys) | None => PredicateOrder::planned(predicates),
+            _ => PredicateOrder::planned(predicates),
         };
         let lists_rows = self.variants[0].kernel.lists_rows();
         let is_measured = self.may(Specialisation::PredicateOrder) != Permission::Pin;
@@ -492,7 +494,7 @@ impl Driver {
             (None, 0) if self.sampling.is_dense && (self.counts() || self.learns_of(Specialisation::Tier)) => {
                 Stage::Instrumented
             }
-            (None, 0) if !self.keys.are_dense => Stage::Generic,
+            (None, 0) if !self.assumed.is_anything() => Stage::Generic,
             (None, _) => Stage::Specialised,
         };
         self.stories.write().stands(self.variants[self.current].id, stage);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pelton_state::kernel::Tier;
 use pelton_state::profile::KeysFound;
 
-use super::{Specialisation, keys};
+use super::{Specialisation, assumed};
 
 /// Variants whose figures are kept; those that ran longest ago go first.
 pub(super) const VARIANTS_MAX: usize = 16;
@@ -286,7 +286,7 @@ impl Stories {
     /// The story so far.
     pub fn read(&self) -> Story {
         let written = self.write();
-        Story { keys: written.keys.and_then(keys::assumption), ..written.story.clone() }
+        Story { keys: written.keys.and_then(assumed::assumption), ..written.story.clone() }
     }
 
     /// The first event that is kept of those from this number on.

@@ -479,7 +479,7 @@ fn how_keys_are_found_is_told_less_and_less_often() {
     assert_eq!((changes(&run), run.slot.story().stage), (0, Stage::Generic));
     for number in 0..64 {
         let keys = if number % 2 == 0 { KeysFound::Between { first: 1, last: 9 } } else { KeysFound::ByHash };
-        run.met = Met { guards_failed: 1, keys: Some(keys) };
+        run.met = Met { guards_failed: 1, keys: Some(keys), without_nulls: None };
         run.tasks_of_tiers(3, 1.0, 1.0);
         let stage = if number % 2 == 0 { Stage::Specialised } else { Stage::Generic };
         assert_eq!(run.slot.story().stage, stage);
@@ -543,8 +543,8 @@ fn chance_tries_all_orders_and_repeats_itself() {
 #[test]
 fn chance_tries_nothing_that_is_forbidden() {
     let drawn = |permission| {
-        let (adapt, [predicate_order, tier, fetch_ahead]) = (Adapt::Random { seed: 3 }, [permission; 3]);
-        let options = AdaptOptions { adapt, predicate_order, tier, fetch_ahead };
+        let (adapt, [predicate_order, tier, fetch_ahead, no_nulls]) = (Adapt::Random { seed: 3 }, [permission; 4]);
+        let options = AdaptOptions { adapt, predicate_order, tier, fetch_ahead, no_nulls };
         let data = Arc::default();
         let run = MadeUp::of(Code::of_tier(Tier::Interpreted), Arc::clone(&data), options);
         run.slot.store(Code::kernel(&data, Some(false)), Duration::ZERO);
