@@ -57,7 +57,9 @@ impl Told {
             Some(assumption) => What::Assumed { specialisation, assumption },
             None => What::Broken { specialisation },
         };
-        (true, self.changes.is_power_of_two().then(what))
+        // Two in a row, so that what is told last of it holding or not comes behind its contrary.
+        let is_told = self.changes.is_power_of_two() || (self.changes - 1).is_power_of_two();
+        (true, is_told.then(what))
     }
 }
 
