@@ -48,8 +48,8 @@ pub enum AdaptChoice {
     /// When that pays.
     #[default]
     On,
-    /// Never: compiled code takes the place of interpreted code, as `pelton.tier` says, and nothing else changes. Keys have entries side by side only where
-    /// `pelton.adapt.dense-keys` pins that; what else is pinned needs a profile, and is refused.
+    /// Never: compiled code takes the place of interpreted code, as `pelton.tier` says, and nothing else changes. Keys have entries side by side, and loops do
+    /// without checks for NULL, only where `pelton.adapt.dense-keys` and `pelton.adapt.no-nulls` pin that; what else is pinned needs a profile, and is refused.
     Off,
     /// As [`AdaptChoice::Off`]; rows are profiled all the time, to measure what that costs.
     Profile,

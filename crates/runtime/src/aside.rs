@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
 /// Work that is done once.
@@ -31,7 +31,9 @@ impl Aside {
                     *sender = start_thread();
                 }
                 // It receives as long as there is a sender.
-                sender.as_ref().map(|sender| sender.send(Box::new(work)));
+                if let Some(sender) = sender.as_ref() {
+                    drop(sender.send(Box::new(work)));
+                }
             }
             Aside::Waiting(waiting) => {
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(work));
@@ -48,7 +50,7 @@ impl Aside {
 }
 
 fn start_thread() -> Option<Sender<Work>> {
-    let (sender, receiver): (Sender<Work>, Receiver<Work>) = channel();
+    let (sender, receiver) = channel::<Work>();
     let work_off = move || {
         for work in receiver {
             // It has said so already, and what comes behind it has nothing to do with it.
@@ -90,6 +92,7 @@ mod tests {
                 assert_ne!(number, 1, "work that fails");
             });
         }
+        assert!(!aside.step());
         // Nobody can bring more, and what was brought is done.
         drop((aside, sender));
         let done: Vec<_> = receiver.iter().collect();

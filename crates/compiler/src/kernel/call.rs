@@ -156,6 +156,11 @@ impl Bound {
     }
 }
 
+/// Whether what is known of something holds for all of it; nothing where nothing is.
+fn all_of(known: [Option<bool>; 2]) -> Option<bool> {
+    known.into_iter().flatten().min()
+}
+
 /// Stands for row 0 of a table without rows, which unmatched rows read and do not use.
 static NO_ROW: [u64; 2] = [0; 2];
 
@@ -218,8 +223,7 @@ impl<'a> Call<'a> {
     pub(crate) fn end(mut self, scratch: &mut Scratch) {
         self.unbind();
         let Call { selection, mut matches, computed, bound, spare, without_nulls, .. } = self;
-        let known = scratch.met.without_nulls;
-        scratch.met.without_nulls = without_nulls.get().map(|without| without && known != Some(false)).or(known);
+        scratch.met.without_nulls = all_of([scratch.met.without_nulls, without_nulls.get()]);
         let mut spare = spare.into_inner();
         scratch.selection = selection.unwrap_or_else(|| std::mem::take(&mut spare.rows));
         spare.found.append(&mut matches);
@@ -301,16 +305,18 @@ impl<'a> Call<'a> {
         let (mut all_valid, mut may_be_null) = (true, false);
         let mut rows = None;
         for &id in &code.reads {
-            let array = match shared.graph.node(id).operation {
-                Operation::Foreign(index) => Cow::Owned(self.computed(index, &mut rows)?),
-                Operation::Column(index) => self.column(index),
+            let (array, is_of_block) = match shared.graph.node(id).operation {
+                Operation::Foreign(index) => (Cow::Owned(self.computed(index, &mut rows)?), false),
+                Operation::Column(index) => {
+                    let is_of_block = matches!(shared.origins[index], Origin::Block(_));
+                    may_be_null |= is_of_block && shared.columns[index].nullable;
+                    (self.column(index), is_of_block)
+                }
                 _ => unreachable!("only columns are read"),
             };
             all_valid &= array.null_count() == 0;
-            may_be_null |= self.may_be_null(id);
             if self.fetches_ahead
-                && let Operation::Column(index) = shared.graph.node(id).operation
-                && let Origin::Block(_) = shared.origins[index]
+                && is_of_block
                 && let Some(layout) = Layout::of(array.data_type()).filter(|&layout| layout != Layout::Bits)
             {
                 of_block.push((values_ptr(&**array), layout.width()));
@@ -323,16 +329,10 @@ impl<'a> Call<'a> {
         matches.extend(self.matches.iter().map(|rows| rows.as_ptr()));
         if may_be_null {
             all_valid &= !self.checks_nulls;
-            self.without_nulls.set(Some(all_valid && self.without_nulls.get() != Some(false)));
+            self.without_nulls.set(all_of([self.without_nulls.get(), Some(all_valid)]));
         }
         *variant = Variant { all_valid, selected: self.selection.is_some() };
         Ok(())
-    }
-
-    /// Whether a column that a loop reads comes from the block and may hold a NULL.
-    fn may_be_null(&self, id: NodeId) -> bool {
-        let Operation::Column(index) = self.shared.graph.node(id).operation else { return false };
-        matches!(self.shared.origins[index], Origin::Block(_)) && self.shared.columns[index].nullable
     }
 
     /// A column of the block, which is shifted where machine code does not do that, or of a looked-up table.

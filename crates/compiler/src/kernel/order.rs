@@ -103,6 +103,7 @@ impl CompiledKernel {
         let mut mask = vec![0; words(input.block.rows())];
         let rows = std::mem::take(&mut scratch.selection);
         let mut call = Call::new(&self.shared, input, Some(left), rows, Spare::take(scratch));
+        call.checks_nulls = scratch.checks_nulls;
         if call.count > 0 {
             let spare = std::mem::take(&mut scratch.lookup_rows);
             scratch.lookup_rows = call.keep(code, &[], spare).expect("the predicate fails for no row");

@@ -162,7 +162,7 @@ impl From<Value> for Number {
 impl Number {
     /// It in a register.
     pub(crate) fn value(self, builder: &mut FunctionBuilder<'_>) -> Value {
-        if self.ahead == 0 { self.base } else { builder.ins().iadd_imm_s(self.base, self.ahead) }
+        plus(builder, self.base, self.ahead)
     }
 }
 
@@ -258,8 +258,7 @@ impl Recipe<'_> {
     fn build(&self, builder: &mut FunctionBuilder<'_>) {
         let mut function = Function::start(self, builder);
         let carried = self.initial_state(&mut function, builder);
-        let registers: Vec<Type> = carried.iter().map(|&value| builder.func.dfg.value_type(value)).collect();
-        let (exit, exit_parameters) = block(builder, &[types::I64, types::I64], &registers);
+        let (exit, exit_parameters) = block(builder, &[types::I64, types::I64], &carried);
         let start = function.frame_field(builder, offset_of!(CallFrame, position), types::I64);
 
         let mut at = (start, carried);
@@ -286,9 +285,8 @@ impl Recipe<'_> {
         (start, carried): (Value, Vec<Value>),
         exit: ir::Block,
     ) -> (Value, Vec<Value>) {
-        let registers: Vec<Type> = carried.iter().map(|&value| builder.func.dfg.value_type(value)).collect();
-        let (body, at) = block(builder, &[types::I64], &registers);
-        let (behind, result) = block(builder, &[types::I64], &registers);
+        let (body, at) = block(builder, &[types::I64], &carried);
+        let (behind, result) = block(builder, &[types::I64], &carried);
         // Below zero where a call has fewer rows than a turn.
         let last_start = builder.ins().iadd_imm_s(function.count, -rows);
         let any = builder.ins().icmp(IntCC::SignedLessThanOrEqual, start, last_start);
@@ -494,10 +492,12 @@ pub(crate) fn output_width(graph: &Graph, id: NodeId) -> usize {
     Layout::of(&graph.node(id).data_type).map_or(8, Layout::width)
 }
 
-/// A block with parameters of these types.
-fn block(builder: &mut FunctionBuilder<'_>, first: &[Type], rest: &[Type]) -> (ir::Block, Vec<Value>) {
+/// A block with parameters of these types, and others for what a loop carries.
+fn block(builder: &mut FunctionBuilder<'_>, first: &[Type], carried: &[Value]) -> (ir::Block, Vec<Value>) {
     let block = builder.create_block();
-    let parameters = first.iter().chain(rest).map(|&register| builder.append_block_param(block, register)).collect();
+    let carried = carried.iter().map(|&value| builder.func.dfg.value_type(value));
+    let registers: Vec<Type> = first.iter().copied().chain(carried).collect();
+    let parameters = registers.into_iter().map(|register| builder.append_block_param(block, register)).collect();
     (block, parameters)
 }
 
@@ -524,9 +524,14 @@ fn leave_if(
     builder.switch_to_block(next);
 }
 
+/// A word and so many more.
+fn plus(builder: &mut FunctionBuilder<'_>, word: Value, more: i64) -> Value {
+    if more == 0 { word } else { builder.ins().iadd_imm_s(word, more) }
+}
+
 /// The address of element `number` of `width` bytes.
 pub(crate) fn element(builder: &mut FunctionBuilder<'_>, base: Value, number: Number, width: usize) -> Value {
-    let base = if number.ahead == 0 { base } else { builder.ins().iadd_imm_s(base, number.ahead * width as i64) };
+    let base = plus(builder, base, number.ahead * width as i64);
     indexed(builder, base, number.base, width)
 }
 

@@ -5,6 +5,9 @@ use pelton_state::profile::{KeysFound, Met};
 use super::story::What;
 use super::{Adapt, AdaptOptions, Permission, Specialisation};
 
+/// What is assumed where loops do without checks for NULL.
+const NO_NULLS: &str = "columns that may hold NULLs have none";
+
 /// What is assumed by now.
 #[derive(Default)]
 pub(super) struct Assumed {
@@ -26,17 +29,16 @@ impl Assumed {
         self.keys.holds || self.no_nulls.holds
     }
 
-    /// Takes in what a task has met. Whether what is assumed has changed, and what is to be told of that.
-    pub fn takes_in(&mut self, met: &Met) -> (bool, [Option<What>; 2]) {
-        let words_of_nulls = |without: bool| without.then(|| "columns that may hold NULLs have none".to_owned());
+    /// Takes in what a task has met. Where that changes what is assumed, what is to be told of it.
+    pub fn takes_in(&mut self, met: &Met) -> Option<[Option<What>; 2]> {
         let keys = met
             .keys
             .map(|keys| self.keys.takes_in(Specialisation::DenseKeys, keys != KeysFound::ByHash, || assumption(keys)));
-        let no_nulls = met
-            .without_nulls
-            .map(|without| self.no_nulls.takes_in(Specialisation::NoNulls, without, || words_of_nulls(without)));
+        let no_nulls = met.without_nulls.map(|without| {
+            self.no_nulls.takes_in(Specialisation::NoNulls, without, || without.then(|| NO_NULLS.to_owned()))
+        });
         let (keys, no_nulls) = (keys.unwrap_or_default(), no_nulls.unwrap_or_default());
-        (keys.0 || no_nulls.0, [keys.1, no_nulls.1])
+        (keys.0 || no_nulls.0).then_some([keys.1, no_nulls.1])
     }
 }
 
@@ -89,7 +91,7 @@ mod tests {
     fn nulls_are_told_apart_from_keys_and_only_where_they_change() {
         let mut assumed = Assumed::default();
         let met = |without_nulls| Met { without_nulls, ..Met::default() };
-        let told = |(has_changed, told): (bool, [Option<What>; 2])| (has_changed, told.into_iter().flatten().next());
+        let told = |told: Option<[Option<What>; 2]>| (told.is_some(), told.into_iter().flatten().flatten().next());
         assert_eq!(told(assumed.takes_in(&met(None))), (false, None));
         assert_eq!(told(assumed.takes_in(&met(Some(false)))), (false, None));
         let (has_changed, what) = told(assumed.takes_in(&met(Some(true))));

@@ -245,11 +245,9 @@ impl Driver {
 
     /// Takes in what a task has met.
     fn found(&mut self, met: &Met) {
-        let (has_changed, told) = self.assumed.takes_in(met);
+        let Some(told) = self.assumed.takes_in(met) else { return };
         told.into_iter().flatten().for_each(|what| self.happened(self.current, what));
-        if has_changed {
-            self.stands();
-        }
+        self.stands();
     }
 
     /// Whether it is time to measure again what rows cost, for what comes later to be compared with what was chosen.
@@ -360,7 +358,9 @@ impl Driver {
         let present = match current.specialisation {
             Some(Specialisation::PredicateOrder | Specialisation::FetchAhead) => current.kernel.order(),
             // What is interpreted tests predicates as planned, too.
-            _ => PredicateOrder::planned(predicates),
+            Some(Specialisation::Tier | Specialisation::DenseKeys | Specialisation::NoNulls) | None => {
+                PredicateOrder::planned(predicates)
+            }
         };
         let lists_rows = self.variants[0].kernel.lists_rows();
         let is_measured = self.may(Specialisation::PredicateOrder) != Permission::Pin;
