@@ -1,5 +1,7 @@
 //! Rows of several blocks in one batch, where few of each block are left: a batch would cost more than its rows.
 
+use std::mem::MaybeUninit;
+
 use arrow::array::{Array, RecordBatch};
 use arrow::buffer::MutableBuffer;
 use arrow::datatypes::{ArrowNativeType, SchemaRef};
@@ -125,5 +127,17 @@ fn append<T: ArrowNativeType>(array: &dyn Array, rows: &[u32], values: &mut Muta
     assert_eq!(Layout::of(array.data_type()), Some(Layout::Fixed { width: size_of::<T>() as u8 }));
     // SAFETY: the array has as many values of this width as asserted, and is borrowed.
     let held = unsafe { std::slice::from_raw_parts(values_ptr(array).cast::<T>(), array.len()) };
-    values.extend(rows.iter().map(|&row| change(held[row as usize])));
+    values.reserve(rows.len() * size_of::<T>());
+    let end = values.len() + rows.len() * size_of::<T>();
+    // Into a list that is long enough: to append value by value asks each time whether there is room, and takes twice as long.
+    // SAFETY: there is room for as many values as rows. They are aligned, as buffers are, and what is in them before has the same width.
+    let appended = unsafe {
+        let first = values.as_mut_ptr().add(values.len()).cast::<MaybeUninit<T>>();
+        std::slice::from_raw_parts_mut(first, rows.len())
+    };
+    for (value, &row) in appended.iter_mut().zip(rows) {
+        value.write(change(held[row as usize]));
+    }
+    // SAFETY: all have been written.
+    unsafe { values.set_len(end) };
 }
