@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -24,8 +24,7 @@ where
     let evaluate = move |values: &[ColumnarValue]| {
         let all_scalars = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let arrays = ColumnarValue::values_to_arrays(values)?;
-        let result = catch_unwind(AssertUnwindSafe(|| body(&arrays)))
-            .unwrap_or_else(|panic| Err(panic_problem(panic.as_ref())))
+        let result = guarded(|| body(&arrays))
             .and_then(|result| checked(result, arrays.first().map_or(1, |array| array.len()), &declared))
             .map_err(DataFusionError::Execution)?;
         if all_scalars && result.len() == 1 {
@@ -36,9 +35,13 @@ where
     create_udf(name, arguments, returns, Volatility::Immutable, Arc::new(evaluate))
 }
 
-fn panic_problem(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("it panicked: {}", text.unwrap_or("without a message"))
+/// Runs code of the program's own: a panic becomes an error, so that who reads it learns of which function it is.
+fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // What it has left half done belongs to a query that ends with this error.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("it panicked: {}", text.unwrap_or("without a message")))
+    })
 }
 
 /// An aggregate function of your own: what it keeps of a group, how rows change that, and what value it has in the end.
@@ -319,7 +322,14 @@ impl<S: Send + Sync + 'static> States for StatesOf<S> {
     }
 
     fn grow_to(&mut self, groups: usize) {
-        self.states.resize_with(groups.max(self.states.len()), &self.definition.initial);
+        let grown = guarded(|| {
+            self.states.resize_with(groups.max(self.states.len()), &self.definition.initial);
+            Ok(())
+        });
+        // Groups without states are nothing that a query could go on with.
+        if let Err(error) = grown {
+            resume_unwind(Box::new(format!("{}: {error}", self.definition.name.to_uppercase())));
+        }
     }
 
     fn clear(&mut self) {
@@ -331,7 +341,7 @@ impl<S: Send + Sync + 'static> States for StatesOf<S> {
     }
 
     fn accumulate(&mut self, group: u32, arguments: &[ArrayRef]) -> Result<(), String> {
-        (self.definition.accumulate)(&mut self.states[group as usize], arguments)
+        guarded(|| (self.definition.accumulate)(&mut self.states[group as usize], arguments))
     }
 
     fn merge(&mut self, other: &dyn States, pairs: &[(u32, u32)], change: Change) -> Result<(), String> {
@@ -342,17 +352,20 @@ impl<S: Send + Sync + 'static> States for StatesOf<S> {
             Change::Subtract => &self.definition.subtract,
         };
         let merge = merge.as_ref().expect("the function can do what it was planned for");
-        pairs.iter().try_for_each(|&(from, to)| merge(&mut self.states[to as usize], &other.states[from as usize]))
+        guarded(|| {
+            pairs.iter().try_for_each(|&(from, to)| merge(&mut self.states[to as usize], &other.states[from as usize]))
+        })
     }
 
     fn save(&self, groups: &[u32]) -> Result<ArrayRef, String> {
         let saved = self.definition.saved()?;
         let states: Vec<&S> = groups.iter().map(|&group| &self.states[group as usize]).collect();
-        checked((saved.save)(&states)?, states.len(), &saved.data_type)
+        checked(guarded(|| (saved.save)(&states))?, states.len(), &saved.data_type)
     }
 
     fn restore(&mut self, groups: &[u32], saved: &ArrayRef) -> Result<(), String> {
-        let states = (self.definition.saved()?.restore)(saved)?;
+        let restore = &self.definition.saved()?.restore;
+        let states = guarded(|| restore(saved))?;
         if states.len() != groups.len() {
             return Err(format!("it must restore {} states, not {}", groups.len(), states.len()));
         }
@@ -361,10 +374,10 @@ impl<S: Send + Sync + 'static> States for StatesOf<S> {
     }
 
     fn finish(&self, groups: &[Option<u32>]) -> Result<ArrayRef, String> {
-        let initial = (self.definition.initial)();
+        let initial = guarded(|| Ok((self.definition.initial)()))?;
         let state = |group: &Option<u32>| group.map_or(&initial, |group| &self.states[group as usize]);
         let states: Vec<&S> = groups.iter().map(state).collect();
-        checked((self.definition.finish)(&states)?, states.len(), &self.definition.returns)
+        checked(guarded(|| (self.definition.finish)(&states))?, states.len(), &self.definition.returns)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use pelton::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use pelton::function::AggregateFunction;
 use pelton::{Error, Outcome, PushSource, Query, Session};
 
 fn session(workers: &str) -> Session {
@@ -274,6 +275,52 @@ fn a_programs_function_that_breaks_its_word_ends_its_query_alone() {
             );
             assert!(query.ends_with("AS v") || error.contains(expected), "{query}: {error}");
         }
+    }
+    assert_eq!(session.sql("SELECT 1 AS v").unwrap().collect().unwrap()[0].num_rows(), 1);
+}
+
+#[test]
+fn a_programs_aggregate_that_panics_ends_its_query_alone_and_is_named() {
+    let session = session("1");
+    let table = "CREATE TABLE t (v BIGINT NOT NULL, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', \
+                 'number-of-rows' = '3', 'rows-per-second' = '1', 'pace' = 'flat-out', 'base-time' = '2020-01-01 00:00:00')";
+    session.execute(&session.prepare(table).unwrap()[0]).unwrap();
+    for broken in ["initial", "accumulate", "combine", "finish"] {
+        let run = move |part: &str| {
+            if part == broken {
+                panic!("no {part} today")
+            }
+        };
+        let total = AggregateFunction::new(
+            broken,
+            vec![DataType::Int64],
+            DataType::Int64,
+            move || {
+                run("initial");
+                0
+            },
+            move |state: &mut i64, arguments| {
+                run("accumulate");
+                *state += arguments[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+                Ok(())
+            },
+            move |states| {
+                run("finish");
+                Ok(Arc::new(states.iter().map(|&&state| state).collect::<Int64Array>()))
+            },
+        );
+        session.register_aggregate(total.with_combine(move |state, other| {
+            run("combine");
+            *state += other;
+            Ok(())
+        }));
+        let query = format!(
+            "SELECT {broken}(v) AS v FROM HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND, INTERVAL '2' SECOND) \
+             GROUP BY window_start, window_end"
+        );
+        let error = session.sql(&query).and_then(Query::collect).err().unwrap().to_string();
+        let expected = format!("{}: it panicked: no {broken} today", broken.to_uppercase());
+        assert!(error.contains(&expected), "{error}");
     }
     assert_eq!(session.sql("SELECT 1 AS v").unwrap().collect().unwrap()[0].num_rows(), 1);
 }

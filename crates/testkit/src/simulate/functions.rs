@@ -19,6 +19,7 @@ pub(super) fn register(session: &Session) {
         }
     });
     session.register_aggregate(fragile_sum());
+    session.register_aggregate(doomed_sum());
 }
 
 const FRAGILE: &str = "a function is fragile";
@@ -66,6 +67,20 @@ fn fragile_sum() -> AggregateFunction<Sum> {
         *state = Sum { sum: state.sum + other.sum, worst: state.worst.min(other.worst) };
         fail_if(state.worst, false)
     })
+}
+
+/// `DOOMED_SUM(i)`: there are no groups of it, so that the first row takes a worker down that it reaches.
+fn doomed_sum() -> AggregateFunction<i64> {
+    let sum = |state: &mut i64, arguments: &[ArrayRef]| {
+        *state += integers(&arguments[0]).sum::<i64>();
+        Ok(())
+    };
+    let values = |states: &[&i64]| Ok(Arc::new(states.iter().map(|&&state| state).collect::<Int64Array>()) as ArrayRef);
+    AggregateFunction::new("doomed_sum", vec![DataType::Int64], DataType::Int64, || panic_silently(), sum, values)
+        .with_combine(|state, other| {
+            *state += other;
+            Ok(())
+        })
 }
 
 fn fail_if(worst: i64, is_read: bool) -> Result<(), String> {

@@ -46,6 +46,8 @@ pub(super) enum Kind {
     Distinct,
     /// A function of the program's own in windows, which panics or refuses a row, a merge or a result.
     FragileWindows,
+    /// A function of the program's own that panics where its query has no way out.
+    DoomedWindows,
     /// Rows of a key without a pause between them.
     Sessions,
     /// So many rows of each key, whatever their times.
@@ -62,7 +64,7 @@ pub(super) enum Kind {
     OverTime,
 }
 
-pub(super) const KINDS: [Kind; 20] = [
+pub(super) const KINDS: [Kind; 21] = [
     Kind::Quotients,
     Kind::Fragile,
     Kind::Union,
@@ -76,6 +78,7 @@ pub(super) const KINDS: [Kind; 20] = [
     Kind::SharedWindows,
     Kind::Distinct,
     Kind::FragileWindows,
+    Kind::DoomedWindows,
     Kind::Sessions,
     Kind::RowsOfKeys,
     Kind::Rows,
@@ -99,7 +102,7 @@ impl Kind {
     /// Whether rows may come when the watermark has passed them: of sessions it depends on other rows whether such a row is late,
     /// and functions that fail do not fail for late rows.
     pub fn may_have_late_rows(self) -> bool {
-        !matches!(self, Kind::Sessions | Kind::FragileWindows)
+        !matches!(self, Kind::Sessions | Kind::FragileWindows | Kind::DoomedWindows)
     }
 
     /// The column that says which rows must come in their order. Others may come before or after.
@@ -118,8 +121,11 @@ impl Kind {
     }
 
     pub fn fails_for(self, row: &Row) -> bool {
-        let is_selected = self == Kind::FragileWindows || row.i % 3 != 1;
-        is_selected && self.bad_values().contains(&row.d)
+        match self {
+            Kind::DoomedWindows => true,
+            Kind::FragileWindows => self.bad_values().contains(&row.d),
+            _ => row.i % 3 != 1 && self.bad_values().contains(&row.d),
+        }
     }
 
     /// What it says where it fails.
@@ -192,6 +198,7 @@ impl Kind {
                 "SELECT window_end, k, COUNT(DISTINCT d) AS n, CAST(MEDIAN(i) * 2 AS BIGINT) AS m FROM {hops} {by_key}"
             ),
             Kind::FragileWindows => format!("SELECT window_end, k, fragile_sum(i, d) AS s FROM {hops} {by_key}"),
+            Kind::DoomedWindows => format!("SELECT window_end, k, doomed_sum(i) AS s FROM {hops} {by_key}"),
             Kind::Sessions => format!(
                 "SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s, window_start FROM {} {by_key}",
                 self::windows("SESSION", &format!("{table} PARTITION BY k"), &[GAP_MS])

@@ -97,7 +97,7 @@ impl Kind {
                 let distinct: BTreeSet<i64> = rows.iter().map(|row| row.d).collect();
                 vec![distinct.len() as i64, twice_the_median(rows)]
             }),
-            Kind::FragileWindows => by_end(hopping(), |rows| {
+            Kind::FragileWindows | Kind::DoomedWindows => by_end(hopping(), |rows| {
                 let fails = rows.iter().any(|row| self.fails_for(row));
                 vec![if fails { FAILS } else { sum(rows) }]
             }),
