@@ -1,25 +1,34 @@
 //! What queries do while nothing happens: next to nothing.
 #![cfg(unix)]
 
-use std::io::Write;
+use std::io::{PipeWriter, Write};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use pelton::{Query, Session};
 
-/// A query over a pipe, and the end of the pipe that is written.
-fn over_a_pipe(columns: &str, query: &str) -> (Session, Query, std::io::PipeWriter) {
-    let (read, write) = std::io::pipe().unwrap();
+/// A query over pipes, and the ends of the pipes that are written.
+fn over_pipes<const N: usize>(tables: [(&str, &str); N], query: &str) -> (Session, Query, [PipeWriter; N]) {
     let session = Session::new();
     session.set("pelton.workers", "2").unwrap();
-    let path = format!("/dev/fd/{}", read.as_raw_fd());
-    let table =
-        format!("CREATE TABLE t ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')");
-    session.execute(&session.prepare(&table).unwrap().remove(0)).unwrap();
+    let pipes = tables.map(|(name, columns)| {
+        let (read, write) = std::io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", read.as_raw_fd());
+        let table = format!(
+            "CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')"
+        );
+        session.execute(&session.prepare(&table).unwrap().remove(0)).unwrap();
+        (read, write)
+    });
     let query = session.sql(query).unwrap();
-    // It is opened by then: it has been found to have nothing.
+    // They are opened by then: they have been found to have nothing.
     std::thread::sleep(Duration::from_millis(100));
-    drop(read);
+    (session, query, pipes.map(|(_, write)| write))
+}
+
+/// A query over one, `t`.
+fn over_a_pipe(columns: &str, query: &str) -> (Session, Query, PipeWriter) {
+    let (session, query, [write]) = over_pipes([("t", columns)], query);
     (session, query, write)
 }
 
@@ -74,4 +83,23 @@ fn rows_over_the_clock_leave_by_themselves() {
     assert!(decisions(&query) <= 4);
     drop(write);
     assert!(query.next_batch().unwrap().is_none());
+}
+
+#[test]
+fn rows_by_event_time_do_not_wait_for_the_clock_that_others_wait_for() {
+    let count = |table: &str, time: &str| {
+        format!(
+            "SELECT COUNT(*) AS n FROM TUMBLE(TABLE {table}, DESCRIPTOR({time}), INTERVAL '1' HOUR) GROUP BY window_start, window_end"
+        )
+    };
+    let by_event_time = ("by_event_time", "ts TIMESTAMP(3), WATERMARK FOR ts AS ts");
+    let by_clock = ("by_clock", "v BIGINT, at AS PROCTIME()");
+    let sql = format!("{} UNION ALL {}", count("by_event_time", "ts"), count("by_clock", "at"));
+    let (_session, mut query, [mut rows, mut clocked]) = over_pipes([by_event_time, by_clock], &sql);
+    rows.write_all(b"2020-01-01 00:30:00\n").unwrap();
+    clocked.write_all(b"7\n").unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(decisions(&query) <= 4, "the hour of the clock lasts, and no event says that the other is over");
+    rows.write_all(b"2020-01-01 01:00:00\n").unwrap();
+    assert_eq!(query.next_batch().unwrap().unwrap().num_rows(), 1);
 }

@@ -9,7 +9,7 @@ use pelton_state::over::Arriving;
 
 use crate::clock::Clock;
 use crate::events::Passing;
-use crate::graph::{SourceTime, StreamRef};
+use crate::graph::StreamRef;
 use crate::operator::{Operator, Part};
 use crate::policy::{Candidate, Policy, Rank};
 use crate::source::Ready;
@@ -533,14 +533,12 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
 
 /// Says that processing time has passed, for sources that have nothing to read, where anything waits for that. Returns whether it said so.
 fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
-    if state.time_due().is_none_or(|due| due > now) {
-        return false;
-    }
     let mut ticked = false;
     for index in 0..state.sources.len() {
+        let is_due = state.time_due(index).is_some_and(|due| due <= now);
         let node = &mut state.sources[index];
         let quiet = !node.ended && !node.reading && node.sequencer.chunks.outstanding() == 0;
-        if node.time == SourceTime::Processing && quiet && state.stop == Stop::No && node.tick_ns <= now_ns {
+        if is_due && quiet && state.stop == Stop::No && node.tick_ns <= now_ns {
             node.tick_ns = now_ns + PROCESSING_TICK_NS;
             state.punctuate(index, slice_start(now, 1_000, 0), now_ns);
             ticked = true;
@@ -553,12 +551,10 @@ fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
 fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
     let now_ns = look.now_ns;
     let now = look.clock.micros_at(now_ns);
-    let due_ns = state
-        .time_due()
-        .map(|due| now_ns.saturating_add((due.saturating_sub(now).max(0) as u64).saturating_mul(1_000)));
-    let sources = state.sources.iter().filter(|node| !node.ended && !node.reading);
-    let reads = sources.filter_map(|node| {
-        let tick = due_ns.filter(|_| node.time == SourceTime::Processing).map(|due_ns| due_ns.max(node.tick_ns));
+    let at_ns = |due: Micros| now_ns.saturating_add((due.saturating_sub(now).max(0) as u64).saturating_mul(1_000));
+    let sources = state.sources.iter().enumerate().filter(|(_, node)| !node.ended && !node.reading);
+    let reads = sources.filter_map(|(index, node)| {
+        let tick = state.time_due(index).map(|due| at_ns(due).max(node.tick_ns));
         // A partition that may be read already waits for room, not for time.
         let read = node.sequencer.wait_until_ns().filter(|&at| at > now_ns);
         [tick, read].into_iter().flatten().min()

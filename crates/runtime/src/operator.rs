@@ -3,7 +3,7 @@
 
 use pelton_state::over::ROWS_AT_ONCE_MAX;
 
-use crate::graph::{Graph, PipelineTarget, StreamRef};
+use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
 
 /// What an operator is assumed to cost a row, in nanoseconds, before it has run.
 const COST_NS_UNKNOWN: f64 = 10.0;
@@ -94,6 +94,8 @@ pub(crate) struct Operators {
     upward: Vec<usize>,
     /// Where each kind begins, in the order of [`Part`].
     starts: [usize; 5],
+    /// For each source whose rows have the clock's time what may wait for that: windows, and functions OVER rows.
+    by_clock: Vec<Vec<Part>>,
 }
 
 impl Operator {
@@ -178,12 +180,33 @@ impl Operators {
         for (index, node) in graph.sinks.iter().enumerate() {
             node.inputs.iter().for_each(|input| downstream[place(*input)].push(starts[4] + index));
         }
-        Operators { starts, ..Operators::new(downstream.into_iter().map(Operator::new).collect()) }
+        let mut operators = Operators { starts, ..Operators::new(downstream.into_iter().map(Operator::new).collect()) };
+        let sources = graph.sources.iter().enumerate().map(|(index, node)| match node.time {
+            SourceTime::Processing => operators.timed_by(index),
+            _ => Vec::new(),
+        });
+        operators.by_clock = sources.collect();
+        operators
+    }
+
+    /// Windows, and functions OVER rows, that rows of a source reach.
+    fn timed_by(&self, source: usize) -> Vec<Part> {
+        let mut is_reached = vec![false; self.all.len()];
+        is_reached[self.index(Part::Source(source))] = true;
+        // Downward.
+        for &index in self.upward.iter().rev() {
+            if is_reached[index] {
+                self.all[index].downstream.iter().for_each(|&fed| is_reached[fed] = true);
+            }
+        }
+        let reached = self.parts().zip(is_reached).filter_map(|(part, is_reached)| is_reached.then_some(part));
+        reached.filter(|part| matches!(part, Part::Window(_) | Part::Over(_))).collect()
     }
 
     /// Operators that form no cycle.
     pub fn new(all: Vec<Operator>) -> Operators {
-        let mut operators = Operators { upward: Vec::with_capacity(all.len()), all, starts: [0; 5] };
+        let mut operators =
+            Operators { upward: Vec::with_capacity(all.len()), all, starts: [0; 5], by_clock: Vec::new() };
         let mut inputs = vec![0; operators.all.len()];
         operators.all.iter().flat_map(|operator| &operator.downstream).for_each(|&index| inputs[index] += 1);
         let mut next: Vec<usize> = (0..inputs.len()).filter(|&index| inputs[index] == 0).collect();
@@ -223,6 +246,11 @@ impl Operators {
         let ends = self.starts[1..].iter().copied().chain([self.all.len()]);
         let kinds = kinds.into_iter().zip(self.starts).zip(ends);
         kinds.flat_map(|((kind, start), end)| (0..end - start).map(kind))
+    }
+
+    /// What may wait for the clock's time that rows of a source have: nothing where they have another.
+    pub fn by_clock(&self, source: usize) -> &[Part] {
+        &self.by_clock[source]
     }
 
     pub fn index(&self, part: Part) -> usize {

@@ -11,11 +11,9 @@ use pelton_data::{Block, Micros, Origin};
 use pelton_state::over::Arriving;
 
 use crate::events::{Item, Passing};
-use crate::graph::SourceTime;
 use crate::load::Mark;
-use crate::over::OverState;
+use crate::operator::Part;
 use crate::state::{SinkState, SourceState, State};
-use crate::window::WindowState;
 
 /// Rows that wait together.
 pub(crate) trait Waiting {
@@ -147,13 +145,14 @@ impl State {
         times.max().unwrap_or(WATERMARK_MIN)
     }
 
-    /// The time at which rows may leave next that wait for the clock, if any do.
-    pub fn time_due(&self) -> Option<Micros> {
-        if self.sources.iter().all(|node| node.time != SourceTime::Processing) {
-            return None;
-        }
-        let windows = self.windows.iter().filter_map(WindowState::time_due);
-        windows.chain(self.overs.iter().filter_map(OverState::time_due)).min()
+    /// The time at which rows may leave next that wait for the clock's time of a source, if any do.
+    pub fn time_due(&self, source: usize) -> Option<Micros> {
+        let due = |part: &Part| match *part {
+            Part::Window(window) => self.windows[window].time_due(),
+            Part::Over(over) => self.overs[over].time_due(),
+            Part::Source(_) | Part::Pipeline(_) | Part::Sink(_) => None,
+        };
+        self.operators.by_clock(source).iter().filter_map(due).min()
     }
 
     /// Bytes that what is being decoded comes to, about.

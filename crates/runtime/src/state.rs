@@ -9,7 +9,7 @@ use pelton_data::{Block, Micros, Origin, Stamp};
 use crate::budget::Waiting;
 use crate::choose::Next;
 use crate::events::Passing;
-use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
+use crate::graph::{Graph, PipelineTarget, StreamRef};
 use crate::late::{LateLog, TooLate};
 use crate::latency::Latencies;
 use crate::load::{Load, Mark, Rates};
@@ -81,7 +81,6 @@ pub(crate) struct State {
 
 pub(crate) struct SourceState {
     pub name: String,
-    pub time: SourceTime,
     pub schema: arrow::datatypes::SchemaRef,
     pub sequencer: Sequencer<RunError>,
     /// A worker is inside `Source::read`.
@@ -561,7 +560,6 @@ impl SourceState {
         let node = &graph.sources[index];
         SourceState {
             name: node.name.clone(),
-            time: node.time,
             schema: node.schema.clone(),
             sequencer: Sequencer::new(node.time, node.source.partitions(), node.idle_timeout),
             reading: false,
