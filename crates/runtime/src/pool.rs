@@ -158,7 +158,7 @@ impl Crew {
         Arc::new(Crew {
             workers,
             clock,
-            rest: Rest::new(),
+            rest: Rest::new(workers),
             runs: Mutex::default(),
             changes: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),

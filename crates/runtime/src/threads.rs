@@ -17,7 +17,7 @@ pub(crate) struct OperatorThreads(Vec<Rest>);
 impl OperatorThreads {
     /// For so many operators.
     pub fn new(operators: usize) -> OperatorThreads {
-        OperatorThreads(std::iter::repeat_with(Rest::new).take(operators).collect())
+        OperatorThreads(std::iter::repeat_with(|| Rest::new(1)).take(operators).collect())
     }
 
     /// Starts them. They end with the run.

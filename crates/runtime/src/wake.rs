@@ -31,6 +31,9 @@ use crate::turn::Service;
 /// So long a worker looks whether something happens before it sleeps, unless that is set.
 pub const SPIN_DEFAULT: Duration = Duration::from_micros(20);
 
+/// So many times as long where another worker is at work: what that is done with soon may be more to do, sooner than a thread wakes up.
+const SPINS_BESIDE_WORK: u32 = 10;
+
 /// So often it does before it looks at the clock: less than a microsecond.
 #[cfg(not(feature = "loom"))]
 const SPINS_AT_ONCE: u32 = 16;
@@ -66,6 +69,8 @@ pub(crate) struct Rest(Arc<EventCount>);
 
 #[derive(Debug)]
 struct EventCount {
+    /// Who may rest here.
+    workers: usize,
     /// Of all runs.
     events: AtomicU64,
     sleepers: AtomicUsize,
@@ -105,9 +110,10 @@ impl Bed {
 }
 
 impl Rest {
-    /// A place of no workers yet.
-    pub fn new() -> Rest {
+    /// A place of so many workers, all of which are at work.
+    pub fn new(workers: usize) -> Rest {
         Rest(Arc::new(EventCount {
+            workers,
             events: AtomicU64::new(0),
             sleepers: AtomicUsize::new(0),
             spinners: AtomicUsize::new(0),
@@ -141,7 +147,7 @@ impl Rest {
 
     /// Whether anyone has nothing to do.
     pub fn has_idle(&self) -> bool {
-        self.has_sleepers() || self.0.spinners.load(Ordering::Relaxed) > 0
+        self.resting() > 0
     }
 
     /// Wakes all workers.
@@ -171,13 +177,29 @@ impl Rest {
 
     /// Spins, where that is worth it, and sleeps, as [`Rest::spin`] and [`Rest::sleep`] say.
     pub fn wait(&self, patience: &mut Patience, seen: u64, now_ns: u64, until_ns: u64) {
-        let began = Instant::now();
-        if !(patience.spins() && self.spin(seen, now_ns, until_ns)) {
+        let (began, spin) = (Instant::now(), self.spin_at_most(self.resting()));
+        let has_happened = patience.spins() && self.spin(seen, now_ns, until_ns);
+        if !has_happened {
             self.sleep(seen, now_ns, until_ns);
         }
         // Who slept has seen it later than who spins: to wake up takes longer than spinning.
-        let spin = Duration::from_nanos(self.0.spin_ns.load(Ordering::Relaxed));
-        patience.learn(began.elapsed() < 3 * spin);
+        patience.learn(has_happened || began.elapsed() < spin.max(3 * self.spin_alone()));
+    }
+
+    /// How long a worker spins that is the only one.
+    fn spin_alone(&self) -> Duration {
+        Duration::from_nanos(self.0.spin_ns.load(Ordering::Relaxed))
+    }
+
+    /// How many have nothing to do.
+    fn resting(&self) -> usize {
+        self.0.sleepers.load(Ordering::Relaxed) + self.0.spinners.load(Ordering::Relaxed)
+    }
+
+    /// How long a worker spins beside so many others that have nothing to do either.
+    fn spin_at_most(&self, others_resting: usize) -> Duration {
+        let times = if others_resting + 1 < self.0.workers { SPINS_BESIDE_WORK } else { 1 };
+        self.spin_alone().saturating_mul(times)
     }
 
     /// Waits for a moment without sleeping, at most from now until that instant. Returns whether something happened after `seen`.
@@ -185,18 +207,19 @@ impl Rest {
     /// To wake a thread takes the one that wakes it several microseconds, and the other one tens of them; where there is much to do the next
     /// thing happens sooner.
     pub fn spin(&self, seen: u64, now_ns: u64, until_ns: u64) -> bool {
-        let spin_ns = self.0.spin_ns.load(Ordering::Relaxed).min(until_ns.saturating_sub(now_ns));
-        if spin_ns == 0 {
+        let left = Duration::from_nanos(until_ns.saturating_sub(now_ns));
+        if left.min(self.spin_alone()).is_zero() {
             return false;
         }
         self.0.spinners.fetch_add(1, Ordering::SeqCst);
-        let has_happened = self.watch(seen, Duration::from_nanos(spin_ns));
+        let has_happened = self.watch(seen, left);
         self.0.spinners.fetch_sub(1, Ordering::SeqCst);
         has_happened
     }
 
+    /// For a time that depends on what others do meanwhile, at most so long.
     #[cfg(not(feature = "loom"))]
-    fn watch(&self, seen: u64, spin: Duration) -> bool {
+    fn watch(&self, seen: u64, at_most: Duration) -> bool {
         let began = Instant::now();
         let has_happened = |_| {
             spin_loop();
@@ -206,7 +229,7 @@ impl Rest {
             if (0..SPINS_AT_ONCE).any(has_happened) {
                 return true;
             }
-            if began.elapsed() >= spin {
+            if began.elapsed() >= self.spin_at_most(self.resting() - 1).min(at_most) {
                 return false;
             }
             // Whoever else wants the core, such as a reader of what was written last, need not wait until it is given up. Until it comes back others must be
@@ -219,7 +242,7 @@ impl Rest {
 
     /// A look is as good as many.
     #[cfg(feature = "loom")]
-    fn watch(&self, seen: u64, _spin: Duration) -> bool {
+    fn watch(&self, seen: u64, _at_most: Duration) -> bool {
         self.0.events.load(Ordering::Relaxed) != seen
     }
 

@@ -28,7 +28,7 @@ fn race(workers: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = (workers > 1).then_some(2);
     model.check(move || {
-        let rest = Rest::new();
+        let rest = Rest::new(1);
         let waker = Waker::new(rest.clone());
         let (work, looking) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
         let others: Vec<_> = (1..workers)
@@ -66,7 +66,7 @@ fn an_event_is_not_lost_on_one_that_stops_spinning() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let (rest, work) = (Rest::new(), Arc::new(AtomicBool::new(false)));
+        let (rest, work) = (Rest::new(1), Arc::new(AtomicBool::new(false)));
         let sleeper = {
             let (rest, work) = (rest.clone(), work.clone());
             thread::spawn(move || {
@@ -106,7 +106,7 @@ fn an_event_is_not_lost_on_one_that_stops_spinning() {
 #[test]
 fn an_event_of_one_run_is_not_lost_in_the_quiet_of_another() {
     loom::model(|| {
-        let rest = Rest::new();
+        let rest = Rest::new(1);
         let wakers = [Waker::new(rest.clone()), Waker::new(rest.clone())];
         let work = Arc::new(AtomicBool::new(false));
         let producer = {

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn an_event_between_looking_and_sleeping_is_not_slept_through() {
-    let rest = Rest::new();
+    let rest = Rest::new(1);
     let seen = rest.seen();
     Waker::new(rest.clone()).wake();
     rest.sleep(seen, 0, u64::MAX);
@@ -10,7 +10,7 @@ fn an_event_between_looking_and_sleeping_is_not_slept_through() {
 
 #[test]
 fn who_spins_sees_what_happens_and_stops_in_time() {
-    let rest = Rest::new();
+    let rest = Rest::new(1);
     rest.set_spin(Duration::from_millis(2));
     let began = Instant::now();
     assert!(!rest.spin(rest.seen(), 0, u64::MAX) && began.elapsed() >= Duration::from_millis(2));
@@ -41,7 +41,7 @@ fn a_worker_that_spins_in_vain_nearly_always_stops_doing_so_and_begins_again() {
 
 #[test]
 fn nobody_is_woken_while_another_spins() {
-    let rest = Rest::new();
+    let rest = Rest::new(1);
     let ticket = rest.falls_asleep(rest.seen(), u64::MAX).unwrap();
     rest.0.spinners.fetch_add(1, Ordering::SeqCst);
     rest.wake();
@@ -53,7 +53,7 @@ fn nobody_is_woken_while_another_spins() {
 
 #[test]
 fn who_went_to_bed_last_is_woken_first() {
-    let rest = Rest::new();
+    let rest = Rest::new(1);
     let [first, last] = [(); 2].map(|()| rest.falls_asleep(rest.seen(), u64::MAX).unwrap());
     rest.wake();
     assert!(!rest.wakes_up(first, 0) && rest.wakes_up(last, 0));
@@ -63,7 +63,7 @@ fn who_went_to_bed_last_is_woken_first() {
 
 #[test]
 fn what_was_found_holds_until_something_happens_or_its_time_has_come() {
-    let waker = Waker::new(Rest::new());
+    let waker = Waker::new(Rest::new(1));
     assert_eq!(waker.known(0), None, "nobody has looked");
     waker.found(waker.seen(), Rank::NONE, 10);
     assert_eq!((waker.known(9), waker.known(10)), (Some((Rank::NONE, 10)), None));
