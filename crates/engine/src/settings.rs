@@ -76,7 +76,7 @@ pub struct Settings {
     pub no_nulls: Permission,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
-    /// `pelton.spin`: so long an idle worker looks for work before it sleeps. Threads of operators (`pelton.policy`) sleep at once.
+    /// `pelton.spin`: so long an idle worker looks for work before it sleeps, and some ten times as long. Threads of operators (`pelton.policy`) sleep at once.
     pub spin: Duration,
     /// `pelton.pin`: each worker stays on one of the cores that the process may use, and what threads it starts, the first on the first: it is for one
     /// pool in a process. Threads of operators stay nowhere.

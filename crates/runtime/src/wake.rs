@@ -31,8 +31,9 @@ use crate::turn::Service;
 /// So long a worker looks whether something happens before it sleeps, unless that is set.
 pub const SPIN_DEFAULT: Duration = Duration::from_micros(20);
 
-/// So many times as long where another worker is at work: what that is done with soon may be more to do, sooner than a thread wakes up.
-const SPINS_BESIDE_WORK: u32 = 10;
+/// So many times as long some do, the watchers: what others are at work on, or whoever feeds the engine, mostly has more to do for them sooner than a thread
+/// wakes up.
+const SPINS_OF_WATCHER: u32 = 10;
 
 /// So often it does before it looks at the clock: less than a microsecond.
 #[cfg(not(feature = "loom"))]
@@ -76,6 +77,8 @@ struct EventCount {
     sleepers: AtomicUsize,
     /// Who does not sleep yet, and sees when something happens.
     spinners: AtomicUsize,
+    /// Who spins for longer.
+    watchers: AtomicUsize,
     beds: Mutex<Beds>,
     /// The first of these instants; the largest number where there is none.
     first_until_ns: AtomicU64,
@@ -117,6 +120,7 @@ impl Rest {
             events: AtomicU64::new(0),
             sleepers: AtomicUsize::new(0),
             spinners: AtomicUsize::new(0),
+            watchers: AtomicUsize::new(0),
             beds: Mutex::new(Beds::default()),
             first_until_ns: AtomicU64::new(u64::MAX),
             spin_ns: AtomicU64::new(SPIN_DEFAULT.as_nanos() as u64),
@@ -147,7 +151,7 @@ impl Rest {
 
     /// Whether anyone has nothing to do.
     pub fn has_idle(&self) -> bool {
-        self.resting() > 0
+        self.has_sleepers() || self.0.spinners.load(Ordering::Relaxed) > 0
     }
 
     /// Wakes all workers.
@@ -177,47 +181,48 @@ impl Rest {
 
     /// Spins, where that is worth it, and sleeps, as [`Rest::spin`] and [`Rest::sleep`] say.
     pub fn wait(&self, patience: &mut Patience, seen: u64, now_ns: u64, until_ns: u64) {
-        let (began, spin) = (Instant::now(), self.spin_at_most(self.resting()));
+        let began = Instant::now();
         let has_happened = patience.spins() && self.spin(seen, now_ns, until_ns);
         if !has_happened {
             self.sleep(seen, now_ns, until_ns);
         }
-        // Who slept has seen it later than who spins: to wake up takes longer than spinning.
-        patience.learn(has_happened || began.elapsed() < spin.max(3 * self.spin_alone()));
+        patience.learn(has_happened || began.elapsed() < SPINS_OF_WATCHER * self.spin_time());
     }
 
-    /// How long a worker spins that is the only one.
-    fn spin_alone(&self) -> Duration {
+    fn spin_time(&self) -> Duration {
         Duration::from_nanos(self.0.spin_ns.load(Ordering::Relaxed))
     }
 
-    /// How many have nothing to do.
-    fn resting(&self) -> usize {
-        self.0.sleepers.load(Ordering::Relaxed) + self.0.spinners.load(Ordering::Relaxed)
-    }
-
-    /// How long a worker spins beside so many others that have nothing to do either.
-    fn spin_at_most(&self, others_resting: usize) -> Duration {
-        let times = if others_resting + 1 < self.0.workers { SPINS_BESIDE_WORK } else { 1 };
-        self.spin_alone().saturating_mul(times)
-    }
-
-    /// Waits for a moment without sleeping, at most from now until that instant. Returns whether something happened after `seen`.
+    /// Waits for a moment without sleeping, a watcher for a longer one, at most from now until that instant. Returns whether something happened after `seen`.
     ///
     /// To wake a thread takes the one that wakes it several microseconds, and the other one tens of them; where there is much to do the next
     /// thing happens sooner.
     pub fn spin(&self, seen: u64, now_ns: u64, until_ns: u64) -> bool {
-        let left = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-        if left.min(self.spin_alone()).is_zero() {
+        let (spin, left) = (self.spin_time(), Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+        if spin.min(left).is_zero() {
             return false;
         }
         self.0.spinners.fetch_add(1, Ordering::SeqCst);
-        let has_happened = self.watch(seen, left);
+        let mut has_happened = self.watch(seen, spin.min(left));
+        if !has_happened && spin < left && self.becomes_watcher() {
+            has_happened = self.watch(seen, ((SPINS_OF_WATCHER - 1) * spin).min(left - spin));
+            self.0.watchers.fetch_sub(1, Ordering::Relaxed);
+        }
         self.0.spinners.fetch_sub(1, Ordering::SeqCst);
         has_happened
     }
 
-    /// For a time that depends on what others do meanwhile, at most so long.
+    /// Whether it may: half of those may who do not sleep, as the others may make work for them, and one always. So no more than one core is taken where nobody
+    /// has anything to do.
+    fn becomes_watcher(&self) -> bool {
+        let awake = self.0.workers.saturating_sub(self.0.sleepers.load(Ordering::Relaxed));
+        let is_too_many = self.0.watchers.fetch_add(1, Ordering::Relaxed) >= (awake / 2).max(1);
+        if is_too_many {
+            self.0.watchers.fetch_sub(1, Ordering::Relaxed);
+        }
+        !is_too_many
+    }
+
     #[cfg(not(feature = "loom"))]
     fn watch(&self, seen: u64, at_most: Duration) -> bool {
         let began = Instant::now();
@@ -229,7 +234,7 @@ impl Rest {
             if (0..SPINS_AT_ONCE).any(has_happened) {
                 return true;
             }
-            if began.elapsed() >= self.spin_at_most(self.resting() - 1).min(at_most) {
+            if began.elapsed() >= at_most {
                 return false;
             }
             // Whoever else wants the core, such as a reader of what was written last, need not wait until it is given up. Until it comes back others must be

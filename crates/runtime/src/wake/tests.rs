@@ -26,6 +26,25 @@ fn who_spins_sees_what_happens_and_stops_in_time() {
 }
 
 #[test]
+fn half_of_those_who_do_not_sleep_watch_and_one_always() {
+    let rest = Rest::new(4);
+    let may_watch = [(); 3].map(|()| rest.becomes_watcher());
+    assert_eq!(may_watch, [true, true, false]);
+    rest.0.watchers.store(0, Ordering::SeqCst);
+    for _ in 0..4 {
+        assert!(rest.falls_asleep(rest.seen(), u64::MAX).is_some());
+    }
+    assert!(rest.becomes_watcher() && !rest.becomes_watcher(), "the one that was not asleep is one too many");
+    rest.set_spin(Duration::from_millis(1));
+    let began = Instant::now();
+    assert!(!rest.spin(rest.seen(), 0, u64::MAX) && began.elapsed() >= Duration::from_millis(1));
+    rest.0.watchers.store(0, Ordering::SeqCst);
+    let began = Instant::now();
+    assert!(!rest.spin(rest.seen(), 0, u64::MAX) && began.elapsed() >= SPINS_OF_WATCHER * Duration::from_millis(1));
+    assert_eq!(rest.0.watchers.load(Ordering::SeqCst), 0);
+}
+
+#[test]
 fn a_worker_that_spins_in_vain_nearly_always_stops_doing_so_and_begins_again() {
     let mut patience = Patience::new();
     let mut after = |was_short: bool| {
