@@ -220,7 +220,7 @@ impl State {
         node.closed_until = until;
         node.corrections = node.corrections.split_off(&until.saturating_add(1));
         node.gives_way = node.must_close();
-        while node.blocks_ahead.pop_front_if(|watermark| *watermark <= until).is_some() {}
+        forget_closed(&mut node.blocks_ahead, &node.window, until);
         node.closed.hand_out()
     }
 
@@ -281,5 +281,29 @@ impl State {
         }
         node.ended = true;
         self.end_stream(StreamRef::Window(window));
+    }
+}
+
+/// Forgets blocks that were added ahead, all of whose windows that are over end at or before `until`: a block goes on for some time behind the last end that it passes.
+fn forget_closed(blocks_ahead: &mut VecDeque<Micros>, window: &Window, until: Micros) {
+    let next_end = window.next_end(until);
+    while blocks_ahead.pop_front_if(|watermark| *watermark < next_end).is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_ahead_until_the_last_window_is_closed_that_they_end() {
+        let left = |window: Window, until: Micros| {
+            let mut blocks_ahead = VecDeque::from([1_016, 2_010]);
+            forget_closed(&mut blocks_ahead, &window, until);
+            blocks_ahead.len()
+        };
+        let tumbling = Window::Tumbling { size: 1_000, offset: 0 };
+        assert_eq!([900, 1_000, 1_999, 2_000, 2_010].map(|until| left(tumbling, until)), [2, 1, 1, 0, 0]);
+        let sessions = Window::Session { gap: 10 };
+        assert_eq!([1_000, 1_016, 2_009, 2_010].map(|until| left(sessions, until)), [2, 1, 1, 0]);
     }
 }
