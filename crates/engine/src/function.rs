@@ -11,6 +11,7 @@ use datafusion_common::DataFusionError;
 use datafusion_expr::{AggregateUDF, ColumnarValue, ScalarUDF, Volatility, create_udf};
 use pelton_data::own::{self, Change, Merging, States};
 use pelton_plan::query::own_aggregate;
+use pelton_runtime::pool::panic_text;
 
 /// A scalar function over Arrow arrays: it gets one array for each argument, all of the same length, and returns an array of that length.
 ///
@@ -39,8 +40,7 @@ where
 fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     // What it has left half done belongs to a query that ends with this error.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("it panicked: {}", text.unwrap_or("without a message")))
+        Err(format!("it panicked: {}", panic_text(panic.as_ref()).unwrap_or("without a message")))
     })
 }
 

@@ -535,7 +535,7 @@ impl PoolWorker {
         if let Err(panic) = result {
             // What it has left in lists is of no use to others.
             self.room = Room::default();
-            state.fail(RunError::Internal(panic_message(panic.as_ref())));
+            state.fail(RunError::Internal(panic_text(panic.as_ref()).unwrap_or("a worker panicked").to_owned()));
         }
         // It looks for what this has made possible itself, and wakes others if there is more than one thing.
         run.waker.returned();
@@ -553,9 +553,9 @@ impl PoolWorker {
     }
 }
 
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("a worker panicked").to_string()
+/// What a panic says, if that is text.
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied())
 }
 
 #[cfg(test)]

@@ -212,8 +212,8 @@ impl Rest {
         has_happened
     }
 
-    /// Whether it may: half of those may who do not sleep, as the others may make work for them, and one always. So no more than one core is taken where nobody
-    /// has anything to do.
+    /// Whether it may: half of those may who do not sleep, as the others may make work for them, and one always. So one core at most is taken by those who watch
+    /// where the others have had nothing to do for a while.
     fn becomes_watcher(&self) -> bool {
         let awake = self.0.workers.saturating_sub(self.0.sleepers.load(Ordering::Relaxed));
         let is_too_many = self.0.watchers.fetch_add(1, Ordering::Relaxed) >= (awake / 2).max(1);
