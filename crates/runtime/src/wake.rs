@@ -186,6 +186,7 @@ impl Rest {
         if !has_happened {
             self.sleep(seen, now_ns, until_ns);
         }
+        // Who slept could have seen it as a watcher.
         patience.learn(has_happened || began.elapsed() < SPINS_OF_WATCHER * self.spin_time());
     }
 

@@ -34,7 +34,7 @@ fn half_of_those_who_do_not_sleep_watch_and_one_always() {
     for _ in 0..4 {
         assert!(rest.falls_asleep(rest.seen(), u64::MAX).is_some());
     }
-    assert!(rest.becomes_watcher() && !rest.becomes_watcher(), "the one that was not asleep is one too many");
+    assert!(rest.becomes_watcher() && !rest.becomes_watcher(), "one may, whoever sleeps");
     rest.set_spin(Duration::from_millis(1));
     let began = Instant::now();
     assert!(!rest.spin(rest.seen(), 0, u64::MAX) && began.elapsed() >= Duration::from_millis(1));
