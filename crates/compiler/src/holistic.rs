@@ -12,6 +12,7 @@ use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use pelton_data::aggregate::Holistic;
 use pelton_data::decimal::{DecimalTotal, fitting};
+use pelton_data::percentile::{between, continuous_place, discrete_place};
 use pelton_data::significant;
 use pelton_data::wide_float::{WideFloat, variance};
 use pelton_state::kernel::KernelError;
@@ -184,14 +185,14 @@ fn continuous_percentiles(groups: GroupedValues, fraction: f64, is_descending: b
     let mut values = doubles(&groups.values);
     let percentile = |ends: &[usize]| {
         let group = &mut values[ends[0]..ends[1]];
-        let last = group.len().checked_sub(1)?;
-        let rank = last as f64 * fraction;
-        let rank = if is_descending { last as f64 - rank } else { rank };
-        let (_, low, above) = group.select_nth_unstable_by(rank.floor() as usize, f64::total_cmp);
+        if group.is_empty() {
+            return None;
+        }
+        let (place, share) = continuous_place(group.len(), fraction, is_descending);
+        let (_, low, above) = group.select_nth_unstable_by(place, f64::total_cmp);
         let low = *low;
         let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
-        let share = rank - rank.floor();
-        Some(if share == 0.0 || low == high { low } else { low + (high - low) * share })
+        Some(between(low, high, share))
     };
     groups.offsets.windows(2).map(percentile).collect()
 }
@@ -217,12 +218,6 @@ fn rounded_percentiles(kept: &Kept<'_>, entries: Chosen<'_>, fraction: f64) -> F
         Some(significant::value(group[place.expect("a place of them")].0))
     };
     offsets.windows(2).map(percentile).collect()
-}
-
-/// The place, in ascending order, of the first of `count` values that the fraction does not come behind.
-fn discrete_place(count: usize, fraction: f64, is_descending: bool) -> usize {
-    let place = ((count as f64 * fraction).ceil() as usize).clamp(1, count) - 1;
-    if is_descending { count - 1 - place } else { place }
 }
 
 /// Which of a group's values.

@@ -36,6 +36,8 @@ pub mod decimal;
 
 pub mod significant;
 
+pub mod percentile;
+
 pub mod float_text;
 
 pub mod arrangement;

@@ -28,7 +28,7 @@ impl Frame {
 }
 
 /// What is computed from the rows of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OverFunction {
     /// `ROW_NUMBER()`: how many rows there were, whatever the frame.
     RowNumber,
@@ -60,6 +60,21 @@ pub enum OverFunction {
     First,
     /// `LAST_VALUE(x)`: NULLs are passed over.
     Last,
+    /// `COUNT(DISTINCT x)`.
+    CountDistinct,
+    /// `SUM(DISTINCT x)`, not of floating-point values.
+    SumDistinct,
+    /// `AVG(DISTINCT x)`, not of floating-point values.
+    MeanDistinct,
+    /// `MODE(x)`: the value that there is most of, the smallest of several.
+    Mode,
+    /// `PERCENTILE_CONT(x, fraction)`, and `MEDIAN(x)`, or `PERCENTILE_DISC(x, fraction)`.
+    Percentile {
+        /// Which, from 0 to 1.
+        fraction: f64,
+        /// Whether it may lie between two values, which are floating-point then.
+        is_continuous: bool,
+    },
 }
 
 /// One function over one frame.
@@ -90,6 +105,12 @@ pub enum Sliding {
     TwoStacks,
     /// Values that may become the extreme one day wait in a queue.
     MonotoneQueue,
+    /// It is counted how often each value comes, of those that leave once less.
+    Frequencies,
+    /// As well, and values are in the order of their counts.
+    OrderedFrequencies,
+    /// Values are in their order, out of which those are taken that leave.
+    Ranked,
 }
 
 impl OverCall {
@@ -98,6 +119,11 @@ impl OverCall {
         match self.function {
             OverFunction::RowNumber | OverFunction::CountRows => Sliding::Bounds,
             OverFunction::Lag { .. } | OverFunction::First | OverFunction::Last => Sliding::Lookup,
+            OverFunction::CountDistinct | OverFunction::SumDistinct | OverFunction::MeanDistinct => {
+                Sliding::Frequencies
+            }
+            OverFunction::Mode => Sliding::OrderedFrequencies,
+            OverFunction::Percentile { .. } => Sliding::Ranked,
             _ if !self.frame.is_bounded() => Sliding::Running,
             OverFunction::Minimum | OverFunction::Maximum => Sliding::MonotoneQueue,
             OverFunction::Count => Sliding::SubtractOnEvict,
@@ -115,6 +141,9 @@ impl OverCall {
             // Candidates that are text are looked up.
             (_, Sliding::MonotoneQueue) if argument.is_some_and(is_text) => Some(self.frame),
             (_, Sliding::SubtractOnEvict | Sliding::TwoStacks) => Some(self.frame),
+            (_, Sliding::Frequencies | Sliding::OrderedFrequencies | Sliding::Ranked) if self.frame.is_bounded() => {
+                Some(self.frame)
+            }
             _ => None,
         }
     }

@@ -139,8 +139,27 @@ fn columns() -> Vec<(&'static str, DataType, bool)> {
 
 fn call(random: &mut Random) -> OverCall {
     use OverFunction::*;
-    let function = [RowNumber, Lag { rows: 3 }, CountRows, Count, Sum, Mean, Minimum, Maximum, First, Last];
-    let function = function[random.below(10) as usize];
+    let (is_sample, is_root) = (random.below(2) == 0, random.below(2) == 0);
+    let (fraction, is_continuous) = (random.below(11) as f64 / 10.0, random.below(2) == 0);
+    let functions = [
+        RowNumber,
+        Lag { rows: 3 },
+        CountRows,
+        Count,
+        Sum,
+        Mean,
+        Variance { is_sample, is_root },
+        Minimum,
+        Maximum,
+        First,
+        Last,
+        CountDistinct,
+        SumDistinct,
+        MeanDistinct,
+        Mode,
+        Percentile { fraction, is_continuous },
+    ];
+    let function = functions[random.below(functions.len() as u64) as usize];
     let frame = match random.below(5) {
         0 => Frame::Rows { preceding: None },
         1 => Frame::Range { preceding: None },
@@ -152,13 +171,16 @@ fn call(random: &mut Random) -> OverCall {
     let argument = match function {
         RowNumber | CountRows => return OverCall { function, argument: None, frame, data_type: DataType::Int64 },
         Count | Sum | Mean => numbers,
+        // Of integers or decimals, and of integers or doubles.
+        SumDistinct | MeanDistinct => [1, 4][random.below(2) as usize],
+        Variance { .. } | Percentile { is_continuous: true, .. } => 1 + random.below(3) as usize,
         _ => 1 + random.below(5) as usize,
     };
     let data_type = match (function, argument) {
-        (Count, _) => DataType::Int64,
-        (Sum, 4) => DataType::Decimal128(38, 2),
-        (Mean, 4) => DataType::Decimal128(38, 6),
-        (Mean, _) => DataType::Float64,
+        (Count | CountDistinct, _) => DataType::Int64,
+        (Sum | SumDistinct, 4) => DataType::Decimal128(38, 2),
+        (Mean | MeanDistinct, 4) => DataType::Decimal128(38, 6),
+        (Mean | MeanDistinct | Variance { .. } | Percentile { is_continuous: true, .. }, _) => DataType::Float64,
         _ => columns()[argument].1.clone(),
     };
     OverCall { function, argument: Some(argument), frame, data_type }

@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 16] = [
+const FUNCTIONS: [&str; 25] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -54,6 +54,15 @@ const FUNCTIONS: [&str; 16] = [
     "ROUND(STDDEV_SAMP(MOD(i, 100)), 6)",
     "ROUND(STDDEV_POP(f) / 7000 + 1, 6)",
     "ROUND(VAR_SAMP(f) / 7000000000 + 1, 6)",
+    "MEDIAN(i)",
+    "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
+    "PERCENTILE_DISC(i, 0.7)",
+    "PERCENTILE_DISC(s, 0.4)",
+    "MODE(i)",
+    "MODE(s)",
+    "COUNT(DISTINCT i)",
+    "COUNT(DISTINCT s) FILTER (WHERE i > 0)",
+    "SUM(DISTINCT i)",
 ];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -67,6 +76,7 @@ fn cases() -> impl Strategy<Value = Case> {
     ];
     let functions: Vec<Aggregate> =
         AGGREGATES.iter().filter(|aggregate| FUNCTIONS.contains(&aggregate.sql)).copied().collect();
+    assert_eq!(functions.len(), FUNCTIONS.len(), "each is one of windows");
     let call = (prop::sample::select(functions), frame, any::<bool>());
     let call = call.prop_map(|(aggregate, frame, is_keyed)| Call { aggregate, frame, is_keyed });
     let configuration = streams::configurations();

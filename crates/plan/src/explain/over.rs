@@ -47,16 +47,27 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
         OverFunction::Maximum => "maximum",
         OverFunction::First => "first",
         OverFunction::Last => "last",
+        OverFunction::CountDistinct => "distinct count",
+        OverFunction::SumDistinct => "distinct sum",
+        OverFunction::MeanDistinct => "distinct mean",
+        OverFunction::Mode => "mode",
+        OverFunction::Percentile { fraction, is_continuous } => {
+            let kind = if is_continuous { "between values" } else { "of the values" };
+            return format!("percentile {fraction} of {argument}, {kind}, over {}", frame(call.frame));
+        }
     };
-    let frame = match call.frame {
+    format!("{name} of {argument} over {}", frame(call.frame))
+}
+
+fn frame(frame: Frame) -> String {
+    match frame {
         Frame::Rows { preceding: None } => "all rows up to the row".to_string(),
         Frame::Rows { preceding: Some(0) } => "the row alone".to_string(),
         Frame::Rows { preceding: Some(rows) } => format!("the row and {rows} before it"),
         Frame::Range { preceding: None } => "all rows up to the row's time".to_string(),
         Frame::Range { preceding: Some(0) } => "the rows of the row's time".to_string(),
         Frame::Range { preceding: Some(length) } => format!("the rows of {} up to the row's time", Length(length)),
-    };
-    format!("{name} of {argument} over {frame}")
+    }
 }
 
 /// How a call follows its frame: as for windows, whose slices are rows, or runs of them that become panes.
@@ -71,5 +82,17 @@ fn sliding(spec: &OverSpec, call: &OverCall) -> &'static str {
         }
         Sliding::TwoStacks => "two stacks of runs (S → Pane, I → Sash, S → Window): O(1) a row, amortized, values kept",
         Sliding::MonotoneQueue => "monotone deque (I → Window): O(1) a row, amortized, candidates kept",
+        Sliding::Frequencies if call.frame.is_bounded() => {
+            "subtract on evict from frequencies (I → Window): O(1) a row, values and how often each comes kept"
+        }
+        Sliding::Frequencies => "frequencies (I → Window): O(1) a row, distinct values kept",
+        Sliding::OrderedFrequencies if call.frame.is_bounded() => {
+            "subtract on evict from frequencies in order (I → Window): O(log n) a row, values and how often each comes kept"
+        }
+        Sliding::OrderedFrequencies => "frequencies in order (I → Window): O(log n) a row, distinct values kept",
+        Sliding::Ranked if call.frame.is_bounded() => {
+            "subtract on evict from values in order (I → Window): O(log n) a row, values kept twice"
+        }
+        Sliding::Ranked => "values in order (I → Window): O(log n) a row, values kept",
     }
 }

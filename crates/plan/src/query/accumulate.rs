@@ -19,7 +19,7 @@ use super::draft::{Branch, cast_to, held_or_same, held_type, without_dictionary_
 use super::lower::{Lowering, materialize, simplify};
 use super::own_aggregate::own_function;
 use super::zeros::with_one_zero;
-use crate::error::PlanError;
+use crate::error::{Place, PlanError};
 use crate::pipeline::{Window, WindowColumn};
 
 /// Digits of which as many decimals as a counter counts, 2^63, have a sum of no more digits than a DECIMAL.
@@ -112,19 +112,23 @@ impl Lowering<'_> {
             is_continuous,
             is_descending: call.is_descending,
         };
+        let fraction = || {
+            let place = self.landmarks.place_of(&call.function);
+            fraction_of(&call.function, &call.constants[0], place).map_err(external)
+        };
         Ok(Some(match (call.function.as_str(), call.is_distinct) {
             ("median", _) => percentile(0.5, true),
-            ("percentile" | "percentile_cont", _) => percentile(self.fraction(call)?, true),
-            ("percentile_disc", _) => percentile(self.fraction(call)?, false),
+            ("percentile" | "percentile_cont", _) => percentile(fraction()?, true),
+            ("percentile_disc", _) => percentile(fraction()?, false),
             ("mode", false) => Holistic::Mode,
             // Each value is there once: it is the smallest.
             ("mode", true) => Holistic::Percentile { fraction: 0.0, is_continuous: false, is_descending: false },
             ("array_agg", is_distinct) => Holistic::Array { is_distinct },
             ("listagg", _) => Holistic::Joined { delimiter: self.delimiter(call)? },
             ("count", true) | ("approx_count_distinct", _) => Holistic::Count,
-            ("approx_percentile", false) => Holistic::RoundedPercentile { fraction: self.fraction(call)? },
+            ("approx_percentile", false) => Holistic::RoundedPercentile { fraction: fraction()? },
             // Which values are distinct must be known exactly anyway.
-            ("approx_percentile", true) => percentile(self.fraction(call)?, false),
+            ("approx_percentile", true) => percentile(fraction()?, false),
             ("sum", true) => Holistic::Sum,
             ("avg", true) => Holistic::Mean,
             ("var" | "var_pop" | "stddev" | "stddev_pop", true) => Holistic::Variance {
@@ -133,20 +137,6 @@ impl Lowering<'_> {
             },
             _ => return Ok(None),
         }))
-    }
-
-    fn fraction(&self, call: &Call) -> Result<f64> {
-        match simplify(call.constants[0].clone(), &Arc::new(DFSchema::empty())) {
-            Ok(Expr::Literal(ScalarValue::Float64(Some(fraction)), _)) if (0.0..=1.0).contains(&fraction) => {
-                Ok(fraction)
-            }
-            _ => {
-                let shown = call.function.to_uppercase();
-                let message = format!("the fraction of {shown} must be a constant number from 0 to 1");
-                let error = PlanError::invalid(self.landmarks.place_of(&call.function), message);
-                Err(external(error.with_hint("write 0.95 for the 95th percentile")))
-            }
-        }
     }
 
     fn delimiter(&self, call: &Call) -> Result<String> {
@@ -498,5 +488,17 @@ impl Collector {
         self.accumulators.push(accumulator);
         self.arguments.push(arguments);
         self.accumulators.len() - 1
+    }
+}
+
+/// The fraction that the function of a percentile is given.
+pub(super) fn fraction_of(function: &str, constant: &Expr, place: Option<Place>) -> Result<f64, PlanError> {
+    match simplify(constant.clone(), &Arc::new(DFSchema::empty())) {
+        Ok(Expr::Literal(ScalarValue::Float64(Some(fraction)), _)) if (0.0..=1.0).contains(&fraction) => Ok(fraction),
+        _ => {
+            let shown = function.to_uppercase();
+            let message = format!("the fraction of {shown} must be a constant number from 0 to 1");
+            Err(PlanError::invalid(place, message).with_hint("write 0.95 for the 95th percentile"))
+        }
     }
 }

@@ -7,6 +7,7 @@ use pelton_data::over::{OverCall, OverFunction};
 
 use super::extreme::{Candidates, Key};
 use super::frame::{Bounds, Moves, Step};
+use super::held::Held;
 use super::row_store::ColumnStore;
 use super::sum::FrameSum;
 use super::text::TextState;
@@ -45,6 +46,8 @@ enum State<T: Value> {
     Extreme(Totals<Candidates<T::Key>>),
     /// The first value of all that is not NULL, or the last so far.
     Value(Option<T>),
+    /// All values of the frame.
+    Held(Held<T>),
 }
 
 /// Values of a frame that are not NULL.
@@ -117,8 +120,8 @@ pub(super) struct Scratch<T: Value> {
     keys: Vec<T::Key>,
     key_buffer: Vec<T::Key>,
     smallest: Vec<T::Key>,
-    totals: Vec<<T::Sum as FrameSum<T>>::Total>,
-    counts: Vec<u64>,
+    pub totals: Vec<<T::Sum as FrameSum<T>>::Total>,
+    pub counts: Vec<u64>,
 }
 
 impl<T: Value> Default for Scratch<T> {
@@ -165,7 +168,7 @@ impl CallState {
             CallState::Integer(state) => state.read_from(rows, input),
             CallState::Float(state) => state.read_from(rows, input),
             CallState::Decimal(state) => state.read_from(rows, input),
-            CallState::Bytes(state) => state.read_from((rows.kept_from, rows.end), input),
+            CallState::Bytes(state) => state.read_from(rows, input),
         }
     }
 
@@ -209,7 +212,7 @@ impl<T: Value> FrameState<T> {
             }
             OverFunction::First if !is_bounded => State::Value(None),
             OverFunction::Last => State::Value(None),
-            _ => State::None,
+            _ => Held::new(call).map_or(State::None, State::Held),
         };
         FrameState { state, valid: ValidCount::default() }
     }
@@ -219,6 +222,7 @@ impl<T: Value> FrameState<T> {
             State::Sum(sum) => sum.bytes(),
             State::Variance(variances) => variances.bytes(),
             State::Extreme(extreme) => extreme.bytes(),
+            State::Held(held) => held.bytes(),
             State::None | State::Value(_) => 0,
         }
     }
@@ -235,6 +239,7 @@ impl<T: Value> FrameState<T> {
                 out.flag(value.is_some());
                 out.column(value.as_slice());
             }
+            State::Held(held) => held.write_to(out),
         }
     }
 
@@ -261,6 +266,7 @@ impl<T: Value> FrameState<T> {
                 let is_there = input.flag("whether there is a value")?;
                 *value = input.column(usize::from(is_there), "a value")?.first().copied();
             }
+            State::Held(held) => held.read_from(rows, input)?,
         }
         Ok(())
     }
@@ -275,6 +281,9 @@ impl<T: Value> FrameState<T> {
         scratch: &mut Scratch<T>,
         results: &mut Results,
     ) -> Result<(), Overflow> {
+        if let State::Held(held) = &mut self.state {
+            return held.compute(call, run, decimal, scratch, results);
+        }
         match call.function {
             OverFunction::Lag { rows } => run.lag(rows, results),
             OverFunction::First => self.first(run, nullable, results),
@@ -292,6 +301,11 @@ impl<T: Value> FrameState<T> {
                 self.variance((is_sample, is_root), run, nullable, scratch, results);
             }
             OverFunction::CountRows | OverFunction::RowNumber => unreachable!("rows are counted without values"),
+            OverFunction::CountDistinct
+            | OverFunction::SumDistinct
+            | OverFunction::MeanDistinct
+            | OverFunction::Mode
+            | OverFunction::Percentile { .. } => unreachable!("all values are held"),
         }
         Ok(())
     }
@@ -447,7 +461,7 @@ impl<T: Value> FrameState<T> {
 }
 
 /// Appends a result.
-fn push<T: Value>(value: Option<T>, results: &mut Results) {
+pub(super) fn push<T: Value>(value: Option<T>, results: &mut Results) {
     T::results(results).push(value.unwrap_or(T::ZERO));
     results.append_validity(std::iter::once(value.is_some()));
 }
@@ -506,7 +520,7 @@ impl<'a, T: Value> Run<'a, T> {
     }
 
     /// The value at a position; `None` where it is NULL.
-    fn value(&self, position: u64) -> Option<T> {
+    pub fn value(&self, position: u64) -> Option<T> {
         self.is_valid(position).then(|| self.values[(position - self.position) as usize])
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Rows wait until the watermark has passed their time and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
-//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`] and [`text`]), as many rows at a time as lie alike. Results go back to the places of their rows.
+//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`], [`held`] and [`text`]), as many rows at a time as lie alike. Results go back to the places of their rows.
 
 mod pending;
 
@@ -25,6 +25,12 @@ mod sum;
 mod variance;
 
 mod extreme;
+
+mod frequencies;
+
+mod ranked;
+
+mod held;
 
 mod text;
 
@@ -430,13 +436,14 @@ impl PlannedCall {
             }
             (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
                 let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
-                state.compute(call, &run, results.bytes());
+                state.compute(call, &run, results);
                 Ok(())
             }
             (_, _) => unreachable!("the state has the form of its argument"),
         };
         computed.map_err(|Overflow| {
-            let function = if call.function == OverFunction::Sum { "SUM" } else { "AVG" };
+            let is_sum = matches!(call.function, OverFunction::Sum | OverFunction::SumDistinct);
+            let function = if is_sum { "SUM" } else { "AVG" };
             let fits = sql_name(&call.data_type);
             KernelError::Expression(format!(
                 "{function} OVER does not fit {fits} (cast what is aggregated to DOUBLE, or to DECIMAL of fewer digits)"
@@ -542,9 +549,11 @@ fn looks_back(calls: &[PlannedCall], frames: &[FrameTicks]) -> Option<i64> {
 /// How a call's mean is written, where it is one of decimals.
 fn decimal_mean(spec: &OverSpec, call: &OverCall) -> Option<DecimalMean> {
     match (call.function, spec.argument_type(call), &call.data_type) {
-        (OverFunction::Mean, Some(DataType::Decimal128(_, scale)), DataType::Decimal128(precision, mean_scale)) => {
-            Some(DecimalMean { digits: mean_scale - scale, precision: *precision })
-        }
+        (
+            OverFunction::Mean | OverFunction::MeanDistinct,
+            Some(DataType::Decimal128(_, scale)),
+            DataType::Decimal128(precision, mean_scale),
+        ) => Some(DecimalMean { digits: mean_scale - scale, precision: *precision }),
         _ => None,
     }
 }

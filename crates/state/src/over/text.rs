@@ -8,7 +8,10 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder}
 use arrow::datatypes::DataType;
 use pelton_data::over::{OverCall, OverFunction};
 
+use super::call::KeyRows;
 use super::frame::Bounds;
+use super::held::{HeldValues, Members};
+use super::value::Results;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Values of a chunk.
@@ -113,6 +116,8 @@ pub(super) enum TextState {
     Extreme { value: Option<Vec<u8>>, rows: u64 },
     /// Positions of values that may become the extreme one of a frame one day: each is more extreme than those behind it.
     Candidates { positions: VecDeque<u64>, rows: u64 },
+    /// All values of the frame.
+    Held(HeldValues<Arc<[u8]>>, Members),
 }
 
 /// Rows of one key that come next, and where their frames are.
@@ -147,7 +152,8 @@ impl TextState {
             (OverFunction::Minimum | OverFunction::Maximum, true) => {
                 TextState::Candidates { positions: VecDeque::new(), rows: 0 }
             }
-            _ => TextState::None,
+            (function, is_bounded) => HeldValues::of(function)
+                .map_or(TextState::None, |values| TextState::Held(values, Members::new(is_bounded))),
         }
     }
 
@@ -158,6 +164,7 @@ impl TextState {
             TextState::First(value) | TextState::Extreme { value, .. } => value.as_ref().map_or(0, Vec::capacity),
             TextState::Last { value, .. } => value.capacity(),
             TextState::Candidates { positions, .. } => positions.capacity() * size_of::<u64>(),
+            TextState::Held(values, _) => values.bytes(),
         }
     }
 
@@ -183,15 +190,18 @@ impl TextState {
                 out.list(&positions.iter().copied().collect::<Vec<_>>());
                 out.number(*rows);
             }
+            TextState::Held(_, Members { is_bounded: true, .. }) => {}
+            TextState::Held(values, _) => write_values(values, out),
         }
     }
 
-    /// Becomes what was written when there were so many rows, the first of which that is kept is `first`.
-    pub fn read_from(&mut self, (first, end): (u64, u64), input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    /// Becomes what was written.
+    pub fn read_from(&mut self, rows: &KeyRows, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         fn optional(input: &mut Reader<'_>) -> Result<Option<Vec<u8>>, SnapshotError> {
             let is_there = input.flag("whether there is a value")?;
             if is_there { input.list("a value").map(|value| Some(value.to_vec())) } else { Ok(None) }
         }
+        let (first, end) = (rows.kept_from, rows.end);
         match self {
             TextState::None => {}
             TextState::First(value) => *value = optional(input)?,
@@ -216,12 +226,22 @@ impl TextState {
                 let are_kept = are_kept && positions.iter().is_sorted_by(|one, next| one < next);
                 input.check(*rows == end && are_kept, "positions of values that are kept")?;
             }
+            TextState::Held(values, members) => {
+                members.begin_again(rows);
+                if !members.is_bounded {
+                    read_values(values, end, input)?;
+                }
+            }
         }
         Ok(())
     }
 
     /// Appends the result of each row of a run.
-    pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) {
+    pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut Results) {
+        if let TextState::Held(values, members) = self {
+            return of_all_values(call, run, (values, members), results);
+        }
+        let results = results.bytes();
         let frames = || run.bounds.frames();
         let is_smallest = call.function == OverFunction::Minimum;
         let is_overtaken = |older: Option<&[u8]>, younger: &[u8]| match older {
@@ -272,6 +292,7 @@ impl TextState {
                     results.append_option(positions.front().and_then(|&row| run.kept().get(row)));
                 }
             }
+            TextState::Held(..) => unreachable!("what is of all values has been computed"),
             TextState::None => {
                 let OverFunction::Lag { rows } = call.function else {
                     unreachable!("{:?} is not of text", call.function)
@@ -281,6 +302,58 @@ impl TextState {
             }
         }
     }
+}
+
+/// Appends how many values of each frame are distinct, or the one that is picked.
+fn of_all_values(
+    call: &OverCall,
+    run: &TextRun<'_>,
+    (values, members): (&mut HeldValues<Arc<[u8]>>, &mut Members),
+    results: &mut Results,
+) {
+    for frame in run.bounds.frames() {
+        let (entering, leaving) = members.move_to(frame);
+        for row in entering {
+            if let Some(value) = if row < run.position { run.kept().get(row) } else { run.value(row) } {
+                values.enter(value);
+            }
+        }
+        for value in leaving.filter_map(|row| run.kept().get(row)) {
+            values.leave(value);
+        }
+        if call.function == OverFunction::CountDistinct {
+            results.integers().push(values.count() as i64);
+            results.append_valid(1);
+        } else {
+            results.bytes().append_option(values.picked(call.function));
+        }
+    }
+}
+
+fn write_values(values: &HeldValues<Arc<[u8]>>, out: &mut Writer) {
+    let (values, counts) = values.in_order();
+    let mut bytes = Vec::new();
+    let ends = values.into_iter().map(|value| {
+        bytes.extend_from_slice(value);
+        bytes.len() as u64
+    });
+    let ends: Vec<u64> = ends.collect();
+    out.list(&ends);
+    out.list(&bytes);
+    out.list(&counts);
+}
+
+/// Values of no more rows than so many.
+fn read_values(values: &mut HeldValues<Arc<[u8]>>, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    let ends = input.list::<u64>("where each value ends")?;
+    let bytes = input.list::<u8>("values")?;
+    let counts = input.list::<u64>("how often each value comes")?;
+    let are_all = ends.last().map_or(bytes.is_empty(), |end| *end == bytes.len() as u64);
+    input.check(are_all && ends.is_sorted(), "the bytes of values, side by side")?;
+    let mut start = 0;
+    let each = ends.iter().map(|&end| &bytes[std::mem::replace(&mut start, end as usize)..end as usize]);
+    let is_right = values.restore(each, &counts, rows);
+    input.check(is_right, "values of rows that have come")
 }
 
 /// Appends the last value of each frame that is not NULL, and keeps the last of all with the position behind it.

@@ -8,11 +8,12 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
-use pelton_data::decimal::fits;
+use pelton_data::decimal::{DecimalTotal, fits};
 
 use super::extreme::Key;
 use super::frame::{Bounds, Moves, Step};
-use super::sum::{DecimalSum, FloatSum, FrameSum, IntegerSum};
+use super::frequencies::Findable;
+use super::sum::{DecimalSum, Exact, FloatSum, FrameSum, IntegerSum};
 use super::variance::{FloatPowers, IntegerPowers, NoPowers, Powers};
 use crate::vector::vectorised;
 
@@ -25,11 +26,20 @@ pub(super) trait Value: ArrowNativeTypeOp {
     type Powers: Powers<Self>;
 
     /// What stands in their order as values do.
-    type Key: Key + std::fmt::Debug;
+    type Key: Key + Findable<Borrowed = Self::Key> + std::fmt::Debug;
 
     fn key(self) -> Self::Key;
 
     fn of_key(key: Self::Key) -> Self;
+
+    /// The integer, or the digits of the decimal: there is none where sums are rounded.
+    fn exact(self) -> i128;
+
+    /// The nearest double.
+    fn float(self) -> f64;
+
+    /// A sum of [`Value::exact`].
+    fn total(sum: DecimalTotal) -> Total<Self>;
 
     /// Results of this form.
     fn results(results: &mut Results) -> &mut Vec<Self>;
@@ -247,6 +257,18 @@ impl Value for i64 {
         key
     }
 
+    fn exact(self) -> i128 {
+        self.into()
+    }
+
+    fn float(self) -> f64 {
+        self as f64
+    }
+
+    fn total(sum: DecimalTotal) -> i128 {
+        Exact::total(sum)
+    }
+
     fn results(results: &mut Results) -> &mut Vec<i64> {
         results.integers()
     }
@@ -299,6 +321,18 @@ impl Value for f64 {
         f64::from_bits((key ^ ((key >> 63) as u64 >> 1) as i64) as u64)
     }
 
+    fn exact(self) -> i128 {
+        unreachable!("planning refuses sums of distinct doubles")
+    }
+
+    fn float(self) -> f64 {
+        self
+    }
+
+    fn total(_sum: DecimalTotal) -> f64 {
+        unreachable!("planning refuses sums of distinct doubles")
+    }
+
     fn results(results: &mut Results) -> &mut Vec<f64> {
         results.floats()
     }
@@ -341,6 +375,18 @@ impl Value for i128 {
     #[inline]
     fn of_key(key: i128) -> i128 {
         key
+    }
+
+    fn exact(self) -> i128 {
+        self
+    }
+
+    fn float(self) -> f64 {
+        self as f64
+    }
+
+    fn total(sum: DecimalTotal) -> i128 {
+        Exact::total(sum)
     }
 
     fn results(results: &mut Results) -> &mut Vec<i128> {

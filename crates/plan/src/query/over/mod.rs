@@ -17,7 +17,7 @@ use pelton_data::TimeColumn;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 
 use self::frame::frame_of;
-use super::accumulate::{filtered, has_extremes, integer_under_cast};
+use super::accumulate::{filtered, fraction_of, has_extremes, integer_under_cast};
 use super::aggregate::{Names, result};
 use super::context::external;
 use super::diagnose::sql_name;
@@ -158,12 +158,23 @@ impl Lowering<'_> {
         let refused = |construct: String, hint: &str| Err(external(PlanError::unsupported(place, construct, hint)));
         let shown = name.to_uppercase();
         let params = &window.params;
-        if params.distinct {
-            return refused(format!("{shown}(DISTINCT …) OVER"), "aggregate distinct values within TUMBLE windows");
-        }
         let Some(mut function) = function_of(name) else {
-            return refused(format!("{shown} … OVER"), functions::HINT);
+            return refused(format!("{shown} … OVER"), functions::hint(name));
         };
+        if let OverFunction::Percentile { fraction, .. } = &mut function
+            && let [_, constant] = params.args.as_slice()
+        {
+            *fraction = fraction_of(name, constant, place).map_err(external)?;
+        }
+        if params.distinct {
+            function = match of_distinct(function) {
+                Some(function) => function,
+                None => {
+                    let hint = "COUNT, SUM, AVG, MIN and MAX take DISTINCT here; aggregate distinct values within TUMBLE windows";
+                    return refused(format!("{shown}(DISTINCT …) OVER"), hint);
+                }
+            };
+        }
         let passes_over_nulls = !matches!(function, OverFunction::Lag { .. } | OverFunction::RowNumber);
         match params.null_treatment {
             Some(NullTreatment::IgnoreNulls) if !passes_over_nulls => {
@@ -204,10 +215,12 @@ impl Lowering<'_> {
         if let Some(column) = argument {
             let data_type = collector.fields[column].data_type();
             if !takes(function, data_type) {
-                return refused(
-                    format!("{shown} of {} OVER rows", sql_name(data_type)),
-                    "cast the argument to a number",
-                );
+                let is_distinct = if params.distinct { "DISTINCT " } else { "" };
+                let hint = match data_type.is_floating() {
+                    true => "sums of distinct values are exact: cast the argument to DECIMAL",
+                    false => "cast the argument to a number",
+                };
+                return refused(format!("{shown} of {is_distinct}{} OVER rows", sql_name(data_type)), hint);
             }
         }
         let data_type = held_or_same(field.data_type());
@@ -306,8 +319,12 @@ impl Collector {
         let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
         match function {
-            OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => {
-                let is_mean = function != OverFunction::Sum;
+            OverFunction::Sum
+            | OverFunction::SumDistinct
+            | OverFunction::Mean
+            | OverFunction::MeanDistinct
+            | OverFunction::Variance { .. } => {
+                let is_mean = !matches!(function, OverFunction::Sum | OverFunction::SumDistinct);
                 let uncast = |(branch, argument)| integer_under_cast(argument, is_mean, branch);
                 let uncast: Option<Vec<_>> = self.branches.iter().zip(&values).map(uncast).collect();
                 let same = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1));
@@ -323,6 +340,11 @@ impl Collector {
                     when(value.is_not_null(), lit(1_i8)).end()
                 });
                 counted.collect()
+            }
+            // Equal ones are looked for.
+            OverFunction::CountDistinct | OverFunction::Mode => {
+                let pairs = self.branches.iter().zip(values);
+                pairs.map(|(branch, value)| with_one_zero(value, &branch.scope)).collect()
             }
             _ => Ok(values),
         }
@@ -359,6 +381,20 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "last_value" => OverFunction::Last,
         "row_number" => OverFunction::RowNumber,
         "lag" => OverFunction::Lag { rows: 1 },
+        "mode" => OverFunction::Mode,
+        "median" | "percentile" | "percentile_cont" => OverFunction::Percentile { fraction: 0.5, is_continuous: true },
+        "percentile_disc" => OverFunction::Percentile { fraction: 0.5, is_continuous: false },
+        _ => return None,
+    })
+}
+
+/// The same of distinct values.
+fn of_distinct(function: OverFunction) -> Option<OverFunction> {
+    Some(match function {
+        OverFunction::Count => OverFunction::CountDistinct,
+        OverFunction::Sum => OverFunction::SumDistinct,
+        OverFunction::Mean => OverFunction::MeanDistinct,
+        OverFunction::Minimum | OverFunction::Maximum => function,
         _ => return None,
     })
 }
@@ -387,8 +423,9 @@ fn is_fixed(data_type: &DataType) -> bool {
 fn takes(function: OverFunction, data_type: &DataType) -> bool {
     match function {
         OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => data_type.is_numeric(),
+        OverFunction::SumDistinct | OverFunction::MeanDistinct => data_type.is_numeric() && !data_type.is_floating(),
         OverFunction::Count => is_fixed(data_type),
-        OverFunction::Minimum | OverFunction::Maximum => has_extremes(data_type),
+        OverFunction::Minimum | OverFunction::Maximum | OverFunction::Percentile { .. } => has_extremes(data_type),
         _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),
     }
 }
