@@ -1,5 +1,7 @@
 //! OVER: what is computed for each row from the rows before it, in the order of their times.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::block::TimeColumn;
@@ -28,7 +30,7 @@ impl Frame {
 }
 
 /// What is computed from the rows of a frame.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum OverFunction {
     /// `ROW_NUMBER()`: how many rows there were, whatever the frame.
     RowNumber,
@@ -75,6 +77,16 @@ pub enum OverFunction {
         /// Whether it may lie between two values, which are floating-point then.
         is_continuous: bool,
     },
+    /// `ARRAY_AGG(x)`, in the order of the rows.
+    Array {
+        /// Whether NULLs are passed over.
+        ignores_nulls: bool,
+    },
+    /// `LISTAGG(x, delimiter)`, in the order of the rows: NULLs are passed over.
+    Joined {
+        /// What stands between two.
+        delimiter: Arc<str>,
+    },
 }
 
 /// One function over one frame.
@@ -111,6 +123,8 @@ pub enum Sliding {
     OrderedFrequencies,
     /// Values are in their order, out of which those are taken that leave.
     Ranked,
+    /// The values of each frame are listed.
+    Listed,
 }
 
 impl OverCall {
@@ -124,6 +138,7 @@ impl OverCall {
             }
             OverFunction::Mode => Sliding::OrderedFrequencies,
             OverFunction::Percentile { .. } => Sliding::Ranked,
+            OverFunction::Array { .. } | OverFunction::Joined { .. } => Sliding::Listed,
             _ if !self.frame.is_bounded() => Sliding::Running,
             OverFunction::Minimum | OverFunction::Maximum => Sliding::MonotoneQueue,
             OverFunction::Count => Sliding::SubtractOnEvict,
@@ -135,8 +150,9 @@ impl OverCall {
 
     /// How many rows before a row, or how long before it, values are kept for it; `None` where none are.
     pub fn kept(&self, argument: Option<&DataType>) -> Option<Frame> {
-        match (self.function, self.sliding(argument)) {
-            (OverFunction::Lag { rows }, _) => Some(Frame::Rows { preceding: Some(rows) }),
+        match (&self.function, self.sliding(argument)) {
+            (OverFunction::Lag { rows }, _) => Some(Frame::Rows { preceding: Some(*rows) }),
+            (_, Sliding::Listed) => Some(self.frame),
             (OverFunction::First, _) if self.frame.is_bounded() => Some(self.frame),
             // Candidates that are text are looked up.
             (_, Sliding::MonotoneQueue) if argument.is_some_and(is_text) => Some(self.frame),

@@ -158,8 +158,10 @@ fn call(random: &mut Random) -> OverCall {
         MeanDistinct,
         Mode,
         Percentile { fraction, is_continuous },
+        Array { ignores_nulls: is_sample },
+        Joined { delimiter: "; ".into() },
     ];
-    let function = functions[random.below(functions.len() as u64) as usize];
+    let function = functions[random.below(functions.len() as u64) as usize].clone();
     let frame = match random.below(5) {
         0 => Frame::Rows { preceding: None },
         1 => Frame::Range { preceding: None },
@@ -174,13 +176,15 @@ fn call(random: &mut Random) -> OverCall {
         // Of integers or decimals, and of integers or doubles.
         SumDistinct | MeanDistinct => [1, 4][random.below(2) as usize],
         Variance { .. } | Percentile { is_continuous: true, .. } => 1 + random.below(3) as usize,
+        Joined { .. } => 5,
         _ => 1 + random.below(5) as usize,
     };
-    let data_type = match (function, argument) {
+    let data_type = match (&function, argument) {
         (Count | CountDistinct, _) => DataType::Int64,
         (Sum | SumDistinct, 4) => DataType::Decimal128(38, 2),
         (Mean | MeanDistinct, 4) => DataType::Decimal128(38, 6),
         (Mean | MeanDistinct | Variance { .. } | Percentile { is_continuous: true, .. }, _) => DataType::Float64,
+        (Array { .. }, _) => DataType::List(Arc::new(Field::new_list_field(columns()[argument].1.clone(), true))),
         _ => columns()[argument].1.clone(),
     };
     OverCall { function, argument: Some(argument), frame, data_type }

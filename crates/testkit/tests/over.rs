@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 25] = [
+const FUNCTIONS: [&str; 27] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -63,6 +63,8 @@ const FUNCTIONS: [&str; 25] = [
     "COUNT(DISTINCT i)",
     "COUNT(DISTINCT s) FILTER (WHERE i > 0)",
     "SUM(DISTINCT i)",
+    "ARRAY_AGG(i)",
+    "LISTAGG(s, '+')",
 ];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {

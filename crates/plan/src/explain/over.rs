@@ -31,13 +31,13 @@ pub(super) fn write(text: &mut String, number: usize, over: &Over, indent: &str)
 
 fn function(spec: &OverSpec, call: &OverCall) -> String {
     let argument = call.argument.map_or("rows", |column| spec.input_schema.field(column).name());
-    let name = match call.function {
+    let name = match &call.function {
         OverFunction::RowNumber => return "number of the row".to_string(),
         OverFunction::Lag { rows } => return format!("{argument} {rows} rows before"),
         OverFunction::CountRows | OverFunction::Count => "count",
         OverFunction::Sum => "sum",
         OverFunction::Mean => "mean",
-        OverFunction::Variance { is_sample, is_root } => match (is_sample, is_root) {
+        OverFunction::Variance { is_sample, is_root } => match (*is_sample, *is_root) {
             (false, false) => "variance",
             (true, false) => "sample variance",
             (false, true) => "standard deviation",
@@ -51,8 +51,13 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
         OverFunction::SumDistinct => "distinct sum",
         OverFunction::MeanDistinct => "distinct mean",
         OverFunction::Mode => "mode",
+        OverFunction::Array { ignores_nulls: false } => "array",
+        OverFunction::Array { ignores_nulls: true } => "array without NULLs",
+        OverFunction::Joined { delimiter } => {
+            return format!("values of {argument}, joined by '{delimiter}', over {}", frame(call.frame));
+        }
         OverFunction::Percentile { fraction, is_continuous } => {
-            let kind = if is_continuous { "between values" } else { "of the values" };
+            let kind = if *is_continuous { "between values" } else { "of the values" };
             return format!("percentile {fraction} of {argument}, {kind}, over {}", frame(call.frame));
         }
     };
@@ -93,6 +98,7 @@ fn sliding(spec: &OverSpec, call: &OverCall) -> &'static str {
         Sliding::Ranked if call.frame.is_bounded() => {
             "subtract on evict from values in order (I → Window): O(log n) a row, values kept twice"
         }
+        Sliding::Listed => "listing (S → Window): O(n) a row, values kept",
         Sliding::Ranked => "values in order (I → Window): O(log n) a row, values kept",
     }
 }

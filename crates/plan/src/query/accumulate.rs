@@ -124,7 +124,10 @@ impl Lowering<'_> {
             // Each value is there once: it is the smallest.
             ("mode", true) => Holistic::Percentile { fraction: 0.0, is_continuous: false, is_descending: false },
             ("array_agg", is_distinct) => Holistic::Array { is_distinct },
-            ("listagg", _) => Holistic::Joined { delimiter: self.delimiter(call)? },
+            ("listagg", _) => {
+                let place = self.landmarks.place_of(&call.function);
+                Holistic::Joined { delimiter: delimiter_of(call.constants.first(), place).map_err(external)? }
+            }
             ("count", true) | ("approx_count_distinct", _) => Holistic::Count,
             ("approx_percentile", false) => Holistic::RoundedPercentile { fraction: fraction()? },
             // Which values are distinct must be known exactly anyway.
@@ -137,18 +140,6 @@ impl Lowering<'_> {
             },
             _ => return Ok(None),
         }))
-    }
-
-    fn delimiter(&self, call: &Call) -> Result<String> {
-        let Some(delimiter) = call.constants.first() else { return Ok(",".to_string()) };
-        match simplify(delimiter.clone(), &Arc::new(DFSchema::empty())) {
-            Ok(Expr::Literal(ScalarValue::Utf8View(Some(delimiter)), _)) => Ok(delimiter),
-            _ => {
-                let message = "the delimiter of LISTAGG must be a constant string";
-                let error = PlanError::invalid(self.landmarks.place_of(&call.function), message);
-                Err(external(error.with_hint("write LISTAGG(column, ', ')")))
-            }
-        }
     }
 
     /// The accumulators of an aggregate of all values, and the column that they give.
@@ -499,6 +490,18 @@ pub(super) fn fraction_of(function: &str, constant: &Expr, place: Option<Place>)
             let shown = function.to_uppercase();
             let message = format!("the fraction of {shown} must be a constant number from 0 to 1");
             Err(PlanError::invalid(place, message).with_hint("write 0.95 for the 95th percentile"))
+        }
+    }
+}
+
+/// What LISTAGG puts between two values, a comma where nothing is given.
+pub(super) fn delimiter_of(constant: Option<&Expr>, place: Option<Place>) -> Result<String, PlanError> {
+    let Some(constant) = constant else { return Ok(",".to_string()) };
+    match simplify(constant.clone(), &Arc::new(DFSchema::empty())) {
+        Ok(Expr::Literal(ScalarValue::Utf8View(Some(delimiter)), _)) => Ok(delimiter),
+        _ => {
+            let message = "the delimiter of LISTAGG must be a constant string";
+            Err(PlanError::invalid(place, message).with_hint("write LISTAGG(column, ', ')"))
         }
     }
 }

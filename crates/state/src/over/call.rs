@@ -89,7 +89,7 @@ pub(super) enum Counted {
 
 impl Counted {
     /// By a call whose argument may be NULL, or not.
-    pub fn of(function: OverFunction, nullable: bool) -> Counted {
+    pub fn of(function: &OverFunction, nullable: bool) -> Counted {
         match function {
             OverFunction::Count => Counted::Frames,
             OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } if nullable => Counted::Frames,
@@ -185,7 +185,7 @@ impl CallState {
 }
 
 /// Results of a call that counts rows.
-pub(super) fn count_rows(function: OverFunction, bounds: &Bounds, results: &mut Results) {
+pub(super) fn count_rows(function: &OverFunction, bounds: &Bounds, results: &mut Results) {
     let mut rows = 0;
     for step in bounds.steps() {
         rows += step.rows;
@@ -301,6 +301,8 @@ impl<T: Value> FrameState<T> {
                 self.variance((is_sample, is_root), run, nullable, scratch, results);
             }
             OverFunction::CountRows | OverFunction::RowNumber => unreachable!("rows are counted without values"),
+            OverFunction::Array { ignores_nulls } => return run.arrays(ignores_nulls, results),
+            OverFunction::Joined { .. } => unreachable!("text is joined"),
             OverFunction::CountDistinct
             | OverFunction::SumDistinct
             | OverFunction::MeanDistinct
@@ -544,6 +546,15 @@ impl<'a, T: Value> Run<'a, T> {
             }
         }
         results.append_valid(self.values.len());
+    }
+
+    fn arrays(&self, ignores_nulls: bool, results: &mut Results) -> Result<(), Overflow> {
+        let kept = self.kept.expect("a frame that is listed is kept");
+        self.bounds.frames().try_for_each(|(start, end)| {
+            let values = (start..end).map(|row| kept.is_valid(row).then(|| kept.get(row)));
+            let values = values.filter(|value| value.is_some() || !ignores_nulls);
+            results.push_list(|items| values.for_each(|value| push(value, items)))
+        })
     }
 
     fn lag(&self, rows: u64, results: &mut Results) {

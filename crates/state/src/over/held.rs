@@ -61,7 +61,7 @@ impl Members {
 
 impl<K: Findable> HeldValues<K> {
     /// What a function needs; `None` where that is not all values.
-    pub fn of(function: OverFunction) -> Option<HeldValues<K>> {
+    pub fn of(function: &OverFunction) -> Option<HeldValues<K>> {
         Some(match function {
             OverFunction::CountDistinct | OverFunction::SumDistinct | OverFunction::MeanDistinct => {
                 HeldValues::Frequencies(Frequencies::new(false))
@@ -103,11 +103,11 @@ impl<K: Findable> HeldValues<K> {
     }
 
     /// The one that a function picks, the most frequent or a percentile; `None` where there are none.
-    pub fn picked(&self, function: OverFunction) -> Option<&K> {
+    pub fn picked(&self, function: &OverFunction) -> Option<&K> {
         match (self, function) {
             (HeldValues::Frequencies(frequencies), _) => frequencies.mode(),
             (HeldValues::Ranked(ranked), OverFunction::Percentile { fraction, .. }) if ranked.len() > 0 => {
-                Some(ranked.nth(discrete_place(ranked.len(), fraction, false)))
+                Some(ranked.nth(discrete_place(ranked.len(), *fraction, false)))
             }
             (HeldValues::Ranked(_), _) => None,
         }
@@ -161,7 +161,7 @@ impl<T: Value> Held<T> {
     pub fn new(call: &OverCall) -> Option<Held<T>> {
         let is_summed = matches!(call.function, OverFunction::SumDistinct | OverFunction::MeanDistinct);
         let members = Members::new(call.frame.is_bounded());
-        let values = HeldValues::of(call.function)?;
+        let values = HeldValues::of(&call.function)?;
         Some(Held { values, sum: is_summed.then(DecimalTotal::default), members })
     }
 
@@ -181,7 +181,7 @@ impl<T: Value> Held<T> {
         let first = if self.sum.is_some() { T::totals(results, &mut scratch.totals).len() } else { 0 };
         for frame in run.bounds.frames() {
             self.move_to(frame, run);
-            self.push_result(call.function, scratch, results);
+            self.push_result(&call.function, scratch, results);
         }
         let Scratch { totals, counts, .. } = scratch;
         match call.function {
@@ -213,7 +213,7 @@ impl<T: Value> Held<T> {
     }
 
     /// Appends the result of a frame; of a sum or mean what it is made of.
-    fn push_result(&self, function: OverFunction, scratch: &mut Scratch<T>, results: &mut Results) {
+    fn push_result(&self, function: &OverFunction, scratch: &mut Scratch<T>, results: &mut Results) {
         match (&self.values, function) {
             (values, OverFunction::SumDistinct | OverFunction::MeanDistinct) => {
                 T::totals(results, &mut scratch.totals).push(T::total(self.sum.unwrap_or_default()));
@@ -221,7 +221,7 @@ impl<T: Value> Held<T> {
             }
             (values, OverFunction::CountDistinct) => results.integers().push(values.count() as i64),
             (HeldValues::Ranked(ranked), OverFunction::Percentile { fraction, is_continuous: true }) => {
-                let percentile = continuous_percentile::<T>(ranked, fraction);
+                let percentile = continuous_percentile::<T>(ranked, *fraction);
                 results.floats().push(percentile.unwrap_or_default());
                 results.append_validity(std::iter::once(percentile.is_some()));
             }

@@ -419,7 +419,7 @@ impl PlannedCall {
         let (call, nullable, decimal) = (&self.call, self.nullable, self.decimal);
         let computed = match (state, argument) {
             (CallState::Positions, _) => {
-                count_rows(call.function, bounds, results);
+                count_rows(&call.function, bounds, results);
                 Ok(())
             }
             (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
@@ -436,14 +436,20 @@ impl PlannedCall {
             }
             (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
                 let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
-                state.compute(call, &run, results);
-                Ok(())
+                state.compute(call, &run, results)
             }
             (_, _) => unreachable!("the state has the form of its argument"),
         };
         computed.map_err(|Overflow| {
-            let is_sum = matches!(call.function, OverFunction::Sum | OverFunction::SumDistinct);
-            let function = if is_sum { "SUM" } else { "AVG" };
+            let function = match call.function {
+                OverFunction::Array { .. } => {
+                    let most = i32::MAX;
+                    let message = format!("ARRAY_AGG OVER lists more than {most} values at a time (shorten its frame)");
+                    return KernelError::Expression(message);
+                }
+                OverFunction::Sum | OverFunction::SumDistinct => "SUM",
+                _ => "AVG",
+            };
             let fits = sql_name(&call.data_type);
             KernelError::Expression(format!(
                 "{function} OVER does not fit {fits} (cast what is aggregated to DOUBLE, or to DECIMAL of fewer digits)"
@@ -479,9 +485,9 @@ impl Argument {
         if is_sum && self.form == Form::Float && !self.nullable && is_short(call.frame, of_one_key) {
             return;
         }
-        match (call.function, kept) {
+        match (&call.function, kept) {
             (_, None) => return,
-            (OverFunction::Lag { rows }, _) => self.rows_kept = self.rows_kept.max(Some(rows)),
+            (OverFunction::Lag { rows }, _) => self.rows_kept = self.rows_kept.max(Some(*rows)),
             (_, Some(_)) => self.frames_kept.push(frame),
         }
         if let Some(Frame::Rows { preceding }) = kept {
@@ -538,7 +544,7 @@ impl Partition {
 
 /// How many ticks a row looks back at most, where all calls' frames begin at times.
 fn looks_back(calls: &[PlannedCall], frames: &[FrameTicks]) -> Option<i64> {
-    let ticks = calls.iter().map(|planned| match (planned.call.function, frames[planned.frame]) {
+    let ticks = calls.iter().map(|planned| match (&planned.call.function, frames[planned.frame]) {
         (OverFunction::RowNumber | OverFunction::Lag { .. }, _) => None,
         (_, FrameTicks::Range(preceding)) => preceding,
         (_, FrameTicks::Rows(_)) => None,
@@ -548,7 +554,7 @@ fn looks_back(calls: &[PlannedCall], frames: &[FrameTicks]) -> Option<i64> {
 
 /// How a call's mean is written, where it is one of decimals.
 fn decimal_mean(spec: &OverSpec, call: &OverCall) -> Option<DecimalMean> {
-    match (call.function, spec.argument_type(call), &call.data_type) {
+    match (&call.function, spec.argument_type(call), &call.data_type) {
         (
             OverFunction::Mean | OverFunction::MeanDistinct,
             Some(DataType::Decimal128(_, scale)),

@@ -11,7 +11,7 @@ use pelton_data::over::{OverCall, OverFunction};
 use super::call::KeyRows;
 use super::frame::Bounds;
 use super::held::{HeldValues, Members};
-use super::value::Results;
+use super::value::{Overflow, Results};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Values of a chunk.
@@ -144,7 +144,7 @@ impl TextRun<'_> {
 
 impl TextState {
     pub fn new(call: &OverCall) -> TextState {
-        match (call.function, call.frame.is_bounded()) {
+        match (&call.function, call.frame.is_bounded()) {
             (OverFunction::First, false) => TextState::First(None),
             (OverFunction::First, true) => TextState::FirstOfFrame(0),
             (OverFunction::Last, _) => TextState::Last { value: Vec::new(), end: 0 },
@@ -237,9 +237,18 @@ impl TextState {
     }
 
     /// Appends the result of each row of a run.
-    pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut Results) {
+    pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut Results) -> Result<(), Overflow> {
         if let TextState::Held(values, members) = self {
-            return of_all_values(call, run, (values, members), results);
+            of_all_values(call, run, (values, members), results);
+            return Ok(());
+        }
+        if let OverFunction::Array { ignores_nulls } = call.function {
+            for (start, end) in run.bounds.frames() {
+                let values =
+                    (start..end).map(|row| run.kept().get(row)).filter(|value| value.is_some() || !ignores_nulls);
+                results.push_list(|items| values.for_each(|value| items.bytes().append_option(value)))?;
+            }
+            return Ok(());
         }
         let results = results.bytes();
         let frames = || run.bounds.frames();
@@ -293,14 +302,33 @@ impl TextState {
                 }
             }
             TextState::Held(..) => unreachable!("what is of all values has been computed"),
-            TextState::None => {
-                let OverFunction::Lag { rows } = call.function else {
-                    unreachable!("{:?} is not of text", call.function)
-                };
-                let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(rows));
-                before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
+            TextState::None => look_up(&call.function, run, results),
+        }
+        Ok(())
+    }
+}
+
+/// Appends for each row a value before it, or those of its frame side by side.
+fn look_up(function: &OverFunction, run: &TextRun<'_>, results: &mut BinaryViewBuilder) {
+    match function {
+        OverFunction::Lag { rows } => {
+            let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(*rows));
+            before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
+        }
+        OverFunction::Joined { delimiter } => {
+            let mut joined = Vec::new();
+            for (start, end) in run.bounds.frames() {
+                joined.clear();
+                let values = (start..end).filter_map(|row| run.kept().get(row));
+                let count = values.map(|value| {
+                    joined.extend_from_slice(value);
+                    joined.extend_from_slice(delimiter.as_bytes());
+                });
+                let is_any = count.count() > 0;
+                results.append_option(is_any.then(|| &joined[..joined.len() - delimiter.len()]));
             }
         }
+        other => unreachable!("{other:?} is not of text"),
     }
 }
 
@@ -325,7 +353,7 @@ fn of_all_values(
             results.integers().push(values.count() as i64);
             results.append_valid(1);
         } else {
-            results.bytes().append_option(values.picked(call.function));
+            results.bytes().append_option(values.picked(&call.function));
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, AsArray, BinaryViewArray, BinaryViewBuilder, Decimal128Array, Float64Array,
-    Int64Array, NullBufferBuilder,
+    Array, ArrayBuilder, ArrayRef, ArrowNativeTypeOp, AsArray, BinaryViewArray, BinaryViewBuilder, Decimal128Array,
+    Float64Array, Int64Array, ListArray, NullBufferBuilder,
 };
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use pelton_data::decimal::{DecimalTotal, fits};
@@ -151,11 +152,17 @@ enum ResultValues {
     Decimals(Vec<i128>),
     /// These know by themselves which are NULL.
     Bytes(BinaryViewBuilder),
+    /// Values of all lists, one list after the other, and where each ends.
+    Lists(Box<Results>, Vec<i32>),
 }
 
 impl Results {
     /// No results yet, and room for so many of this type.
     pub fn new(data_type: &DataType, rows: usize) -> Results {
+        if let DataType::List(item) = data_type {
+            let values = ResultValues::Lists(Box::new(Results::new(item.data_type(), rows)), vec![0]);
+            return Results { values, nulls: NullBufferBuilder::new(rows) };
+        }
         let values = match Form::of(data_type) {
             Form::Integer => ResultValues::Integers(Vec::with_capacity(rows)),
             Form::Float => ResultValues::Floats(Vec::with_capacity(rows)),
@@ -199,6 +206,29 @@ impl Results {
         if let ResultValues::Bytes(values) = &mut self.values { values } else { unreachable!("results are bytes") }
     }
 
+    /// Appends a list of what `push` appends, NULL where that is nothing.
+    ///
+    /// # Errors
+    /// Where lists have more values together than they can.
+    pub fn push_list(&mut self, push: impl FnOnce(&mut Results)) -> Result<(), Overflow> {
+        let ResultValues::Lists(items, ends) = &mut self.values else { unreachable!("results are lists") };
+        push(items);
+        let end = i32::try_from(items.len()).map_err(|_| Overflow)?;
+        self.nulls.append(ends.last() != Some(&end));
+        ends.push(end);
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        match &self.values {
+            ResultValues::Integers(values) => values.len(),
+            ResultValues::Floats(values) => values.len(),
+            ResultValues::Decimals(values) => values.len(),
+            ResultValues::Bytes(values) => values.len(),
+            ResultValues::Lists(_, ends) => ends.len() - 1,
+        }
+    }
+
     /// The results as an array.
     pub fn finish(mut self, data_type: &DataType) -> ArrayRef {
         let nulls = self.nulls.finish();
@@ -206,6 +236,11 @@ impl Results {
             ResultValues::Integers(values) => Arc::new(Int64Array::new(values.into(), nulls)),
             ResultValues::Floats(values) => Arc::new(Float64Array::new(values.into(), nulls)),
             ResultValues::Bytes(mut values) => Arc::new(values.finish()),
+            ResultValues::Lists(items, ends) => {
+                let DataType::List(item) = data_type else { unreachable!("results are lists") };
+                let items = items.finish(item.data_type());
+                return Arc::new(ListArray::new(item.clone(), OffsetBuffer::new(ends.into()), items, nulls));
+            }
             ResultValues::Decimals(values) => {
                 return Arc::new(Decimal128Array::new(values.into(), nulls).with_data_type(data_type.clone()));
             }

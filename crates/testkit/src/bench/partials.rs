@@ -107,7 +107,7 @@ fn engine(function: OverFunction, rows: &[usize], values: &[f64]) -> Result<(usi
 fn spec(function: OverFunction, rows: &[usize]) -> OverSpec {
     let time = DataType::Timestamp(TimeUnit::Millisecond, None);
     let call = |&rows: &usize| OverCall {
-        function,
+        function: function.clone(),
         argument: Some(0),
         frame: Frame::Rows { preceding: Some(rows as u64 - 1) },
         data_type: DataType::Float64,

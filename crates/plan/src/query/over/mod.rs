@@ -17,7 +17,7 @@ use pelton_data::TimeColumn;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 
 use self::frame::frame_of;
-use super::accumulate::{filtered, fraction_of, has_extremes, integer_under_cast};
+use super::accumulate::{delimiter_of, filtered, fraction_of, has_extremes, integer_under_cast};
 use super::aggregate::{Names, result};
 use super::context::external;
 use super::diagnose::sql_name;
@@ -161,10 +161,17 @@ impl Lowering<'_> {
         let Some(mut function) = function_of(name) else {
             return refused(format!("{shown} … OVER"), functions::hint(name));
         };
-        if let OverFunction::Percentile { fraction, .. } = &mut function
-            && let [_, constant] = params.args.as_slice()
-        {
-            *fraction = fraction_of(name, constant, place).map_err(external)?;
+        match (&mut function, params.args.as_slice()) {
+            (OverFunction::Percentile { fraction, .. }, [_, constant]) => {
+                *fraction = fraction_of(name, constant, place).map_err(external)?;
+            }
+            (OverFunction::Joined { delimiter }, [_, constant]) => {
+                *delimiter = delimiter_of(Some(constant), place).map_err(external)?.into();
+            }
+            (OverFunction::Array { ignores_nulls }, _) => {
+                *ignores_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
+            }
+            _ => {}
         }
         if params.distinct {
             function = match of_distinct(function) {
@@ -175,7 +182,10 @@ impl Lowering<'_> {
                 }
             };
         }
-        let passes_over_nulls = !matches!(function, OverFunction::Lag { .. } | OverFunction::RowNumber);
+        let passes_over_nulls = !matches!(
+            function,
+            OverFunction::Lag { .. } | OverFunction::RowNumber | OverFunction::Array { ignores_nulls: false }
+        );
         match params.null_treatment {
             Some(NullTreatment::IgnoreNulls) if !passes_over_nulls => {
                 return refused(format!("{shown} … IGNORE NULLS"), "leave it out: NULLs are values here");
@@ -194,6 +204,16 @@ impl Lowering<'_> {
         }
         let argument = params.args.first().filter(|argument| !is_wildcard(argument));
         let argument = argument.map(|argument| collector.of_branches(argument, schema)).transpose()?;
+        if let (OverFunction::Array { ignores_nulls }, Some(_), Some(arguments)) =
+            (&mut function, &params.filter, &argument)
+        {
+            // A row that is not to count has a NULL.
+            if !*ignores_nulls && collector.is_nullable(arguments)? {
+                let hint = "write IGNORE NULLS behind ARRAY_AGG(…)";
+                return refused(format!("{shown} … FILTER OVER rows of values that may be NULL"), hint);
+            }
+            *ignores_nulls = true;
+        }
         let argument = match &params.filter {
             None => argument,
             Some(filter) => {
@@ -205,7 +225,7 @@ impl Lowering<'_> {
                 Some(values.collect::<Result<Vec<_>>>()?)
             }
         };
-        let argument = argument.map(|argument| collector.argument(argument, function)).transpose()?;
+        let argument = argument.map(|argument| collector.argument(argument, &function)).transpose()?;
         let argument = argument.map(|values| collector.add_column(values, "argument")).transpose()?;
         let argument =
             argument.filter(|column| function != OverFunction::Count || collector.fields[*column].is_nullable());
@@ -214,7 +234,7 @@ impl Lowering<'_> {
         }
         if let Some(column) = argument {
             let data_type = collector.fields[column].data_type();
-            if !takes(function, data_type) {
+            if !takes(&function, data_type) {
                 let is_distinct = if params.distinct { "DISTINCT " } else { "" };
                 let hint = match data_type.is_floating() {
                     true => "sums of distinct values are exact: cast the argument to DECIMAL",
@@ -257,6 +277,12 @@ impl Collector {
         self.branches.iter().map(|branch| branch.substitute(expression, schema)).collect()
     }
 
+    /// Whether an expression, which `values` are for each branch, may be NULL.
+    fn is_nullable(&self, values: &[Expr]) -> Result<bool> {
+        let nullable = self.branches.iter().zip(values).map(|(branch, value)| value.nullable(branch.scope.as_ref()));
+        Ok(nullable.collect::<Result<Vec<bool>>>()?.contains(&true))
+    }
+
     /// Adds a column, unless there is the same. `values` are one expression a branch.
     pub fn add(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
         let pairs = self.branches.iter().zip(values);
@@ -266,7 +292,8 @@ impl Collector {
             constant @ Expr::Literal(..) if values.iter().all(|value| value == constant) => {
                 Ok(Added::Constant(constant.clone()))
             }
-            _ => self.add_column(values, name).map(Added::Column),
+            // Arrays of functions over other keys, or in other orders, are handed on as they are.
+            _ => self.add_held(values, name, true).map(Added::Column),
         }
     }
 
@@ -286,10 +313,15 @@ impl Collector {
 
     /// As `add`, for expressions in terms of each branch's scope, whether constant or not.
     pub fn add_column(&mut self, values: Vec<Expr>, name: &str) -> Result<usize> {
+        self.add_held(values, name, false)
+    }
+
+    fn add_held(&mut self, values: Vec<Expr>, name: &str, may_be_array: bool) -> Result<usize> {
         let pairs = self.branches.iter().zip(values);
         let held = pairs.map(|(branch, value)| {
             let data_type = value.get_type(branch.scope.as_ref())?;
-            let wanted = held_type(&data_type).ok_or_else(|| {
+            let is_array = may_be_array && matches!((&value, &data_type), (Expr::Column(_), DataType::List(_)));
+            let wanted = held_type(&data_type).or_else(|| is_array.then(|| data_type.clone())).ok_or_else(|| {
                 let message = format!("{name} has type {}, which no row can hold", sql_name(&data_type));
                 external(PlanError::invalid(None, message).with_hint("CAST it to another type"))
             })?;
@@ -304,9 +336,7 @@ impl Collector {
         }
         let scope = self.branches[0].scope.as_ref();
         let data_type = held[0].get_type(scope)?;
-        let pairs = self.branches.iter().zip(&held);
-        let nullable = pairs.map(|(branch, value)| value.nullable(branch.scope.as_ref()));
-        let nullable = nullable.collect::<Result<Vec<bool>>>()?.contains(&true);
+        let nullable = self.is_nullable(&held)?;
         self.fields.push(Arc::new(Field::new(self.names.unique(name), data_type, nullable)));
         self.columns.push(held);
         Ok(self.columns.len() - 1)
@@ -314,7 +344,7 @@ impl Collector {
 
     /// An argument in the form that its function takes: integers that are summed come without the cast that DataFusion's functions ask
     /// for, and of what is only counted that is not a number it is enough to know whether it is NULL.
-    fn argument(&self, values: Vec<Expr>, function: OverFunction) -> Result<Vec<Expr>> {
+    fn argument(&self, values: Vec<Expr>, function: &OverFunction) -> Result<Vec<Expr>> {
         let pairs = self.branches.iter().zip(values);
         let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
@@ -384,6 +414,8 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "mode" => OverFunction::Mode,
         "median" | "percentile" | "percentile_cont" => OverFunction::Percentile { fraction: 0.5, is_continuous: true },
         "percentile_disc" => OverFunction::Percentile { fraction: 0.5, is_continuous: false },
+        "array_agg" => OverFunction::Array { ignores_nulls: false },
+        "listagg" => OverFunction::Joined { delimiter: ",".into() },
         _ => return None,
     })
 }
@@ -420,11 +452,12 @@ fn is_fixed(data_type: &DataType) -> bool {
     has_extremes(data_type) && *data_type != DataType::Utf8View
 }
 
-fn takes(function: OverFunction, data_type: &DataType) -> bool {
+fn takes(function: &OverFunction, data_type: &DataType) -> bool {
     match function {
         OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => data_type.is_numeric(),
         OverFunction::SumDistinct | OverFunction::MeanDistinct => data_type.is_numeric() && !data_type.is_floating(),
         OverFunction::Count => is_fixed(data_type),
+        OverFunction::Joined { .. } => *data_type == DataType::Utf8View,
         OverFunction::Minimum | OverFunction::Maximum | OverFunction::Percentile { .. } => has_extremes(data_type),
         _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),
     }
