@@ -27,6 +27,10 @@ SELECT
     MAX(added) OVER ten AS most_added,
     STDDEV_SAMP(added) OVER ten AS spread_of_added,
     VAR_POP(deleted) OVER minute AS variance_of_deleted,
+    COUNT(DISTINCT `user`) OVER minute AS users,
+    MEDIAN(added) OVER minute AS median_of_added,
+    PERCENTILE_DISC(added, 0.9) OVER ten AS large_added,
+    LISTAGG(page, ' | ') OVER ten AS pages,
     LAG(page) OVER (PARTITION BY channel ORDER BY `time`) AS page_before
 FROM edit
 WINDOW

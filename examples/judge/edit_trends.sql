@@ -20,6 +20,10 @@ SELECT
     max(added) OVER ten AS most_added,
     stddev_samp(added) OVER ten AS spread_of_added,
     var_pop(deleted) OVER minute AS variance_of_deleted,
+    count(DISTINCT "user") OVER minute AS users,
+    median(added) OVER minute AS median_of_added,
+    quantile_disc(added, 0.9) OVER ten AS large_added,
+    string_agg(page, ' | ') OVER ten AS pages,
     lag(page) OVER (PARTITION BY channel ORDER BY place) AS page_before
 FROM edit
 WINDOW
