@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::block::TimeColumn;
+use crate::own::{Merging, OwnFunction};
 use crate::time::Micros;
 
 /// The rows that a row's value is computed from.
@@ -87,6 +88,15 @@ pub enum OverFunction {
         /// What stands between two.
         delimiter: Arc<str>,
     },
+    /// A function that the program defines.
+    Own {
+        /// Which.
+        function: OwnFunction,
+        /// The input's columns that are its arguments, at least one.
+        arguments: Vec<usize>,
+        /// The input's column that says which rows count, if not all do.
+        condition: Option<usize>,
+    },
 }
 
 /// One function over one frame.
@@ -94,7 +104,7 @@ pub enum OverFunction {
 pub struct OverCall {
     /// What.
     pub function: OverFunction,
-    /// The input's column that it is computed from; none where rows are counted.
+    /// The input's column that it is computed from; none where rows are counted, and of the program's own functions.
     pub argument: Option<usize>,
     /// The frame.
     pub frame: Frame,
@@ -123,14 +133,32 @@ pub enum Sliding {
     OrderedFrequencies,
     /// Values are in their order, out of which those are taken that leave.
     Ranked,
-    /// The values of each frame are listed.
+    /// The values of each frame are gone through.
     Listed,
 }
 
 impl OverCall {
+    /// The input's columns that it is computed from.
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        let (arguments, condition) = match &self.function {
+            OverFunction::Own { arguments, condition, .. } => (arguments.as_slice(), *condition),
+            _ => (&[][..], None),
+        };
+        self.argument.into_iter().chain(arguments.iter().copied()).chain(condition)
+    }
+
+    /// The same, to be given other numbers.
+    pub fn columns_mut(&mut self) -> impl Iterator<Item = &mut usize> {
+        let (arguments, condition) = match &mut self.function {
+            OverFunction::Own { arguments, condition, .. } => (arguments.as_mut_slice(), condition.as_mut()),
+            _ => (&mut [][..], None),
+        };
+        self.argument.iter_mut().chain(arguments).chain(condition)
+    }
+
     /// How it follows its frame, where its argument has this type.
     pub fn sliding(&self, argument: Option<&DataType>) -> Sliding {
-        match self.function {
+        match &self.function {
             OverFunction::RowNumber | OverFunction::CountRows => Sliding::Bounds,
             OverFunction::Lag { .. } | OverFunction::First | OverFunction::Last => Sliding::Lookup,
             OverFunction::CountDistinct | OverFunction::SumDistinct | OverFunction::MeanDistinct => {
@@ -140,6 +168,11 @@ impl OverCall {
             OverFunction::Percentile { .. } => Sliding::Ranked,
             OverFunction::Array { .. } | OverFunction::Joined { .. } => Sliding::Listed,
             _ if !self.frame.is_bounded() => Sliding::Running,
+            OverFunction::Own { function, .. } => match function.0.merging() {
+                Merging::Invert => Sliding::SubtractOnEvict,
+                Merging::Combine => Sliding::TwoStacks,
+                Merging::Rows => Sliding::Listed,
+            },
             OverFunction::Minimum | OverFunction::Maximum => Sliding::MonotoneQueue,
             OverFunction::Count => Sliding::SubtractOnEvict,
             OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => {

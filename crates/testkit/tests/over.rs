@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 27] = [
+const FUNCTIONS: [&str; 30] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -65,6 +65,9 @@ const FUNCTIONS: [&str; 27] = [
     "SUM(DISTINCT i)",
     "ARRAY_AGG(i)",
     "LISTAGG(s, '+')",
+    "OWN_TOTAL(i, k)",
+    "OWN_SPREAD(i) FILTER (WHERE f > 0)",
+    "OWN_TRAIL(s)",
 ];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use pelton_data::over::OverColumn;
+use pelton_data::over::{OverCall, OverColumn};
 
 use super::draft::{Draft, INPUT, TargetDraft};
 use crate::pipeline::{StreamRef, WindowColumn};
@@ -91,7 +91,7 @@ fn prune_input(draft: &mut Draft, number: usize) {
     let over = &mut draft.overs[number];
     let time = over.time.map(|time| time.index);
     let mut kept: BTreeSet<usize> = over.keys.iter().copied().chain(time).collect();
-    kept.extend(over.calls.iter().filter_map(|call| call.argument));
+    kept.extend(over.calls.iter().flat_map(OverCall::columns));
     kept.extend(over.columns.iter().filter_map(|column| match column {
         OverColumn::Input(column) => Some(*column),
         OverColumn::Value(_) => None,
@@ -101,7 +101,7 @@ fn prune_input(draft: &mut Draft, number: usize) {
     over.input_schema = projected(&over.input_schema, &kept);
     over.time.iter_mut().for_each(|time| time.index = place(time.index));
     over.keys.iter_mut().for_each(|key| *key = place(*key));
-    over.calls.iter_mut().for_each(|call| call.argument = call.argument.map(place));
+    over.calls.iter_mut().flat_map(OverCall::columns_mut).for_each(|column| *column = place(*column));
     for column in &mut over.columns {
         if let OverColumn::Input(column) = column {
             *column = place(*column);

@@ -2,12 +2,13 @@
 
 use arrow::array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::ArrowNativeType;
+use arrow::datatypes::{ArrowNativeType, DataType};
 use pelton_data::over::{OverCall, OverFunction};
 
 use super::extreme::{Candidates, Key};
 use super::frame::{Bounds, Moves, Step};
 use super::held::Held;
+use super::own::OwnState;
 use super::row_store::ColumnStore;
 use super::sum::FrameSum;
 use super::text::TextState;
@@ -26,6 +27,8 @@ pub(super) enum CallState {
     Float(FrameState<f64>),
     Decimal(FrameState<i128>),
     Bytes(TextState),
+    /// Rows and states.
+    Own(Box<OwnState>),
 }
 
 /// What a call over values of one form remembers.
@@ -141,6 +144,10 @@ impl<T: Value> Default for Scratch<T> {
 impl CallState {
     /// `argument` is the form of the argument, where there is one. All rows are `of_one_key`, or these are of one of several.
     pub fn new(call: &OverCall, argument: Option<Form>, of_one_key: bool) -> CallState {
+        if let OverFunction::Own { function, condition, .. } = &call.function {
+            let state = OwnState::new(function, call.frame.is_bounded(), condition.is_some());
+            return CallState::Own(Box::new(state));
+        }
         match argument {
             None => CallState::Positions,
             Some(Form::Integer) => CallState::Integer(FrameState::new(call, of_one_key)),
@@ -151,24 +158,32 @@ impl CallState {
     }
 
     /// Writes what is remembered.
-    pub fn write_to(&self, out: &mut Writer) {
+    pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
         match self {
             CallState::Positions => {}
             CallState::Integer(state) => state.write_to(out),
             CallState::Float(state) => state.write_to(out),
             CallState::Decimal(state) => state.write_to(out),
             CallState::Bytes(state) => state.write_to(out),
+            CallState::Own(state) => state.write_to(out)?,
         }
+        Ok(())
     }
 
-    /// Becomes what was written.
-    pub fn read_from(&mut self, rows: &KeyRows, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    /// Becomes what was written. `columns` are the types of the columns of one of the program's own functions.
+    pub fn read_from(
+        &mut self,
+        rows: &KeyRows,
+        columns: &[DataType],
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
         match self {
             CallState::Positions => Ok(()),
             CallState::Integer(state) => state.read_from(rows, input),
             CallState::Float(state) => state.read_from(rows, input),
             CallState::Decimal(state) => state.read_from(rows, input),
             CallState::Bytes(state) => state.read_from(rows, input),
+            CallState::Own(state) => state.read_from((rows, columns), input),
         }
     }
 
@@ -180,6 +195,7 @@ impl CallState {
             CallState::Float(state) => state.bytes(),
             CallState::Decimal(state) => state.bytes(),
             CallState::Bytes(state) => state.bytes(),
+            CallState::Own(state) => size_of::<OwnState>() + state.bytes(),
         }
     }
 }
@@ -301,6 +317,7 @@ impl<T: Value> FrameState<T> {
                 self.variance((is_sample, is_root), run, nullable, scratch, results);
             }
             OverFunction::CountRows | OverFunction::RowNumber => unreachable!("rows are counted without values"),
+            OverFunction::Own { .. } => unreachable!("it is computed from rows"),
             OverFunction::Array { ignores_nulls } => return run.arrays(ignores_nulls, results),
             OverFunction::Joined { .. } => unreachable!("text is joined"),
             OverFunction::CountDistinct

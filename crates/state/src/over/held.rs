@@ -52,7 +52,17 @@ impl Members {
         (entering, leaving)
     }
 
-    /// As when rows had come of a key whose snapshot is read: values that are kept enter again.
+    /// The first row that is in it.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// As when rows had come of a key whose snapshot is read.
+    pub fn resume(&mut self, rows: &KeyRows) {
+        (self.start, self.end) = (rows.frame_start, rows.end);
+    }
+
+    /// The same, and values that are kept enter again.
     pub fn begin_again(&mut self, rows: &KeyRows) {
         self.start = rows.frame_start;
         self.end = if self.is_bounded { rows.frame_start } else { rows.end };

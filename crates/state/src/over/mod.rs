@@ -2,7 +2,7 @@
 //!
 //! Rows wait until the watermark has passed their time and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
-//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`], [`held`] and [`text`]), as many rows at a time as lie alike. Results go back to the places of their rows.
+//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`], [`held`], [`text`] and [`own`]), as many rows at a time as lie alike. Results go back to the places of their rows.
 
 mod pending;
 
@@ -36,6 +36,10 @@ mod text;
 
 mod call;
 
+mod own;
+
+mod planned;
+
 mod keys;
 
 mod snapshot;
@@ -49,20 +53,20 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Int64Type};
 use arrow::error::ArrowError;
 use pelton_data::aggregate::KeyColumn;
-use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_data::{Micros, TimeColumn};
 
-use self::call::{CallState, Run, Scratch, count_rows};
+use self::call::CallState;
 use self::frame::{Bounds, FrameTicks};
 use self::kept::Kept;
 use self::keys::{Grouped, Keys};
 pub use self::pending::Arriving;
 use self::pending::{Ordered, Pending};
+use self::planned::{Place, PlannedCall, Scratches};
 use self::row_store::{ColumnStore, Coming};
 use self::short::is_short;
-use self::text::{TextRun, TextStore};
-use self::value::{Column, DecimalMean, Form, Overflow, Results};
+use self::text::TextStore;
+use self::value::{Column, Form, Results};
 use crate::kernel::KernelError;
 
 /// Rows of one key that are computed at a time, so that all that is touched for them stays in the second-level cache.
@@ -97,26 +101,6 @@ pub struct OverRows {
     /// For each frame, of the run that is computed.
     bounds: Vec<Bounds>,
     scratch: Scratches,
-}
-
-/// What calls of each form compute on the way.
-#[derive(Debug, Default)]
-struct Scratches {
-    integers: Scratch<i64>,
-    floats: Scratch<f64>,
-    decimals: Scratch<i128>,
-}
-
-/// A call, and what it is computed from.
-struct PlannedCall {
-    call: OverCall,
-    /// Index in `OverRows::frames`.
-    frame: usize,
-    /// Index in `OverRows::arguments`.
-    argument: Option<usize>,
-    /// Whether the argument may be NULL.
-    nullable: bool,
-    decimal: Option<DecimalMean>,
 }
 
 /// A column that calls are computed from.
@@ -163,13 +147,7 @@ impl OverRows {
                 index
             });
             let nullable = argument.is_some_and(|argument| arguments[argument].nullable);
-            calls.push(PlannedCall {
-                call: call.clone(),
-                frame,
-                argument,
-                nullable,
-                decimal: decimal_mean(&spec, call),
-            });
+            calls.push(PlannedCall::new(&spec, call, frame, argument, nullable));
         }
         let key = |&column: &usize| {
             let field = spec.input_schema.field(column);
@@ -292,6 +270,11 @@ impl OverRows {
         };
         let columns = self.arguments.iter().map(|argument| by_key(ordered.column(argument.column, time)));
         let arguments = columns.map(|column| Ok(Column::new(&column?))).collect::<Result<_, ArrowError>>();
+        let own = self.calls.iter().map(|call| {
+            let columns = call.own_columns.iter().map(|&column| by_key(ordered.column(column, time)));
+            columns.collect::<Result<Vec<ArrayRef>, ArrowError>>()
+        });
+        let own = own.collect::<Result<_, ArrowError>>().map_err(state_error)?;
         let ticks = match self.peers_together {
             true => by_key(Arc::new(ordered.ticks())).map_err(state_error)?,
             false => Arc::new(Int64Array::from(Vec::<i64>::new())),
@@ -299,10 +282,10 @@ impl OverRows {
         let columns = Columns {
             arguments: arguments.map_err(state_error)?,
             ticks: ticks.as_primitive::<Int64Type>().values().clone(),
+            own,
             is_whole: runs.len() == 1,
         };
-        let mut results: Vec<Results> =
-            self.calls.iter().map(|call| Results::new(&call.call.data_type, rows.num_rows())).collect();
+        let mut results: Vec<Results> = self.calls.iter().map(|call| call.results(rows.num_rows())).collect();
         for (number, run) in runs {
             self.add_partitions(number + 1);
             let mut start = run.start;
@@ -378,11 +361,12 @@ impl OverRows {
         for ((frame, bounds), start) in self.frames.iter().zip(&mut self.bounds).zip(&mut partition.starts) {
             frame.bounds((run_ticks, rows.len(), position), start, &partition.times, bounds);
         }
-        for ((planned, state), results) in self.calls.iter().zip(&mut partition.states).zip(results) {
+        let calls = self.calls.iter().zip(&columns.own).zip(&mut partition.states);
+        for (((planned, own), state), results) in calls.zip(results) {
             let argument =
                 planned.argument.map(|argument| (&columns.arguments[argument], partition.kept[argument].as_ref()));
             let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
-            planned.compute(state, argument, place, &mut self.scratch, results)?;
+            planned.compute(state, (argument, own), place, &mut self.scratch, results)?;
         }
         partition.forget(&self.frames, &self.arguments);
         Ok(())
@@ -395,67 +379,10 @@ struct Columns {
     arguments: Vec<Column>,
     /// Their times, where any frame depends on times.
     ticks: ScalarBuffer<i64>,
+    /// For each call those of one of the program's own functions.
+    own: Vec<Vec<ArrayRef>>,
     /// All are of one key.
     is_whole: bool,
-}
-
-/// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
-struct Place<'a> {
-    rows: Range<usize>,
-    position: u64,
-    bounds: &'a Bounds,
-}
-
-impl PlannedCall {
-    fn compute(
-        &self,
-        state: &mut CallState,
-        argument: Option<(&Column, Option<&Kept>)>,
-        place: Place<'_>,
-        scratch: &mut Scratches,
-        results: &mut Results,
-    ) -> Result<(), KernelError> {
-        let Place { rows, position, bounds } = place;
-        let (call, nullable, decimal) = (&self.call, self.nullable, self.decimal);
-        let computed = match (state, argument) {
-            (CallState::Positions, _) => {
-                count_rows(&call.function, bounds, results);
-                Ok(())
-            }
-            (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
-                state.compute(call, &run, nullable, decimal, &mut scratch.integers, results)
-            }
-            (CallState::Float(state), Some((Column::Floats(values), kept))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
-                state.compute(call, &run, nullable, decimal, &mut scratch.floats, results)
-            }
-            (CallState::Decimal(state), Some((Column::Decimals(values), kept))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
-                state.compute(call, &run, nullable, decimal, &mut scratch.decimals, results)
-            }
-            (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
-                let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
-                state.compute(call, &run, results)
-            }
-            (_, _) => unreachable!("the state has the form of its argument"),
-        };
-        computed.map_err(|Overflow| {
-            let function = match call.function {
-                OverFunction::Array { .. } => {
-                    let most = i32::MAX;
-                    let message = format!("ARRAY_AGG OVER lists more than {most} values at a time (shorten its frame)");
-                    return KernelError::Expression(message);
-                }
-                OverFunction::Sum | OverFunction::SumDistinct => "SUM",
-                _ => "AVG",
-            };
-            let fits = sql_name(&call.data_type);
-            KernelError::Expression(format!(
-                "{function} OVER does not fit {fits} (cast what is aggregated to DOUBLE, or to DECIMAL of fewer digits)"
-            ))
-        })
-    }
 }
 
 impl Argument {
@@ -550,18 +477,6 @@ fn looks_back(calls: &[PlannedCall], frames: &[FrameTicks]) -> Option<i64> {
         (_, FrameTicks::Rows(_)) => None,
     });
     ticks.collect::<Option<Vec<i64>>>()?.into_iter().max()
-}
-
-/// How a call's mean is written, where it is one of decimals.
-fn decimal_mean(spec: &OverSpec, call: &OverCall) -> Option<DecimalMean> {
-    match (&call.function, spec.argument_type(call), &call.data_type) {
-        (
-            OverFunction::Mean | OverFunction::MeanDistinct,
-            Some(DataType::Decimal128(_, scale)),
-            DataType::Decimal128(precision, mean_scale),
-        ) => Some(DecimalMean { digits: mean_scale - scale, precision: *precision }),
-        _ => None,
-    }
 }
 
 /// For each row the place where `order` has it.

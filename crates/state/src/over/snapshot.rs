@@ -4,7 +4,8 @@
 
 use super::call::{Counted, KeyRows};
 use super::frame::FrameTicks;
-use super::{Argument, OverRows, Partition, PlannedCall};
+use super::planned::PlannedCall;
+use super::{Argument, OverRows, Partition};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 
 /// A key of more rows would be written by nobody, and their positions can be added.
@@ -50,8 +51,7 @@ impl Partition {
             self.times.write_to(out);
         }
         self.kept.iter().flatten().try_for_each(|kept| kept.write_to(out))?;
-        self.states.iter().for_each(|state| state.write_to(out));
-        Ok(())
+        self.states.iter().try_for_each(|state| state.write_to(out))
     }
 
     fn read_from(
@@ -94,7 +94,7 @@ impl Partition {
                 counted: Counted::of(&planned.call.function, planned.nullable),
                 valid: kept.and_then(|kept| kept.count_valid_from(frame_start)),
             };
-            state.read_from(&rows, input)?;
+            state.read_from(&rows, &planned.own_types, input)?;
         }
         Ok(())
     }

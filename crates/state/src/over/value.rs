@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayBuilder, ArrayRef, ArrowNativeTypeOp, AsArray, BinaryViewArray, BinaryViewBuilder, Decimal128Array,
-    Float64Array, Int64Array, ListArray, NullBufferBuilder,
+    Float64Array, Int64Array, ListArray, NullBufferBuilder, new_empty_array,
 };
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::cast;
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use pelton_data::decimal::{DecimalTotal, fits};
 
@@ -154,6 +154,8 @@ enum ResultValues {
     Bytes(BinaryViewBuilder),
     /// Values of all lists, one list after the other, and where each ends.
     Lists(Box<Results>, Vec<i32>),
+    /// Those of the program's own functions, which make arrays of them.
+    Arrays(Vec<ArrayRef>),
 }
 
 impl Results {
@@ -170,6 +172,11 @@ impl Results {
             Form::Bytes => ResultValues::Bytes(BinaryViewBuilder::with_capacity(rows)),
         };
         Results { values, nulls: NullBufferBuilder::new(rows) }
+    }
+
+    /// The same, of one of the program's own functions.
+    pub fn of_own() -> Results {
+        Results { values: ResultValues::Arrays(Vec::new()), nulls: NullBufferBuilder::new(0) }
     }
 
     /// Says of the last `rows` results that none is NULL.
@@ -219,6 +226,12 @@ impl Results {
         Ok(())
     }
 
+    /// Appends what one of the program's own functions made.
+    pub fn push_array(&mut self, array: ArrayRef) {
+        let ResultValues::Arrays(arrays) = &mut self.values else { unreachable!("results are arrays") };
+        arrays.push(array);
+    }
+
     fn len(&self) -> usize {
         match &self.values {
             ResultValues::Integers(values) => values.len(),
@@ -226,6 +239,7 @@ impl Results {
             ResultValues::Decimals(values) => values.len(),
             ResultValues::Bytes(values) => values.len(),
             ResultValues::Lists(_, ends) => ends.len() - 1,
+            ResultValues::Arrays(arrays) => arrays.iter().map(|array| array.len()).sum(),
         }
     }
 
@@ -236,6 +250,13 @@ impl Results {
             ResultValues::Integers(values) => Arc::new(Int64Array::new(values.into(), nulls)),
             ResultValues::Floats(values) => Arc::new(Float64Array::new(values.into(), nulls)),
             ResultValues::Bytes(mut values) => Arc::new(values.finish()),
+            ResultValues::Arrays(arrays) => {
+                let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+                return match arrays.is_empty() {
+                    true => new_empty_array(data_type),
+                    false => concat(&arrays).expect("a function's values are of its type"),
+                };
+            }
             ResultValues::Lists(items, ends) => {
                 let DataType::List(item) = data_type else { unreachable!("results are lists") };
                 let items = items.finish(item.data_type());

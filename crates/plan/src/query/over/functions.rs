@@ -13,7 +13,7 @@ pub(in crate::query) fn hint(name: &str) -> &'static str {
         "approx_count_distinct" => "write COUNT(DISTINCT column), which is exact",
         "approx_percentile" => "write PERCENTILE(column, 0.95), which is exact",
         _ => {
-            "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, LAG or ROW_NUMBER, or aggregate within TUMBLE windows"
+            "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, ARRAY_AGG, LISTAGG, LAG or ROW_NUMBER, or aggregate within TUMBLE windows"
         }
     }
 }

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{NullTreatment, WindowFunction};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr, Window, lit, when};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr, Window, WindowFunctionDefinition, lit, when};
 use pelton_data::TimeColumn;
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
+use pelton_data::own::OwnFunction;
 
 use self::frame::frame_of;
 use super::accumulate::{delimiter_of, filtered, fraction_of, has_extremes, integer_under_cast};
@@ -23,6 +24,7 @@ use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, held_or_same, held_type};
 use super::lower::{Lowering, materialize, simplify};
+use super::own_aggregate::own_function;
 use super::time_attribute::{time_attribute, time_attributes};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
@@ -158,6 +160,11 @@ impl Lowering<'_> {
         let refused = |construct: String, hint: &str| Err(external(PlanError::unsupported(place, construct, hint)));
         let shown = name.to_uppercase();
         let params = &window.params;
+        if let WindowFunctionDefinition::AggregateUDF(function) = &window.fun
+            && let Some(function) = own_function(function)
+        {
+            return self.own_call(collector, function, window, field, schema);
+        }
         let Some(mut function) = function_of(name) else {
             return refused(format!("{shown} … OVER"), functions::hint(name));
         };
@@ -245,6 +252,45 @@ impl Lowering<'_> {
         }
         let data_type = held_or_same(field.data_type());
         Ok(OverCall { function, argument, frame, data_type })
+    }
+
+    /// A call of a function that the program defines.
+    fn own_call(
+        &self,
+        collector: &mut Collector,
+        function: OwnFunction,
+        window: &WindowFunction,
+        field: &Field,
+        schema: &DFSchema,
+    ) -> Result<OverCall> {
+        let (name, params) = (window.fun.name(), &window.params);
+        let place = self.landmarks.over(name);
+        let shown = name.to_uppercase();
+        let refused = |construct: String, hint: &str| Err(external(PlanError::unsupported(place, construct, hint)));
+        if params.distinct {
+            let hint = "let the function pass over values that it has seen";
+            return refused(format!("{shown}(DISTINCT …) OVER"), hint);
+        }
+        if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
+            return refused(format!("{shown} … IGNORE NULLS"), "let the function pass over them");
+        }
+        let mut columns = |expression: &Expr, name: &str| {
+            let values = collector.of_branches(expression, schema)?;
+            let pairs = collector.branches.iter().zip(values);
+            let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
+            let values = values.collect::<Result<Vec<Expr>>>()?;
+            collector.add_column(values, name)
+        };
+        let arguments = params.args.iter().map(|argument| columns(argument, "argument")).collect::<Result<_>>()?;
+        let condition = params.filter.as_ref().map(|filter| columns(filter, "condition")).transpose()?;
+        let frame = frame_of(&params.window_frame, place).map_err(external)?;
+        let data_type = held_or_same(field.data_type());
+        Ok(OverCall {
+            function: OverFunction::Own { function, arguments, condition },
+            argument: None,
+            frame,
+            data_type,
+        })
     }
 
     /// Ends the branches in a node.

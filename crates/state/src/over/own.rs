@@ -1,0 +1,366 @@
+//! Calls of aggregate functions that a program defines.
+//!
+//! How a frame is followed is decided by what can be done with its function's states: what leaves is taken away, or there are two stacks of states, or the
+//! value is computed from all rows of each frame. Of frames that no row leaves there is one state. Rows reach states one by one, so that results do not
+//! depend on how rows come.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{concat, take};
+use arrow::datatypes::DataType;
+use pelton_data::own::{Change, Merging, OwnFunction, States};
+
+use super::call::KeyRows;
+use super::frame::Bounds;
+use super::held::Members;
+use crate::snapshot::{Reader, SnapshotError, Writer};
+
+/// Rows are copied to those before as long as they are no more together.
+const PIECE_ROWS_MAX: usize = 128;
+
+/// The only group of states that are of one frame.
+const ONLY: u32 = 0;
+
+/// What a call remembers of the rows of one key.
+#[derive(Debug)]
+pub(super) struct OwnState {
+    function: OwnFunction,
+    frame: OwnFrame,
+    members: Members,
+    /// Rows of the frame that count: the function has a value of none.
+    counted: u64,
+    /// The rows from the last frame's start on, where any leave.
+    rows: OwnRows,
+}
+
+/// How the function's value follows a frame.
+#[derive(Debug)]
+enum OwnFrame {
+    /// Of all rows so far, or of those from which others are taken away: the frame's state, and one that rows which leave are put into.
+    Running(Box<dyn States>, Box<dyn States>),
+    Stacks(Box<OwnStacks>),
+    /// Of all rows anew.
+    Rows,
+}
+
+/// Two stacks: rows in front of `front_end` leave next. For each of them there is the state of all from it on, and one of those that came after.
+#[derive(Debug)]
+struct OwnStacks {
+    /// Those of even rows, and those of odd ones: states are combined with others than their own.
+    front: [Box<dyn States>; 2],
+    front_start: u64,
+    front_end: u64,
+    back: Box<dyn States>,
+}
+
+/// Rows of one key that come next, and where their frames are.
+pub(super) struct OwnRun<'a> {
+    /// The arguments, and, where some rows do not count, which do.
+    pub columns: &'a [ArrayRef],
+    pub rows: Range<usize>,
+    pub bounds: &'a Bounds,
+}
+
+impl OwnState {
+    /// No rows yet. Rows leave where it `is_bounded`; the last of the columns says which count where `has_condition`.
+    pub fn new(function: &OwnFunction, is_bounded: bool, has_condition: bool) -> OwnState {
+        let frame = match (function.0.merging(), is_bounded) {
+            (_, false) | (Merging::Invert, true) => OwnFrame::Running(one_group(function), one_group(function)),
+            (Merging::Combine, true) => OwnFrame::Stacks(Box::new(OwnStacks::new(function))),
+            (Merging::Rows, true) => OwnFrame::Rows,
+        };
+        let rows = OwnRows { pieces: VecDeque::new(), end: 0, has_condition };
+        OwnState { function: function.clone(), frame, members: Members::new(is_bounded), counted: 0, rows }
+    }
+
+    /// The values of each row of a run.
+    ///
+    /// # Errors
+    /// What the function's own code returns.
+    pub fn compute(&mut self, run: &OwnRun<'_>) -> Result<ArrayRef, String> {
+        self.rows.append(run.columns, run.rows.clone());
+        let mut values = Vec::with_capacity(run.rows.len());
+        for frame in run.bounds.frames() {
+            let value = self.value(frame);
+            values.push(value.map_err(|error| named(&self.function, &error))?);
+        }
+        self.rows.forget(if self.members.is_bounded { self.members.start() } else { self.rows.end });
+        let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+        concat(&values).map_err(|error| error.to_string())
+    }
+
+    fn value(&mut self, (start, end): (u64, u64)) -> Result<ArrayRef, String> {
+        let OwnState { function, frame, members, counted, rows } = self;
+        let (entering, mut leaving) = members.move_to((start, end));
+        if !members.is_bounded {
+            leaving = 0..0;
+        }
+        let (entering, leaving) = (rows.that_count(entering), rows.that_count(leaving));
+        *counted = *counted + entering.len() as u64 - leaving.len() as u64;
+        let only = (*counted > 0).then_some(ONLY);
+        match frame {
+            OwnFrame::Running(states, left) => {
+                entering.into_iter().try_for_each(|row| states.accumulate(ONLY, &rows.arguments(row)))?;
+                for row in leaving {
+                    left.clear();
+                    left.grow_to(1);
+                    left.accumulate(ONLY, &rows.arguments(row))?;
+                    states.merge(left.as_ref(), &[(ONLY, ONLY)], Change::Subtract)?;
+                }
+                states.finish(&[only])
+            }
+            OwnFrame::Stacks(stacks) => {
+                entering.into_iter().try_for_each(|row| stacks.back.accumulate(ONLY, &rows.arguments(row)))?;
+                if start > stacks.front_end {
+                    stacks.turn(rows, start..end)?;
+                }
+                stacks.total(function, start)?.finish(&[only])
+            }
+            OwnFrame::Rows => {
+                let mut states = one_group(function);
+                let frame = rows.that_count(start..end);
+                frame.into_iter().try_for_each(|row| states.accumulate(ONLY, &rows.arguments(row)))?;
+                states.finish(&[only])
+            }
+        }
+    }
+
+    /// Bytes of memory held elsewhere, as far as they are known.
+    pub fn bytes(&self) -> usize {
+        let states = match &self.frame {
+            OwnFrame::Running(states, left) => states.bytes() + left.bytes(),
+            OwnFrame::Stacks(stacks) => {
+                stacks.front.iter().map(|front| front.bytes()).sum::<usize>() + stacks.back.bytes()
+            }
+            OwnFrame::Rows => 0,
+        };
+        states + self.rows.bytes()
+    }
+
+    /// Writes what is remembered.
+    pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.number(self.counted);
+        self.rows.write_to(out)?;
+        match &self.frame {
+            OwnFrame::Running(states, _) => {
+                let none = || "its states cannot be written down (give it `with_snapshot`)".to_string();
+                let data_type = self.function.0.saved_type().ok_or_else(|| self.no_form(&none()))?;
+                let saved = states.save(&[ONLY]).map_err(|error| self.no_form(&error))?;
+                out.array_of(&saved, data_type)?;
+            }
+            OwnFrame::Stacks(stacks) => out.number(stacks.front_end),
+            OwnFrame::Rows => {}
+        }
+        Ok(())
+    }
+
+    fn no_form(&self, error: &str) -> SnapshotError {
+        SnapshotError::NoForm(named(&self.function, error))
+    }
+
+    /// Becomes what was written, of rows with columns of these types.
+    pub fn read_from(
+        &mut self,
+        (known, columns): (&KeyRows, &[DataType]),
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
+        let OwnState { function, frame, members, counted, rows } = self;
+        *counted = input.number("rows that count")?;
+        rows.read_from(known, (columns, members.is_bounded), input)?;
+        let are_right = match members.is_bounded {
+            true => *counted == rows.that_count(known.frame_start..known.end).len() as u64,
+            false => *counted <= known.end,
+        };
+        input.check(are_right, "rows that count, of those that have come")?;
+        members.resume(known);
+        let result = match frame {
+            OwnFrame::Running(states, _) => {
+                let none = || SnapshotError::NoForm(named(function, "its states cannot be read back"));
+                let data_type = function.0.saved_type().ok_or_else(none)?;
+                let saved = input.array(data_type, 1, "the state of a frame")?;
+                states.restore(&[ONLY], &saved)
+            }
+            OwnFrame::Stacks(stacks) => {
+                let front_end = input.number("the end of the first rows of a frame")?;
+                let is_right = (known.frame_start..=known.end).contains(&front_end);
+                input.check(is_right, "first rows of a frame")?;
+                let back = rows.that_count(front_end..known.end);
+                stacks.turn(rows, known.frame_start..front_end).and_then(|()| {
+                    back.into_iter().try_for_each(|row| stacks.back.accumulate(ONLY, &rows.arguments(row)))
+                })
+            }
+            OwnFrame::Rows => Ok(()),
+        };
+        let error = || result.as_ref().err().map_or(String::new(), |error| named(function, error));
+        input.expect(result.is_ok(), "states of frames", error)
+    }
+}
+
+/// States that have seen no row.
+fn one_group(function: &OwnFunction) -> Box<dyn States> {
+    let mut states = function.0.states();
+    states.grow_to(1);
+    states
+}
+
+fn named(function: &OwnFunction, error: &str) -> String {
+    format!("{}: {error}", function.0.name().to_uppercase())
+}
+
+impl OwnStacks {
+    fn new(function: &OwnFunction) -> OwnStacks {
+        let front = [function.0.states(), function.0.states()];
+        OwnStacks { front, front_start: 0, front_end: 0, back: one_group(function) }
+    }
+
+    /// The group of a row that leaves next, among those of the even rows or of the odd ones.
+    fn group(&self, row: u64) -> u32 {
+        (row / 2 - self.front_start / 2) as u32
+    }
+
+    /// All rows of a frame leave next, and none has come after them.
+    fn turn(&mut self, rows: &OwnRows, frame: Range<u64>) -> Result<(), String> {
+        (self.front_start, self.front_end) = (frame.start, frame.end);
+        let groups = ((frame.end - frame.start) / 2 + 1) as usize;
+        for states in &mut self.front {
+            states.clear();
+            states.grow_to(groups);
+        }
+        for row in frame.clone().rev() {
+            let (group, next) = (self.group(row), self.group(row + 1));
+            let [even, odd] = &mut self.front;
+            let (states, others) = if row % 2 == 0 { (even, odd) } else { (odd, even) };
+            if rows.counts(row) {
+                states.accumulate(group, &rows.arguments(row))?;
+            }
+            if row + 1 < frame.end {
+                states.merge(others.as_ref(), &[(next, group)], Change::Add)?;
+            }
+        }
+        self.back.clear();
+        self.back.grow_to(1);
+        Ok(())
+    }
+
+    /// Of all rows from one on.
+    fn total(&self, function: &OwnFunction, start: u64) -> Result<Box<dyn States>, String> {
+        let mut total = one_group(function);
+        if start < self.front_end {
+            total.merge(self.front[(start % 2) as usize].as_ref(), &[(self.group(start), ONLY)], Change::Add)?;
+        }
+        total.merge(self.back.as_ref(), &[(ONLY, ONLY)], Change::Add)?;
+        Ok(total)
+    }
+}
+
+/// Rows of one key, by their positions. Those at the front can be forgotten.
+#[derive(Debug)]
+struct OwnRows {
+    pieces: VecDeque<Piece>,
+    /// One past the last position.
+    end: u64,
+    /// The last column says which rows count.
+    has_condition: bool,
+}
+
+/// Neighbouring rows.
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    columns: Vec<ArrayRef>,
+}
+
+impl Piece {
+    fn rows(&self) -> usize {
+        self.columns[0].len()
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.rows() as u64
+    }
+}
+
+impl OwnRows {
+    /// Adds some rows of columns, copied: what they are a part of is not held.
+    fn append(&mut self, columns: &[ArrayRef], rows: Range<usize>) {
+        let places = UInt32Array::from_iter_values(rows.start as u32..rows.end as u32);
+        let taken = |column: &ArrayRef| take(column, &places, None).expect("places are those of the rows");
+        let columns: Vec<ArrayRef> = columns.iter().map(taken).collect();
+        let start = self.end;
+        self.end += rows.len() as u64;
+        match self.pieces.back_mut().filter(|last| last.rows() + rows.len() <= PIECE_ROWS_MAX) {
+            None => self.pieces.push_back(Piece { start, columns }),
+            Some(last) => {
+                for (known, more) in last.columns.iter_mut().zip(&columns) {
+                    *known = concat(&[known.as_ref(), more.as_ref()]).expect("both are of one column");
+                }
+            }
+        }
+    }
+
+    fn piece(&self, row: u64) -> (&Piece, usize) {
+        let piece = &self.pieces[self.pieces.partition_point(|piece| piece.end() <= row)];
+        (piece, (row - piece.start) as usize)
+    }
+
+    /// Whether a row counts.
+    fn counts(&self, row: u64) -> bool {
+        let (piece, at) = self.piece(row);
+        let condition = piece.columns.last().filter(|_| self.has_condition);
+        condition.is_none_or(|condition| condition.is_valid(at) && condition.as_boolean().value(at))
+    }
+
+    /// Those of some rows that count.
+    fn that_count(&self, rows: Range<u64>) -> Vec<u64> {
+        rows.filter(|&row| self.counts(row)).collect()
+    }
+
+    /// The arguments of a row.
+    fn arguments(&self, row: u64) -> Vec<ArrayRef> {
+        let (piece, at) = self.piece(row);
+        let columns = piece.columns.len() - usize::from(self.has_condition);
+        piece.columns[..columns].iter().map(|column| column.slice(at, 1)).collect()
+    }
+
+    /// Forgets rows before a position, as far as whole pieces are of no others.
+    fn forget(&mut self, until: u64) {
+        while self.pieces.pop_front_if(|piece| piece.end() <= until).is_some() {}
+    }
+
+    fn bytes(&self) -> usize {
+        let columns = self.pieces.iter().flat_map(|piece| &piece.columns);
+        columns.map(|column| column.get_array_memory_size()).sum()
+    }
+
+    fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.number(self.pieces.front().map_or(self.end, |piece| piece.start));
+        out.count(self.pieces.len());
+        for piece in &self.pieces {
+            out.count(piece.rows());
+            piece.columns.iter().try_for_each(|column| out.array(column))?;
+        }
+        Ok(())
+    }
+
+    fn read_from(
+        &mut self,
+        known: &KeyRows,
+        (columns, are_kept): (&[DataType], bool),
+        input: &mut Reader<'_>,
+    ) -> Result<(), SnapshotError> {
+        let first = input.number("the first row that is kept")?;
+        self.end = first;
+        for _ in 0..input.count(1, "pieces of rows")? {
+            let rows = input.count(1, "rows of a piece")?;
+            let column = |data_type: &DataType| input.array(data_type, rows, "rows that are kept");
+            let columns = columns.iter().map(column).collect::<Result<Vec<ArrayRef>, _>>()?;
+            input.check(rows > 0, "pieces with rows")?;
+            self.pieces.push_back(Piece { start: self.end, columns });
+            self.end = self.end.saturating_add(rows as u64);
+        }
+        let are_all = !are_kept || first <= known.frame_start;
+        input.check(are_all && self.end == known.end, "rows that are kept, to the last")
+    }
+}

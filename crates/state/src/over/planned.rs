@@ -1,0 +1,140 @@
+//! A call, and how it is computed for the rows of a run.
+
+use std::ops::Range;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use pelton_data::column::sql_name;
+use pelton_data::over::{OverCall, OverFunction, OverSpec};
+
+use super::call::{CallState, Run, Scratch, count_rows};
+use super::frame::Bounds;
+use super::kept::Kept;
+use super::own::OwnRun;
+use super::text::TextRun;
+use super::value::{Column, DecimalMean, Overflow, Results};
+use crate::kernel::KernelError;
+
+/// What calls of each form compute on the way.
+#[derive(Debug, Default)]
+pub(super) struct Scratches {
+    integers: Scratch<i64>,
+    floats: Scratch<f64>,
+    decimals: Scratch<i128>,
+}
+
+/// A call, and what it is computed from.
+pub(super) struct PlannedCall {
+    pub call: OverCall,
+    /// Index in `OverRows::frames`.
+    pub frame: usize,
+    /// Index in `OverRows::arguments`.
+    pub argument: Option<usize>,
+    /// Whether the argument may be NULL.
+    pub nullable: bool,
+    pub decimal: Option<DecimalMean>,
+    /// Of one of the program's own functions, the input's columns that it is computed from,
+    pub own_columns: Vec<usize>,
+    /// and their types.
+    pub own_types: Vec<DataType>,
+}
+
+/// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
+pub(super) struct Place<'a> {
+    pub rows: Range<usize>,
+    pub position: u64,
+    pub bounds: &'a Bounds,
+}
+
+impl PlannedCall {
+    /// A call over the frame and of the argument with these numbers.
+    pub fn new(spec: &OverSpec, call: &OverCall, frame: usize, argument: Option<usize>, nullable: bool) -> PlannedCall {
+        let is_own = matches!(call.function, OverFunction::Own { .. });
+        let own_columns: Vec<usize> = call.columns().filter(|_| is_own).collect();
+        let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();
+        let own_types = own_columns.iter().map(type_of).collect();
+        let decimal = decimal_mean(spec, call);
+        PlannedCall { call: call.clone(), frame, argument, nullable, decimal, own_columns, own_types }
+    }
+
+    /// No results yet, and room for so many.
+    pub fn results(&self, rows: usize) -> Results {
+        match self.call.function {
+            OverFunction::Own { .. } => Results::of_own(),
+            _ => Results::new(&self.call.data_type, rows),
+        }
+    }
+
+    /// Appends the results of a run. `own` has the columns of one of the program's own functions.
+    ///
+    /// # Errors
+    /// What such a function returns, or where a result does not fit its type.
+    pub fn compute(
+        &self,
+        state: &mut CallState,
+        (argument, own): (Option<(&Column, Option<&Kept>)>, &[ArrayRef]),
+        place: Place<'_>,
+        scratch: &mut Scratches,
+        results: &mut Results,
+    ) -> Result<(), KernelError> {
+        let Place { rows, position, bounds } = place;
+        let (call, nullable, decimal) = (&self.call, self.nullable, self.decimal);
+        let computed = match (state, argument) {
+            (CallState::Own(state), _) => {
+                let run = OwnRun { columns: own, rows, bounds };
+                results.push_array(state.compute(&run).map_err(KernelError::Expression)?);
+                Ok(())
+            }
+            (CallState::Positions, _) => {
+                count_rows(&call.function, bounds, results);
+                Ok(())
+            }
+            (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
+                state.compute(call, &run, nullable, decimal, &mut scratch.integers, results)
+            }
+            (CallState::Float(state), Some((Column::Floats(values), kept))) => {
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
+                state.compute(call, &run, nullable, decimal, &mut scratch.floats, results)
+            }
+            (CallState::Decimal(state), Some((Column::Decimals(values), kept))) => {
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
+                state.compute(call, &run, nullable, decimal, &mut scratch.decimals, results)
+            }
+            (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
+                let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
+                state.compute(call, &run, results)
+            }
+            (_, _) => unreachable!("the state has the form of its argument"),
+        };
+        computed.map_err(|Overflow| self.overflow())
+    }
+
+    fn overflow(&self) -> KernelError {
+        let function = match self.call.function {
+            OverFunction::Array { .. } => {
+                let most = i32::MAX;
+                let message = format!("ARRAY_AGG OVER lists more than {most} values at a time (shorten its frame)");
+                return KernelError::Expression(message);
+            }
+            OverFunction::Sum | OverFunction::SumDistinct => "SUM",
+            _ => "AVG",
+        };
+        let fits = sql_name(&self.call.data_type);
+        KernelError::Expression(format!(
+            "{function} OVER does not fit {fits} (cast what is aggregated to DOUBLE, or to DECIMAL of fewer digits)"
+        ))
+    }
+}
+
+/// How a call's mean is written, where it is one of decimals.
+fn decimal_mean(spec: &OverSpec, call: &OverCall) -> Option<DecimalMean> {
+    match (&call.function, spec.argument_type(call), &call.data_type) {
+        (
+            OverFunction::Mean | OverFunction::MeanDistinct,
+            Some(DataType::Decimal128(_, scale)),
+            DataType::Decimal128(precision, mean_scale),
+        ) => Some(DecimalMean { digits: mean_scale - scale, precision: *precision }),
+        _ => None,
+    }
+}
