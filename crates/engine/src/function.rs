@@ -233,7 +233,8 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
     }
 
     /// Lets states be written down, as part of the snapshot of a window: `save` makes an array of this type of states, one value for each, and `restore` makes
-    /// the same states of it again. A function that does not combine needs it not: of its windows rows are written.
+    /// the same states of it again. A function that does not combine
+    /// needs it only `OVER` all rows up to each: of its windows rows are written.
     ///
     /// ```
     /// use std::sync::Arc;

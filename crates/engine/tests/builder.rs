@@ -238,12 +238,15 @@ fn functions_over_rows_are_those_of_sql() -> Result<(), Error> {
             last_ten.lag(col("price"), 2).alias("before"),
             last_second.of(count_all())?.alias("lately"),
             so_far.of(session.call("first_value", [col("channel")])?)?.alias("first"),
+            last_ten.of(session.call("median", [col("price")])?)?.alias("median"),
+            last_ten.of(session.call("listagg", [col("channel"), lit("+")])?)?.alias("channels"),
             OverWindow::rows(col("dateTime"), None).row_number(),
         ])?,
         "SELECT auction, AVG(price) OVER w AS mean, SUM(price) OVER w + SUM(CAST(price AS DOUBLE)) OVER w AS sums,
            LAG(price, 2) OVER w AS before,
            COUNT(*) OVER (ORDER BY dateTime RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS lately,
            FIRST_VALUE(channel) OVER (ORDER BY dateTime RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS first,
+           MEDIAN(price) OVER w AS median, LISTAGG(channel, '+') OVER w AS channels,
            ROW_NUMBER() OVER (ORDER BY dateTime ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
          FROM bid WINDOW w AS (PARTITION BY auction ORDER BY dateTime ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)",
     );

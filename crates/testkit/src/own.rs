@@ -109,8 +109,15 @@ fn trail() -> AggregateFunction<String> {
             }
             Ok(())
         },
-        |trails| Ok(Arc::new(StringViewArray::from_iter_values(trails))),
+        trails,
     )
+    .with_snapshot(DataType::Utf8View, trails, |saved| {
+        Ok(saved.as_string_view().iter().map(|trail| trail.unwrap_or_default().to_string()).collect())
+    })
+}
+
+fn trails(trails: &[&String]) -> Result<ArrayRef, String> {
+    Ok(Arc::new(StringViewArray::from_iter_values(trails)))
 }
 
 /// `OWN_REFUSING(x)`: refuses what is negative.

@@ -364,3 +364,116 @@ impl OwnRows {
         input.check(are_all && self.end == known.end, "rows that are kept, to the last")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::any::Any;
+    use std::sync::Arc;
+
+    use arrow::array::{BooleanArray, Int64Array, StringArray};
+    use arrow::datatypes::Int64Type;
+    use pelton_data::own::AggregateFunction;
+
+    use super::*;
+
+    /// The numbers of a frame, side by side: what is combined in another order is not the same.
+    #[derive(Debug)]
+    struct Numbers(Merging);
+
+    #[derive(Debug, Default)]
+    struct Lists(Vec<Vec<i64>>);
+
+    impl AggregateFunction for Numbers {
+        fn name(&self) -> &str {
+            "numbers"
+        }
+
+        fn merging(&self) -> Merging {
+            self.0
+        }
+
+        fn saved_type(&self) -> Option<&DataType> {
+            None
+        }
+
+        fn states(&self) -> Box<dyn States> {
+            Box::new(Lists::default())
+        }
+    }
+
+    impl States for Lists {
+        fn groups(&self) -> usize {
+            self.0.len()
+        }
+
+        fn grow_to(&mut self, groups: usize) {
+            self.0.resize(groups.max(self.0.len()), Vec::new());
+        }
+
+        fn clear(&mut self) {
+            self.0.clear();
+        }
+
+        fn bytes(&self) -> usize {
+            0
+        }
+
+        fn accumulate(&mut self, group: u32, arguments: &[ArrayRef]) -> Result<(), String> {
+            self.0[group as usize].extend(arguments[0].as_primitive::<Int64Type>().values());
+            Ok(())
+        }
+
+        fn merge(&mut self, other: &dyn States, pairs: &[(u32, u32)], change: Change) -> Result<(), String> {
+            let other = (other as &dyn Any).downcast_ref::<Lists>().expect("states of one function");
+            for &(theirs, mine) in pairs {
+                let (theirs, mine) = (&other.0[theirs as usize], &mut self.0[mine as usize]);
+                match change {
+                    Change::Add => mine.extend(theirs),
+                    Change::Subtract => drop(mine.drain(..theirs.len())),
+                }
+            }
+            Ok(())
+        }
+
+        fn save(&self, _groups: &[u32]) -> Result<ArrayRef, String> {
+            Err("never".to_string())
+        }
+
+        fn restore(&mut self, _groups: &[u32], _saved: &ArrayRef) -> Result<(), String> {
+            Err("never".to_string())
+        }
+
+        fn finish(&self, groups: &[Option<u32>]) -> Result<ArrayRef, String> {
+            let list = |group: &Option<u32>| group.map(|group| format!("{:?}", self.0[group as usize]));
+            Ok(Arc::new(groups.iter().map(list).collect::<StringArray>()))
+        }
+    }
+
+    #[test]
+    fn rows_are_combined_in_their_order_however_the_frame_is_followed() {
+        for merging in [Merging::Invert, Merging::Combine, Merging::Rows] {
+            for preceding in [0, 1, 2, 7, 300] {
+                let mut state = OwnState::new(&OwnFunction(Arc::new(Numbers(merging))), true, true);
+                let mut position = 0;
+                for rows in [1, 1, 5, 200, 3, 90, 7] {
+                    let numbers: Vec<i64> = (position..position + rows as i64).collect();
+                    let condition: BooleanArray =
+                        numbers.iter().map(|number| (number % 11 > 0).then_some(number % 5 > 1)).collect();
+                    let columns: [ArrayRef; 2] = [Arc::new(Int64Array::from(numbers.clone())), Arc::new(condition)];
+                    let bounds = Bounds::Rows { position: position as u64, rows, preceding: Some(preceding) };
+                    let found = state.compute(&OwnRun { columns: &columns, rows: 0..rows, bounds: &bounds }).unwrap();
+                    let expected = numbers.iter().map(|&last| {
+                        let frame = (last - preceding as i64).max(0)..=last;
+                        let frame: Vec<i64> = frame.filter(|number| number % 11 > 0 && number % 5 > 1).collect();
+                        (!frame.is_empty()).then(|| format!("{frame:?}"))
+                    });
+                    assert_eq!(found.as_string::<i32>(), &expected.collect::<StringArray>(), "{merging:?} {preceding}");
+                    position += rows as i64;
+                }
+                assert!(
+                    state.rows.pieces.iter().map(Piece::rows).sum::<usize>() <= preceding as usize + PIECE_ROWS_MAX
+                );
+            }
+        }
+    }
+}
