@@ -1,0 +1,243 @@
+//! Calls of functions OVER rows, from DataFusion's plan.
+
+use arrow::datatypes::{DataType, Field};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{NullTreatment, WindowFunction};
+use datafusion_expr::{Expr, WindowFunctionDefinition};
+use pelton_data::over::{Frame, OverCall, OverFunction};
+use pelton_data::own::OwnFunction;
+
+use super::frame::frame_of;
+use super::{Collector, functions};
+use crate::error::{Place, PlanError};
+use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes};
+use crate::query::context::external;
+use crate::query::diagnose::sql_name;
+use crate::query::draft::held_or_same;
+use crate::query::lower::{Lowering, materialize, simplify};
+use crate::query::own_aggregate::own_function;
+
+impl Lowering<'_> {
+    /// A call of the plan, whose argument becomes a column.
+    pub(super) fn call(
+        &self,
+        collector: &mut Collector,
+        window: &WindowFunction,
+        field: &Field,
+        schema: &DFSchema,
+    ) -> Result<OverCall> {
+        if let WindowFunctionDefinition::AggregateUDF(function) = &window.fun
+            && let Some(function) = own_function(function)
+        {
+            return self.own_call(collector, function, window, field, schema);
+        }
+        let name = window.fun.name();
+        let place = self.landmarks.over(name);
+        let mut function = function_of_call(window, place).map_err(external)?;
+        let frame = match function {
+            OverFunction::RowNumber | OverFunction::Lag { .. } => Frame::Rows { preceding: None },
+            _ => frame_of(&window.params.window_frame, place).map_err(external)?,
+        };
+        let argument = argument_of(collector, window, &mut function, (schema, place))?;
+        let argument =
+            argument.filter(|column| function != OverFunction::Count || collector.fields[*column].is_nullable());
+        if function == OverFunction::Count && argument.is_none() {
+            function = OverFunction::CountRows;
+        }
+        if let Some(column) = argument {
+            let data_type = collector.fields[column].data_type();
+            if !takes(&function, data_type) {
+                let is_distinct = if window.params.distinct { "DISTINCT " } else { "" };
+                let construct = format!("{} of {is_distinct}{} OVER rows", name.to_uppercase(), sql_name(data_type));
+                let hint = match data_type.is_floating() {
+                    true => "sums of distinct values are exact: cast the argument to DECIMAL",
+                    false => "cast the argument to a number",
+                };
+                return Err(external(PlanError::unsupported(place, construct, hint)));
+            }
+        }
+        let data_type = held_or_same(field.data_type());
+        Ok(OverCall { function, argument, frame, data_type })
+    }
+
+    /// A call of a function that the program defines.
+    fn own_call(
+        &self,
+        collector: &mut Collector,
+        function: OwnFunction,
+        window: &WindowFunction,
+        field: &Field,
+        schema: &DFSchema,
+    ) -> Result<OverCall> {
+        let (name, params) = (window.fun.name(), &window.params);
+        let place = self.landmarks.over(name);
+        let shown = name.to_uppercase();
+        let refused = |construct: String, hint: &str| Err(external(PlanError::unsupported(place, construct, hint)));
+        if params.distinct {
+            let hint = "let the function pass over values that it has seen";
+            return refused(format!("{shown}(DISTINCT …) OVER"), hint);
+        }
+        if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
+            return refused(format!("{shown} … IGNORE NULLS"), "let the function pass over them");
+        }
+        let mut columns = |expression: &Expr, name: &str| {
+            let values = collector.of_branches(expression, schema)?;
+            let pairs = collector.branches.iter().zip(values);
+            let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
+            let values = values.collect::<Result<Vec<Expr>>>()?;
+            collector.add_column(values, name)
+        };
+        let arguments = params.args.iter().map(|argument| columns(argument, "argument")).collect::<Result<_>>()?;
+        let condition = params.filter.as_ref().map(|filter| columns(filter, "condition")).transpose()?;
+        let frame = frame_of(&params.window_frame, place).map_err(external)?;
+        let data_type = held_or_same(field.data_type());
+        Ok(OverCall {
+            function: OverFunction::Own { function, arguments, condition },
+            argument: None,
+            frame,
+            data_type,
+        })
+    }
+}
+
+/// What is called, with its constants.
+fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<OverFunction, PlanError> {
+    let (name, params) = (window.fun.name(), &window.params);
+    let shown = name.to_uppercase();
+    let refused = |construct: String, hint: &str| Err(PlanError::unsupported(place, construct, hint));
+    let Some(mut function) = function_of(name) else {
+        return refused(format!("{shown} … OVER"), functions::hint(name));
+    };
+    match (&mut function, params.args.as_slice()) {
+        (OverFunction::Percentile { fraction, .. }, [_, constant]) => *fraction = fraction_of(name, constant, place)?,
+        (OverFunction::Joined { delimiter }, [_, constant]) => {
+            *delimiter = delimiter_of(Some(constant), place)?.into();
+        }
+        (OverFunction::Array { ignores_nulls }, _) => {
+            *ignores_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
+        }
+        (OverFunction::Lag { rows }, arguments) => *rows = lag_rows(arguments, place)?,
+        _ => {}
+    }
+    if params.distinct {
+        let Some(distinct) = of_distinct(&function) else {
+            let hint =
+                "COUNT, SUM, AVG, MIN and MAX take DISTINCT here; aggregate distinct values within TUMBLE windows";
+            return refused(format!("{shown}(DISTINCT …) OVER"), hint);
+        };
+        function = distinct;
+    }
+    let passes_over_nulls = !matches!(
+        function,
+        OverFunction::Lag { .. } | OverFunction::RowNumber | OverFunction::Array { ignores_nulls: false }
+    );
+    match params.null_treatment {
+        Some(NullTreatment::IgnoreNulls) if !passes_over_nulls => {
+            refused(format!("{shown} … IGNORE NULLS"), "leave it out: NULLs are values here")
+        }
+        Some(NullTreatment::RespectNulls) if passes_over_nulls => {
+            refused(format!("{shown} … RESPECT NULLS"), "leave it out: NULLs are passed over")
+        }
+        _ => Ok(function),
+    }
+}
+
+/// The column that a function is computed from: NULL in rows that a FILTER leaves out.
+fn argument_of(
+    collector: &mut Collector,
+    window: &WindowFunction,
+    function: &mut OverFunction,
+    (schema, place): (&DFSchema, Option<Place>),
+) -> Result<Option<usize>> {
+    let params = &window.params;
+    let argument = params.args.first().filter(|argument| !is_wildcard(argument));
+    let argument = argument.map(|argument| collector.of_branches(argument, schema)).transpose()?;
+    let argument = match &params.filter {
+        None => argument,
+        Some(filter) => {
+            if let (OverFunction::Array { ignores_nulls }, Some(arguments)) = (&mut *function, &argument) {
+                if !*ignores_nulls && collector.is_nullable(arguments)? {
+                    let construct = "ARRAY_AGG … FILTER OVER rows of values that may be NULL";
+                    let hint = "write IGNORE NULLS behind ARRAY_AGG(…)";
+                    return Err(external(PlanError::unsupported(place, construct, hint)));
+                }
+                *ignores_nulls = true;
+            }
+            let filters = collector.of_branches(filter, schema)?;
+            let values = filters
+                .into_iter()
+                .enumerate()
+                .map(|(branch, filter)| filtered(argument.as_ref().map(|argument| argument[branch].clone()), filter));
+            Some(values.collect::<Result<Vec<_>>>()?)
+        }
+    };
+    let argument = argument.map(|argument| collector.argument(argument, function)).transpose()?;
+    argument.map(|values| collector.add_column(values, "argument")).transpose()
+}
+
+fn function_of(name: &str) -> Option<OverFunction> {
+    Some(match name {
+        "count" => OverFunction::Count,
+        "sum" => OverFunction::Sum,
+        "avg" => OverFunction::Mean,
+        "var" => OverFunction::Variance { is_sample: true, is_root: false },
+        "var_pop" => OverFunction::Variance { is_sample: false, is_root: false },
+        "stddev" => OverFunction::Variance { is_sample: true, is_root: true },
+        "stddev_pop" => OverFunction::Variance { is_sample: false, is_root: true },
+        "min" => OverFunction::Minimum,
+        "max" => OverFunction::Maximum,
+        "first_value" => OverFunction::First,
+        "last_value" => OverFunction::Last,
+        "row_number" => OverFunction::RowNumber,
+        "lag" => OverFunction::Lag { rows: 1 },
+        "mode" => OverFunction::Mode,
+        "median" | "percentile" | "percentile_cont" => OverFunction::Percentile { fraction: 0.5, is_continuous: true },
+        "percentile_disc" => OverFunction::Percentile { fraction: 0.5, is_continuous: false },
+        "array_agg" => OverFunction::Array { ignores_nulls: false },
+        "listagg" => OverFunction::Joined { delimiter: ",".into() },
+        _ => return None,
+    })
+}
+
+/// The same of distinct values.
+fn of_distinct(function: &OverFunction) -> Option<OverFunction> {
+    Some(match function {
+        OverFunction::Count => OverFunction::CountDistinct,
+        OverFunction::Sum => OverFunction::SumDistinct,
+        OverFunction::Mean => OverFunction::MeanDistinct,
+        OverFunction::Minimum | OverFunction::Maximum => function.clone(),
+        _ => return None,
+    })
+}
+
+#[expect(deprecated, reason = "COUNT(*) is planned with a wildcard as its argument")]
+fn is_wildcard(argument: &Expr) -> bool {
+    matches!(argument, Expr::Wildcard { .. })
+}
+
+/// How many rows LAG looks back.
+fn lag_rows(arguments: &[Expr], place: Option<Place>) -> Result<u64, PlanError> {
+    match arguments {
+        [_] => Ok(1),
+        [_, Expr::Literal(ScalarValue::Int64(Some(rows @ 0..)), _)] => Ok(*rows as u64),
+        [_, _] => Err(PlanError::invalid(place, "LAG looks back a number of rows, written as digits")
+            .with_hint("write LAG(x) or LAG(x, 3)")),
+        _ => Err(PlanError::unsupported(place, "a default of LAG", "write COALESCE(LAG(x, 1) OVER (…), default)")),
+    }
+}
+
+/// Whether values of a type are numbers, or kept as such.
+pub(super) fn is_fixed(data_type: &DataType) -> bool {
+    has_extremes(data_type) && *data_type != DataType::Utf8View
+}
+
+fn takes(function: &OverFunction, data_type: &DataType) -> bool {
+    match function {
+        OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => data_type.is_numeric(),
+        OverFunction::SumDistinct | OverFunction::MeanDistinct => data_type.is_numeric() && !data_type.is_floating(),
+        OverFunction::Count => is_fixed(data_type),
+        OverFunction::Joined { .. } => *data_type == DataType::Utf8View,
+        OverFunction::Minimum | OverFunction::Maximum | OverFunction::Percentile { .. } => has_extremes(data_type),
+        _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),
+    }
+}
