@@ -91,7 +91,7 @@ impl Lowering<'_> {
                     let column = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time][bound].clone();
                     (column, field.data_type().clone())
                 }
-                None => match collector.add(values, field.name())? {
+                None => match collector.hand_on(values, field.name())? {
                     Added::Constant(value) => {
                         numbered.results.push(value);
                         continue;

@@ -61,7 +61,7 @@ impl Lowering<'_> {
         let mut results = Vec::new();
         for (index, field) in schema.fields().iter().enumerate() {
             let values = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
-            match collector.add(values, field.name())? {
+            match collector.hand_on(values, field.name())? {
                 Added::Constant(value) => results.push(value),
                 Added::Column(column) => {
                     results.push(result(collector.fields[column].name(), collector.fields[column].data_type(), field));
@@ -186,6 +186,15 @@ impl Collector {
 
     /// Adds a column, unless there is the same. `values` are one expression a branch.
     pub fn add(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
+        self.add_or_find(values, name, false)
+    }
+
+    /// The same of a column that rows have: an array is handed on as it is.
+    pub fn hand_on(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
+        self.add_or_find(values, name, true)
+    }
+
+    fn add_or_find(&mut self, values: Vec<Expr>, name: &str, may_be_array: bool) -> Result<Added> {
         let pairs = self.branches.iter().zip(values);
         let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
@@ -193,8 +202,7 @@ impl Collector {
             constant @ Expr::Literal(..) if values.iter().all(|value| value == constant) => {
                 Ok(Added::Constant(constant.clone()))
             }
-            // Arrays of functions over other keys, or in other orders, are handed on as they are.
-            _ => self.add_held(values, name, true).map(Added::Column),
+            _ => self.add_held(values, name, may_be_array).map(Added::Column),
         }
     }
 
