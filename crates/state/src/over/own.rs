@@ -93,10 +93,7 @@ impl OwnState {
 
     fn value(&mut self, (start, end): (u64, u64)) -> Result<ArrayRef, String> {
         let OwnState { function, frame, members, counted, rows } = self;
-        let (entering, mut leaving) = members.move_to((start, end));
-        if !members.is_bounded {
-            leaving = 0..0;
-        }
+        let (entering, leaving) = members.move_to((start, end));
         let (entering, leaving) = (rows.that_count(entering), rows.that_count(leaving));
         *counted = *counted + entering.len() as u64 - leaving.len() as u64;
         let only = (*counted > 0).then_some(ONLY);
