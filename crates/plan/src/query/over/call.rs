@@ -14,7 +14,7 @@ use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes
 use crate::query::context::external;
 use crate::query::diagnose::sql_name;
 use crate::query::draft::held_or_same;
-use crate::query::lower::{Lowering, materialize, simplify};
+use crate::query::lower::Lowering;
 use crate::query::own_aggregate::own_function;
 
 impl Lowering<'_> {
@@ -81,10 +81,7 @@ impl Lowering<'_> {
             return refused(format!("{shown} … IGNORE NULLS"), "let the function pass over them");
         }
         let mut columns = |expression: &Expr, name: &str| {
-            let values = collector.of_branches(expression, schema)?;
-            let pairs = collector.branches.iter().zip(values);
-            let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
-            let values = values.collect::<Result<Vec<Expr>>>()?;
+            let values = collector.simplified(collector.of_branches(expression, schema)?)?;
             collector.add_column(values, name)
         };
         let arguments = params.args.iter().map(|argument| columns(argument, "argument")).collect::<Result<_>>()?;

@@ -178,6 +178,12 @@ impl Collector {
         self.branches.iter().map(|branch| branch.substitute(expression, schema)).collect()
     }
 
+    /// An expression, which `values` are for each branch, in terms of each branch's scope.
+    fn simplified(&self, values: Vec<Expr>) -> Result<Vec<Expr>> {
+        let pairs = self.branches.iter().zip(values);
+        pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope)).collect()
+    }
+
     /// Whether an expression, which `values` are for each branch, may be NULL.
     fn is_nullable(&self, values: &[Expr]) -> Result<bool> {
         let nullable = self.branches.iter().zip(values).map(|(branch, value)| value.nullable(branch.scope.as_ref()));
@@ -195,9 +201,7 @@ impl Collector {
     }
 
     fn add_or_find(&mut self, values: Vec<Expr>, name: &str, may_be_array: bool) -> Result<Added> {
-        let pairs = self.branches.iter().zip(values);
-        let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
-        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        let values = self.simplified(values)?;
         match &values[0] {
             constant @ Expr::Literal(..) if values.iter().all(|value| value == constant) => {
                 Ok(Added::Constant(constant.clone()))
@@ -208,9 +212,7 @@ impl Collector {
 
     /// Adds a key; none where it is the same for all rows.
     pub fn add_key(&mut self, key: &Expr, schema: &DFSchema) -> Result<Option<usize>> {
-        let pairs = self.branches.iter().map(|branch| (branch, branch.substitute(key, schema)));
-        let values = pairs.map(|(branch, value)| simplify(materialize(value?, branch)?, &branch.scope));
-        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        let values = self.simplified(self.of_branches(key, schema)?)?;
         if matches!(values[0], Expr::Literal(..)) && values.iter().all(|value| *value == values[0]) {
             return Ok(None);
         }
@@ -254,9 +256,7 @@ impl Collector {
     /// An argument in the form that its function takes: integers that are summed come without the cast that DataFusion's functions ask
     /// for, and of what is only counted that is not a number it is enough to know whether it is NULL.
     fn argument(&self, values: Vec<Expr>, function: &OverFunction) -> Result<Vec<Expr>> {
-        let pairs = self.branches.iter().zip(values);
-        let values = pairs.map(|(branch, value)| simplify(materialize(value, branch)?, &branch.scope));
-        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        let values = self.simplified(values)?;
         match function {
             OverFunction::Sum
             | OverFunction::SumDistinct
