@@ -16,6 +16,7 @@ use super::call::KeyRows;
 use super::frame::Bounds;
 use super::held::Members;
 use crate::snapshot::{Reader, SnapshotError, Writer};
+use crate::table::own::{expect_states, named, read_states, write_states};
 
 /// Rows are copied to those before as long as they are no more together.
 const PIECE_ROWS_MAX: usize = 128;
@@ -141,20 +142,11 @@ impl OwnState {
         out.number(self.counted);
         self.rows.write_to(out)?;
         match &self.frame {
-            OwnFrame::Running(states, _) => {
-                let none = || "its states cannot be written down (give it `with_snapshot`)".to_string();
-                let data_type = self.function.0.saved_type().ok_or_else(|| self.no_form(&none()))?;
-                let saved = states.save(&[ONLY]).map_err(|error| self.no_form(&error))?;
-                out.array_of(&saved, data_type)?;
-            }
+            OwnFrame::Running(states, _) => write_states(&self.function, states.as_ref(), &[ONLY], out)?,
             OwnFrame::Stacks(stacks) => out.number(stacks.front_end),
             OwnFrame::Rows => {}
         }
         Ok(())
-    }
-
-    fn no_form(&self, error: &str) -> SnapshotError {
-        SnapshotError::NoForm(named(&self.function, error))
     }
 
     /// Becomes what was written, of rows with columns of these types.
@@ -172,26 +164,20 @@ impl OwnState {
         };
         input.check(are_right, "rows that count, of those that have come")?;
         members.resume(known);
-        let result = match frame {
-            OwnFrame::Running(states, _) => {
-                let none = || SnapshotError::NoForm(named(function, "its states cannot be read back"));
-                let data_type = function.0.saved_type().ok_or_else(none)?;
-                let saved = input.array(data_type, 1, "the state of a frame")?;
-                states.restore(&[ONLY], &saved)
-            }
+        match frame {
+            OwnFrame::Running(states, _) => read_states(function, states.as_mut(), &[ONLY], input),
             OwnFrame::Stacks(stacks) => {
                 let front_end = input.number("the end of the first rows of a frame")?;
                 let is_right = (known.frame_start..=known.end).contains(&front_end);
                 input.check(is_right, "first rows of a frame")?;
                 let back = rows.that_count(front_end..known.end);
-                stacks.turn(rows, known.frame_start..front_end).and_then(|()| {
+                let result = stacks.turn(rows, known.frame_start..front_end).and_then(|()| {
                     back.into_iter().try_for_each(|row| stacks.back.accumulate(ONLY, &rows.arguments(row)))
-                })
+                });
+                expect_states(function, &result, input)
             }
             OwnFrame::Rows => Ok(()),
-        };
-        let error = || result.as_ref().err().map_or(String::new(), |error| named(function, error));
-        input.expect(result.is_ok(), "states of frames", error)
+        }
     }
 }
 
@@ -200,10 +186,6 @@ fn one_group(function: &OwnFunction) -> Box<dyn States> {
     let mut states = function.0.states();
     states.grow_to(1);
     states
-}
-
-fn named(function: &OwnFunction, error: &str) -> String {
-    format!("{}: {error}", function.0.name().to_uppercase())
 }
 
 impl OwnStacks {

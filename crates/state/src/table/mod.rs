@@ -29,7 +29,7 @@ mod value_lists;
 
 mod sketch;
 
-mod own;
+pub(crate) mod own;
 
 mod lookup_entries;
 

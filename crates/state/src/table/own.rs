@@ -125,11 +125,8 @@ impl OwnStore {
         out.optional_text(self.error.as_deref());
         match &self.kept {
             Kept::States(states) => {
-                let data_type = saved_type(&self.function)?;
                 let numbers: Vec<u32> = numbers.iter().flatten().copied().collect();
-                let saved =
-                    states.save(&numbers).map_err(|error| SnapshotError::NoForm(named(&self.function, &error)))?;
-                out.array_of(&saved, data_type)
+                write_states(&self.function, states.as_ref(), &numbers, out)
             }
             Kept::Rows { groups, pieces } => {
                 let mut to = vec![None; *groups];
@@ -156,15 +153,7 @@ impl OwnStore {
         let error = input.optional_text("an error")?;
         self.error = self.error.take().or(error.map(str::to_string));
         match &mut self.kept {
-            Kept::States(states) => {
-                let data_type = saved_type(&self.function)?;
-                let saved = input.array(data_type, numbers.len(), "states of groups")?;
-                let restored = states.restore(numbers, &saved);
-                let error = |error: &String| named(&self.function, error);
-                input.expect(restored.is_ok(), "states of groups", || {
-                    restored.as_ref().err().map_or(String::new(), error)
-                })?;
-            }
+            Kept::States(states) => read_states(&self.function, states.as_mut(), numbers, input)?,
             Kept::Rows { pieces, .. } => {
                 for _ in 0..input.count(1, "pieces of rows")? {
                     let places = input.list::<u32>("groups of rows")?;
@@ -262,6 +251,39 @@ fn accumulate(states: &mut dyn States, order: &[(u32, u32)], rows: &ArrayRef) ->
     Ok(())
 }
 
+/// Writes the states of some groups.
+pub(crate) fn write_states(
+    function: &OwnFunction,
+    states: &dyn States,
+    numbers: &[u32],
+    out: &mut Writer,
+) -> Result<(), SnapshotError> {
+    let data_type = saved_type(function)?;
+    let saved = states.save(numbers).map_err(|error| SnapshotError::NoForm(named(function, &error)))?;
+    out.array_of(&saved, data_type)
+}
+
+/// Gives groups the states that were written.
+pub(crate) fn read_states(
+    function: &OwnFunction,
+    states: &mut dyn States,
+    numbers: &[u32],
+    input: &mut Reader<'_>,
+) -> Result<(), SnapshotError> {
+    let saved = input.array(saved_type(function)?, numbers.len(), "states of groups")?;
+    expect_states(function, &states.restore(numbers, &saved), input)
+}
+
+/// Fails where the function's own code does with what was read.
+pub(crate) fn expect_states(
+    function: &OwnFunction,
+    result: &Result<(), String>,
+    input: &Reader<'_>,
+) -> Result<(), SnapshotError> {
+    let error = || result.as_ref().err().map_or(String::new(), |error| named(function, error));
+    input.expect(result.is_ok(), "states of groups", error)
+}
+
 /// As what the function's states are written down.
 fn saved_type(function: &OwnFunction) -> Result<&DataType, SnapshotError> {
     let none = || "its states cannot be written down (give it `with_snapshot`)".to_string();
@@ -274,6 +296,7 @@ fn note(error: &mut Option<String>, function: &OwnFunction, result: Result<(), S
     }
 }
 
-fn named(function: &OwnFunction, error: &str) -> String {
+/// What the function's own code says, with its name.
+pub(crate) fn named(function: &OwnFunction, error: &str) -> String {
     format!("{}: {error}", function.0.name().to_uppercase())
 }
