@@ -91,7 +91,8 @@ pub struct Settings {
     pub windows: WindowChoice,
     /// `pelton.block-rows`
     pub block_rows: usize,
-    /// `pelton.memory` and `pelton.memory.operator`: what the state of all queries may take, and that of each operator; no limit unless set.
+    /// `pelton.memory` and `pelton.memory.operator`: what the state of all queries may take, and that of each operator, and rows that wait; no limit unless
+    /// set.
     pub memory: Limits,
     /// `pelton.seed`: what generated data depends on.
     pub seed: u64,

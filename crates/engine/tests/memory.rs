@@ -175,6 +175,31 @@ fn inputs_are_not_read_while_too_much_waits() {
     }
 }
 
+#[test]
+fn what_waits_in_front_of_an_operator_has_its_limit_too() {
+    const BLOCK_BYTES: usize = 8192 * 8;
+    let at_rest = |limit: &str| {
+        let session = session("1", 1_200_000);
+        session.set("pelton.memory.operator", limit).unwrap();
+        session.set("pelton.block-rows", "8192").unwrap();
+        let query = session.sql("SELECT i FROM n WHERE i > 0").unwrap();
+        // Nobody reads: after a while nothing changes any more.
+        let (mut before, mut since) = ((String::new(), 0), std::time::Instant::now());
+        while before.0 != "result" || since.elapsed().as_millis() < 100 {
+            let now = held_back(&session);
+            if now != before {
+                (before, since) = (now, std::time::Instant::now());
+            }
+            std::thread::yield_now();
+        }
+        let rows: usize = query.collect().unwrap().iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows, 1_200_000, "nothing is lost, and all get on");
+        before.1
+    };
+    let (limited, unlimited) = (at_rest("100 kb"), at_rest("1 gb"));
+    assert!(limited + 4 * BLOCK_BYTES < unlimited, "{limited} bytes wait with a limit, {unlimited} without");
+}
+
 /// Bytes of long strings that no more may wait of.
 const STRING_BYTES_MAX: usize = 8 << 20;
 

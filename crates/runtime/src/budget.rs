@@ -6,13 +6,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
 use pelton_state::kernel::KernelError;
 
 use crate::clock::Clock;
 use crate::queued::bytes_of;
+use crate::wake::Awaited;
 
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;
@@ -131,12 +132,12 @@ impl Drop for Held {
     }
 }
 
-/// What state may take at most, in bytes.
+/// What state may take at most, in bytes, and what waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of all runs of an engine.
+    /// The state of all runs of an engine, and what waits in them.
     pub engine_bytes_max: usize,
-    /// Of each operator of a run.
+    /// The state of each operator of a run, and what waits in front of it.
     pub operator_bytes_max: usize,
 }
 
@@ -262,14 +263,14 @@ impl Drop for Account {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     budget: Budget,
-    engine_bytes_max: usize,
+    limits: Limits,
     bytes: usize,
     unread: Unread,
 }
 
 impl Waiting {
     pub fn new(budget: Budget, limits: Limits, unread: Unread) -> Waiting {
-        Waiting { budget, engine_bytes_max: limits.engine_bytes_max, bytes: 0, unread }
+        Waiting { budget, limits, bytes: 0, unread }
     }
 
     /// What waits for whoever reads results.
@@ -279,7 +280,7 @@ impl Waiting {
 
     /// Whether it matters how much waits.
     pub fn is_limited(&self) -> bool {
-        self.engine_bytes_max != usize::MAX
+        self.limits.engine_bytes_max != usize::MAX
     }
 
     /// Charges what waits now.
@@ -293,10 +294,15 @@ impl Waiting {
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
         let all = || self.budget.bytes() + self.budget.waiting_bytes();
-        self.bytes + self.unread.bytes() == 0 || all() < self.engine_bytes_max
+        self.bytes + self.unread.bytes() == 0 || all() < self.limits.engine_bytes_max
     }
 
-    /// The same, where the run is looked at again when results have been read that there is no room beside.
+    /// Whether as much waits in front of an operator as may: there is always room for one block.
+    pub fn is_full_of(&self, bytes: usize) -> bool {
+        bytes > 0 && bytes >= self.limits.operator_bytes_max
+    }
+
+    /// The same as [`Waiting::has_room`], where the run is looked at again when results have been read that there is no room beside.
     pub fn has_room_or_awaits(&self) -> bool {
         self.has_room() || {
             self.unread.await_reader();
@@ -320,15 +326,15 @@ struct Results {
     budget: Budget,
     bytes: AtomicUsize,
     rows: AtomicU64,
-    /// Whoever reads next says so. Nobody is woken otherwise.
-    is_awaited: AtomicBool,
+    /// The run looks whether there is room again.
+    awaited: Awaited,
 }
 
 impl Unread {
     /// Nothing yet.
     pub fn new(budget: Budget) -> Unread {
-        let (bytes, rows, is_awaited) = Default::default();
-        Unread(Arc::new(Results { budget, bytes, rows, is_awaited }))
+        let (bytes, rows, awaited) = Default::default();
+        Unread(Arc::new(Results { budget, bytes, rows, awaited }))
     }
 
     /// Counts results, before whoever reads has them.
@@ -345,15 +351,12 @@ impl Unread {
         self.0.rows.fetch_sub(results.num_rows() as u64, Ordering::Relaxed);
         self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.0.budget.all.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        // Pairs with the fence of who waits: either that one sees the room, or this sees that it waits.
-        fence(Ordering::SeqCst);
-        self.0.is_awaited.load(Ordering::Relaxed) && self.0.is_awaited.swap(false, Ordering::SeqCst)
+        self.0.awaited.must_tell()
     }
 
     /// Has whoever reads next say so. Look whether there is room again behind this.
     pub fn await_reader(&self) {
-        self.0.is_awaited.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.0.awaited.ask();
     }
 
     pub(crate) fn bytes(&self) -> usize {

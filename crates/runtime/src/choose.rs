@@ -21,7 +21,7 @@ use crate::window::WindowState;
 mod backpressure;
 
 pub(crate) use backpressure::{HeldBackBy, held_back_by};
-use backpressure::{QUEUED_PER_WORKER_MAX, has_room, may_run_ahead};
+use backpressure::{QUEUED_PER_WORKER_MAX, has_room, may_run_ahead, over_has_room};
 
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
@@ -424,7 +424,7 @@ impl Search<'_> {
             let Some((_, first)) = node.queue.front() else { continue };
             let has_room = match node.target {
                 TargetState::Stream { .. } => self.has_room(StreamRef::Pipeline(index)),
-                TargetState::Over { over, .. } => self.state.overs[over].queue.len() < self.room,
+                TargetState::Over { over, .. } => over_has_room(self.state, over, self.room),
                 TargetState::Window { window, .. } => {
                     may_run_ahead(&self.state.windows[window], node, self.look.workers)
                 }

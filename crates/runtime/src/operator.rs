@@ -23,8 +23,8 @@ const BLOCKS_PER_TASK_MAX: usize = 8;
 const BLOCKS_PER_SHORT_TASK_MAX: usize = 64;
 const SHORT_TASK_NS: f64 = 1e5;
 
-/// A task that takes as many blocks takes no longer than this, about, if it takes more than one: others wait for whoever does it.
-const TASK_NS_MAX: f64 = 2e6;
+/// A task that takes several blocks, or batches, takes no longer than this, about: others wait for whoever does it.
+pub(crate) const TASK_NS_MAX: f64 = 2e6;
 
 /// A block that takes a pipeline longer than this is cut into parts that one task each is enough for,
 const BLOCK_NS_MAX: f64 = 4e6;

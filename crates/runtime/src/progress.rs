@@ -84,7 +84,7 @@ pub struct LoadProgress {
     pub busy_cores: f64,
     /// Rows that were read and wait.
     pub rows_waiting: u64,
-    /// Bytes of them, of which a string counts 16.
+    /// Bytes of them.
     pub bytes_waiting: u64,
     /// Bytes of what its operators remember and of what it has read into memory to join with or to replay, when they were measured last.
     pub state_bytes: u64,

@@ -6,6 +6,8 @@
 //! Each run has counts of its own in front of the one that all share: what a worker found to do in a run is known to
 //! all, and the run is not looked at again, until something happens in it.
 
+mod awaited;
+
 #[cfg(feature = "loom")]
 use loom::sync::{
     Arc, Mutex, MutexGuard,
@@ -25,6 +27,7 @@ use std::thread::{self, Thread};
 
 use std::time::{Duration, Instant};
 
+pub use self::awaited::Awaited;
 use crate::policy::Rank;
 use crate::turn::Service;
 

@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use crate::operator::TASK_NS_MAX;
 use crate::outlet::Outlet;
 use crate::room::{BATCHES_AT_ONCE_MAX, Room};
 use crate::run::RunError;
@@ -11,9 +12,10 @@ use crate::task::Worker;
 use crate::wake::Seen;
 
 impl Worker<'_> {
-    /// Writes what waits. A sink without room is left until there was another event.
+    /// Writes what waits, as much as a task has time for. A sink without room is left until there was another event.
     pub fn write(&mut self, sink: usize) {
         let shared = self.shared;
+        let until_ns = shared.clock.nanos() + TASK_NS_MAX as u64;
         let mut output = shared.sinks[sink].lock().unwrap_or_else(PoisonError::into_inner);
         let output = output.as_mut().expect("a sink is there until the run has ended");
         let result = loop {
@@ -47,7 +49,7 @@ impl Worker<'_> {
             self.room.written.extend(node.queue.take(count));
             node.unflushed |= self.room.written.iter().any(|(batch, _)| batch.num_rows() > 0);
             drop(state);
-            let (written, result) = self.write_batches(output);
+            let (written, result) = self.write_batches(output, until_ns);
             let result = result.and_then(|()| self.charge_sorted(sink, output));
             let node = &mut shared.state().sinks[sink];
             node.rows += written;
@@ -58,7 +60,7 @@ impl Worker<'_> {
             if output.is_satisfied() {
                 node.close();
             }
-            if result.is_err() {
+            if result.is_err() || shared.clock.nanos() >= until_ns {
                 break result;
             }
         };
@@ -99,9 +101,9 @@ impl Worker<'_> {
         charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
     }
 
-    /// Writes the batches that were taken, from the front, as long as the outlet is ready and wants rows, and notes when each was
+    /// Writes the batches that were taken, from the front, as long as there is time and the outlet is ready and wants rows, and notes when each was
     /// written. Returns the rows that went on to its sink.
-    fn write_batches(&mut self, outlet: &mut Outlet) -> (u64, Result<(), SinkError>) {
+    fn write_batches(&mut self, outlet: &mut Outlet, until_ns: u64) -> (u64, Result<(), SinkError>) {
         let mut rows = 0;
         while outlet.is_ready() && !outlet.is_satisfied() {
             let Some((batch, origin)) = self.room.written.pop_front() else { break };
@@ -113,7 +115,11 @@ impl Worker<'_> {
                 Ok(written) => rows += written as u64,
                 Err(error) => return (rows, Err(error)),
             }
-            self.room.written_at_ns.push((origin, self.shared.clock.nanos()));
+            let now_ns = self.shared.clock.nanos();
+            self.room.written_at_ns.push((origin, now_ns));
+            if now_ns >= until_ns {
+                break;
+            }
         }
         (rows, Ok(()))
     }

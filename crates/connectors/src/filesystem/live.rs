@@ -6,11 +6,10 @@
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-use pelton_runtime::wake::Waker;
+use pelton_runtime::wake::{Awaited, Waker};
 
 use crate::format::compression;
 
@@ -41,15 +40,12 @@ pub(super) struct LiveReader {
 /// Wakes whoever has found nothing, when there is something.
 struct Bell {
     waker: Option<Waker>,
-    /// Somebody has found nothing. Nobody is woken otherwise.
-    is_awaited: AtomicBool,
+    awaited: Awaited,
 }
 
 impl Bell {
     fn ring(&self) {
-        // Pairs with the fence of who reads: either that one finds what has come, or this sees that it waits.
-        fence(Ordering::SeqCst);
-        if self.is_awaited.load(Ordering::Relaxed) && self.is_awaited.swap(false, Ordering::SeqCst) {
+        if self.awaited.must_tell() {
             self.waker.iter().for_each(Waker::wake);
         }
     }
@@ -60,7 +56,7 @@ impl LiveReader {
     pub(super) fn open(path: &Path, waker: Option<Waker>) -> io::Result<LiveReader> {
         let (sender, pieces) = sync_channel(PIECES_MAX);
         let path = path.to_path_buf();
-        let bell = Arc::new(Bell { waker, is_awaited: AtomicBool::new(false) });
+        let bell = Arc::new(Bell { waker, awaited: Awaited::default() });
         let rung = bell.clone();
         let deliver = move || {
             deliver(path, sender, &rung);
@@ -75,8 +71,7 @@ impl LiveReader {
     fn next_piece(&self) -> Result<io::Result<Vec<u8>>, TryRecvError> {
         self.pieces.try_recv().or_else(|nothing| match nothing {
             TryRecvError::Empty => {
-                self.bell.is_awaited.store(true, Ordering::SeqCst);
-                fence(Ordering::SeqCst);
+                self.bell.awaited.ask();
                 self.pieces.try_recv()
             }
             TryRecvError::Disconnected => Err(nothing),
@@ -144,11 +139,11 @@ mod tests {
         let mut bytes = [0; 8];
         let nothing = |reader: &mut LiveReader| {
             assert_eq!(reader.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
-            assert!(reader.bell.is_awaited.load(Ordering::SeqCst));
+            assert!(reader.bell.awaited.is_asked());
         };
         let is_rung = |reader: &LiveReader| {
             let began = Instant::now();
-            while reader.bell.is_awaited.load(Ordering::SeqCst) {
+            while reader.bell.awaited.is_asked() {
                 assert!(began.elapsed() < Duration::from_secs(60), "nobody rings");
                 std::thread::yield_now();
             }

@@ -25,9 +25,26 @@ pub(super) fn may_run_ahead(node: &WindowState, feeding: &PipelineState, workers
 /// Whether all who read a stream have room.
 pub(super) fn has_room(state: &State, stream: StreamRef, room: usize) -> bool {
     let consumers = state.consumers(stream);
-    consumers.pipelines.iter().all(|&pipeline| state.pipelines[pipeline].order.outstanding() < room)
+    consumers.pipelines.iter().all(|&pipeline| pipeline_has_room(state, pipeline, room))
         && !consumers.windows.iter().any(|&window| state.windows[window].must_close())
-        && consumers.sinks.iter().all(|&sink| state.sinks[sink].waiting() < room)
+        && consumers.sinks.iter().all(|&sink| sink_has_room(state, sink, room))
+}
+
+/// Whether so many blocks do not wait in front of a pipeline, nor as much as an operator may have waiting.
+fn pipeline_has_room(state: &State, pipeline: usize, room: usize) -> bool {
+    let node = &state.pipelines[pipeline];
+    node.order.outstanding() < room && !state.waiting.is_full_of(node.queue.bytes())
+}
+
+fn sink_has_room(state: &State, sink: usize, room: usize) -> bool {
+    let node = &state.sinks[sink];
+    node.waiting() < room && !state.waiting.is_full_of(node.queue.bytes())
+}
+
+/// Whether functions OVER rows take what a pipeline makes of its blocks.
+pub(super) fn over_has_room(state: &State, over: usize, room: usize) -> bool {
+    let queue = &state.overs[over].queue;
+    queue.len() < room && !state.waiting.is_full_of(queue.bytes())
 }
 
 /// What keeps sources from being read.
@@ -51,16 +68,16 @@ pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> 
 /// What keeps a stream from going on.
 fn full(state: &State, stream: StreamRef, room: usize) -> Option<Part> {
     let consumers = state.consumers(stream);
-    if let Some(&sink) = consumers.sinks.iter().find(|&&sink| state.sinks[sink].waiting() >= room) {
+    if let Some(&sink) = consumers.sinks.iter().find(|&&sink| !sink_has_room(state, sink, room)) {
         return Some(Part::Sink(sink));
     }
     if let Some(&window) = consumers.windows.iter().find(|&&window| state.windows[window].must_close()) {
         return full(state, StreamRef::Window(window), room).or(Some(Part::Window(window)));
     }
-    let pipeline = *consumers.pipelines.iter().find(|&&node| state.pipelines[node].order.outstanding() >= room)?;
+    let pipeline = *consumers.pipelines.iter().find(|&&pipeline| !pipeline_has_room(state, pipeline, room))?;
     let below = match state.pipelines[pipeline].target {
         TargetState::Stream { .. } => full(state, StreamRef::Pipeline(pipeline), room),
-        TargetState::Over { over, .. } if state.overs[over].queue.len() < room => None,
+        TargetState::Over { over, .. } if over_has_room(state, over, room) => None,
         TargetState::Over { over, .. } => full(state, StreamRef::Over(over), room).or(Some(Part::Over(over))),
         TargetState::Window { window, .. } if !state.windows[window].must_close() => None,
         TargetState::Window { window, .. } => {

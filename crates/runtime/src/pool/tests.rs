@@ -14,9 +14,9 @@ use crate::sink::{Sink, SinkError};
 use crate::source::{Read, Ready, Source, SourceError};
 
 /// A run that writes the rows of a source, if there is one.
-fn run_of(source: Option<SourceNode>, pool: &Pool) -> Run {
+fn run_of(source: Option<SourceNode>, sink: Box<dyn Sink>, pool: &Pool) -> Run {
     let inputs = source.iter().map(|_| StreamRef::Source(0)).collect();
-    let (name, arrangement, sink) = ("nowhere".to_owned(), Arrangement::default(), Box::new(Nowhere));
+    let (name, arrangement) = ("nowhere".to_owned(), Arrangement::default());
     let sinks = vec![SinkNode { name, inputs, arrangement, sink }];
     let sources = source.into_iter().collect();
     let graph = Graph { sources, pipelines: Vec::new(), windows: Vec::new(), overs: Vec::new(), sinks };
@@ -42,7 +42,7 @@ impl Sink for Nowhere {
 #[test]
 fn a_worker_leaves_a_query_when_another_goes_first() {
     let (pool, _) = Pool::manual(1, Clock::Manual(Arc::new(Hands::default())));
-    let runs = [(); 2].map(|()| run_of(None, &pool));
+    let runs = [(); 2].map(|()| run_of(None, Box::new(Nowhere), &pool));
     let [first, second] = runs.each_ref().map(|run| run.handle().0);
     let mut worker = PoolWorker::new(pool.crew().clone(), 0);
     worker.know_runs();
@@ -100,6 +100,11 @@ impl Source for OneBatch {
     }
 }
 
+fn node_of(source: Box<dyn Source>) -> SourceNode {
+    let (name, schema) = ("t".to_owned(), batch().schema());
+    SourceNode { name, source, schema, time: SourceTime::None, idle_timeout: None }
+}
+
 fn batch() -> RecordBatch {
     let values: ArrayRef = Arc::new(Int64Array::from(vec![7]));
     RecordBatch::try_from_iter([("v", values)]).unwrap()
@@ -111,9 +116,7 @@ fn an_input_that_says_that_nothing_more_is_there_is_not_asked_in_vain() {
         let (pool, mut workers) = Pool::manual(1, Clock::Manual(Arc::new(Hands::default())));
         let asked = Arc::new(AtomicUsize::new(0));
         let source = Box::new(OneBatch { asked: asked.clone(), says_so });
-        let (name, schema) = ("t".to_owned(), batch().schema());
-        let node = SourceNode { name, source, schema, time: SourceTime::None, idle_timeout: None };
-        let run = run_of(Some(node), &pool);
+        let run = run_of(Some(node_of(source)), Box::new(Nowhere), &pool);
         let mut asked_until_asleep = || {
             while workers.step(0) {}
             asked.load(Ordering::Relaxed)
@@ -123,6 +126,62 @@ fn an_input_that_says_that_nothing_more_is_there_is_not_asked_in_vain() {
         run.handle().0.waker.wake();
         assert_eq!(asked_until_asleep(), asked_at_once + 1, "something may be there");
     }
+}
+
+/// Has six batches.
+struct Batches(usize);
+
+impl Source for Batches {
+    fn partitions(&self) -> usize {
+        1
+    }
+
+    fn read(&mut self, _: usize) -> Result<Read, SourceError> {
+        Ok(Read::End)
+    }
+
+    fn read_ready(&mut self, _: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
+        ready.batches.extend((0..std::mem::take(&mut self.0)).map(|_| batch()));
+        Ok(ready.batches.is_empty().then_some(Read::End))
+    }
+}
+
+/// Takes a millisecond for each batch.
+struct Slow {
+    hands: Arc<Hands>,
+    written: Arc<AtomicUsize>,
+}
+
+impl Sink for Slow {
+    fn write(&mut self, _: &RecordBatch) -> Result<(), SinkError> {
+        self.hands.advance(Duration::from_millis(1));
+        self.written.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_slow_sink_keeps_a_worker_for_no_longer_than_a_task_may_take() {
+    let hands = Arc::new(Hands::default());
+    let (pool, mut workers) = Pool::manual(1, Clock::Manual(hands.clone()));
+    let written = Arc::new(AtomicUsize::new(0));
+    let sink = Slow { hands, written: written.clone() };
+    let run = run_of(Some(node_of(Box::new(Batches(6)))), Box::new(sink), &pool);
+    let mut in_a_task = Vec::new();
+    while workers.step(0) {
+        in_a_task.push(written.swap(0, Ordering::Relaxed));
+    }
+    in_a_task.retain(|written| *written > 0);
+    assert_eq!(in_a_task, [2, 2, 2], "a task has two milliseconds");
+    assert!(run.handle().has_ended());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! All interleavings of those who sleep and those who wake them.
 
 use super::*;
-use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::{AtomicBool, AtomicI64};
 
 /// Looks for work in one run as a worker of a pool does. A lost wake-up would sleep for ever here, which loom reports as a deadlock.
 fn work_until_done(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) {
@@ -130,5 +130,30 @@ fn an_event_of_one_run_is_not_lost_in_the_quiet_of_another() {
             rest.sleep(seen, 0, u64::MAX);
         }
         producer.join().unwrap();
+    });
+}
+
+/// As results are read, or bytes of a pipe come, while a run looks for room, or for them: what changes is in no order with anything else.
+#[test]
+fn a_change_that_somebody_waits_for_is_seen_or_told_of() {
+    loom::model(|| {
+        let (waiting, awaited) = (Arc::new(AtomicI64::new(2)), Arc::new(Awaited::default()));
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let (waiting, awaited) = (waiting.clone(), awaited.clone());
+                thread::spawn(move || {
+                    waiting.fetch_sub(1, Ordering::Relaxed);
+                    awaited.must_tell()
+                })
+            })
+            .collect();
+        let is_there = || waiting.load(Ordering::Relaxed) == 0;
+        let found = is_there() || {
+            awaited.ask();
+            is_there()
+        };
+        let told = others.into_iter().map(|other| other.join().unwrap()).filter(|told| *told).count();
+        assert!(found || told > 0, "it waits for ever");
+        assert!(told <= 1, "it is told once");
     });
 }

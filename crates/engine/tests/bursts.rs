@@ -1,0 +1,135 @@
+//! What becomes of an input that has a hundred times as many rows for a while, where a row takes as long as before: what there is room for waits in the
+//! engine, whoever feeds it is told that there is no more, and the query catches up as fast as it can compute. Nothing is lost, and no other query notices.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use pelton::arrow::datatypes::{DataType, Int64Type};
+use pelton::clock::{Clock, Hands};
+use pelton::pool::{ManualWorkers, Pool};
+use pelton::{PushSource, Query, Session};
+
+/// Rows that come at once,
+const ROWS: usize = 8192;
+
+/// and the bytes of all that one read takes.
+const READ_BYTES: usize = 2 * ROWS * 8;
+
+/// They come once in so long,
+const TICK_NS: u64 = 1_000_000;
+
+/// and are computed in as long as this.
+const COST_NS: u64 = 400_000;
+
+/// So many come in place of one in a burst,
+const BURST: usize = 100;
+
+/// which lasts for so many ticks.
+const BURST_TICKS: i64 = 3;
+
+/// A session whose time passes only where it is computed, and when all has been.
+struct Stage {
+    session: Session,
+    workers: ManualWorkers,
+    hands: Arc<Hands>,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let hands = Arc::new(Hands::default());
+        let (pool, workers) = Pool::manual(1, Clock::Manual(hands.clone()));
+        let session = Session::with_pool(pool);
+        let slowly = {
+            let hands = hands.clone();
+            move |values: &[ArrayRef]| {
+                hands.advance(Duration::from_nanos(COST_NS * values[0].len() as u64 / ROWS as u64));
+                Ok(values[0].clone())
+            }
+        };
+        session.register_function("slowly", vec![DataType::Int64], DataType::Int64, slowly);
+        Stage { session, workers, hands }
+    }
+
+    fn table(&self, name: &str, sql: &str) -> (PushSource, Query) {
+        let source = self.session.push_table(name, "v BIGINT NOT NULL").unwrap();
+        (source, self.session.sql(sql).unwrap())
+    }
+
+    /// Lets time pass until then, or for as long as what began before then takes.
+    fn pass(&mut self, until_ns: u64) {
+        let clock = Clock::Manual(self.hands.clone());
+        while clock.nanos() < until_ns {
+            if !self.workers.step(0) {
+                self.hands.advance(Duration::from_nanos(until_ns - clock.nanos()));
+            }
+        }
+    }
+}
+
+fn rows(source: &PushSource, values: std::ops::Range<i64>) -> RecordBatch {
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+    RecordBatch::try_new(source.schema().clone(), vec![values]).unwrap()
+}
+
+/// Results that are there.
+fn values(query: &mut Query) -> Vec<i64> {
+    let batches = std::iter::from_fn(|| query.try_next_batch().unwrap());
+    batches.flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+/// What a burst does to a query with this limit: the most bytes that waited in it, how often there was no room for rows, and for how many ticks it
+/// was behind.
+fn burst(memory: &str) -> (usize, usize, usize) {
+    let mut stage = Stage::new();
+    stage.session.set("pelton.memory", memory).unwrap();
+    let (fed, mut query) = stage.table("fed", "SELECT v FROM fed WHERE slowly(v) >= 0");
+    let (beside, mut other) = stage.table("beside", "SELECT v FROM beside");
+    // Batches that have come and have not been taken, and that have been.
+    let (mut backlog, mut pushed) = (0, 0);
+    let (mut waited_most, mut refused, mut behind) = (0, 0, 0);
+    let mut results = Vec::new();
+    for tick in 0..2_000_i64 {
+        backlog += if (10..10 + BURST_TICKS).contains(&tick) { BURST } else { 1 };
+        while backlog > 0 && fed.try_push(rows(&fed, (pushed * ROWS) as i64..((pushed + 1) * ROWS) as i64)).unwrap() {
+            (backlog, pushed) = (backlog - 1, pushed + 1);
+        }
+        refused += usize::from(backlog > 0);
+        assert!(beside.try_push(rows(&beside, tick..tick + 1)).unwrap(), "the other query takes its rows");
+        stage.pass((tick as u64 + 1) * TICK_NS);
+        let last = values(&mut other).last().copied();
+        assert!(
+            last.is_some_and(|last| last >= tick - 1),
+            "the other query has its result within two ticks: {last:?} of {tick}"
+        );
+        results.extend(values(&mut query));
+        let load = query.progress().load;
+        waited_most = waited_most.max(load.bytes_waiting as usize);
+        if backlog > 0 || load.rows_waiting > 0 {
+            behind += 1;
+        } else if tick > 20 {
+            break;
+        }
+    }
+    let load = query.progress().load;
+    assert_eq!((backlog, load.rows_waiting, load.held_back_by), (0, 0, None), "it has caught up");
+    drop((fed, beside));
+    while !(query.control().has_ended() && other.control().has_ended()) {
+        while stage.workers.step(0) {}
+        results.extend(values(&mut query));
+    }
+    assert!(results.into_iter().eq(0..(pushed * ROWS) as i64), "each row is there once, in its place");
+    (waited_most, refused, behind)
+}
+
+#[test]
+fn a_burst_waits_where_there_is_room_and_is_caught_up_with() {
+    // What is left of a tick beside what comes in it.
+    let ticks = BURST * BURST_TICKS as usize * COST_NS as usize / (TICK_NS - COST_NS) as usize;
+    for (memory, bytes_max) in [("1 gb", 1 << 30), ("512 kb", 512 << 10)] {
+        let (waited_most, refused, behind) = burst(memory);
+        assert!(waited_most <= bytes_max + READ_BYTES, "{waited_most} bytes wait with {memory}");
+        assert!(refused > 0, "whoever feeds it is told that there is no room");
+        assert!((ticks * 9 / 10..ticks * 11 / 10).contains(&behind), "{behind} ticks behind of {ticks} with {memory}");
+    }
+}
