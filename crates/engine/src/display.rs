@@ -1,6 +1,9 @@
 //! How values look as text, wherever people or tests read them.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::util::display::FormatOptions;
 
 /// NULL as `NULL`, timestamps with the digits of their type, floating-point values in the fewest digits that read back as the same value.
@@ -30,4 +33,16 @@ fn with_zone(unit: &TimeUnit) -> &'static str {
         TimeUnit::Microsecond => "%Y-%m-%d %H:%M:%S%.6fZ",
         TimeUnit::Nanosecond => "%Y-%m-%d %H:%M:%S%.9fZ",
     }
+}
+
+/// Rows of text.
+pub(crate) fn text_rows(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> RecordBatch {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let fields = columns.iter().map(|name| Field::new(*name, DataType::Utf8View, false));
+    let arrays = (0..columns.len()).map(|column| {
+        let values = rows.iter().map(|row| row[column].as_str());
+        Arc::new(StringViewArray::from_iter_values(values)) as ArrayRef
+    });
+    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), arrays.collect())
+        .expect("all columns have a value for each row")
 }

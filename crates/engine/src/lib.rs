@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`session`], [`statement`], [`settings`], `table` (what `CREATE TABLE` does), `event_time` (where that is computed), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod session;
@@ -45,6 +45,8 @@ pub mod query;
 mod waiting;
 
 mod running;
+
+mod operators;
 
 mod adaptation_events;
 

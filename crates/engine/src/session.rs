@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Schema};
 use datafusion_expr::Expr;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder};
@@ -18,6 +18,7 @@ use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
 use crate::builder::QueryBuilder;
+use crate::display::text_rows;
 use crate::error::Error;
 use crate::execute::{Surroundings, output_name, start};
 use crate::explain::explain;
@@ -26,7 +27,7 @@ use crate::push::{PushSource, PushTable};
 use crate::query::{NamedStories, Query, QueryControl};
 use crate::settings::{KEYS, Settings};
 use crate::statement::{Outcome, Prepared};
-use crate::{analyze, emission, late, running, table, waiting};
+use crate::{analyze, emission, late, operators, running, table, waiting};
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
 ///
@@ -470,6 +471,7 @@ impl Session {
             Statement::AnalyzeQuery(number) => return Ok(Outcome::Rows(plan_rows(&known.analyzed(*number)?))),
             Statement::ShowProgress => return Ok(Outcome::Rows(known.progress())),
             Statement::ShowQueries => return Ok(Outcome::Rows(known.running())),
+            Statement::ShowOperators => return Ok(Outcome::Rows(known.operators())),
             shown => return show(&known.catalog, shown).map(Outcome::Rows),
         }
         Ok(Outcome::Done)
@@ -559,6 +561,12 @@ impl Known {
         text_rows(&running::COLUMNS, rows)
     }
 
+    /// What their operators cost, and what waits in front of each.
+    fn operators(&self) -> RecordBatch {
+        let rows = self.in_progress().flat_map(|(number, progress)| operators::rows(number, &progress));
+        text_rows(&operators::COLUMNS, rows)
+    }
+
     fn in_progress(&self) -> impl Iterator<Item = (usize, Progress)> {
         self.queries.iter().filter_map(|query| Some((query.number, query.running()?.progress())))
     }
@@ -586,15 +594,4 @@ fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> 
 
 fn plan_rows(text: &str) -> RecordBatch {
     text_rows(&["plan"], text.lines().map(|line| vec![line.to_owned()]))
-}
-
-fn text_rows(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> RecordBatch {
-    let rows: Vec<Vec<String>> = rows.collect();
-    let fields = columns.iter().map(|name| Field::new(*name, DataType::Utf8View, false));
-    let arrays = (0..columns.len()).map(|column| {
-        let values = rows.iter().map(|row| row[column].as_str());
-        Arc::new(StringViewArray::from_iter_values(values)) as ArrayRef
-    });
-    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), arrays.collect())
-        .expect("all columns have a value for each row")
 }

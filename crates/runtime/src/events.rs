@@ -15,6 +15,7 @@ use pelton_data::{Block, Origin};
 
 use crate::graph::{Graph, StreamRef};
 use crate::operator::Part;
+use crate::queued::bytes_of;
 use crate::records::{Records, put_together};
 use crate::run::RunError;
 use crate::state::State;
@@ -199,6 +200,15 @@ impl Passing {
     pub fn waiting(&self) -> (u64, u64) {
         let rows = self.items().map(|item| item.rows() as u64).sum();
         (rows, self.items().next().map_or(0, Item::ingested_ns))
+    }
+
+    /// Bytes of these rows.
+    pub fn bytes(&self) -> usize {
+        let bytes = |item: &Item| match item {
+            Item::Block(_, block) => block.memory_bytes(),
+            Item::Batch(rows, _) => bytes_of(rows),
+        };
+        self.items().map(bytes).sum()
     }
 }
 

@@ -116,6 +116,11 @@ impl Operator {
         }
     }
 
+    /// Whether `cost_ns` and `selectivity` are known.
+    pub fn is_measured(&self) -> bool {
+        self.measured.rows_in > 0
+    }
+
     /// Operators that take its rows.
     pub fn downstream(&self) -> &[usize] {
         &self.downstream
@@ -241,11 +246,9 @@ impl Operators {
     }
 
     /// What each stands for, in the order of `all`.
-    pub fn parts(&self) -> impl Iterator<Item = Part> {
-        let kinds = [Part::Source, Part::Pipeline, Part::Window, Part::Over, Part::Sink];
-        let ends = self.starts[1..].iter().copied().chain([self.all.len()]);
-        let kinds = kinds.into_iter().zip(self.starts).zip(ends);
-        kinds.flat_map(|((kind, start), end)| (0..end - start).map(kind))
+    pub fn parts(&self) -> impl Iterator<Item = Part> + use<> {
+        let starts = self.starts;
+        (0..self.all.len()).map(move |index| part_of(starts, index))
     }
 
     /// What may wait for the clock's time that rows of a source have: nothing where they have another.
@@ -292,9 +295,33 @@ impl Operators {
     }
 }
 
+/// What an index of `all` stands for, where each kind begins there.
+fn part_of(starts: [usize; 5], index: usize) -> Part {
+    let kind = starts.partition_point(|&start| start <= index) - 1;
+    let within = index - starts[kind];
+    match kind {
+        0 => Part::Source(within),
+        1 => Part::Pipeline(within),
+        2 => Part::Window(within),
+        3 => Part::Over(within),
+        _ => Part::Sink(within),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_operator_stands_for_a_part() {
+        let mut operators = Operators::new(vec![Operator::new(Vec::new()); 6]);
+        // Two sources, no pipeline, no window, one of functions OVER rows, three sinks.
+        operators.starts = [0, 2, 2, 2, 3];
+        let parts: Vec<Part> = operators.parts().collect();
+        use Part::{Over, Sink, Source};
+        assert_eq!(parts, [Source(0), Source(1), Over(0), Sink(0), Sink(1), Sink(2)]);
+        assert!(parts.into_iter().map(|part| operators.index(part)).eq(0..6));
+    }
 
     #[test]
     fn tasks_take_no_longer_than_others_may_wait() {

@@ -1,5 +1,7 @@
 //! What a run has done so far, for people and programs that watch it.
 
+mod operators;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use pelton_state::kernel::Tier;
 use pelton_state::slice::SliceId;
 use pelton_state::window::Open;
 
+pub use self::operators::OperatorProgress;
 use crate::adapt::story::Story;
 use crate::graph::{PipelineTarget, StreamRef};
 use crate::latency::{Latencies, Latency};
@@ -35,6 +38,8 @@ pub struct Progress {
     pub overs: Vec<OverProgress>,
     /// Outputs.
     pub sinks: Vec<SinkProgress>,
+    /// All of these, as the scheduler sees them.
+    pub operators: Vec<OperatorProgress>,
 }
 
 impl RunHandle {

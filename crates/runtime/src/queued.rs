@@ -10,7 +10,7 @@ use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, Origin};
 use pelton_state::over::Arriving;
 
-use crate::events::{Item, Passing};
+use crate::events::Passing;
 use crate::load::Mark;
 use crate::operator::Part;
 use crate::state::{SinkState, SourceState, State};
@@ -132,11 +132,24 @@ impl State {
         let blocks = self.pipelines.iter().map(|node| node.queue.bytes());
         let ordered = self.overs.iter().map(|node| node.queue.bytes());
         let written = self.sinks.iter().map(|node| node.queue.bytes());
-        let passing = self.passing.iter().flat_map(Passing::items).map(|item| match item {
-            Item::Block(_, block) => block.memory_bytes(),
-            Item::Batch(rows, _) => bytes_of(rows),
-        });
+        let passing = self.passing.iter().map(Passing::bytes);
         blocks.chain(ordered).chain(written).chain(passing).sum()
+    }
+
+    /// Rows that wait in front of an operator, and their bytes; of an output those as well that nobody has read. What has come to a window is in its state.
+    pub fn waiting_at(&self, part: Part) -> (u64, usize) {
+        let passing = self.passing.iter().find(|node| node.to == part);
+        let (rows, bytes) = passing.map_or((0, 0), |node| (node.waiting().0, node.bytes()));
+        let (queued, queued_bytes) = match part {
+            Part::Source(_) | Part::Window(_) => (0, 0),
+            Part::Pipeline(index) => (self.pipelines[index].queue.rows(), self.pipelines[index].queue.bytes()),
+            Part::Over(index) => (self.overs[index].queue.rows(), self.overs[index].queue.bytes()),
+            Part::Sink(index) => {
+                let (queue, unread) = (&self.sinks[index].queue, self.waiting.unread());
+                (queue.rows() + unread.rows(), queue.bytes() + unread.bytes())
+            }
+        };
+        (rows + queued, bytes + queued_bytes)
     }
 
     /// How far the time of sources has come, of the one that is furthest.

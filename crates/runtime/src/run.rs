@@ -243,7 +243,20 @@ impl Shared {
     /// # Errors
     /// As [`Shared::charge_slices`].
     pub fn charge_rows(&self, over: usize, rows: &OverRows) -> Result<(), KernelError> {
-        self.account.charge(self.graph.windows.len() + over, 0, &self.clock, || rows.bytes())
+        self.account.charge(self.accounted(Part::Over(over)), 0, &self.clock, || rows.bytes())
+    }
+
+    /// By which number an operator that remembers something has it charged.
+    ///
+    /// # Panics
+    /// Where it is one that remembers nothing.
+    pub fn accounted(&self, part: Part) -> usize {
+        match part {
+            Part::Window(index) => index,
+            Part::Over(index) => self.graph.windows.len() + index,
+            Part::Sink(index) => self.graph.windows.len() + self.graph.overs.len() + index,
+            Part::Source(_) | Part::Pipeline(_) => unreachable!("{part:?} remembers nothing"),
+        }
     }
 
     /// For whoever changes something: what there is to do must be looked for anew.
@@ -475,6 +488,7 @@ impl Shared {
             pipelines: pipelines.collect(),
             windows: windows.collect(),
             overs: overs.collect(),
+            operators: self.operators(&state),
             sinks: state.sinks.iter_mut().map(|node| sink_progress(node, now_ns)).collect(),
         }
     }
@@ -520,7 +534,7 @@ impl Shared {
     }
 
     /// What people call an operator.
-    fn name(&self, part: Part) -> &str {
+    pub fn name(&self, part: Part) -> &str {
         match part {
             Part::Source(index) => &self.graph.sources[index].name,
             Part::Pipeline(index) => &self.graph.pipelines[index].name,

@@ -314,21 +314,12 @@ impl State {
 
     /// Learns from what was done since the last epoch.
     pub fn begin_epoch(&mut self, now_ns: u64) {
-        let State { sources, pipelines, windows, overs, sinks, operators, .. } = self;
-        let mut count = |part: Part, rows_in: u64, rows_out: u64| {
-            let done = &mut operators.of_part(part).done;
+        for (index, part) in self.operators.parts().enumerate() {
+            let (rows_in, rows_out) = self.rows_of(part);
+            let done = &mut self.operators.all[index].done;
             (done.rows_in, done.rows_out) = (rows_in, rows_out);
-        };
-        sources.iter().enumerate().for_each(|(index, node)| count(Part::Source(index), node.rows, node.rows));
-        pipelines.iter().enumerate().for_each(|(index, node)| count(Part::Pipeline(index), node.rows, node.rows_out));
-        for (index, node) in windows.iter().enumerate() {
-            // Slices that windows share pass all rows on.
-            let rows_out = if node.is_shared() { node.rows_in_closed } else { node.results.rows };
-            count(Part::Window(index), node.rows_in_closed, rows_out);
         }
-        overs.iter().enumerate().for_each(|(index, node)| count(Part::Over(index), node.rows_in, node.results.rows));
-        sinks.iter().enumerate().for_each(|(index, node)| count(Part::Sink(index), node.rows, node.rows));
-        operators.measure();
+        self.operators.measure();
         self.load.adapt();
         self.rates.mark(self.mark(now_ns));
         self.sources.iter_mut().for_each(|node| node.rates.mark(node.mark(now_ns)));

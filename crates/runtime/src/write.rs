@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use crate::operator::TASK_NS_MAX;
+use crate::operator::{Part, TASK_NS_MAX};
 use crate::outlet::Outlet;
 use crate::room::{BATCHES_AT_ONCE_MAX, Room};
 use crate::run::RunError;
@@ -95,8 +95,7 @@ impl Worker<'_> {
     /// Charges rows that wait for the end of the input to be put in order.
     fn charge_sorted(&self, sink: usize, outlet: &Outlet) -> Result<(), SinkError> {
         let Some(bytes) = outlet.bytes_sorted() else { return Ok(()) };
-        let graph = &self.shared.graph;
-        let operator = graph.windows.len() + graph.overs.len() + sink;
+        let operator = self.shared.accounted(Part::Sink(sink));
         let charged = self.shared.account.charge_sorted(operator, &self.shared.clock, || bytes);
         charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
     }

@@ -123,6 +123,7 @@ pub(super) struct Reader<'a> {
 
 /// How deep parentheses, calls and subqueries may be nested.
 pub(super) const NESTING_MAX: usize = 50;
+const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES, OPERATORS or CREATE TABLE after SHOW";
 
 /// Words that are never names unless in backticks.
 const RESERVED: [&str; 53] = [
@@ -435,10 +436,11 @@ impl<'a> Reader<'a> {
             "FUNCTIONS" => Ok(Statement::ShowFunctions),
             "PROGRESS" => Ok(Statement::ShowProgress),
             "QUERIES" => Ok(Statement::ShowQueries),
+            "OPERATORS" => Ok(Statement::ShowOperators),
             "CREATE" if self.takes("TABLE") || self.takes("VIEW") => {
                 self.name("the name of a table or view").map(Statement::ShowCreate)
             }
-            _ => Err(self.expected("TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES or CREATE TABLE after SHOW", &found)),
+            _ => Err(self.expected(SHOWN, &found)),
         }
     }
 

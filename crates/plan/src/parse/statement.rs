@@ -74,6 +74,8 @@ pub enum Statement {
     ShowProgress,
     /// `SHOW QUERIES`: how the running queries fare.
     ShowQueries,
+    /// `SHOW OPERATORS`: what their operators cost, and what waits in front of each.
+    ShowOperators,
     /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
     ShowCreate(Named),
     /// `DESCRIBE` of a table or a view.

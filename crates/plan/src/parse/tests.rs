@@ -60,7 +60,8 @@ fn statement(statement: &Statement) -> String {
         | Statement::ShowViews
         | Statement::ShowFunctions
         | Statement::ShowProgress
-        | Statement::ShowQueries => {
+        | Statement::ShowQueries
+        | Statement::ShowOperators => {
             format!("{statement:?}")
         }
     }
@@ -121,6 +122,7 @@ fn statements_but_create_table() {
     check("set 'a.b' = 'it''s'", "1:1 set a.b = it's");
     check("show progress", "1:1 ShowProgress");
     check("SHOW QUERIES", "1:1 ShowQueries");
+    check("show Operators", "1:1 ShowOperators");
     check("RESET", "1:1 reset None");
     check("RESET 'k'", "1:1 reset Some(\"k\")");
     check(
@@ -487,7 +489,7 @@ fn syntax_errors_name_place_and_remedy() {
         ),
         (
             "SHOW CATALOGS",
-            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES or CREATE TABLE after SHOW, found CATALOGS",
+            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES, OPERATORS or CREATE TABLE after SHOW, found CATALOGS",
         ),
         (
             "EXPLAIN ANALYZE QUERY x",

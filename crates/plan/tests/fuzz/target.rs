@@ -53,6 +53,7 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             | Statement::ShowSettings
             | Statement::ShowProgress
             | Statement::ShowQueries
+            | Statement::ShowOperators
             | Statement::AnalyzeQuery(_) => {}
             shown => drop(show(catalog, &shown)?),
         }

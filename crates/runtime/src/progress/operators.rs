@@ -1,0 +1,84 @@
+//! What the scheduler knows of each operator.
+
+use std::time::Duration;
+
+use crate::operator::{Operator, Part};
+use crate::run::Shared;
+use crate::state::State;
+
+/// One operator as the scheduler sees it (Enjima, section 3.2): reading and decoding of a source, a pipeline, the closing of a window, functions OVER
+/// rows, or an output.
+#[derive(Debug, Clone)]
+pub struct OperatorProgress {
+    /// Which.
+    pub name: String,
+    /// Rows that it is done with: of windows that have closed, of what is read those that have been decoded,
+    pub rows_in: u64,
+    /// and rows that have left it.
+    pub rows_out: u64,
+    /// What a row that comes costs, of late; `None` before any has been measured. Of sources what decoding one costs.
+    pub nanos_per_row: Option<f64>,
+    /// Rows that leave for each row that comes, of late; `None` as above.
+    pub selectivity: Option<f64>,
+    /// Rows that wait in front of it, of an output those as well that nobody has read,
+    pub rows_waiting: u64,
+    /// and their bytes.
+    pub bytes_waiting: u64,
+    /// Bytes of what it remembers, when that was measured last.
+    pub state_bytes: u64,
+    /// How long workers were busy with it.
+    pub busy: Duration,
+    /// How long ago a worker was told to run it last; `None` before any was.
+    pub ran: Option<Duration>,
+}
+
+impl State {
+    /// Rows that an operator has been done with, and that have left it.
+    pub fn rows_of(&self, part: Part) -> (u64, u64) {
+        match part {
+            Part::Source(index) => (self.sources[index].rows, self.sources[index].rows),
+            Part::Pipeline(index) => (self.pipelines[index].rows, self.pipelines[index].rows_out),
+            Part::Window(index) => {
+                let node = &self.windows[index];
+                // Slices that windows share pass all rows on.
+                (node.rows_in_closed, if node.is_shared() { node.rows_in_closed } else { node.results.rows })
+            }
+            Part::Over(index) => (self.overs[index].rows_in, self.overs[index].results.rows),
+            Part::Sink(index) => (self.sinks[index].rows, self.sinks[index].rows),
+        }
+    }
+}
+
+impl Shared {
+    /// All operators, each behind those of the kinds that feed it.
+    pub(crate) fn operators(&self, state: &State) -> Vec<OperatorProgress> {
+        let now_ns = self.clock.nanos();
+        let parts = state.operators.parts().zip(&state.operators.all);
+        let look = |(part, operator): (Part, &Operator)| {
+            let (rows_in, rows_out) = state.rows_of(part);
+            let (rows_waiting, bytes_waiting) = state.waiting_at(part);
+            let is_measured = operator.is_measured();
+            OperatorProgress {
+                name: self.name(part).to_owned(),
+                rows_in,
+                rows_out,
+                nanos_per_row: is_measured.then_some(operator.cost_ns),
+                selectivity: is_measured.then_some(operator.selectivity),
+                rows_waiting,
+                bytes_waiting: bytes_waiting as u64,
+                state_bytes: self.state_bytes(part) as u64,
+                busy: Duration::from_nanos(operator.done.busy_ns),
+                ran: (operator.turn > 0).then(|| Duration::from_nanos(now_ns.saturating_sub(operator.last_run_ns))),
+            }
+        };
+        parts.map(look).collect()
+    }
+
+    /// Bytes that are charged for what an operator remembers.
+    fn state_bytes(&self, part: Part) -> usize {
+        match part {
+            Part::Source(_) | Part::Pipeline(_) => 0,
+            Part::Window(_) | Part::Over(_) | Part::Sink(_) => self.account.operator_bytes(self.accounted(part)),
+        }
+    }
+}
