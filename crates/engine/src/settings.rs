@@ -9,7 +9,7 @@ use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::parse::OptionPlace;
 use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
 use pelton_plan::{Catalog, Place, closest};
-use pelton_runtime::adapt::{Adapt, AdaptOptions, Permission};
+use pelton_runtime::adapt::{Adapt, AdaptOptions, Costs, Permission, Permissions, Specialisation};
 use pelton_runtime::budget::Limits;
 use pelton_runtime::events::DataPassing;
 use pelton_runtime::policy::{EPOCH_DEFAULT, PolicyName};
@@ -64,16 +64,13 @@ pub struct Settings {
     pub tier: TierChoice,
     /// `pelton.adapt`
     pub adapt: AdaptChoice,
-    /// `pelton.adapt.predicate-order`: predicates are tested in another order than they were written in, over blocks or over the rows left.
-    pub predicate_order: Permission,
-    /// `pelton.adapt.tier`: with [`TierChoice::Auto`], interpreted code takes the place of compiled code.
-    pub adapt_tier: Permission,
-    /// `pelton.adapt.dense-keys`: integer keys that lie close together have entries side by side; pinned, wherever a table may be so long, whatever `pelton.adapt` says.
-    pub dense_keys: Permission,
-    /// `pelton.adapt.fetch-ahead`: compiled code asks for columns some rows before it reads them.
-    pub fetch_ahead: Permission,
-    /// `pelton.adapt.no-nulls`: compiled code does not check for NULLs in blocks that have none; pinned, whatever `pelton.adapt` says.
-    pub no_nulls: Permission,
+    /// `pelton.adapt.` and the name of a [`Specialisation`]: whether it may be chosen. `predicate-order`: predicates are tested in another order than they were written in,
+    /// over blocks or over the rows left. `tier`: with [`TierChoice::Auto`], interpreted code takes the place of compiled code. `dense-keys`: integer keys that lie close together
+    /// have entries side by side; pinned, wherever a table may be so long, whatever `pelton.adapt` says. `fetch-ahead`: compiled code asks for columns some rows before
+    /// it reads them. `no-nulls`: compiled code does not check for NULLs in blocks that have none; pinned, whatever `pelton.adapt` says.
+    pub permissions: Permissions,
+    /// `pelton.adapt.costs`: what code costs, made up, and compiled before the first row; for tests.
+    pub costs: Option<Costs>,
     /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
     pub workers: usize,
     /// `pelton.spin`: so long an idle worker looks for work before it sleeps, and some ten times as long. Threads of operators (`pelton.policy`) sleep at once.
@@ -112,20 +109,15 @@ const TIER: &str = "pelton.tier";
 /// When code changes.
 const ADAPT: &str = "pelton.adapt";
 
-/// Whether predicates are reordered.
-const PREDICATE_ORDER: &str = "pelton.adapt.predicate-order";
+/// Of each specialisation whether it may be chosen: behind this stands its name.
+const SPECIALISATIONS: &str = "pelton.adapt.";
 
-/// Whether interpreted code may take the place of compiled code.
-const ADAPT_TIER: &str = "pelton.adapt.tier";
+/// What code costs, made up: for tests.
+const COSTS: &str = "pelton.adapt.costs";
 
-/// Whether entries of integer keys may lie side by side.
-const DENSE_KEYS: &str = "pelton.adapt.dense-keys";
-
-/// Whether columns may be asked for before they are read.
-const FETCH_AHEAD: &str = "pelton.adapt.fetch-ahead";
-
-/// Whether code may do without checks for NULL.
-const NO_NULLS: &str = "pelton.adapt.no-nulls";
+/// In which form.
+const MADE_UP_COSTS: &str =
+    "nanoseconds a row such as 'compiled 3, interpreted 2, reordered 1, fetch-ahead 1; from 400000: interpreted 9'";
 
 /// What may become of a specialisation.
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
@@ -150,11 +142,12 @@ pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 pub const KEYS: &[(&str, &str)] = &[
     (TIER, "'auto', 'interpret' or 'compile'"),
     (ADAPT, "'on', 'off', 'profile' or 'random'"),
-    (PREDICATE_ORDER, A_PERMISSION),
-    (ADAPT_TIER, A_PERMISSION),
-    (DENSE_KEYS, A_PERMISSION),
-    (FETCH_AHEAD, A_PERMISSION),
-    (NO_NULLS, A_PERMISSION),
+    ("pelton.adapt.predicate-order", A_PERMISSION),
+    ("pelton.adapt.tier", A_PERMISSION),
+    ("pelton.adapt.dense-keys", A_PERMISSION),
+    ("pelton.adapt.fetch-ahead", A_PERMISSION),
+    ("pelton.adapt.no-nulls", A_PERMISSION),
+    (COSTS, MADE_UP_COSTS),
     ("pelton.workers", "a number of threads from 1 to 1024"),
     ("pelton.spin", A_SPIN),
     ("pelton.pin", A_PIN),
@@ -184,11 +177,8 @@ impl Default for Settings {
         Settings {
             tier: TierChoice::default(),
             adapt: AdaptChoice::default(),
-            predicate_order: Permission::default(),
-            adapt_tier: Permission::default(),
-            dense_keys: Permission::default(),
-            fetch_ahead: Permission::default(),
-            no_nulls: Permission::default(),
+            permissions: Permissions::default(),
+            costs: None,
             workers,
             spin: SPIN_DEFAULT,
             pin: false,
@@ -253,18 +243,12 @@ impl Settings {
             AdaptChoice::Profile => Adapt::Profile,
             AdaptChoice::Random => Adapt::Random { seed: self.seed },
         };
-        AdaptOptions {
-            adapt,
-            predicate_order: self.predicate_order,
-            tier: self.adapt_tier,
-            fetch_ahead: self.fetch_ahead,
-            no_nulls: self.no_nulls,
-        }
+        AdaptOptions { adapt, permissions: self.permissions, costs: self.costs }
     }
 
     /// When keys have entries side by side in the tables of a window: where chance decides, in those of every second one.
     pub(crate) fn dense_keys(&self, window: usize) -> DenseKeys {
-        match (self.dense_keys, self.adapt) {
+        match (self.permissions.of(Specialisation::DenseKeys), self.adapt) {
             (Permission::Auto, AdaptChoice::Random) if !self.seed.wrapping_add(window as u64).is_multiple_of(2) => {
                 DenseKeys::Never
             }
@@ -284,18 +268,19 @@ impl Settings {
             AdaptChoice::Off => Some((ADAPT, "on", "off")),
             AdaptChoice::Profile => Some((ADAPT, "on", "profile")),
         };
-        let pinned = [
-            (ADAPT_TIER, self.adapt_tier, is_compiled.or(does_not_adapt)),
-            (PREDICATE_ORDER, self.predicate_order, does_not_adapt),
-            (FETCH_AHEAD, self.fetch_ahead, does_not_adapt),
+        let in_vain = [
+            (Specialisation::Tier, is_compiled.or(does_not_adapt)),
+            (Specialisation::PredicateOrder, does_not_adapt),
+            (Specialisation::FetchAhead, does_not_adapt),
         ];
-        let mut in_vain = pinned.into_iter().filter(|(_, permission, _)| *permission == Permission::Pin);
-        let problem = in_vain.find_map(|(pinned, _, by)| match by? {
-            (by, needed, is) if key == pinned => {
-                Some(format!("takes '{value}' where '{by}' is '{needed}', and it is '{is}'"))
+        let mut in_vain = in_vain.into_iter().filter(|(one, _)| self.permissions.of(*one) == Permission::Pin);
+        let problem = in_vain.find_map(|(one, by)| {
+            let (pinned, (by, needed, is)) = (format!("{SPECIALISATIONS}{}", one.name()), by?);
+            match key {
+                key if key == pinned => Some(format!("takes '{value}' where '{by}' is '{needed}', and it is '{is}'")),
+                key if key == by => Some(format!("takes '{value}' where '{pinned}' is not 'pin', and it is")),
+                _ => None,
             }
-            (by, ..) if key == by => Some(format!("takes '{value}' where '{pinned}' is not 'pin', and it is")),
-            _ => None,
         });
         problem.map_or(Ok(()), Err)
     }
@@ -307,11 +292,7 @@ impl Settings {
         let applied = match key {
             TIER => tier(value).map(|tier| self.tier = tier),
             ADAPT => adapt(value).map(|adapt| self.adapt = adapt),
-            PREDICATE_ORDER => permission(value).map(|permission| self.predicate_order = permission),
-            ADAPT_TIER => permission(value).map(|permission| self.adapt_tier = permission),
-            DENSE_KEYS => permission(value).map(|permission| self.dense_keys = permission),
-            FETCH_AHEAD => permission(value).map(|permission| self.fetch_ahead = permission),
-            NO_NULLS => permission(value).map(|permission| self.no_nulls = permission),
+            COSTS => value.parse().ok().map(|costs| self.costs = Some(costs)),
             "pelton.workers" => number(1, 1024).map(|workers| self.workers = workers as usize),
             "pelton.spin" => parse_duration(value).filter(|spin| *spin <= SPIN_MAX).map(|spin| self.spin = spin),
             "pelton.pin" => pin(value).map(|pin| self.pin = pin),
@@ -330,7 +311,12 @@ impl Settings {
             EARLY_DELAY => parse_duration(value).map(|delay| self.early_delay = delay),
             ALLOW_LATENESS => parse_duration(value).map(|lateness| self.allowed_lateness = lateness),
             // The planner reads it from the catalogue.
-            _ => Zone::named(value).map(drop),
+            "table.local-time-zone" => Zone::named(value).map(drop),
+            key => {
+                let specialisation = key.strip_prefix(SPECIALISATIONS).and_then(Specialisation::named);
+                let specialisation = specialisation.expect("all other settings are of a specialisation");
+                permission(value).map(|permission| self.permissions.set(specialisation, permission))
+            }
         };
         applied.ok_or_else(|| match key {
             "pelton.memory" | "pelton.memory.operator" if is_too_much_memory(value) => {

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use pelton_compiler::CompileError;
 use pelton_plan::pipeline::Program;
-use pelton_runtime::adapt::KernelSlot;
-use pelton_runtime::adapt::Permission;
+use pelton_runtime::adapt::{KernelSlot, Permission, Specialisation};
 use pelton_runtime::pool::Pool;
 use pelton_state::join_index::JoinIndex;
 
@@ -15,7 +14,7 @@ use crate::settings::{AdaptChoice, Settings, TierChoice};
 /// The code of each of a program's pipelines, as the settings want it.
 ///
 /// With [`TierChoice::Auto`] the kernels start interpreted, and are replaced one by one aside of the pool's workers: the run
-/// does not wait for that, unless the settings want both from the first row on: where interpreted code is pinned, or chance decides.
+/// does not wait for that, unless the settings want both from the first row on: where interpreted code is pinned, or chance or made-up costs decide.
 pub(crate) fn kernels(
     program: &Arc<Program>,
     lookups: &[Arc<JoinIndex>],
@@ -35,7 +34,8 @@ pub(crate) fn kernels(
     let slots: Vec<_> = slots.collect::<Result<_, CompileError>>()?;
     if choice == TierChoice::Auto {
         let (program, lookups, compiled) = (program.clone(), lookups.to_vec(), slots.clone());
-        if settings.adapt_tier == Permission::Pin || settings.adapt == AdaptChoice::Random {
+        let is_pinned = settings.permissions.of(Specialisation::Tier) == Permission::Pin;
+        if is_pinned || settings.adapt == AdaptChoice::Random || settings.costs.is_some() {
             compile_all(&program, &lookups, &compiled);
         } else {
             // Left undone, the pipelines stay interpreted, which is only slower.

@@ -5,11 +5,12 @@
 //! than noise. Otherwise it is undone, and the next attempt waits twice as long. All variants of a pipeline's code fill the same tables and
 //! give the same rows, so that any task may run any of them.
 //!
-//! In reading order: [`story`] (what happened, for people and programs), `predicate_order` (which order would do less), `orders` (what is
-//! known of the data and of orders), `samples` (what rows cost), `assumed` (how tables find entries, and what is known of NULLs), `trial` (whether that is less), `driver` (what runs when), and here what a pipeline's tasks see of it.
+//! In reading order: [`story`] (what happened, for people and programs), `permission` (what the user allows), `predicate_order` (which order would do less), `orders` (what is
+//! known of the data and of orders), `samples` (what rows cost), `assumed` (how tables find entries, and what is known of NULLs), `trial` (whether that is less), `costs` (what tests make up in its place), `driver` (what runs when), and here what a pipeline's tasks see of it.
 //!
-//! A new specialisation is an arm of [`Specialisation`]: its signal is counted in a `Profile`, its estimate stands in a module of its own, and
-//! its undoing is the generic code. A guard it needs is a side exit of its kernel, which goes on by itself.
+//! A new specialisation is an arm of [`Specialisation`], whose name makes it a setting: its signal is counted in a `Profile` or told by what a task has
+//! met, its estimate stands in a module of its own (`predicate_order`, `assumed`), its undoing is the code before it, or the generic one, and a guard that
+//! it needs is a side exit of its kernel, which goes on by itself.
 
 mod driver;
 
@@ -18,6 +19,10 @@ mod predicate_order;
 mod orders;
 
 mod samples;
+
+mod costs;
+
+mod permission;
 
 mod assumed;
 
@@ -35,6 +40,8 @@ use pelton_data::Block;
 use pelton_state::kernel::{Kernel, KernelInput, Scratch, Tier};
 use pelton_state::profile::{Met, Profile};
 
+pub use self::costs::Costs;
+pub use self::permission::{Permission, Permissions};
 use driver::Driver;
 use story::{Stories, Story};
 
@@ -64,6 +71,11 @@ impl Specialisation {
         Specialisation::NoNulls,
     ];
 
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Specialisation> {
+        Specialisation::ALL.into_iter().find(|one| one.name() == name)
+    }
+
     /// As settings and people call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -74,18 +86,6 @@ impl Specialisation {
             Specialisation::NoNulls => "no-nulls",
         }
     }
-}
-
-/// Whether a specialisation may be chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Permission {
-    /// Where it pays.
-    #[default]
-    Auto,
-    /// Wherever the profile suggests it: nothing is measured, and nothing undone.
-    Pin,
-    /// Never.
-    Forbid,
 }
 
 /// When code changes.
@@ -110,14 +110,10 @@ pub enum Adapt {
 pub struct AdaptOptions {
     /// When.
     pub adapt: Adapt,
-    /// [`Specialisation::PredicateOrder`].
-    pub predicate_order: Permission,
-    /// [`Specialisation::Tier`].
-    pub tier: Permission,
-    /// [`Specialisation::FetchAhead`].
-    pub fetch_ahead: Permission,
-    /// [`Specialisation::NoNulls`].
-    pub no_nulls: Permission,
+    /// To what.
+    pub permissions: Permissions,
+    /// What code costs in the place of what is measured: for tests.
+    pub costs: Option<Costs>,
 }
 
 /// Holds the code of a pipeline, which may change between any two tasks.

@@ -4,10 +4,12 @@
 //! `PELTON_ADAPT_SEED` tries it alone, and `PELTON_ADAPT_SEEDS` sets how many are tried. Where workers are threads, a seed says what chance wants and not when; where
 //! they have none, it says in which order all happens as well, and a seed that has failed fails again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
 use arrow::compute::cast;
+use pelton::adapt::story::What;
 use pelton::clock::Clock;
 use pelton::pool::Pool;
 use pelton::{PushSource, Session};
@@ -87,13 +89,16 @@ fn batches(source: &PushSource, seed: u64) -> Vec<RecordBatch> {
     batches
 }
 
-/// The rows of a query, sorted, and how many came too late.
-fn rows(seed: u64, query: &str, settings: &[(&str, &str)]) -> (Vec<String>, u64) {
+/// What becomes of a query: its rows, sorted, and how many came too late; and of its code.
+type Found = ((Vec<String>, u64), Vec<What>);
+
+fn rows(seed: u64, query: &str, settings: &[(&str, &str)]) -> Found {
     let session = Session::new();
     settings.iter().for_each(|(key, value)| session.set(key, value).expect("a setting"));
     session.set("pelton.seed", &seed.to_string()).expect("a setting");
     let source = session.push_table("t", COLUMNS).expect("a table");
     let mut query = session.sql(query).expect("a query");
+    let events = query.adaptation_events();
     let batches = batches(&source, seed);
     let mut lines = Vec::new();
     std::thread::scope(|scope| {
@@ -103,17 +108,19 @@ fn rows(seed: u64, query: &str, settings: &[(&str, &str)]) -> (Vec<String>, u64)
         }
     });
     lines.sort();
-    (lines, query.wait().expect("the query ends").late_rows())
+    let late = query.wait().expect("the query ends").late_rows();
+    ((lines, late), events.map(|event| event.event.what).collect())
 }
 
 /// The same where workers have no threads: after each step chance says who does the next.
-fn rows_step_by_step(seed: u64, query: &str, workers: usize, settings: &[(&str, &str)]) -> (Vec<String>, u64) {
+fn rows_step_by_step(seed: u64, query: &str, workers: usize, settings: &[(&str, &str)]) -> Found {
     let (pool, mut workers) = Pool::manual(workers, Clock::Manual(Arc::default()));
     let session = Session::with_pool(pool);
     settings.iter().for_each(|(key, value)| session.set(key, value).expect("a setting"));
     session.set("pelton.seed", &seed.to_string()).expect("a setting");
     let source = session.push_table("t", COLUMNS).expect("a table");
     let mut query = session.sql(query).expect("a query");
+    let events = query.adaptation_events();
     let mut batches = batches(&source, seed).into_iter().peekable();
     let mut source = Some(source);
     let mut random = Random::of(seed);
@@ -138,7 +145,8 @@ fn rows_step_by_step(seed: u64, query: &str, workers: usize, settings: &[(&str, 
         }
     }
     lines.sort();
-    (lines, query.wait().expect("the query ends").late_rows())
+    let late = query.wait().expect("the query ends").late_rows();
+    ((lines, late), events.map(|event| event.event.what).collect())
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -147,13 +155,12 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn rows_do_not_depend_on_how_code_changes() {
-    let mut rows_seen = 0;
+    let (mut rows_seen, mut seen) = (0, BTreeSet::new());
     let seeds = match number("PELTON_ADAPT_SEED") {
         Some(seed) => seed..=seed,
         None => 1..=number("PELTON_ADAPT_SEEDS").unwrap_or(SEEDS),
     };
-    let least = if seeds.clone().count() < SEEDS as usize { 0 } else { 1_000 };
-    for seed in seeds {
+    for seed in seeds.clone() {
         for query in QUERIES {
             // Long blocks, of which memory is asked for ahead, and short ones, between which code changes more often.
             // Chance decides by whether the seed is odd where keys lie side by side.
@@ -168,20 +175,118 @@ fn rows_do_not_depend_on_how_code_changes() {
                 ];
                 rows(seed, query, &settings)
             };
-            let expected = of("interpret", "1", "off", "forbid");
+            let (expected, _) = of("interpret", "1", "off", "forbid");
             rows_seen += expected.0.len();
             for workers in ["1", "2"] {
                 for tier in ["compile", "auto"] {
-                    let found = of(tier, workers, "random", "auto");
+                    let (found, events) = of(tier, workers, "random", "auto");
+                    seen.extend(events.iter().filter_map(named));
                     assert_eq!(found, expected, "seed {seed}, {tier}, {workers} workers: {query}");
                 }
             }
             for workers in [1, 2] {
                 let settings = [("pelton.tier", "auto"), ("pelton.adapt", "random"), ("pelton.block-rows", block_rows)];
-                let found = rows_step_by_step(seed, query, workers, &settings);
+                let (found, events) = rows_step_by_step(seed, query, workers, &settings);
+                seen.extend(events.iter().filter_map(named));
+                let again = (seed == *seeds.start()).then(|| rows_step_by_step(seed, query, workers, &settings));
+                assert!(
+                    again.is_none_or(|again| again == (found.clone(), events)),
+                    "seed {seed} does something else each time"
+                );
                 assert_eq!(found, expected, "seed {seed}, {workers} workers, step by step: {query}");
             }
         }
     }
-    assert!(rows_seen >= least, "{rows_seen} rows only");
+    if seeds.count() >= SEEDS as usize {
+        assert!(rows_seen >= 1_000, "{rows_seen} rows only");
+        for expected in ["drawn: predicate-order", "drawn: tier", "drawn: fetch-ahead"] {
+            assert!(seen.contains(expected), "not {expected}, but {seen:?}");
+        }
+        for assumed in ["dense-keys", "no-nulls"] {
+            for expected in ["assumed", "broken"] {
+                assert!(seen.contains(&format!("{expected}: {assumed}")), "not {expected}: {assumed}, but {seen:?}");
+            }
+        }
+    }
+}
+
+/// What chance or the data has done to code.
+fn named(what: &What) -> Option<String> {
+    match what {
+        What::Drawn { specialisation } => specialisation.map(|drawn| format!("drawn: {}", drawn.name())),
+        What::Assumed { specialisation, .. } => Some(format!("assumed: {}", specialisation.name())),
+        What::Broken { specialisation } => Some(format!("broken: {}", specialisation.name())),
+        _ => None,
+    }
+}
+
+/// Rows of which one million after the other has another character: ranges, selectivities and how many keys there are change, and NULLs appear.
+const SHIFTING: &str = "
+CREATE TABLE numbers (n BIGINT NOT NULL) WITH (
+    'connector' = 'datagen', 'number-of-rows' = '4000000', 'pace' = 'flat-out', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '3999999'
+);
+CREATE VIEW shifting AS SELECT
+    CASE n / 1000000 WHEN 0 THEN n % 1000 WHEN 1 THEN n % 1000 * 1000003 WHEN 2 THEN n % 50000 ELSE NULLIF(n % 7, 3) END AS k,
+    CASE WHEN n / 1000000 = 1 THEN n % 50 ELSE n * 31 % 1000 END AS a,
+    CASE WHEN n / 1000000 = 3 AND n % 5 = 0 THEN NULL ELSE n * 17 % 1000 END AS b
+FROM numbers";
+
+const OF_SHIFTING: &str = "SELECT k, COUNT(*) AS c, SUM(a) AS s, MIN(b) AS least FROM shifting WHERE a < 900 AND b >= 5 AND a + b < 1900 GROUP BY k";
+
+/// What code costs, as chance makes it up: in three phases, so that what paid does not any more.
+fn costs(random: &mut Random) -> String {
+    let mut phase = |first: i64| {
+        let mut cost = |kind: &str| format!("{kind} {}", 1 + random.below(9));
+        let costs = ["compiled", "interpreted", "reordered", "fetch-ahead"].map(&mut cost).join(", ");
+        if first == 0 { costs } else { format!("from {first}: {costs}") }
+    };
+    [0, 900_000, 2_300_000].map(&mut phase).join("; ")
+}
+
+/// The rows of a query over the shifting rows, sorted, and what has become of its code.
+fn rows_of_shifting(settings: &[(&str, &str)]) -> (Vec<String>, Vec<What>) {
+    let session = Session::new();
+    settings.iter().for_each(|(key, value)| session.set(key, value).expect("a setting"));
+    for statement in session.prepare(SHIFTING).expect("statements") {
+        session.execute(&statement).expect("a table and a view");
+    }
+    let query = session.sql(OF_SHIFTING).expect("a query");
+    let events = query.adaptation_events();
+    let batches = query.collect().expect("no row fails");
+    let mut lines: Vec<String> =
+        batches.iter().flat_map(|batch| row_lines(batch).expect("rows can be printed")).collect();
+    lines.sort();
+    (lines, events.map(|event| event.event.what).collect())
+}
+
+#[test]
+fn rows_do_not_depend_on_what_is_tried_and_undone() {
+    let (expected, _) = rows_of_shifting(&[("pelton.tier", "interpret"), ("pelton.adapt", "off")]);
+    assert!(expected.len() > 10_000, "{} rows", expected.len());
+    let mut seen = [0; 5];
+    for seed in 1..=6 {
+        let costs = costs(&mut Random::of(seed));
+        for workers in ["1", "2"] {
+            let settings = [
+                ("pelton.tier", "auto"),
+                ("pelton.adapt", "on"),
+                ("pelton.adapt.costs", costs.as_str()),
+                ("pelton.workers", workers),
+                ("pelton.block-rows", "8192"),
+            ];
+            let (found, events) = rows_of_shifting(&settings);
+            assert!(found == expected, "seed {seed}, {workers} workers: other rows");
+            for what in events {
+                match what {
+                    What::Tried { .. } => seen[0] += 1,
+                    What::Kept { .. } => seen[1] += 1,
+                    What::Undone { .. } => seen[2] += 1,
+                    What::Assumed { .. } => seen[3] += 1,
+                    What::Broken { .. } => seen[4] += 1,
+                    What::Generic { .. } | What::Pinned { .. } | What::Drawn { .. } | What::Regressed { .. } => {}
+                }
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "tried, kept, undone, assumed, broken: {seen:?}");
 }

@@ -67,7 +67,7 @@ impl Told {
 
 /// Whether the next task's loops check for NULL even where a block has none.
 pub(super) fn checks_nulls(options: AdaptOptions, is_drawn: impl FnOnce() -> bool) -> bool {
-    match (options.no_nulls, options.adapt) {
+    match (options.permissions.of(Specialisation::NoNulls), options.adapt) {
         (Permission::Pin, _) | (Permission::Auto, Adapt::On) => false,
         (Permission::Auto, Adapt::Random { .. }) => is_drawn(),
         (Permission::Forbid, _) | (Permission::Auto, Adapt::Off | Adapt::Profile) => true,
@@ -85,6 +85,7 @@ pub(super) fn assumption(keys: KeysFound) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Permissions;
     use super::*;
 
     #[test]
@@ -107,7 +108,9 @@ mod tests {
     #[test]
     fn loops_check_for_nulls_where_nothing_adapts_or_they_must() {
         let with = |adapt, no_nulls| {
-            checks_nulls(AdaptOptions { adapt, no_nulls, ..AdaptOptions::default() }, || unreachable!("no chance"))
+            let permissions = Permissions::default().with(Specialisation::NoNulls, no_nulls);
+            let options = AdaptOptions { adapt, permissions, ..AdaptOptions::default() };
+            checks_nulls(options, || unreachable!("no chance"))
         };
         for adapt in [Adapt::On, Adapt::Off, Adapt::Profile] {
             assert_eq!(with(adapt, Permission::Auto), adapt != Adapt::On);

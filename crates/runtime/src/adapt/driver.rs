@@ -42,6 +42,8 @@ pub(super) struct Driver {
     variants: Vec<Variant>,
     /// Which of them runs.
     current: usize,
+    /// Rows that the pipeline has computed.
+    rows: u64,
     next_id: u64,
     trial: Option<Trial>,
     sampling: Sampling,
@@ -117,6 +119,7 @@ impl Driver {
             options,
             variants: Vec::new(),
             current: 0,
+            rows: 0,
             next_id: 0,
             trial: None,
             sampling,
@@ -166,8 +169,10 @@ impl Driver {
         self.stories.write().ran(pick.id, ran);
         self.sampling.rows += ran.rows;
         if let Some(cost_ns) = ran.cost_ns {
-            self.measured(pick.id, ran.rows, cost_ns);
+            let made_up = self.options.costs.map(|costs| costs.nanos_per_row(&*pick.kernel, self.rows) * ran.rows);
+            self.measured(pick.id, ran.rows, made_up.unwrap_or(cost_ns));
         }
+        self.rows += ran.rows;
         self.found(&ran.met);
         let sampled = pick.sample.map(|sample| sample.profile);
         let is_over = match &sampled {
@@ -218,14 +223,7 @@ impl Driver {
     }
 
     fn may(&self, specialisation: Specialisation) -> Permission {
-        match specialisation {
-            Specialisation::PredicateOrder => self.options.predicate_order,
-            Specialisation::Tier => self.options.tier,
-            // Their layout knows the settings.
-            Specialisation::DenseKeys => Permission::Auto,
-            Specialisation::FetchAhead => self.options.fetch_ahead,
-            Specialisation::NoNulls => self.options.no_nulls,
-        }
+        self.options.permissions.of(specialisation)
     }
 
     /// Generic code of the tier that does not run.
@@ -373,7 +371,7 @@ impl Driver {
     fn untried_tier(&self) -> Option<(usize, String)> {
         let other = self.other_tier()?;
         let tier = self.variants[other].kernel.tier();
-        let is_wanted = self.options.tier == Permission::Auto || tier == Tier::Interpreted;
+        let is_wanted = self.may(Specialisation::Tier) == Permission::Auto || tier == Tier::Interpreted;
         is_wanted.then(|| (other, format!("{tier} code may take less time")))
     }
 
@@ -384,7 +382,7 @@ impl Driver {
             true => (true, "columns may come from memory"),
             false => (false, "columns may be in the cache"),
         };
-        let is_wanted = ahead || self.options.fetch_ahead == Permission::Auto;
+        let is_wanted = ahead || self.may(Specialisation::FetchAhead) == Permission::Auto;
         let variant = is_wanted.then(|| self.known_or_made(kernel, Specialisation::FetchAhead, assumption))?;
         Some((variant, assumption.to_owned()))
     }

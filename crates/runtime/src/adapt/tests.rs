@@ -340,7 +340,8 @@ fn what_code_costs_is_measured_for_few_tasks() {
 #[test]
 fn settings_pin_and_forbid() {
     let with = |adapt, predicate_order| {
-        let mut run = MadeUp::new(AdaptOptions { adapt, predicate_order, ..AdaptOptions::default() });
+        let permissions = Permissions::default().with(Specialisation::PredicateOrder, predicate_order);
+        let mut run = MadeUp::new(AdaptOptions { adapt, permissions, ..AdaptOptions::default() });
         run.data.store(1, Ordering::SeqCst);
         // Pinned, it stays though it costs more.
         run.tasks(300, |tested| if tested[0] == 0 { 1.0 } else { 2.0 });
@@ -400,7 +401,8 @@ fn a_tier_that_is_no_faster_is_tried_less_and_less() {
 #[test]
 fn settings_pin_and_forbid_tiers() {
     let with = |adapt, tier| {
-        let mut run = MadeUp::of_two_tiers(AdaptOptions { adapt, tier, ..AdaptOptions::default() });
+        let permissions = Permissions::default().with(Specialisation::Tier, tier);
+        let mut run = MadeUp::of_two_tiers(AdaptOptions { adapt, permissions, ..AdaptOptions::default() });
         run.tasks_of_tiers(300, 2.0, 1.0);
         (run.slot.tier().0, run.slot.story().events.len())
     };
@@ -452,7 +454,8 @@ fn an_attempt_counts_for_what_it_was_made_for() {
 #[test]
 fn settings_pin_and_forbid_fetching_ahead() {
     let with = |adapt, fetch_ahead| {
-        let options = AdaptOptions { adapt, fetch_ahead, ..AdaptOptions::default() };
+        let permissions = Permissions::default().with(Specialisation::FetchAhead, fetch_ahead);
+        let options = AdaptOptions { adapt, permissions, ..AdaptOptions::default() };
         let mut run = MadeUp::of(Code::that_fetches(false), Arc::default(), options);
         run.tasks_of_fetching(300, 2.0, 1.0);
         (run.slot.pick().kernel.fetches_ahead(), run.slot.story().events.len())
@@ -463,7 +466,9 @@ fn settings_pin_and_forbid_fetching_ahead() {
     assert_eq!(with(Adapt::Off, Permission::Pin), (false, 1));
     // It goes with any order of predicates.
     let (data, pin) = (Arc::default(), Permission::Pin);
-    let options = AdaptOptions { fetch_ahead: pin, predicate_order: pin, ..AdaptOptions::default() };
+    let permissions =
+        Permissions::default().with(Specialisation::FetchAhead, pin).with(Specialisation::PredicateOrder, pin);
+    let options = AdaptOptions { permissions, ..AdaptOptions::default() };
     let mut run = MadeUp::of(Code::kernel(&data, Some(false)), data, options);
     run.data.store(1, Ordering::SeqCst);
     run.tasks(300, |_| 1.0);
@@ -546,8 +551,8 @@ fn chance_tries_all_orders_and_repeats_itself() {
 #[test]
 fn chance_tries_nothing_that_is_forbidden() {
     let drawn = |permission| {
-        let (adapt, [predicate_order, tier, fetch_ahead, no_nulls]) = (Adapt::Random { seed: 3 }, [permission; 4]);
-        let options = AdaptOptions { adapt, predicate_order, tier, fetch_ahead, no_nulls };
+        let (adapt, permissions) = (Adapt::Random { seed: 3 }, Permissions::all(permission));
+        let options = AdaptOptions { adapt, permissions, ..AdaptOptions::default() };
         let data = Arc::default();
         let run = MadeUp::of(Code::of_tier(Tier::Interpreted), Arc::clone(&data), options);
         run.slot.store(Code::kernel(&data, Some(false)), Duration::ZERO);
