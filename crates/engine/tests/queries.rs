@@ -358,3 +358,40 @@ fn rows_that_are_left_out_are_shown_while_a_query_runs() {
     assert!(query.next_batch().unwrap().is_none());
     std::fs::remove_file(path).unwrap();
 }
+
+#[test]
+fn rows_that_a_query_is_too_slow_for_are_dropped_where_that_is_asked_for_and_counted() {
+    const ROWS: u64 = 100_000;
+    let session = session("1");
+    session.set("pelton.block-rows", "1024").unwrap();
+    // A thousand rows take three milliseconds, and come in one.
+    session.register_function("slowly", vec![DataType::Int64], DataType::Int64, |values: &[ArrayRef]| {
+        std::thread::sleep(std::time::Duration::from_millis(3));
+        Ok(values[0].clone())
+    });
+    let table = format!(
+        "CREATE TABLE n (i BIGINT NOT NULL) WITH (
+             'connector' = 'datagen', 'number-of-rows' = '{ROWS}', 'rows-per-second' = '1000000', 'pace' = 'real-time', 'on-overload' = 'drop', 'on-overload.delay' = '5 ms',
+             'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '{ROWS}')"
+    );
+    session.execute(&session.prepare(&table).unwrap()[0]).unwrap();
+    let mut query = session.sql("SELECT slowly(i) AS i FROM n").unwrap();
+    let control = query.control();
+    let (mut values, mut left_out) = (Vec::new(), String::new());
+    while let Some(batch) = query.next_batch().unwrap() {
+        values.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+        let rows = show_queries(&session);
+        if rows.num_rows() > 0 {
+            left_out = rows.column_by_name("left out").unwrap().as_string_view().value(0).to_owned();
+        }
+    }
+    let source = &control.progress().sources[0];
+    assert!(source.left_out.dropped_count > 0, "it is slower than rows come");
+    assert_eq!(
+        (source.rows, source.rows + source.left_out.dropped_count),
+        (values.len() as u64, ROWS),
+        "all are accounted for"
+    );
+    assert!(values.is_sorted_by(|one, other| one < other), "what is left is in its order, and once");
+    assert!(left_out.starts_with("n ") && left_out.ends_with(" dropped"), "{left_out}");
+}

@@ -53,7 +53,7 @@ fn table(lines: &str) -> Result<String, String> {
 type Row = fn(&str, &[&str]) -> Result<Option<String>, String>;
 
 /// The field by which a form is known, the head of its table, and how a line becomes a row.
-const FORMS: [(&str, &str, Row); 6] = [
+const FORMS: [(&str, &str, Row); 7] = [
     (
         "records_per_s",
         "| workload | case | workers | million records/s | GB/s | measured against | ratio | interpreted | columns only read |\n|---|---|--:|--:|--:|---|--:|--:|--:|",
@@ -76,8 +76,13 @@ const FORMS: [(&str, &str, Row); 6] = [
     ),
     (
         "crowd_records_per_s",
-        "| workload | case | policy | workers | million records/s, all queries | median latency ms | p99 ms | ms behind at the end | times threads+queues |\n|---|---|---|--:|--:|--:|--:|--:|--:|",
+        "| workload | case | workers | million records/s, all queries | best of other policies | median ms | p99 ms | least p99 of others | ns a decision | deciding % | times threads+queues |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         crowd,
+    ),
+    (
+        "course_records_per_s",
+        "| workload | case | workers | million records/s | of the best fixed code | in its least stretch between changes, settled | least second, of the first code | longest until an answer, ms |\n|---|---|--:|--:|--:|--:|--:|--:|",
+        course,
     ),
     (
         "partials",
@@ -151,23 +156,61 @@ fn state(line: &str, _: &[&str]) -> Result<Option<String>, String> {
     )))
 }
 
-fn crowd(line: &str, _: &[&str]) -> Result<Option<String>, String> {
-    // Not all that ran was measured so.
-    let optional = |key: &str, digits: usize| {
-        field(line, key).map_or(Ok("–".to_string()), |_| number(line, key).map(|number| format!("{number:.digits$}")))
+/// The default policy; the others of the same case stand beside it.
+fn crowd(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
+    let policy = value(line, "policy")?;
+    if !matches!(policy, "adaptive" | "adaptive+blocks") {
+        return Ok(None);
+    }
+    let is_beside = |other: &&&str| {
+        are_alike(line, other, &["bench", "case", "kind", "workers"]) && field(other, "policy") != Some(policy)
     };
+    let of_others = |key: &str, better: fn(f64, f64) -> f64| -> Result<Option<f64>, String> {
+        let numbers = lines.iter().filter(is_beside).map(|other| number(other, key));
+        numbers.reduce(|best, number| Ok(better(best?, number?))).transpose()
+    };
+    let fastest = of_others("crowd_records_per_s", f64::max)?;
+    let least_p99_ms = of_others("latency_p99_ms", f64::min)?;
+    let times = field(line, "of_threads_and_queues").map(|_| number(line, "of_threads_and_queues")).transpose()?;
+    let case = [Some(value(line, "case")?), field(line, "kind")];
     Ok(Some(format!(
-        "| {} | {} | {} | {} | {:.1} | {:.3} | {:.3} | {} | {} |",
+        "| {} | {} | {} | {:.1} | {} | {:.3} | {:.3} | {} | {:.0} | {:.2} | {} |",
         value(line, "bench")?,
-        value(line, "case")?,
-        value(line, "policy")?,
+        case.into_iter().flatten().collect::<Vec<_>>().join(" "),
         value(line, "workers")?,
         number(line, "crowd_records_per_s")? / 1e6,
+        optional(fastest.map(|fastest| fastest / 1e6), 1),
         number(line, "latency_median_ms")?,
         number(line, "latency_p99_ms")?,
-        optional("behind_ms", 1)?,
-        optional("of_threads_and_queues", 2)?,
+        optional(least_p99_ms, 3),
+        number(line, "decision_ns")?,
+        number(line, "deciding_share")? * 100.0,
+        optional(times, 2),
     )))
+}
+
+/// Code that changes; what stays as it is is what it is compared with.
+fn course(line: &str, _: &[&str]) -> Result<Option<String>, String> {
+    if field(line, "of_best_fixed").is_none() {
+        return Ok(None);
+    }
+    let of = |key: &str| field(line, key).filter(|value| *value != "null").map(|_| number(line, key)).transpose();
+    Ok(Some(format!(
+        "| {} | {} | {} | {:.1} | {} | {} | {} | {} |",
+        value(line, "bench")?,
+        value(line, "case")?,
+        value(line, "workers")?,
+        number(line, "course_records_per_s")? / 1e6,
+        optional(of("of_best_fixed")?, 2),
+        optional(of("of_best_fixed_settled_stretch_min")?, 2),
+        optional(of("of_first_fixed_second_min")?, 2),
+        optional(of("answered_ms_max")?, 1),
+    )))
+}
+
+/// Not all that ran was measured so.
+fn optional(number: Option<f64>, digits: usize) -> String {
+    number.map_or("–".to_owned(), |number| format!("{number:.digits$}"))
 }
 
 /// The engine's; the algorithms of the same case stand beside it.
@@ -249,6 +292,27 @@ mod tests {
         };
         let kept = super::table(&[kept("pelton", 5), kept("loop a", 8), kept("loop b", 3)].concat()).unwrap();
         assert!(kept.ends_with("|\n| s | c | 5 | 4 | 9 | 70 | 3 | 4 |\n"), "{kept}");
+        let crowd = |policy: &str, records: &str, p99: &str| {
+            format!(
+                "{{\"bench\":\"m\",\"case\":\"c\",\"kind\":\"trip\",\"policy\":\"{policy}\",\"workers\":2,\"crowd_records_per_s\":{records},\
+                 \"latency_mean_ms\":0.1,\"latency_median_ms\":0.2,\"latency_p99_ms\":{p99},\"behind_ms\":0.0,\"decision_ns\":700,\
+                 \"deciding_share\":0.0151}}\n"
+            )
+        };
+        let lines = [crowd("adaptive", "2e9", "0.5"), crowd("fcfs", "1e9", "0.4"), crowd("random", "3e9", "9.0")];
+        let crowds = super::table(&lines.concat()).unwrap();
+        assert!(
+            crowds.ends_with("|\n| m | c trip | 2 | 2000.0 | 3000.0 | 0.200 | 0.500 | 0.400 | 700 | 1.51 | – |\n"),
+            "{crowds}"
+        );
+        let course = |case: &str, compared: &str| {
+            format!(
+                "{{\"bench\":\"o\",\"case\":\"{case}\",\"workers\":1,\"course_records_per_s\":2e8,\"rates\":[1,2]{compared}}}\n"
+            )
+        };
+        let compared = ",\"of_best_fixed\":1.5,\"of_best_fixed_settled_stretch_min\":0.97,\"of_first_fixed_second_min\":null,\"answered_ms_max\":5.1";
+        let courses = super::table(&[course("fixed", ""), course("adaptive", compared)].concat()).unwrap();
+        assert!(courses.ends_with("|\n| o | adaptive | 1 | 200.0 | 1.50 | 0.97 | – | 5.1 |\n"), "{courses}");
         let readme = format!("a\n{BEGIN}\nold\n{END}\nb\n");
         assert_eq!(replaced(&readme, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
         assert!(replaced("nothing", "new").is_err());
