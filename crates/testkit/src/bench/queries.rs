@@ -2,14 +2,20 @@
 //! kinds, that of each kind.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use pelton::{Outcome, Query, Session, Summary};
+use pelton::progress::Progress;
+use pelton::{Outcome, Query, Session};
 use pelton_runtime::policy::PolicyName;
 
 use super::file::{Benchmark, Case};
 use super::plot::Picture;
 use super::report::{Crowd, Figure};
 use super::{Arguments, BenchError};
+
+/// What is shown is of these shares of a run: queries start one after the other, and are compiled, before it, and end one after the other behind it.
+const SHOWN_FROM: f64 = 0.25;
+const SHOWN_UNTIL: f64 = 0.95;
 
 /// What one run of all queries of a kind shows.
 pub(super) struct Shown {
@@ -102,6 +108,7 @@ pub(super) fn run(
     }
     let count = case.number("queries").ok_or_else(|| BenchError::Input("a case needs queries=NUMBER".into()))?;
     let prepared = session.prepare(&statements.query)?;
+    let began = Instant::now();
     let start = |statement| match session.execute(statement)? {
         Outcome::Running(query) => Ok(query),
         _ => Err(BenchError::Input("the benchmark's query is none".into())),
@@ -110,31 +117,42 @@ pub(super) fn run(
         .iter()
         .map(|statement| (0..count).map(|_| start(statement)).collect())
         .collect::<Result<_, BenchError>>()?;
+    let looks = |share: f64| -> Vec<Vec<Progress>> {
+        let until = began + Duration::from_secs_f64(arguments.seconds * share);
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        kinds.iter().map(|queries| queries.iter().map(Query::progress).collect()).collect()
+    };
+    let [from, until] = [SHOWN_FROM, SHOWN_UNTIL].map(looks);
     let mut shown = Vec::new();
-    for queries in kinds {
-        let summaries = queries.into_iter().map(Query::wait).collect::<Result<Vec<_>, _>>()?;
-        let kind = summaries.first().and_then(|summary| summary.sources.first());
+    for (from, until) in from.into_iter().zip(until) {
+        let kind = until.first().and_then(|progress| progress.sources.first());
         let kind = kind.filter(|_| prepared.len() > 1).map_or(String::new(), |source| source.name.clone());
         let rate = case.number(&if kind.is_empty() { "rate".to_owned() } else { format!("{kind}_rate") });
-        shown.push((kind, show(&summaries, rate.filter(|_| is_paced(case)))?));
+        shown.push((kind, show(&from, &until, rate.filter(|_| is_paced(case)))?));
+    }
+    for query in kinds.into_iter().flatten() {
+        query.wait()?;
     }
     Ok(shown)
 }
 
-/// What queries of a kind have come to, whose rows were due at a rate, or not.
-fn show(summaries: &[Summary], rate: Option<usize>) -> Result<Shown, BenchError> {
+/// What queries of a kind have come to between two looks at each, where rows are due at a rate, or are not.
+fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Shown, BenchError> {
     let (mut rows_per_s, mut behind_s, mut latency_ns) = (0.0, 0.0, None);
     let [mut decisions, mut deciding_ns, mut busy_ns] = [0.0; 3];
-    for summary in summaries {
-        let rows: u64 = summary.sources.iter().map(|source| source.rows).sum();
-        rows_per_s += rows as f64 / summary.elapsed.as_secs_f64();
+    for (from, until) in from.iter().zip(until) {
+        let rows = |progress: &Progress| progress.sources.iter().map(|source| source.rows).sum::<u64>() as f64;
+        rows_per_s += (rows(until) - rows(from)) / (until.elapsed - from.elapsed).as_secs_f64();
         if let Some(rate) = rate {
-            behind_s = f64::max(behind_s, summary.elapsed.as_secs_f64() - rows as f64 / rate as f64);
+            behind_s = f64::max(behind_s, until.elapsed.as_secs_f64() - rows(until) / rate as f64);
         }
-        decisions += summary.load.decisions as f64;
-        deciding_ns += summary.load.deciding.as_nanos() as f64;
-        busy_ns += summary.load.busy.as_nanos() as f64;
-        let own = summary.latency().processing_ns;
+        let ns = |time: Duration| time.as_nanos() as f64;
+        decisions += (until.load.decisions - from.load.decisions) as f64;
+        deciding_ns += ns(until.load.deciding) - ns(from.load.deciding);
+        busy_ns += ns(until.load.busy) - ns(from.load.busy);
+        let mut own = until.latency().processing_ns;
+        let counted = own.subtract(from.latency().processing_ns);
+        counted.map_err(|error| BenchError::Input(error.to_string()))?;
         match &mut latency_ns {
             None => latency_ns = Some(own),
             Some(all) => all.add(own).map_err(|error| BenchError::Input(error.to_string()))?,
