@@ -228,23 +228,33 @@ impl SliceStore {
     }
 
     fn new_table(&mut self) -> Table {
-        if let Some(table) = self.recycled.pop() {
-            self.recycled_bytes -= table.bytes();
-            return table;
-        }
-        // The slice before may have more groups by now than those that were taken.
-        let open = self.slices.get(self.last).map(|(_, table)| table.hint());
-        let hint = open.filter(|open| open.groups() > self.hint.groups()).unwrap_or(self.hint);
-        Table::with_hint(self.layout.clone(), hint)
+        let mut table = match self.recycled.pop() {
+            Some(table) => {
+                self.recycled_bytes -= table.bytes();
+                table
+            }
+            None => {
+                // The slice before may have more groups by now than those that were taken.
+                let open = self.slices.get(self.last).map(|(_, table)| table.hint());
+                let hint = open.filter(|open| open.groups() > self.hint.groups()).unwrap_or(self.hint);
+                Table::with_hint(self.layout.clone(), hint)
+            }
+        };
+        table.may_leave_groups();
+        table
     }
 
-    /// Removes the slices that windows need which end at or before `end`, ascending.
+    /// Removes the slices that windows need which end at or before `end`, ascending; of one there may be two tables.
     pub fn take_until(&mut self, end: Micros) -> Vec<(SliceId, Table)> {
         let count = self.slices.partition_point(|slice| slice.0.first_end <= end);
         self.last = self.last.saturating_sub(count);
-        let taken: Vec<_> = self.slices.drain(..count).collect();
-        if let Some((_, table)) = taken.last() {
+        if let Some((_, table)) = self.slices[..count].last() {
             self.hint = table.hint();
+        }
+        let mut taken = Vec::with_capacity(count);
+        for (id, mut table) in self.slices.drain(..count) {
+            taken.extend(table.take_left().map(|left| (id, left)));
+            taken.push((id, table));
         }
         taken
     }
@@ -268,12 +278,13 @@ impl SliceStore {
 
     /// Copies of the slices that are open.
     pub fn copies(&self) -> impl Iterator<Item = (SliceId, Table)> {
-        self.slices.iter().map(|(id, table)| (*id, table.copy()))
+        self.open_slices().map(|(id, table)| (id, table.copy()))
     }
 
-    /// The slices that are open.
-    pub(crate) fn open_slices(&self) -> &[(SliceId, Table)] {
-        &self.slices
+    /// The slices that are open; of one there may be two tables.
+    pub(crate) fn open_slices(&self) -> impl Iterator<Item = (SliceId, &Table)> {
+        let tables = |table| std::iter::once(table).chain(Table::left(table));
+        self.slices.iter().flat_map(move |(id, table)| tables(table).map(|table| (*id, table)))
     }
 
     /// Whether there is something of small slices that was not taken.

@@ -35,8 +35,9 @@ pub(crate) struct Merging {
 impl Merging {
     /// Makes room in one table for the groups of another one.
     pub fn new(into: &mut Table, other: &Table) -> Merging {
-        if let Some((minimum, maximum)) = other.prepared_integers() {
-            into.prepare_integers(minimum, maximum, other.groups_about());
+        debug_assert!(into.left.is_none(), "what was left behind is merged by itself");
+        if let Some(extent) = other.prepared_integers() {
+            into.prepare_all_integers(extent, other.groups_about());
         }
         Merging::default()
     }
@@ -88,7 +89,8 @@ impl Table {
     }
 
     /// Changes places with another table of the same slice where that has more groups: the one with fewer is the one to be taken apart. Where both have
-    /// entries side by side the one with more room is kept, for none is counted then.
+    /// entries side by side the one with more room is kept, for none is counted then; where one has, and would have to go over to hashes with all of its groups at once,
+    /// the other one is.
     ///
     /// # Panics
     /// Where the layouts differ.
@@ -99,10 +101,13 @@ impl Table {
             (Groups::Integer(own), Groups::Integer(others)) if own.is_dense() && others.is_dense() => {
                 others.prepared_slots().len() > own.prepared_slots().len()
             }
+            (Groups::Integer(own), Groups::Integer(others)) if own.would_go_over(&self.layout, others) => true,
+            (Groups::Integer(own), Groups::Integer(others)) if others.would_go_over(&self.layout, own) => false,
             _ => other.groups() > self.groups(),
         };
         if is_larger {
             std::mem::swap(self, other);
+            std::mem::swap(&mut self.may_leave, &mut other.may_leave);
         }
     }
 
@@ -237,7 +242,7 @@ impl Table {
         integers.extend(from.iter().filter_map(|entry| other.integer_key(entry)));
         to.clear();
         if let (Some(&minimum), Some(&maximum)) = (integers.iter().min(), integers.iter().max()) {
-            self.prepare_integers(minimum, maximum, integers.len());
+            self.prepare_all_integers((minimum, maximum), integers.len());
             self.find_or_insert_integers(integers, to, hashes);
         }
         if integers.len() < from.len() {

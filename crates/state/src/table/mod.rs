@@ -4,12 +4,14 @@
 //! probed. Entries are numbered in units of eight bytes from [`Table::base`], so that whoever updates accumulators adds an
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
-//! In reading order: [`integer`] (one key of at most eight bytes), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
+//! In reading order: [`integer`] (one key of at most eight bytes), [`left`] (groups that are left behind where others go over to hashes), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
 //! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
 //! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`presence`] (which of them there are), [`sums`] (of lists), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
 //! [`read_out`], [`snapshot`]; `hash`, `region`, `stock` (pages ahead of need), `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
+
+mod left;
 
 mod packed;
 
@@ -170,6 +172,10 @@ pub struct Table {
     stores: Vec<Option<Store>>,
     /// Entries by looked-up row.
     lookups: Vec<LookupEntries>,
+    /// Whether whoever has it takes what it leaves behind ([`left`]).
+    may_leave: bool,
+    /// Groups that it had, and has left behind.
+    left: Option<Box<Table>>,
 }
 
 #[derive(Debug)]
@@ -222,13 +228,18 @@ impl Table {
     fn of(layout: Arc<EntryLayout>, groups: Groups) -> Table {
         let is_one_group = matches!(groups, Groups::Single { .. });
         let stores = layout.accumulators().iter().map(|slot| Store::new(&slot.accumulator, is_one_group)).collect();
-        Table { layout, groups, strings: Arena::default(), stores, lookups: Vec::new() }
+        let (strings, lookups) = (Arena::default(), Vec::new());
+        Table { layout, groups, strings, stores, lookups, may_leave: false, left: None }
     }
 
     /// What this table would have liked to know when it was made.
     pub fn hint(&self) -> TableHint {
         match &self.groups {
-            Groups::Integer(groups) => groups.hint(&self.layout),
+            Groups::Integer(groups) => {
+                let hint = groups.hint(&self.layout);
+                let left = self.left.as_ref().map_or(0, |left| left.groups_about());
+                TableHint { groups: hint.groups + left, ..hint }
+            }
             Groups::Packed(groups) => {
                 TableHint { groups: groups.groups(), rows: groups.rows(), ..TableHint::default() }
             }
@@ -264,7 +275,7 @@ impl Table {
 
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
-        let entries = self.bytes_of_entries();
+        let entries = self.bytes_of_entries() + self.left.as_ref().map_or(0, |left| left.bytes());
         if self.lookups.is_empty() && !self.layout.has_references() {
             return entries;
         }
@@ -281,17 +292,6 @@ impl Table {
             Groups::Listed(groups) => groups.bytes(),
             Groups::Placed(groups) => groups.bytes(),
         }
-    }
-
-    /// Makes room for integer keys from `minimum` to `maximum` in `rows` further rows, widening a dense table or changing how
-    /// entries are found where that suits all rows so far. A dense table must be prepared for every key before it is
-    /// touched, here or by compiled code.
-    ///
-    /// # Panics
-    /// Where the layout's keys are not integer.
-    pub fn prepare_integers(&mut self, minimum: i64, maximum: i64, rows: usize) -> IntegerMode {
-        let layout = &self.layout;
-        integer_groups(&mut self.groups).prepare(layout, minimum, maximum, rows)
     }
 
     /// The smallest and largest integer key that the table was prepared for since it was empty: only these may be touched.
@@ -540,6 +540,7 @@ impl Table {
         if is_clear {
             self.clear_references();
             self.lookups.iter_mut().for_each(LookupEntries::clear);
+            self.left = None;
         }
         is_clear
     }

@@ -177,9 +177,8 @@ impl SliceStore {
         let counter = self.known_counter().filter(|_| counts);
         out.flag(counter.is_some());
         counter.map_or(Ok(()), |counter| counter.write_to(out))?;
-        let slices = self.open_slices();
-        out.count(slices.len());
-        slices.iter().try_for_each(|(id, table)| {
+        out.count(self.open_slices().count());
+        self.open_slices().try_for_each(|(id, table)| {
             id.write_to(out);
             table.write_to(out)
         })

@@ -27,6 +27,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::column::logical_type;
 use pelton_state::layout::DenseKeys;
 use pelton_state::profile::KeysFound;
+use pelton_state::slice::{SliceId, SliceStore};
 use pelton_state::table::{EntryLayout, IntegerMode, KeyRows, Table};
 use proptest::prelude::*;
 
@@ -354,4 +355,74 @@ fn a_dictionary_of_plain_strings_is_a_key_of_strings() {
     assert_eq!(first, [second[0], second[1], second[0]]);
     assert_eq!(second[0], second[3]);
     assert_eq!(table.groups(), 3);
+}
+
+/// Entries of many keys that lie side by side do not move at once where a key is far away: they stay where they are, and what comes then is in another table of the slice.
+#[test]
+#[cfg_attr(miri, ignore = "a hundred thousand keys take too long")]
+fn many_keys_are_left_behind_where_one_is_far_away() {
+    let layout = count_layout(DataType::Int64);
+    let mut store = SliceStore::new(layout.clone());
+    let find = |table: &mut Table, keys: &[i64]| {
+        let mode = table.prepare_integers(*keys.iter().min().unwrap(), *keys.iter().max().unwrap(), keys.len());
+        table.find_or_insert_integers(keys, &mut Vec::new(), &mut Vec::new());
+        mode
+    };
+    let held = |table: &Table| {
+        let mut keys = table.key_array(0, &table.entry_offsets()).as_primitive::<Int64Type>().values().to_vec();
+        keys.sort_unstable();
+        keys
+    };
+    let near: Vec<i64> = (0..100_000).collect();
+    let far: Vec<i64> = (0..100_000).step_by(2).chain([1 << 40]).collect();
+    let slice = SliceId::new(10, 0);
+    assert!(matches!(find(store.table(slice), &near), IntegerMode::Dense { .. }));
+    let bytes = store.bytes();
+    assert_eq!(find(store.table(slice), &far), IntegerMode::Hash);
+    assert!(store.bytes() > bytes, "what was left behind is still there");
+    assert!(store.copies().map(|(_, table)| held(&table)).eq([far.clone(), near.clone()]));
+
+    let hint = store.table(slice).hint();
+    let taken = store.take_until(10);
+    assert!(taken.iter().map(|(id, table)| (*id, held(table))).eq([(slice, near.clone()), (slice, far)]));
+    let [mut table, other] =
+        <[Table; 2]>::try_from(taken.into_iter().map(|(_, table)| table).collect::<Vec<_>>()).unwrap();
+    let mut rest = table.merge(other);
+    assert_eq!(table.integer_mode(), Some(IntegerMode::Hash), "they are merged into the table that has room for all");
+    assert!(held(&table).into_iter().eq((0..100_000).chain([1 << 40])));
+
+    // Neither table, nor one that is made of what is known, is filled so again soon.
+    for used in [&mut table, &mut rest] {
+        used.clear();
+        assert_eq!(find(used, &near), IntegerMode::Hash);
+    }
+    assert_eq!(find(&mut Table::with_hint(layout.clone(), hint), &near), IntegerMode::Hash);
+}
+
+/// Where that happens in each slice, tables that are used again are filled so as seldom as those whose entries move are.
+#[test]
+#[cfg_attr(miri, ignore = "millions of keys take too long")]
+fn what_is_left_behind_in_each_slice_makes_attempts_rare() {
+    let mut store = SliceStore::new(count_layout(DataType::Int64));
+    let near: Vec<i64> = (0..40_000).collect();
+    let mut attempts = Vec::new();
+    for slice in 0..40 {
+        let table = store.table(SliceId::new(slice + 1, slice));
+        // That keys crowd is noticed when more come.
+        for keys in [&near[..], &near, &[1 << 40]] {
+            let mode = table.prepare_integers(keys[0], keys[keys.len() - 1], keys.len());
+            table.find_or_insert_integers(keys, &mut Vec::new(), &mut Vec::new());
+            attempts.extend(matches!(mode, IntegerMode::Dense { .. }).then_some(slice));
+        }
+        let mut taken = store.take_until(slice + 1).into_iter().map(|(_, table)| table);
+        let mut table = taken.next().unwrap();
+        let rest = taken.next().map(|other| table.merge(other));
+        assert_eq!((table.groups(), taken.count()), (near.len() + 1, 0));
+        for mut used in [table].into_iter().chain(rest) {
+            used.clear();
+            store.recycle(used);
+        }
+    }
+    attempts.dedup();
+    assert_eq!(attempts, [0, 2, 5, 11, 21, 39]);
 }

@@ -53,6 +53,9 @@ const ALL_PRESENT: u64 = 0x0101_0101_0101_0101;
 /// One of so many parts of a table with most of the keys in its range is room for keys beyond it.
 const ROOM_PART: u64 = 64;
 
+/// So many groups, or fewer, move at once where entries go over from side by side to hashes: it takes about a millisecond. More are left behind, if they may be.
+const MOVED_GROUPS_MAX: usize = 1 << 15;
+
 /// How entries of integer keys are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntegerMode {
@@ -86,6 +89,8 @@ pub(super) struct IntegerGroups {
     expected: TableHint,
     /// Whether entries that lay side by side went over to hashes since the table was cleared.
     was_dense: bool,
+    /// Whether these are groups that were left behind, because others went over to hashes.
+    is_left: bool,
     /// Bytes of entries that have been cleared, while groups are being forgotten.
     cleared_bytes: usize,
 }
@@ -166,6 +171,7 @@ impl IntegerGroups {
             rows: 0,
             expected,
             was_dense: false,
+            is_left: false,
             cleared_bytes: 0,
         }
     }
@@ -208,9 +214,17 @@ impl IntegerGroups {
         self.entries.bytes() + present
     }
 
-    /// Makes room for keys from `minimum` to `maximum` in the mode that suits all rows so far.
-    pub(super) fn prepare(&mut self, layout: &EntryLayout, minimum: i64, maximum: i64, rows: usize) -> IntegerMode {
+    /// Makes room for keys from `minimum` to `maximum` in the mode that suits all rows so far. Where many groups would have to move from side by side to hashes, and
+    /// it `may_leave` them behind, it does: they are returned, and these are none from then on.
+    pub(super) fn prepare(
+        &mut self,
+        layout: &EntryLayout,
+        (minimum, maximum): (i64, i64),
+        rows: usize,
+        may_leave: bool,
+    ) -> Option<IntegerGroups> {
         debug_assert!(minimum <= maximum);
+        let mut left = None;
         self.rows += rows;
         let is_known = self.extent.is_some_and(|(first, last)| first <= minimum && maximum <= last);
         if std::mem::take(&mut self.extent_is_kept) && !is_known && self.groups(layout) == 0 {
@@ -228,6 +242,8 @@ impl IntegerGroups {
                         || is_crowded(layout, extent, self.groups(layout))
                     {
                         self.widen(layout, extent);
+                    } else if may_leave && self.groups_about(layout) > MOVED_GROUPS_MAX {
+                        left = Some(self.leave_behind(layout));
                     } else {
                         self.change_to_hash(layout);
                     }
@@ -240,7 +256,7 @@ impl IntegerGroups {
             }
         }
         self.extent = Some(extent);
-        self.mode().expect("a mode was just decided")
+        left
     }
 
     fn decide(&mut self, layout: &EntryLayout, extent: (i64, i64)) {
@@ -273,6 +289,24 @@ impl IntegerGroups {
         let old = self.take_groups(layout);
         self.make_hash(layout, capacity_for(old.keys.len().max(self.expected.groups), self.rows));
         self.put_groups(layout, &old);
+    }
+
+    /// Goes over to hashes without any of the groups, which are returned.
+    fn leave_behind(&mut self, layout: &EntryLayout) -> IntegerGroups {
+        let (moves, rows, extent) = (self.moves, self.rows, self.extent);
+        let empty = IntegerGroups { moves, rows, extent, was_dense: true, ..IntegerGroups::new(self.expected) };
+        let left = IntegerGroups { is_left: true, ..std::mem::replace(self, empty) };
+        self.make_hash(layout, capacity_for(MOVED_GROUPS_MAX, rows));
+        left
+    }
+
+    /// Whether these groups, which lie side by side, would go over to hashes if those of another table came to them, which do not.
+    pub(super) fn would_go_over(&self, layout: &EntryLayout, other: &IntegerGroups) -> bool {
+        let (Mode::Dense { base, length, .. }, Some((first, last))) = (&self.mode, other.extent) else { return false };
+        let longest = distance(*base, base.wrapping_add(*length as i64 - 1));
+        let fit = distance(*base, first) <= longest && distance(*base, last) <= longest;
+        let (extent, groups) = (union(self.extent, (first, last)), self.groups(layout));
+        !fit && !dense_suits(layout, extent, self.rows.max(groups) + other.rows) && !is_crowded(layout, extent, groups)
     }
 
     /// Changes to dense entries for `extent`, unless there are keys outside that the table was not prepared for. Says what the extent is.
@@ -487,6 +521,7 @@ impl IntegerGroups {
 
     fn outcome(&self, layout: &EntryLayout, groups: usize) -> Outcome {
         match (self.is_dense(), self.extent) {
+            _ if self.is_left => Outcome::Failed,
             (true, _) => Outcome::Suited,
             (false, _) if self.was_dense => Outcome::Failed,
             (false, Some(extent)) if is_crowded(layout, extent, groups) => Outcome::Suited,
@@ -498,6 +533,11 @@ impl IntegerGroups {
     pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         if self.cleared_bytes == 0 {
             self.expected = self.hint(layout);
+        }
+        if self.is_left {
+            // It is not to be tried again soon.
+            *self = IntegerGroups { moves: self.moves, ..IntegerGroups::new(self.expected) };
+            return true;
         }
         let is_clear = match self.mode {
             Mode::Undecided => true,
