@@ -426,6 +426,17 @@ mod tests {
     }
 
     #[test]
+    fn every_setting_that_is_listed_is_known() {
+        for (key, takes) in KEYS {
+            let error = check(key, "\u{1}").unwrap_err().to_string();
+            assert!(error.contains(takes), "{key}: {error}");
+        }
+        for one in Specialisation::ALL {
+            assert!(check(&format!("{SPECIALISATIONS}{}", one.name()), "forbid").is_ok(), "{one:?}");
+        }
+    }
+
+    #[test]
     fn every_policy_is_named_where_one_is_chosen() {
         let (_, takes) = KEYS.iter().find(|(key, _)| *key == "pelton.policy").unwrap();
         // Names are what stands between quotes.

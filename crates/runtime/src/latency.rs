@@ -49,6 +49,13 @@ impl Latency {
         self.event_time_us.add(&other.event_time_us).expect("the histogram grows");
     }
 
+    /// Forgets what had been recorded when this was all.
+    pub(crate) fn subtract(&mut self, earlier: &Latency) {
+        let less = "what was recorded earlier is a part of what was since";
+        self.processing_ns.subtract(&earlier.processing_ns).expect(less);
+        self.event_time_us.subtract(&earlier.event_time_us).expect(less);
+    }
+
     fn forget(&mut self) {
         // Memory of a histogram that nothing was recorded in has never been touched.
         if !self.processing_ns.is_empty() {
@@ -129,6 +136,22 @@ mod tests {
         latencies.record(origin(101 * second), 101 * second + 9_000, &clock);
         assert_eq!(recent(&mut latencies, 101), (1, 9));
         assert_eq!((latencies.all().processing_ns.len(), latencies.all().processing_ns.max()), (4, 9_000 + 7));
+    }
+
+    #[test]
+    fn what_came_since_an_earlier_look_is_told_apart() {
+        let clock = Clock::Manual(Default::default());
+        let mut latencies = Latencies::default();
+        let origin = Origin { ingested_ns: 0, event_time: 1 };
+        latencies.record(origin, 4_000, &clock);
+        let mut earlier = latencies.all().clone();
+        latencies.record(origin, 9_000, &clock);
+        let mut since = latencies.all().clone();
+        since.subtract(&earlier);
+        assert_eq!((since.processing_ns.len(), since.event_time_us.len()), (1, 1));
+        assert_eq!(since.processing_ns.value_at_quantile(0.0) / 1_000, 9);
+        earlier.subtract(&earlier.clone());
+        assert!(earlier.processing_ns.is_empty());
     }
 
     #[test]

@@ -58,24 +58,37 @@ impl Progress {
 
     /// Of all outputs together since the run began: of results, or, where there were none, of marks.
     pub fn latency(&self) -> Latency {
-        self.latency_of(|latency| &latency.all)
+        results_or_marks(|of_one| self.latency_of(of_one, |latency| &latency.all))
+    }
+
+    /// The same since an earlier look at the run.
+    pub fn latency_since(&self, earlier: &Progress) -> Latency {
+        results_or_marks(|of_one| {
+            let mut all = self.latency_of(of_one, |latency| &latency.all);
+            all.subtract(&earlier.latency_of(of_one, |latency| &latency.all));
+            all
+        })
     }
 
     /// The same of the last ten seconds, and up to twenty.
     pub fn recent_latency(&self) -> Latency {
-        self.latency_of(|latency| &latency.recent)
+        results_or_marks(|of_one| self.latency_of(of_one, |latency| &latency.recent))
     }
 
-    fn latency_of(&self, when: fn(&LatencyProgress) -> &Latency) -> Latency {
-        let of_all = |of_one: fn(&SinkProgress) -> &LatencyProgress| {
-            self.sinks.iter().map(of_one).map(when).fold(Latency::default(), |mut all, sink| {
-                all.add(sink);
-                all
-            })
-        };
-        let results = of_all(|sink| &sink.results);
-        if results.processing_ns.is_empty() { of_all(|sink| &sink.marks) } else { results }
+    fn latency_of(&self, of_one: OfSink, when: fn(&LatencyProgress) -> &Latency) -> Latency {
+        self.sinks.iter().map(of_one).map(when).fold(Latency::default(), |mut all, sink| {
+            all.add(sink);
+            all
+        })
     }
+}
+
+/// One of the latencies of an output.
+type OfSink = fn(&SinkProgress) -> &LatencyProgress;
+
+fn results_or_marks(latency: impl Fn(OfSink) -> Latency) -> Latency {
+    let results = latency(|sink| &sink.results);
+    if results.processing_ns.is_empty() { latency(|sink| &sink.marks) } else { results }
 }
 
 /// How a run fares: rates are those of the last second or two.

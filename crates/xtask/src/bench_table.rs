@@ -1,14 +1,15 @@
-//! `cargo xtask bench-table`: the README's figures, from what `pelton bench --json` measured.
+//! `cargo xtask bench-table`: the figures of `README.md` and `bench/results/README.md`, from what `pelton bench --json` measured.
 
 use std::path::Path;
 
 const BEGIN: &str = "<!-- bench:begin -->";
 const END: &str = "<!-- bench:end -->";
 
-/// Replaces what stands between the markers of `README.md`.
+/// Replaces what stands between the markers of `README.md` by what was measured of single queries, in files that are named after how many workers there
+/// were, and what stands there in `bench/results/README.md` by all else.
 ///
 /// # Errors
-/// Where the results or the README cannot be read, or have another form than expected.
+/// Where the results or a README cannot be read, or have another form than expected.
 pub fn write(root: &Path) -> Result<(), String> {
     let folder = root.join("bench/results");
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
@@ -17,18 +18,24 @@ pub fn write(root: &Path) -> Result<(), String> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     paths.sort();
-    let mut lines = String::new();
+    let mut lines = [String::new(), String::new()];
     for path in paths {
-        lines += &std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let is_apart = !name.ends_with("-worker") && !name.ends_with("-workers");
+        lines[usize::from(is_apart)] +=
+            &std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    let readme = root.join("README.md");
-    let text = std::fs::read_to_string(&readme).map_err(|error| format!("README.md: {error}"))?;
-    let written = replaced(&text, &table(&lines)?)?;
-    std::fs::write(&readme, written).map_err(|error| format!("README.md: {error}"))
+    for (name, lines) in ["README.md", "bench/results/README.md"].iter().zip(lines) {
+        let readme = root.join(name);
+        let text = std::fs::read_to_string(&readme).map_err(|error| format!("{name}: {error}"))?;
+        let written = replaced(name, &text, &table(&lines)?)?;
+        std::fs::write(&readme, written).map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
 }
 
-fn replaced(text: &str, table: &str) -> Result<String, String> {
-    let missing = || format!("README.md has no '{BEGIN}' … '{END}'");
+fn replaced(name: &str, text: &str, table: &str) -> Result<String, String> {
+    let missing = || format!("{name} has no '{BEGIN}' … '{END}'");
     let (before, rest) = text.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = rest.split_once(END).ok_or_else(missing)?;
     Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
@@ -314,7 +321,7 @@ mod tests {
         let courses = super::table(&[course("fixed", ""), course("adaptive", compared)].concat()).unwrap();
         assert!(courses.ends_with("|\n| o | adaptive | 1 | 200.0 | 1.50 | 0.97 | – | 5.1 |\n"), "{courses}");
         let readme = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        assert_eq!(replaced(&readme, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert!(replaced("nothing", "new").is_err());
+        assert_eq!(replaced("README.md", &readme, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
+        assert!(replaced("README.md", "nothing", "new").is_err());
     }
 }

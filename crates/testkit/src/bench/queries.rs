@@ -150,9 +150,7 @@ fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Sh
         decisions += (until.load.decisions - from.load.decisions) as f64;
         deciding_ns += ns(until.load.deciding) - ns(from.load.deciding);
         busy_ns += ns(until.load.busy) - ns(from.load.busy);
-        let mut own = until.latency().processing_ns;
-        let counted = own.subtract(from.latency().processing_ns);
-        counted.map_err(|error| BenchError::Input(error.to_string()))?;
+        let own = until.latency_since(from).processing_ns;
         match &mut latency_ns {
             None => latency_ns = Some(own),
             Some(all) => all.add(own).map_err(|error| BenchError::Input(error.to_string()))?,
