@@ -39,7 +39,9 @@ fn a_seed_does_the_same_again_and_code_changes_meanwhile() {
     for part in [
         "drawn by chance: tier",
         "drawn by chance: predicate-order",
+        "drawn by chance: fetch-ahead",
         "runs: compiled",
+        "runs on: dense-keys, as keys lie between",
         "runs on without dense-keys",
         "its state takes",
         "is fragile",

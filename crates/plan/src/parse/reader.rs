@@ -7,7 +7,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
-use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
+use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, SHOWN, Statement, ViewDefinition};
 use super::{refuse, table, unicode};
 use crate::error::{Place, PlanError, closest};
 
@@ -123,7 +123,6 @@ pub(super) struct Reader<'a> {
 
 /// How deep parentheses, calls and subqueries may be nested.
 pub(super) const NESTING_MAX: usize = 50;
-const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES, OPERATORS or CREATE TABLE after SHOW";
 
 /// Words that are never names unless in backticks.
 const RESERVED: [&str; 53] = [

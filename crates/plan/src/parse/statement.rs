@@ -82,6 +82,9 @@ pub enum Statement {
     Describe(Named),
 }
 
+/// What `SHOW` shows, as an error names it.
+pub(super) const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES, OPERATORS or CREATE TABLE after SHOW";
+
 /// A name of the catalogue, and where it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
