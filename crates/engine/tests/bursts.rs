@@ -1,14 +1,16 @@
 //! What becomes of an input that has a hundred times as many rows for a while, where a row takes as long as before: what there is room for waits in the
 //! engine, whoever feeds it is told that there is no more, and the query catches up as fast as it can compute. Nothing is lost, and no other query notices.
 
-use std::sync::Arc;
+mod stage;
+
 use std::time::Duration;
 
-use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use pelton::arrow::datatypes::{DataType, Int64Type};
-use pelton::clock::{Clock, Hands};
-use pelton::pool::{ManualWorkers, Pool};
-use pelton::{PushSource, Query, Session};
+use pelton::arrow::array::AsArray;
+use pelton::arrow::datatypes::Int64Type;
+use pelton::clock::Clock;
+use pelton::{PushSource, Query};
+
+use stage::{Stage, rows};
 
 /// Rows that come at once,
 const ROWS: usize = 8192;
@@ -28,48 +30,19 @@ const BURST: usize = 100;
 /// which lasts for so many ticks.
 const BURST_TICKS: i64 = 3;
 
-/// A session whose time passes only where it is computed, and when all has been.
-struct Stage {
-    session: Session,
-    workers: ManualWorkers,
-    hands: Arc<Hands>,
+fn table(stage: &Stage, name: &str, sql: &str) -> (PushSource, Query) {
+    let source = stage.session.push_table(name, "v BIGINT NOT NULL").unwrap();
+    (source, stage.session.sql(sql).unwrap())
 }
 
-impl Stage {
-    fn new() -> Stage {
-        let hands = Arc::new(Hands::default());
-        let (pool, workers) = Pool::manual(1, Clock::Manual(hands.clone()));
-        let session = Session::with_pool(pool);
-        let slowly = {
-            let hands = hands.clone();
-            move |values: &[ArrayRef]| {
-                hands.advance(Duration::from_nanos(COST_NS * values[0].len() as u64 / ROWS as u64));
-                Ok(values[0].clone())
-            }
-        };
-        session.register_function("slowly", vec![DataType::Int64], DataType::Int64, slowly);
-        Stage { session, workers, hands }
-    }
-
-    fn table(&self, name: &str, sql: &str) -> (PushSource, Query) {
-        let source = self.session.push_table(name, "v BIGINT NOT NULL").unwrap();
-        (source, self.session.sql(sql).unwrap())
-    }
-
-    /// Lets time pass until then, or for as long as what began before then takes.
-    fn pass(&mut self, until_ns: u64) {
-        let clock = Clock::Manual(self.hands.clone());
-        while clock.nanos() < until_ns {
-            if !self.workers.step(0) {
-                self.hands.advance(Duration::from_nanos(until_ns - clock.nanos()));
-            }
+/// Lets time pass until then, or for as long as what began before then takes.
+fn pass(stage: &mut Stage, until_ns: u64) {
+    let clock = Clock::Manual(stage.hands.clone());
+    while clock.nanos() < until_ns {
+        if !stage.workers.step(0) {
+            stage.hands.advance(Duration::from_nanos(until_ns - clock.nanos()));
         }
     }
-}
-
-fn rows(source: &PushSource, values: std::ops::Range<i64>) -> RecordBatch {
-    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
-    RecordBatch::try_new(source.schema().clone(), vec![values]).unwrap()
 }
 
 /// Results that are there.
@@ -81,10 +54,10 @@ fn values(query: &mut Query) -> Vec<i64> {
 /// What a burst does to a query with this limit: the most bytes that waited in it, how often there was no room for rows, and for how many ticks it
 /// was behind.
 fn burst(memory: &str) -> (usize, usize, usize) {
-    let mut stage = Stage::new();
+    let mut stage = Stage::new(|rows| COST_NS * rows / ROWS as u64);
     stage.session.set("pelton.memory", memory).unwrap();
-    let (fed, mut query) = stage.table("fed", "SELECT v FROM fed WHERE slowly(v) >= 0");
-    let (beside, mut other) = stage.table("beside", "SELECT v FROM beside");
+    let (fed, mut query) = table(&stage, "fed", "SELECT v FROM fed WHERE slowly(v) >= 0");
+    let (beside, mut other) = table(&stage, "beside", "SELECT v FROM beside");
     // Batches that have come and have not been taken, and that have been.
     let (mut backlog, mut pushed) = (0, 0);
     let (mut waited_most, mut refused, mut behind) = (0, 0, 0);
@@ -96,7 +69,7 @@ fn burst(memory: &str) -> (usize, usize, usize) {
         }
         refused += usize::from(backlog > 0);
         assert!(beside.try_push(rows(&beside, tick..tick + 1)).unwrap(), "the other query takes its rows");
-        stage.pass((tick as u64 + 1) * TICK_NS);
+        pass(&mut stage, (tick as u64 + 1) * TICK_NS);
         let last = values(&mut other).last().copied();
         assert!(
             last.is_some_and(|last| last >= tick - 1),

@@ -1,14 +1,18 @@
 //! Latency of queries that have no rows to measure it by: of every source a block in 50 ms marks it, and its mark goes where its rows would. And
 //! latency by event time, of results and of marks.
 
+mod shown;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use pelton::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
 use pelton::arrow::compute::cast;
 use pelton::clock::{Clock, Hands};
 use pelton::pool::{ManualWorkers, Pool};
-use pelton::{Outcome, PushSource, Query, Session};
+use pelton::{PushSource, Query, Session};
+
+use shown::shown;
 
 /// Checks latencies by event time, which are in milliseconds, ascending, to three digits.
 fn check_behind(query: &Query, expected_ms: &[u64], what: &str) {
@@ -102,10 +106,8 @@ impl Engine {
 
     /// Latency that `SHOW QUERIES` shows: the median, and the percentiles by event time.
     fn shown(&self) -> [String; 4] {
-        let statement = self.session.prepare("SHOW QUERIES").unwrap().remove(0);
-        let Outcome::Rows(rows) = self.session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
         let columns = ["p50 ms", "event time p50", "event time p99", "event time p99.9"];
-        columns.map(|name| rows.column_by_name(name).unwrap().as_string_view().value(0).to_owned())
+        shown(&self.session, "SHOW QUERIES", columns).remove(0)
     }
 }
 

@@ -1,8 +1,12 @@
 //! Limits of what the state of queries takes.
 
+mod shown;
+
 use pelton::arrow::array::{AsArray, RecordBatch};
 use pelton::arrow::datatypes::Int64Type;
-use pelton::{Error, Outcome, Query, Session};
+use pelton::{Error, Query, Session};
+
+use shown::shown;
 
 /// A session of so many workers with a table of the numbers from 1 to `rows`, a thousand a second.
 fn session(workers: &str, rows: i64) -> Session {
@@ -127,7 +131,10 @@ fn what_a_query_has_read_to_join_with_is_shown_as_its_own() {
     let plain = session.sql("SELECT v FROM b").unwrap();
     let bytes = |query: &Query| query.progress().load.state_bytes;
     assert!(bytes(&joining) > 4 << 20, "{} bytes", bytes(&joining));
-    assert_eq!((bytes(&plain), shown(&session, "state bytes")), (0, bytes(&joining).to_string()));
+    assert_eq!(
+        (bytes(&plain), &shown(&session, "SHOW QUERIES", ["state bytes"])[0]),
+        (0, &[bytes(&joining).to_string()])
+    );
     drop((one, other));
     joining.collect().unwrap();
     plain.collect().unwrap();
@@ -139,16 +146,10 @@ fn what_a_query_has_read_to_join_with_is_shown_as_its_own() {
     }
 }
 
-/// A cell of the first query that `SHOW QUERIES` shows.
-fn shown(session: &Session, column: &str) -> String {
-    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
-    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
-    rows.column_by_name(column).unwrap().as_string_view().value(0).to_owned()
-}
-
 /// What the only query is held back by, and how many bytes wait in it.
 fn held_back(session: &Session) -> (String, usize) {
-    (shown(session, "held back by"), shown(session, "bytes waiting").parse().unwrap())
+    let [by, bytes] = shown(session, "SHOW QUERIES", ["held back by", "bytes waiting"]).remove(0);
+    (by, bytes.parse().unwrap())
 }
 
 #[test]

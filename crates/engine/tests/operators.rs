@@ -1,47 +1,36 @@
 //! What is shown of the operators of running queries.
 
-use std::sync::Arc;
+mod shown;
+
+mod stage;
+
 use std::time::Duration;
 
-use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use pelton::arrow::datatypes::{DataType, Int64Type};
-use pelton::clock::{Clock, Hands};
-use pelton::pool::{ManualWorkers, Pool};
-use pelton::{Outcome, PushSource, Session};
+use pelton::arrow::array::AsArray;
+use pelton::arrow::datatypes::Int64Type;
+use pelton::{PushSource, Session};
+
+use stage::{Stage, rows};
 
 /// What a row costs that is looked at.
 const COST_NS: u64 = 250;
 
-/// A session whose time passes where rows are looked at by `slowly(…)`.
-fn session() -> (Session, ManualWorkers, Arc<Hands>) {
-    let hands = Arc::new(Hands::default());
-    let (pool, workers) = Pool::manual(1, Clock::Manual(hands.clone()));
-    let session = Session::with_pool(pool);
-    let turned = hands.clone();
-    let slowly = move |values: &[ArrayRef]| {
-        turned.advance(Duration::from_nanos(COST_NS * values[0].len() as u64));
-        Ok(values[0].clone())
-    };
-    session.register_function("slowly", vec![DataType::Int64], DataType::Int64, slowly);
-    (session, workers, hands)
+fn stage() -> Stage {
+    Stage::new(|rows| COST_NS * rows)
 }
 
 fn push(source: &PushSource, values: std::ops::Range<i64>) {
-    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
-    assert!(source.try_push(RecordBatch::try_new(source.schema().clone(), vec![values]).unwrap()).unwrap());
+    assert!(source.try_push(rows(source, values)).unwrap());
 }
 
 /// These columns of what is shown.
 fn shown<const N: usize>(session: &Session, columns: [&str; N]) -> Vec<[String; N]> {
-    let statement = session.prepare("SHOW OPERATORS").unwrap().remove(0);
-    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
-    let text = |row: usize, name: &str| rows.column_by_name(name).unwrap().as_string_view().value(row).to_owned();
-    (0..rows.num_rows()).map(|row| columns.map(|name| text(row, name))).collect()
+    shown::shown(session, "SHOW OPERATORS", columns)
 }
 
 #[test]
 fn operators_are_shown_with_what_they_cost_and_what_waits_for_them() {
-    let (session, mut workers, hands) = session();
+    let Stage { session, mut workers, hands } = stage();
     let source = session.push_table("a", "v BIGINT NOT NULL").unwrap();
     let query = session.sql("SELECT v FROM a WHERE slowly(v) >= 750").unwrap();
     assert_eq!(
@@ -83,7 +72,7 @@ fn operators_are_shown_with_what_they_cost_and_what_waits_for_them() {
 
 #[test]
 fn what_operators_remember_and_what_waits_for_them_are_shown_there() {
-    let (session, mut workers, hands) = session();
+    let Stage { session, mut workers, hands } = stage();
     let source = session.push_table("a", "v BIGINT NOT NULL, at AS PROCTIME()").unwrap();
     let sums = "SELECT SUM(v) OVER (ORDER BY at ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS total FROM a WHERE slowly(v) >= 0";
     let query = session.sql(sums).unwrap();

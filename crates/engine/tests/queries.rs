@@ -1,12 +1,14 @@
 //! Many queries of one session: they share its workers and nothing else.
 
+mod shown;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use pelton::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use pelton::function::AggregateFunction;
-use pelton::{Error, Outcome, PushSource, Query, Session};
+use pelton::{Error, PushSource, Query, Session};
 
 fn session(workers: &str) -> Session {
     let session = Session::new();
@@ -118,18 +120,14 @@ fn another_number_of_workers_counts_for_queries_that_begin_then() {
     assert_eq!(next(&mut query), 4);
 }
 
-/// What `SHOW QUERIES` says.
-fn show_queries(session: &Session) -> RecordBatch {
-    let statement = session.prepare("SHOW QUERIES").unwrap().remove(0);
-    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
-    rows
+/// Some columns of what `SHOW QUERIES` says, which do not depend on time.
+fn shown(session: &Session) -> Vec<[String; 3]> {
+    shown::shown(session, "SHOW QUERIES", ["query", "rows waiting", "held back by"])
 }
 
-/// The same without the numbers that depend on time.
-fn shown(session: &Session) -> Vec<[String; 3]> {
-    let rows = show_queries(session);
-    let text = |row: usize, name: &str| rows.column_by_name(name).unwrap().as_string_view().value(row).to_owned();
-    (0..rows.num_rows()).map(|row| ["query", "rows waiting", "held back by"].map(|name| text(row, name))).collect()
+/// Another of them, of each query.
+fn shown_in(session: &Session, column: &str) -> Vec<[String; 1]> {
+    shown::shown(session, "SHOW QUERIES", [column])
 }
 
 #[test]
@@ -158,8 +156,7 @@ fn rates_are_shown_for_each_source() {
     let mut query = session.sql("SELECT v FROM a UNION ALL SELECT v FROM b").unwrap();
     push(&one, 3);
     assert_eq!(next(&mut query), 3);
-    let rows = show_queries(&session);
-    let rates = rows.column_by_name("rows/s by source").unwrap().as_string_view().value(0).to_owned();
+    let [rates] = &shown_in(&session, "rows/s by source")[0];
     assert!(rates.starts_with("a ") && rates.ends_with(", b 0") && !rates.starts_with("a 0"), "{rates}");
     drop((one, two));
     assert!(query.next_batch().unwrap().is_none());
@@ -352,8 +349,7 @@ fn rows_that_are_left_out_are_shown_while_a_query_runs() {
     let source = session.push_table("a", "v BIGINT NOT NULL").unwrap();
     let mut query = session.sql("SELECT v FROM t UNION ALL SELECT v FROM a").unwrap();
     assert_eq!(next(&mut query), 3);
-    let rows = show_queries(&session);
-    assert_eq!(rows.column_by_name("left out").unwrap().as_string_view().value(0), "t 1 rejected");
+    assert_eq!(shown_in(&session, "left out"), [["t 1 rejected"]]);
     drop(source);
     assert!(query.next_batch().unwrap().is_none());
     std::fs::remove_file(path).unwrap();
@@ -380,9 +376,8 @@ fn rows_that_a_query_is_too_slow_for_are_dropped_where_that_is_asked_for_and_cou
     let (mut values, mut left_out) = (Vec::new(), String::new());
     while let Some(batch) = query.next_batch().unwrap() {
         values.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
-        let rows = show_queries(&session);
-        if rows.num_rows() > 0 {
-            left_out = rows.column_by_name("left out").unwrap().as_string_view().value(0).to_owned();
+        if let Some([of_query]) = shown_in(&session, "left out").pop() {
+            left_out = of_query;
         }
     }
     let source = &control.progress().sources[0];

@@ -1,12 +1,14 @@
 //! What passing time does while no rows come: a clock whose hands the test turns.
 
+mod shown;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use pelton::arrow::datatypes::{Int64Type, TimestampMillisecondType};
 use pelton::clock::{Clock, Hands};
-use pelton::{Outcome, PushSource, Query, Session};
+use pelton::{PushSource, Query, Session};
 
 /// Turns the hands until `found` finds something, which it must: each step is longer than any idle timeout here.
 fn turn<T>(hands: &Hands, mut found: impl FnMut() -> Option<T>) -> T {
@@ -80,9 +82,7 @@ fn shown(session: &Session) -> [String; 2] {
 
 /// What some columns of the first row of `SHOW PROGRESS` say.
 fn shown_in<const N: usize>(session: &Session, columns: [&str; N]) -> [String; N] {
-    let statement = session.prepare("SHOW PROGRESS").unwrap().remove(0);
-    let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
-    columns.map(|name| rows.column_by_name(name).unwrap().as_string_view().value(0).to_owned())
+    shown::shown(session, "SHOW PROGRESS", columns).remove(0)
 }
 
 #[test]

@@ -488,7 +488,7 @@ impl Shared {
             pipelines: pipelines.collect(),
             windows: windows.collect(),
             overs: overs.collect(),
-            operators: self.operators(&state),
+            operators: self.operators(&state, now_ns),
             sinks: state.sinks.iter_mut().map(|node| sink_progress(node, now_ns)).collect(),
         }
     }

@@ -283,8 +283,7 @@ impl SliceStore {
 
     /// The slices that are open; of one there may be two tables.
     pub(crate) fn open_slices(&self) -> impl Iterator<Item = (SliceId, &Table)> {
-        let tables = |table| std::iter::once(table).chain(Table::left(table));
-        self.slices.iter().flat_map(move |(id, table)| tables(table).map(|table| (*id, table)))
+        self.slices.iter().flat_map(|(id, table)| std::iter::once(table).chain(table.left()).map(|table| (*id, table)))
     }
 
     /// Whether there is something of small slices that was not taken.

@@ -14,6 +14,7 @@ use pelton::clock::Clock;
 use pelton::pool::Pool;
 use pelton::{PushSource, Session};
 use pelton_testkit::rows::row_lines;
+use pelton_testkit::script::engine::execute;
 
 /// Seeds that are tried unless told otherwise.
 const SEEDS: u64 = 16;
@@ -247,9 +248,7 @@ fn costs(random: &mut Random) -> String {
 fn rows_of_shifting(settings: &[(&str, &str)]) -> (Vec<String>, Vec<What>) {
     let session = Session::new();
     settings.iter().for_each(|(key, value)| session.set(key, value).expect("a setting"));
-    for statement in session.prepare(SHIFTING).expect("statements") {
-        session.execute(&statement).expect("a table and a view");
-    }
+    assert_eq!(execute(&session, SHIFTING).error, None);
     let query = session.sql(OF_SHIFTING).expect("a query");
     let events = query.adaptation_events();
     let batches = query.collect().expect("no row fails");

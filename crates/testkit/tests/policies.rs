@@ -1,9 +1,8 @@
 //! Ten queries at once under every policy, with blocks and with queues between operators, on one worker and on two: results are the same.
 
-use pelton::Session;
 use pelton_runtime::policy::PolicyName;
 use pelton_testkit::rows::row_lines;
-use pelton_testkit::script::engine::session;
+use pelton_testkit::script::engine::{execute, session};
 use pelton_testkit::script::run::Configuration;
 
 /// Rows of each query's input: queues are slow.
@@ -42,16 +41,10 @@ const QUERIES: [&str; 10] = [
     "SELECT window_end, COUNT(DISTINCT k) AS keys, MAX(total) AS most FROM TABLE(TUMBLE(TABLE timed, DESCRIPTOR(at), INTERVAL '4' SECOND)) GROUP BY window_start, window_end",
 ];
 
-fn execute(session: &Session, sql: &str) {
-    for statement in session.prepare(sql).unwrap() {
-        session.execute(&statement).unwrap();
-    }
-}
-
 /// The rows of each query, in some order. All run at once.
 fn results(configuration: Configuration) -> Vec<Vec<String>> {
     let session = session(configuration);
-    execute(&session, &TABLES.replace("${rows}", &ROWS.to_string()));
+    assert_eq!(execute(&session, &TABLES.replace("${rows}", &ROWS.to_string())).error, None);
     let queries: Vec<_> = QUERIES.iter().map(|sql| session.sql(sql).unwrap()).collect();
     let lines = queries.into_iter().map(|query| {
         let batches = query.collect().unwrap();

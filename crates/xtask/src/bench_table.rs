@@ -178,7 +178,6 @@ fn crowd(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
     };
     let fastest = of_others("crowd_records_per_s", f64::max)?;
     let least_p99_ms = of_others("latency_p99_ms", f64::min)?;
-    let times = field(line, "of_threads_and_queues").map(|_| number(line, "of_threads_and_queues")).transpose()?;
     let case = [Some(value(line, "case")?), field(line, "kind")];
     Ok(Some(format!(
         "| {} | {} | {} | {:.1} | {} | {:.3} | {:.3} | {} | {:.0} | {:.2} | {} |",
@@ -192,7 +191,7 @@ fn crowd(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
         optional(least_p99_ms, 3),
         number(line, "decision_ns")?,
         number(line, "deciding_share")? * 100.0,
-        optional(times, 2),
+        optional(measured(line, "of_threads_and_queues")?, 2),
     )))
 }
 
@@ -201,21 +200,25 @@ fn course(line: &str, _: &[&str]) -> Result<Option<String>, String> {
     if field(line, "of_best_fixed").is_none() {
         return Ok(None);
     }
-    let of = |key: &str| field(line, key).filter(|value| *value != "null").map(|_| number(line, key)).transpose();
     Ok(Some(format!(
         "| {} | {} | {} | {:.1} | {} | {} | {} | {} |",
         value(line, "bench")?,
         value(line, "case")?,
         value(line, "workers")?,
         number(line, "course_records_per_s")? / 1e6,
-        optional(of("of_best_fixed")?, 2),
-        optional(of("of_best_fixed_settled_stretch_min")?, 2),
-        optional(of("of_first_fixed_second_min")?, 2),
-        optional(of("answered_ms_max")?, 1),
+        optional(measured(line, "of_best_fixed")?, 2),
+        optional(measured(line, "of_best_fixed_settled_stretch_min")?, 2),
+        optional(measured(line, "of_first_fixed_second_min")?, 2),
+        optional(measured(line, "answered_ms_max")?, 1),
     )))
 }
 
-/// Not all that ran was measured so.
+/// A number, where that was measured.
+fn measured(line: &str, key: &str) -> Result<Option<f64>, String> {
+    field(line, key).filter(|value| *value != "null").map(|_| number(line, key)).transpose()
+}
+
+/// As it stands in a table: not all that ran was measured so.
 fn optional(number: Option<f64>, digits: usize) -> String {
     number.map_or("–".to_owned(), |number| format!("{number:.digits$}"))
 }

@@ -24,17 +24,17 @@ pub struct Costs([(u64, OfKinds); PHASES_MAX]);
 impl Costs {
     /// Nanoseconds that a row costs this code, when the pipeline has computed so many rows.
     pub(super) fn nanos_per_row(&self, kernel: &dyn Kernel, rows: u64) -> u64 {
-        let kind = if kernel.tier() == Tier::Interpreted {
-            1
-        } else if kernel.fetches_ahead() {
-            3
-        } else if kernel.order() != PredicateOrder::planned(kernel.predicates()) {
-            2
-        } else {
-            0
-        };
         let phase = self.0.iter().rev().find(|(first, _)| *first <= rows);
-        phase.map_or(1, |(_, costs)| costs[kind])
+        let (_, [compiled, interpreted, reordered, fetch_ahead]) = *phase.expect("the first phase begins with row 0");
+        if kernel.tier() == Tier::Interpreted {
+            interpreted
+        } else if kernel.fetches_ahead() {
+            fetch_ahead
+        } else if kernel.order() != PredicateOrder::planned(kernel.predicates()) {
+            reordered
+        } else {
+            compiled
+        }
     }
 }
 

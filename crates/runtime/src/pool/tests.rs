@@ -23,10 +23,12 @@ fn run_of(source: Option<SourceNode>, sink: Box<dyn Sink>, pool: &Pool) -> Run {
     Run::start(graph, RunOptions::new(pool), pool)
 }
 
-struct Nowhere;
+/// Does this with each batch.
+struct Each<F>(F);
 
-impl Sink for Nowhere {
+impl<F: FnMut() + Send> Sink for Each<F> {
     fn write(&mut self, _: &RecordBatch) -> Result<(), SinkError> {
+        (self.0)();
         Ok(())
     }
 
@@ -42,7 +44,7 @@ impl Sink for Nowhere {
 #[test]
 fn a_worker_leaves_a_query_when_another_goes_first() {
     let (pool, _) = Pool::manual(1, Clock::Manual(Arc::new(Hands::default())));
-    let runs = [(); 2].map(|()| run_of(None, Box::new(Nowhere), &pool));
+    let runs = [(); 2].map(|()| run_of(None, Box::new(Each(|| {})), &pool));
     let [first, second] = runs.each_ref().map(|run| run.handle().0);
     let mut worker = PoolWorker::new(pool.crew().clone(), 0);
     worker.know_runs();
@@ -116,7 +118,7 @@ fn an_input_that_says_that_nothing_more_is_there_is_not_asked_in_vain() {
         let (pool, mut workers) = Pool::manual(1, Clock::Manual(Arc::new(Hands::default())));
         let asked = Arc::new(AtomicUsize::new(0));
         let source = Box::new(OneBatch { asked: asked.clone(), says_so });
-        let run = run_of(Some(node_of(source)), Box::new(Nowhere), &pool);
+        let run = run_of(Some(node_of(source)), Box::new(Each(|| {})), &pool);
         let mut asked_until_asleep = || {
             while workers.step(0) {}
             asked.load(Ordering::Relaxed)
@@ -128,7 +130,7 @@ fn an_input_that_says_that_nothing_more_is_there_is_not_asked_in_vain() {
     }
 }
 
-/// Has six batches.
+/// Has so many batches.
 struct Batches(usize);
 
 impl Source for Batches {
@@ -146,35 +148,17 @@ impl Source for Batches {
     }
 }
 
-/// Takes a millisecond for each batch.
-struct Slow {
-    hands: Arc<Hands>,
-    written: Arc<AtomicUsize>,
-}
-
-impl Sink for Slow {
-    fn write(&mut self, _: &RecordBatch) -> Result<(), SinkError> {
-        self.hands.advance(Duration::from_millis(1));
-        self.written.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_slow_sink_keeps_a_worker_for_no_longer_than_a_task_may_take() {
     let hands = Arc::new(Hands::default());
     let (pool, mut workers) = Pool::manual(1, Clock::Manual(hands.clone()));
     let written = Arc::new(AtomicUsize::new(0));
-    let sink = Slow { hands, written: written.clone() };
-    let run = run_of(Some(node_of(Box::new(Batches(6)))), Box::new(sink), &pool);
+    let counted = written.clone();
+    let slow = Each(move || {
+        hands.advance(Duration::from_millis(1));
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let run = run_of(Some(node_of(Box::new(Batches(6)))), Box::new(slow), &pool);
     let mut in_a_task = Vec::new();
     while workers.step(0) {
         in_a_task.push(written.swap(0, Ordering::Relaxed));

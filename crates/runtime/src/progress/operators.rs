@@ -51,8 +51,7 @@ impl State {
 
 impl Shared {
     /// All operators, each behind those of the kinds that feed it.
-    pub(crate) fn operators(&self, state: &State) -> Vec<OperatorProgress> {
-        let now_ns = self.clock.nanos();
+    pub(crate) fn operators(&self, state: &State, now_ns: u64) -> Vec<OperatorProgress> {
         let parts = state.operators.parts().zip(&state.operators.all);
         let look = |(part, operator): (Part, &Operator)| {
             let (rows_in, rows_out) = state.rows_of(part);

@@ -118,6 +118,12 @@ fn distance(minimum: i64, maximum: i64) -> u64 {
     maximum.wrapping_sub(minimum) as u64
 }
 
+/// Whether so many keys from `base` on include those from `minimum` to `maximum`.
+fn holds((base, length): (i64, usize), (minimum, maximum): (i64, i64)) -> bool {
+    let longest = distance(base, base.wrapping_add(length as i64 - 1));
+    distance(base, minimum) <= longest && distance(base, maximum) <= longest
+}
+
 fn union(left: Option<(i64, i64)>, right: (i64, i64)) -> (i64, i64) {
     left.map_or(right, |left| (left.0.min(right.0), left.1.max(right.1)))
 }
@@ -234,13 +240,10 @@ impl IntegerGroups {
         match self.mode {
             Mode::Undecided => self.decide(layout, extent),
             Mode::Dense { base, length, .. } => {
-                let last = distance(base, base.wrapping_add(length as i64 - 1));
-                if distance(base, minimum) > last || distance(base, maximum) > last {
-                    if self.extent.is_none() && distance(minimum, maximum) <= last {
+                if !holds((base, length), (minimum, maximum)) {
+                    if self.extent.is_none() && holds((minimum, length), (minimum, maximum)) {
                         self.rebase(minimum, maximum);
-                    } else if dense_suits(layout, extent, self.rows.max(self.groups(layout)))
-                        || is_crowded(layout, extent, self.groups(layout))
-                    {
+                    } else if self.stays_dense(layout, extent, 0) {
                         self.widen(layout, extent);
                     } else if may_leave && self.groups_about(layout) > MOVED_GROUPS_MAX {
                         left = Some(self.leave_behind(layout));
@@ -302,11 +305,14 @@ impl IntegerGroups {
 
     /// Whether these groups, which lie side by side, would go over to hashes if those of another table came to them, which do not.
     pub(super) fn would_go_over(&self, layout: &EntryLayout, other: &IntegerGroups) -> bool {
-        let (Mode::Dense { base, length, .. }, Some((first, last))) = (&self.mode, other.extent) else { return false };
-        let longest = distance(*base, base.wrapping_add(*length as i64 - 1));
-        let fit = distance(*base, first) <= longest && distance(*base, last) <= longest;
-        let (extent, groups) = (union(self.extent, (first, last)), self.groups(layout));
-        !fit && !dense_suits(layout, extent, self.rows.max(groups) + other.rows) && !is_crowded(layout, extent, groups)
+        let (Mode::Dense { base, length, .. }, Some(theirs)) = (&self.mode, other.extent) else { return false };
+        !holds((*base, *length), theirs) && !self.stays_dense(layout, union(self.extent, theirs), other.rows)
+    }
+
+    /// Whether groups that lie side by side may be so in a wider range, with so many rows more.
+    fn stays_dense(&self, layout: &EntryLayout, extent: (i64, i64), more_rows: usize) -> bool {
+        let groups = self.groups(layout);
+        dense_suits(layout, extent, self.rows.max(groups) + more_rows) || is_crowded(layout, extent, groups)
     }
 
     /// Changes to dense entries for `extent`, unless there are keys outside that the table was not prepared for. Says what the extent is.
