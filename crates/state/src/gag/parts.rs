@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::two_stacks::{TwoStacks, add_to_all};
+use super::two_stacks::{Completeness, TwoStacks, add_to_all};
 use super::{Combined, Gag, Nodes, RENUMBERED_GROUPS_MIN, Slice};
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, LentKeys, Table};
@@ -127,11 +127,12 @@ impl Parts {
     /// Puts the windows together, whose groups are appended to an empty list.
     pub fn put_together(&mut self, groups: &mut Table, windows: &mut Vec<ClosedWindow>) {
         let Parts { slices, younger, presence, unneeded, sum, present, .. } = self;
-        let (presence, mut slices) = (*presence, slices.drain(..));
+        let (presence, mut slices, mut complete) = (*presence, slices.drain(..), Completeness::default());
         for part in self.windows.drain(..) {
             let Part { window, groups: all, keys, older, is_anew, slices: new } = part;
             if is_anew {
                 younger.clear();
+                complete = Completeness::default();
             }
             slices.by_ref().take(new).for_each(|slice| add_to_all(younger, all, &slice));
             if self.keys_have_stayed && groups.groups() == 0 {
@@ -139,7 +140,7 @@ impl Parts {
                 lent.into_iter().for_each(|lent| groups.borrow_keys(lent));
             }
             let lists = (older.as_ref(), &*younger);
-            let count = if Table::are_all_in_either(presence, all, lists) {
+            let count = if complete.is_known(presence, all, lists) {
                 groups.append_sums((!groups.borrows_keys()).then_some(&keys.keys), all, lists);
                 all
             } else {
@@ -184,11 +185,10 @@ impl Combined {
     }
 
     /// What the window that is due is the sum of, where all of its groups are there and it is [`Gag::halved`].
-    pub(crate) fn halves(&self) -> Option<Halves<'_>> {
-        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = &self.nodes else { return None };
-        let lists = lists.halves();
-        let are_all_there = Table::are_all_in_either(self.presence, self.window.groups(), lists);
-        are_all_there.then(|| Halves { keys: &self.window, version: self.version(), lists })
+    pub(crate) fn halves(&mut self) -> Option<Halves<'_>> {
+        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = &mut self.nodes else { return None };
+        let (keys, version) = (&self.window, self.window.key_changes());
+        lists.are_all_there(keys.groups()).then(|| Halves { keys, version, lists: lists.halves() })
     }
 
     /// Adds the window that is due, which is [`Gag::halved`], to those that leave in parts, at most so many groups together.

@@ -46,6 +46,33 @@ pub(super) struct Lists {
     is_anew: bool,
     /// Nobody has counted which groups are there since suffixes were made.
     is_uncounted: bool,
+    complete: Completeness,
+}
+
+/// Whether all groups of a window are there. What its younger slices have together only grows until suffixes are made: where that has all groups by itself, nothing
+/// is looked at any more.
+#[derive(Debug, Default)]
+pub(super) struct Completeness {
+    /// What the younger slices have together has so many of the first groups.
+    groups: usize,
+    /// How often it did not have all.
+    attempts: usize,
+}
+
+impl Completeness {
+    /// Whether each of the first so many groups is in what the older slices have together, if there are any, or the younger ones.
+    pub(super) fn is_known(&mut self, presence: usize, groups: usize, lists: (Option<&Table>, &Table)) -> bool {
+        if groups == self.groups {
+            return true;
+        }
+        let are_there = Table::are_all_in_either(presence, groups, lists);
+        self.attempts += 1;
+        // Seldom enough to cost nothing where groups are missing all the time.
+        if are_there && self.attempts.is_power_of_two() && Table::are_all_in_either(presence, groups, (None, lists.1)) {
+            self.groups = groups;
+        }
+        are_there
+    }
 }
 
 /// All groups of a slice and of those after it.
@@ -173,13 +200,19 @@ impl Lists {
         slices: Vec<Arc<Slice>>,
         prefix: Table,
     ) -> Lists {
-        let (is_flipping, given, is_anew, is_uncounted) = (false, 0, true, false);
-        Lists { presence, come_in_order, suffixes, slices, prefix, is_flipping, given, is_anew, is_uncounted }
+        let (is_flipping, given, is_anew, is_uncounted, complete) = (false, 0, true, false, Completeness::default());
+        Lists { presence, come_in_order, suffixes, slices, prefix, is_flipping, given, is_anew, is_uncounted, complete }
     }
 
     /// What the older slices have together, where there are any, and the younger ones.
     pub(super) fn halves(&self) -> (Option<&Table>, &Table) {
         (self.suffixes.last().map(|oldest| &oldest.values), &self.prefix)
+    }
+
+    /// Whether the first so many groups are all there, in one of the two.
+    pub(super) fn are_all_there(&mut self, groups: usize) -> bool {
+        let older = self.suffixes.last().map(|oldest| &oldest.values);
+        self.complete.is_known(self.presence, groups, (older, &self.prefix))
     }
 
     /// Whether the groups that are there should be counted, which [`TwoStacks::combine`] is for.
@@ -290,10 +323,12 @@ impl Lists {
     /// Forgets what the younger slices have together.
     fn clear(&mut self) {
         self.prefix.clear();
+        self.complete = Completeness::default();
         (self.given, self.is_anew) = (0, true);
     }
 
     fn renumber(&mut self, present: Chosen<'_>, numbers: &[u32]) {
+        self.complete = Completeness::default();
         for slice in &mut self.slices {
             if Arc::get_mut(slice).is_none() {
                 *slice = Arc::new(slice.copy());

@@ -89,8 +89,8 @@ impl Table {
     }
 
     /// Changes places with another table of the same slice where that has more groups: the one with fewer is the one to be taken apart. Where both have
-    /// entries side by side the one with more room is kept, for none is counted then; where one has, and would have to go over to hashes with all of its groups at once,
-    /// the other one is.
+    /// entries side by side the one with more room is kept, for none is counted then; where one has, that one is, lest the other's groups all move at once, unless it
+    /// would have to go over to hashes with all of its own.
     ///
     /// # Panics
     /// Where the layouts differ.
@@ -103,6 +103,7 @@ impl Table {
             }
             (Groups::Integer(own), Groups::Integer(others)) if own.would_go_over(&self.layout, others) => true,
             (Groups::Integer(own), Groups::Integer(others)) if others.would_go_over(&self.layout, own) => false,
+            (Groups::Integer(own), Groups::Integer(others)) if own.is_dense() != others.is_dense() => others.is_dense(),
             _ => other.groups() > self.groups(),
         };
         if is_larger {

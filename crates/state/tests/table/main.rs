@@ -357,22 +357,26 @@ fn a_dictionary_of_plain_strings_is_a_key_of_strings() {
     assert_eq!(table.groups(), 3);
 }
 
+/// Adds groups, and says how their entries are found.
+fn find(table: &mut Table, keys: &[i64]) -> IntegerMode {
+    let mode = table.prepare_integers(*keys.iter().min().unwrap(), *keys.iter().max().unwrap(), keys.len());
+    table.find_or_insert_integers(keys, &mut Vec::new(), &mut Vec::new());
+    mode
+}
+
+/// The keys of all groups, ascending.
+fn held(table: &Table) -> Vec<i64> {
+    let mut keys = table.key_array(0, &table.entry_offsets()).as_primitive::<Int64Type>().values().to_vec();
+    keys.sort_unstable();
+    keys
+}
+
 /// Entries of many keys that lie side by side do not move at once where a key is far away: they stay where they are, and what comes then is in another table of the slice.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand keys take too long")]
 fn many_keys_are_left_behind_where_one_is_far_away() {
     let layout = count_layout(DataType::Int64);
     let mut store = SliceStore::new(layout.clone());
-    let find = |table: &mut Table, keys: &[i64]| {
-        let mode = table.prepare_integers(*keys.iter().min().unwrap(), *keys.iter().max().unwrap(), keys.len());
-        table.find_or_insert_integers(keys, &mut Vec::new(), &mut Vec::new());
-        mode
-    };
-    let held = |table: &Table| {
-        let mut keys = table.key_array(0, &table.entry_offsets()).as_primitive::<Int64Type>().values().to_vec();
-        keys.sort_unstable();
-        keys
-    };
     let near: Vec<i64> = (0..100_000).collect();
     let far: Vec<i64> = (0..100_000).step_by(2).chain([1 << 40]).collect();
     let slice = SliceId::new(10, 0);
@@ -397,6 +401,41 @@ fn many_keys_are_left_behind_where_one_is_far_away() {
         assert_eq!(find(used, &near), IntegerMode::Hash);
     }
     assert_eq!(find(&mut Table::with_hint(layout.clone(), hint), &near), IntegerMode::Hash);
+}
+
+/// Nor do those that are found by hash where their keys come to crowd.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of thousands of keys take too long")]
+fn many_keys_are_left_behind_where_they_crowd() {
+    let layout = count_layout(DataType::Int64);
+    let mut store = SliceStore::new(layout.clone());
+    let even: Vec<i64> = (0..1_200_000).step_by(2).collect();
+    let slice = SliceId::new(10, 0);
+    let sparse: Vec<i64> = even.iter().step_by(6).copied().collect();
+    assert_eq!(find(store.table(slice), &sparse), IntegerMode::Hash);
+    assert_eq!(find(store.table(slice), &even), IntegerMode::Hash, "that they crowd is noticed when more come");
+    let odd = [5, 1_199_999, 1_300_001];
+    assert!(matches!(find(store.table(slice), &odd), IntegerMode::Dense { .. }));
+    assert!(store.copies().map(|(_, table)| held(&table)).eq([odd.to_vec(), even.clone()]));
+    // A wider range has few keys beside those that were left behind, and is as full as these make it.
+    let wider = [-100_000, 2_000_000];
+    assert!(matches!(find(store.table(slice), &wider), IntegerMode::Dense { .. }));
+
+    let hint = store.table(slice).hint();
+    let mut taken = store.take_until(10).into_iter().map(|(_, table)| table);
+    let mut table = taken.next().unwrap();
+    let mut rest = table.merge(taken.next().unwrap());
+    assert!(matches!(table.integer_mode(), Some(IntegerMode::Dense { .. })));
+    let mut all = even.iter().chain(&odd).chain(&wider).copied().collect::<Vec<_>>();
+    all.sort_unstable();
+    assert_eq!(held(&table), all);
+
+    // What comes next is so from the first row on.
+    let mut made = Table::with_hint(layout, hint);
+    for used in [&mut table, &mut rest, &mut made] {
+        used.clear();
+        assert!(matches!(find(used, &even[500..600]), IntegerMode::Dense { .. }));
+    }
 }
 
 /// Where that happens in each slice, tables that are used again are filled so as seldom as those whose entries move are.
@@ -424,5 +463,5 @@ fn what_is_left_behind_in_each_slice_makes_attempts_rare() {
         }
     }
     attempts.dedup();
-    assert_eq!(attempts, [0, 2, 5, 11, 21, 39]);
+    assert_eq!(attempts, [0, 2, 5, 10, 19, 36], "one slice goes by hash in between, then two, four, eight and sixteen");
 }

@@ -89,8 +89,10 @@ pub(super) struct IntegerGroups {
     expected: TableHint,
     /// Whether entries that lay side by side went over to hashes since the table was cleared.
     was_dense: bool,
-    /// Whether these are groups that were left behind, because others went over to hashes.
+    /// Whether these are groups that were left behind, because others are found in another way,
     is_left: bool,
+    /// and how many were left behind by these since the table was cleared.
+    left_groups: usize,
     /// Bytes of entries that have been cleared, while groups are being forgotten.
     cleared_bytes: usize,
 }
@@ -178,6 +180,7 @@ impl IntegerGroups {
             expected,
             was_dense: false,
             is_left: false,
+            left_groups: 0,
             cleared_bytes: 0,
         }
     }
@@ -247,6 +250,7 @@ impl IntegerGroups {
                         self.widen(layout, extent);
                     } else if may_leave && self.groups_about(layout) > MOVED_GROUPS_MAX {
                         left = Some(self.leave_behind(layout));
+                        self.make_hash(layout, capacity_for(MOVED_GROUPS_MAX, self.rows));
                     } else {
                         self.change_to_hash(layout);
                     }
@@ -254,7 +258,12 @@ impl IntegerGroups {
             }
             Mode::Hash { groups, .. } => {
                 if is_crowded(layout, extent, groups) && self.may_be_dense(layout) {
-                    extent = self.change_to_dense(layout, extent);
+                    if may_leave && groups > MOVED_GROUPS_MAX {
+                        left = Some(self.leave_behind(layout));
+                        self.make_dense(layout, with_room(layout, extent));
+                    } else {
+                        extent = self.change_to_dense(layout, extent);
+                    }
                 }
             }
         }
@@ -294,13 +303,12 @@ impl IntegerGroups {
         self.put_groups(layout, &old);
     }
 
-    /// Goes over to hashes without any of the groups, which are returned.
+    /// Takes all groups, which are to be found in another way from now on. Nothing is decided for those that come.
     fn leave_behind(&mut self, layout: &EntryLayout) -> IntegerGroups {
         let (moves, rows, extent) = (self.moves, self.rows, self.extent);
-        let empty = IntegerGroups { moves, rows, extent, was_dense: true, ..IntegerGroups::new(self.expected) };
-        let left = IntegerGroups { is_left: true, ..std::mem::replace(self, empty) };
-        self.make_hash(layout, capacity_for(MOVED_GROUPS_MAX, rows));
-        left
+        let (was_dense, left_groups) = (self.is_dense(), self.groups_about(layout));
+        let known = IntegerGroups { moves, rows, extent, was_dense, left_groups, ..IntegerGroups::new(self.expected) };
+        IntegerGroups { is_left: true, ..std::mem::replace(self, known) }
     }
 
     /// Whether these groups, which lie side by side, would go over to hashes if those of another table came to them, which do not.
@@ -311,7 +319,8 @@ impl IntegerGroups {
 
     /// Whether groups that lie side by side may be so in a wider range, with so many rows more.
     fn stays_dense(&self, layout: &EntryLayout, extent: (i64, i64), more_rows: usize) -> bool {
-        let groups = self.groups(layout);
+        // Those that were left behind are of the same slice, and come to these when it ends.
+        let groups = self.groups(layout) + self.left_groups;
         dense_suits(layout, extent, self.rows.max(groups) + more_rows) || is_crowded(layout, extent, groups)
     }
 
@@ -527,7 +536,7 @@ impl IntegerGroups {
 
     fn outcome(&self, layout: &EntryLayout, groups: usize) -> Outcome {
         match (self.is_dense(), self.extent) {
-            _ if self.is_left => Outcome::Failed,
+            (true, _) if self.is_left => Outcome::Failed,
             (true, _) => Outcome::Suited,
             (false, _) if self.was_dense => Outcome::Failed,
             (false, Some(extent)) if is_crowded(layout, extent, groups) => Outcome::Suited,
@@ -541,7 +550,7 @@ impl IntegerGroups {
             self.expected = self.hint(layout);
         }
         if self.is_left {
-            // It is not to be tried again soon.
+            // What comes next begins anew, by what has been learned.
             *self = IntegerGroups { moves: self.moves, ..IntegerGroups::new(self.expected) };
             return true;
         }
@@ -555,7 +564,7 @@ impl IntegerGroups {
         }
         self.cleared_bytes = 0;
         self.null_present = false;
-        self.was_dense = false;
+        (self.was_dense, self.left_groups) = (false, 0);
         let is_small = |(first, last)| distance(first, last) < (KEPT_EXTENT_BYTES / layout.stride()) as u64;
         let is_dense = matches!(self.mode, Mode::Dense { .. });
         self.extent = self.extent.filter(|&extent| is_dense && is_small(extent));
