@@ -438,7 +438,27 @@ fn many_keys_are_left_behind_where_they_crowd() {
     }
 }
 
-/// Where that happens in each slice, tables that are used again are filled so as seldom as those whose entries move are.
+/// Keys of a short range that do not crowd have entries side by side once so many rows have come that this pays, and from the first row on in the slice behind.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of thousands of rows take too long")]
+fn keys_that_are_spread_have_entries_side_by_side_where_rows_are_many() {
+    let layout = count_layout(DataType::Int64);
+    let spread = |step: i64| (0..400_000).step_by(step as usize).collect::<Vec<_>>();
+    let is_dense = |table: &mut Table, keys: &[i64]| matches!(find(table, keys), IntegerMode::Dense { .. });
+    let mut table = Table::new(layout.clone());
+    let keys = spread(10);
+    // Nine bytes for each integer of the range, and as many rows as eight bytes each would make of them.
+    let turns: Vec<bool> = (0..14).map(|_| is_dense(&mut table, &keys)).collect();
+    assert!(turns.iter().copied().eq((1..=14).map(|turn| turn * keys.len() > 400_000 * 9 / 8)), "{turns:?}");
+    assert_eq!(held(&table), keys);
+    assert!(is_dense(&mut Table::with_hint(layout.clone(), table.hint()), &keys[7..9]));
+
+    let mut seldom = Table::new(layout.clone());
+    assert!(!(0..30).any(|_| is_dense(&mut seldom, &spread(20))), "keys are too far apart");
+    assert!(!is_dense(&mut Table::with_hint(layout, seldom.hint()), &[0, 399_990]));
+}
+
+/// Where a key is far away in each slice, tables that are used again are filled so as seldom as those whose entries move are.
 #[test]
 #[cfg_attr(miri, ignore = "millions of keys take too long")]
 fn what_is_left_behind_in_each_slice_makes_attempts_rare() {

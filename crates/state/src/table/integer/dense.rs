@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use super::{
-    ALL_PRESENT, CROWDED_LENGTH_FREE, DENSE_LENGTH_MAX, IntegerGroups, LONG_ROOM_PART, Mode, crowded_length_max,
-    distance,
-};
+use super::range::{CROWDED_LENGTH_FREE, DENSE_LENGTH_MAX, crowded_length_max, distance};
+use super::{ALL_PRESENT, IntegerGroups, Mode};
 use crate::layout::{EntryLayout, UseWord};
 use crate::table::region::Region;
+
+/// A long range that grows gets room for one of so many parts of it more.
+const LONG_ROOM_PART: u64 = 4;
 
 /// Which entries of a dense table are in use.
 pub(super) struct InUse<'a> {

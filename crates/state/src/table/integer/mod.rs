@@ -1,10 +1,12 @@
-//! Groups by one key of at most eight bytes: entries side by side by key ([`dense`]), or found by hash ([`hashed`]), as became of it before ([`attempts`]).
+//! Groups by one key of at most eight bytes: entries side by side by key ([`dense`]), or found by hash ([`hashed`]), as suits the range of the keys ([`range`]) and became of it before ([`attempts`]).
 
 mod dense;
 
 mod hashed;
 
 mod attempts;
+
+mod range;
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -15,27 +17,8 @@ use crate::layout::{DenseKeys, EntryLayout};
 
 pub(super) use self::attempts::Attempts;
 use self::attempts::Outcome;
-
-/// Keys that lie within this many integers of each other may have entries side by side.
-pub const DENSE_LENGTH_MAX: usize = 1 << 20;
-
-/// Within so many, where as many of them are keys as one in [`CROWDED_INTEGERS_PER_KEY`].
-const CROWDED_LENGTH_MAX: u64 = 1 << 28;
-
-/// A range that is longer must take no more memory than by hash, and none that nobody has touched: entries that are not zero at first would be written all at once.
-const CROWDED_LENGTH_FREE: u64 = 1 << 24;
-
-/// A long range that grows gets room for one of so many parts of it more.
-const LONG_ROOM_PART: u64 = 4;
-
-/// See [`CROWDED_LENGTH_MAX`].
-const CROWDED_INTEGERS_PER_KEY: u64 = 4;
-
-/// A dense table this short is worth it for any number of rows.
-const DENSE_LENGTH_FREE: u64 = 1 << 14;
-
-/// A longer one may have this many entries for each row or expected group.
-const DENSE_LENGTH_PER_ROW: u64 = 8;
+pub use self::range::DENSE_LENGTH_MAX;
+use self::range::{dense_suits, distance, holds, is_crowded, suits_known, union, with_room};
 
 /// Dense entries that take no more bytes than this stay prepared when they are cleared: the next slice's keys need not be looked at before
 /// their entries are touched.
@@ -50,10 +33,7 @@ const SAMPLED_EVERY: usize = 1 << 14;
 /// The bytes of eight entries that are all in use.
 const ALL_PRESENT: u64 = 0x0101_0101_0101_0101;
 
-/// One of so many parts of a table with most of the keys in its range is room for keys beyond it.
-const ROOM_PART: u64 = 64;
-
-/// So many groups, or fewer, move at once where entries go over from side by side to hashes: it takes about a millisecond. More are left behind, if they may be.
+/// So many groups, or fewer, move at once where entries get other places: it takes about a millisecond. More are left behind, if they may be.
 const MOVED_GROUPS_MAX: usize = 1 << 15;
 
 /// How entries of integer keys are found.
@@ -113,57 +93,6 @@ enum Mode {
         groups: usize,
         sentinel_present: bool,
     },
-}
-
-/// The number of keys from `minimum` to `maximum`, less one.
-fn distance(minimum: i64, maximum: i64) -> u64 {
-    maximum.wrapping_sub(minimum) as u64
-}
-
-/// Whether so many keys from `base` on include those from `minimum` to `maximum`.
-fn holds((base, length): (i64, usize), (minimum, maximum): (i64, i64)) -> bool {
-    let longest = distance(base, base.wrapping_add(length as i64 - 1));
-    distance(base, minimum) <= longest && distance(base, maximum) <= longest
-}
-
-fn union(left: Option<(i64, i64)>, right: (i64, i64)) -> (i64, i64) {
-    left.map_or(right, |left| (left.0.min(right.0), left.1.max(right.1)))
-}
-
-/// How many crowded keys a table may have room for: entries have numbers of 32 bits, in units of eight bytes.
-fn crowded_length_max(layout: &EntryLayout) -> u64 {
-    // The NULL key's entry is one more, and the greatest number stands for none.
-    let numbered = u64::from(ABSENT) / (layout.dense_stride() as u64 / 8).max(1) - 1;
-    CROWDED_LENGTH_MAX.min(numbered)
-}
-
-/// Whether keys crowd: entries side by side take hardly more memory than entries found by hash would, for as many keys.
-fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize) -> bool {
-    let distance = distance(minimum, maximum);
-    let is_close = distance < crowded_length_max(layout) && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
-    let is_small = || {
-        let bytes = distance.saturating_mul(layout.dense_stride() as u64 + 1);
-        let bytes_by_hash = (capacity_for(keys, keys) as u64).saturating_mul(layout.stride() as u64);
-        bytes <= bytes_by_hash && layout.initial().iter().all(|&byte| byte == 0)
-    };
-    is_close && layout.dense_keys() != DenseKeys::Never && (distance < CROWDED_LENGTH_FREE || is_small())
-}
-
-/// A range of keys that a crowded table should have, for one that it has: of keys at random the least and the greatest come late, and not to all workers.
-fn with_room(layout: &EntryLayout, (minimum, maximum): (i64, i64)) -> (i64, i64) {
-    let room = (distance(minimum, maximum) / ROOM_PART) as i64;
-    let roomy = (minimum.saturating_sub(room), maximum.saturating_add(room));
-    if distance(roomy.0, roomy.1) < crowded_length_max(layout) { roomy } else { (minimum, maximum) }
-}
-
-/// Whether entries side by side suit this many rows.
-fn dense_suits(layout: &EntryLayout, (minimum, maximum): (i64, i64), rows: usize) -> bool {
-    let allowed = match layout.dense_keys() {
-        DenseKeys::WhereClose => DENSE_LENGTH_FREE.max(rows as u64 * DENSE_LENGTH_PER_ROW),
-        DenseKeys::WherePossible => u64::MAX,
-        DenseKeys::Never => 0,
-    };
-    distance(minimum, maximum) < allowed.min(DENSE_LENGTH_MAX as u64)
 }
 
 impl IntegerGroups {
@@ -257,7 +186,7 @@ impl IntegerGroups {
                 }
             }
             Mode::Hash { groups, .. } => {
-                if is_crowded(layout, extent, groups) && self.may_be_dense(layout) {
+                if suits_known(layout, extent, groups, self.rows) && self.may_be_dense(layout) {
                     if may_leave && groups > MOVED_GROUPS_MAX {
                         left = Some(self.leave_behind(layout));
                         self.make_dense(layout, with_room(layout, extent));
@@ -276,7 +205,7 @@ impl IntegerGroups {
         let rows = self.rows.max(self.expected.groups);
         if !self.may_be_dense(layout) {
             self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
-        } else if is_crowded(layout, expected, self.expected.groups) {
+        } else if suits_known(layout, expected, self.expected.groups, self.expected.rows) {
             self.make_dense(layout, with_room(layout, expected));
         } else if dense_suits(layout, expected, rows) {
             self.make_dense(layout, expected);
@@ -328,7 +257,7 @@ impl IntegerGroups {
     fn change_to_dense(&mut self, layout: &EntryLayout, extent: (i64, i64)) -> (i64, i64) {
         let old = self.take_groups(layout);
         let all = old.keys.iter().fold(extent, |extent, &key| union(Some(extent), (key, key)));
-        if is_crowded(layout, all, old.keys.len()) {
+        if suits_known(layout, all, old.keys.len(), self.rows) {
             self.make_dense(layout, with_room(layout, all));
         } else {
             self.make_hash(layout, capacity_for(old.keys.len(), self.rows));
@@ -539,7 +468,7 @@ impl IntegerGroups {
             (true, _) if self.is_left => Outcome::Failed,
             (true, _) => Outcome::Suited,
             (false, _) if self.was_dense => Outcome::Failed,
-            (false, Some(extent)) if is_crowded(layout, extent, groups) => Outcome::Suited,
+            (false, Some(extent)) if suits_known(layout, extent, groups, self.rows) => Outcome::Suited,
             (false, _) => Outcome::NotSuited,
         }
     }
