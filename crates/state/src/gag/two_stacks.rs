@@ -55,7 +55,7 @@ pub(super) struct Lists {
 pub(super) struct Completeness {
     /// What the younger slices have together has so many of the first groups.
     groups: usize,
-    /// How often it did not have all.
+    /// How often that was looked at and not known.
     attempts: usize,
 }
 
