@@ -269,11 +269,12 @@ impl SliceStore {
         if let Some(counter) = &mut self.counter {
             return counter.recycle(table);
         }
-        if table.bytes() == 0 {
+        let of_table = table.bytes();
+        if of_table == 0 {
             // Its groups were left behind: what this slice has taught another table knows.
             return;
         }
-        let bytes = self.recycled_bytes + table.bytes();
+        let bytes = self.recycled_bytes + of_table;
         if self.recycled.len() < RECYCLED_TABLES_MIN || bytes <= RECYCLED_BYTES_MAX {
             self.recycled_bytes = bytes;
             self.recycled.push(table);

@@ -97,16 +97,17 @@ impl Table {
     pub(crate) fn become_larger(&mut self, other: &mut Table) {
         let has_same_layout = Arc::ptr_eq(&self.layout, &other.layout) || self.layout == other.layout;
         assert!(has_same_layout, "tables of one slice have one layout");
-        let is_larger = match (&self.groups, &other.groups) {
-            (Groups::Integer(own), Groups::Integer(others)) if own.is_dense() && others.is_dense() => {
-                others.prepared_slots().len() > own.prepared_slots().len()
-            }
-            (Groups::Integer(own), Groups::Integer(others)) if own.would_go_over(&self.layout, others) => true,
-            (Groups::Integer(own), Groups::Integer(others)) if others.would_go_over(&self.layout, own) => false,
-            (Groups::Integer(own), Groups::Integer(others)) if own.is_dense() != others.is_dense() => others.is_dense(),
-            _ => other.groups() > self.groups(),
+        let has_more = || other.groups() > self.groups();
+        let is_to_change = match (&self.groups, &other.groups) {
+            (Groups::Integer(own), Groups::Integer(others)) => match (own.is_dense(), others.is_dense()) {
+                (true, true) => others.prepared_slots().len() > own.prepared_slots().len(),
+                (true, false) => own.would_go_over(&self.layout, others),
+                (false, true) => !others.would_go_over(&self.layout, own),
+                (false, false) => has_more(),
+            },
+            _ => has_more(),
         };
-        if is_larger {
+        if is_to_change {
             std::mem::swap(self, other);
             std::mem::swap(&mut self.may_leave, &mut other.may_leave);
         }

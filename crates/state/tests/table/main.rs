@@ -469,9 +469,7 @@ fn what_is_left_behind_in_each_slice_makes_attempts_rare() {
         let table = store.table(SliceId::new(slice + 1, slice));
         // That keys crowd is noticed when more come.
         for keys in [&near[..], &near, &[1 << 40]] {
-            let mode = table.prepare_integers(keys[0], keys[keys.len() - 1], keys.len());
-            table.find_or_insert_integers(keys, &mut Vec::new(), &mut Vec::new());
-            attempts.extend(matches!(mode, IntegerMode::Dense { .. }).then_some(slice));
+            attempts.extend(matches!(find(table, keys), IntegerMode::Dense { .. }).then_some(slice));
         }
         let mut taken = store.take_until(slice + 1).into_iter().map(|(_, table)| table);
         let mut table = taken.next().unwrap();

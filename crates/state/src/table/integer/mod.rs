@@ -495,7 +495,7 @@ impl IntegerGroups {
         self.null_present = false;
         (self.was_dense, self.left_groups) = (false, 0);
         let is_small = |(first, last)| distance(first, last) < (KEPT_EXTENT_BYTES / layout.stride()) as u64;
-        let is_dense = matches!(self.mode, Mode::Dense { .. });
+        let is_dense = self.is_dense();
         self.extent = self.extent.filter(|&extent| is_dense && is_small(extent));
         self.extent_is_kept = self.extent.is_some();
         self.rows = 0;

@@ -52,12 +52,17 @@ pub(super) fn crowded_length_max(layout: &EntryLayout) -> u64 {
     CROWDED_LENGTH_MAX.min(numbered)
 }
 
+/// What so many entries side by side take, with the bytes that say whether they are in use.
+fn bytes_side_by_side(layout: &EntryLayout, entries: u64) -> u64 {
+    entries.saturating_mul(layout.dense_stride() as u64 + 1)
+}
+
 /// Whether keys crowd: entries side by side take hardly more memory than entries found by hash would, for as many keys.
 pub(super) fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize) -> bool {
     let distance = distance(minimum, maximum);
     let is_close = distance < crowded_length_max(layout) && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
     let is_small = || {
-        let bytes = distance.saturating_mul(layout.dense_stride() as u64 + 1);
+        let bytes = bytes_side_by_side(layout, distance);
         let bytes_by_hash = (capacity_for(keys, keys) as u64).saturating_mul(layout.stride() as u64);
         bytes <= bytes_by_hash && layout.initial().iter().all(|&byte| byte == 0)
     };
@@ -67,9 +72,9 @@ pub(super) fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), k
 /// Whether keys are spread over a short range, and rows are so many that entries side by side pay all the same.
 fn is_spread(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize, rows: usize) -> bool {
     let distance = distance(minimum, maximum);
-    let bytes = || distance * (layout.dense_stride() as u64 + 1);
     let is_close = distance < DENSE_LENGTH_MAX as u64 && distance / SPREAD_INTEGERS_PER_KEY < keys as u64;
-    is_close && layout.dense_keys() != DenseKeys::Never && bytes() / SPREAD_BYTES_PER_ROW < rows as u64
+    let pays = || bytes_side_by_side(layout, distance) / SPREAD_BYTES_PER_ROW < rows as u64;
+    is_close && layout.dense_keys() != DenseKeys::Never && pays()
 }
 
 /// Whether entries side by side suit keys, of which so many are known in so many rows.
