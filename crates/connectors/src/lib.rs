@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::TimeColumn;
-use pelton_runtime::budget::{Budget, Limits};
+use pelton_runtime::budget::Budget;
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
@@ -81,10 +81,8 @@ pub struct TableRequest {
 pub struct Host {
     /// Wakes its workers when there is something to read, or room to write. Without it they ask from time to time.
     pub waker: Option<Waker>,
-    /// What rows are charged to that a table keeps in memory,
+    /// What rows are charged to that a table keeps in memory.
     pub budget: Budget,
-    /// and how much that may be.
-    pub limits: Limits,
 }
 
 /// How many characters strings of a type have.

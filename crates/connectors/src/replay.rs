@@ -29,7 +29,7 @@ use arrow::compute::{BatchCoalescer, interleave_record_batch};
 use pelton_data::block::ticks;
 use pelton_data::kept::Kept;
 use pelton_data::{Block, Micros, TimeColumn};
-use pelton_runtime::budget::{Held, Limits};
+use pelton_runtime::budget::Held;
 use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
 
 use crate::generated::{Pace, positive};
@@ -137,7 +137,6 @@ impl ReplaySource {
             bytes: 0,
             bytes_max: replay.memory_bytes_max,
             held: request.host.budget.held(),
-            limits: request.host.limits,
             left_out: LeftOut::default(),
         };
         for partition in 0..input.partitions() {
@@ -343,17 +342,15 @@ struct Loaded {
     partitions: Vec<Vec<RecordBatch>>,
     bytes: usize,
     bytes_max: u64,
-    /// What the query is charged for it,
+    /// What the query is charged for it.
     held: Held,
-    /// and may be.
-    limits: Limits,
     left_out: LeftOut,
 }
 
 impl Loaded {
     /// Charges the query so many bytes.
     fn charge(&mut self, bytes: usize) -> Result<(), SourceError> {
-        let charged = self.held.set(bytes, self.limits, "replay fewer rows or columns");
+        let charged = self.held.set(bytes, "replay fewer rows or columns");
         charged.map_err(|error| SourceError::Input { place: "replay".into(), problem: error.to_string() })
     }
 

@@ -1,6 +1,5 @@
 //! From a program to a run: tables are opened, bounded ones loaded, kernels made, and the graph handed to the runtime.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Over, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
     TimeSource, WindowColumn,
 };
-use pelton_plan::{Catalog, Relation, Table};
+use pelton_plan::{Catalog, Relation};
 use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
     Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
@@ -31,16 +30,17 @@ use pelton_state::window::Contents;
 use crate::error::Error;
 use crate::event_time::with_computed_time;
 use crate::inserts::Inserts;
-use crate::push::PushTable;
-use crate::query::{Query, result_channel};
+use crate::query::Query;
+use crate::results::{self, Results};
+use crate::session::own_tables::OwnTables;
 use crate::settings::{Settings, WindowChoice};
-use crate::table::{Opened, Origin};
+use crate::table::{Destination, Opened, Origin};
 use crate::{emission, late, table, tier};
 
 /// What a program is started against.
 pub(crate) struct Surroundings<'a> {
     pub catalog: &'a Catalog,
-    pub push_tables: &'a BTreeMap<String, Arc<PushTable>>,
+    pub own_tables: &'a OwnTables,
     pub settings: &'a Settings,
     pub pool: &'a Pool,
     pub late: &'a LateLog,
@@ -50,19 +50,18 @@ pub(crate) struct Surroundings<'a> {
 impl Surroundings<'_> {
     /// What the tables of a query have of them.
     fn host(&self, waker: &Waker) -> Host {
-        Host { waker: Some(waker.clone()), budget: self.budget.clone(), limits: self.settings.memory }
+        Host { waker: Some(waker.clone()), budget: self.budget.clone() }
     }
 }
 
 /// Starts a program.
 pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
-    let budget = surroundings.budget.for_query();
+    let budget = surroundings.budget.for_query(surroundings.settings.operator_memory_bytes_max);
     let surroundings = &Surroundings { budget: &budget, ..*surroundings };
     let options = RunOptions::new(surroundings.pool);
     let waker = options.waker.clone();
     let unread = Unread::new(budget.clone());
-    let (results, result_sink) = result_channel(&program, &unread);
-    let Tables { lookups, held, sinks, sources } = open_tables(&program, surroundings, &waker, result_sink)?;
+    let Tables { lookups, held, sinks, sources, results } = open_tables(&program, surroundings, &unread, &waker)?;
     let settings = surroundings.settings;
     let program = Arc::new(program);
     let kernels = tier::kernels(&program, &lookups, settings, surroundings.pool)?;
@@ -98,14 +97,14 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
         block_rows: settings.block_rows,
         late: surroundings.late.clone(),
         budget: budget.clone(),
-        limits: settings.memory,
         held,
         unread,
         data_passing: settings.data_passing,
         ..options
     };
     let inserts = Inserts::of(&program);
-    Ok(Query::new(Run::start(graph, options, surroundings.pool), results, waker, stories, inserts))
+    let schema = result_schema(&program);
+    Ok(Query::new(Run::start(graph, options, surroundings.pool), schema, results, stories, inserts))
 }
 
 /// What a program has opened.
@@ -116,24 +115,37 @@ struct Tables {
     held: Vec<Held>,
     sinks: Vec<SinkNode>,
     sources: Vec<SourceNode>,
+    /// The end at which its result is read, where it has one.
+    results: Option<Results>,
 }
 
 fn open_tables(
     program: &Program,
     surroundings: &Surroundings<'_>,
+    unread: &Unread,
     waker: &Waker,
-    mut result_sink: Option<Box<dyn Sink>>,
 ) -> Result<Tables, Error> {
     let mut tables = Tables::default();
-    for opened in table::opened(program, surroundings.catalog, surroundings.push_tables) {
+    for opened in table::opened(program, surroundings.catalog, surroundings.own_tables) {
         match opened? {
             Opened::Lookup(lookup) => {
                 let (index, held) = load(lookup, surroundings)?;
                 tables.lookups.push(index);
                 tables.held.push(held);
             }
-            Opened::Output(output, found) => {
-                tables.sinks.push(sink_node(output, found, surroundings, waker, &mut result_sink)?)
+            Opened::Output(output, destination) => {
+                let sink = match destination {
+                    Destination::Result => {
+                        let (unopened, results) = results::channel();
+                        tables.results = Some(results);
+                        unopened.open(unread, waker, None)
+                    }
+                    Destination::Pulled(pulled) => pulled.open(output_name(output), unread, waker)?,
+                    Destination::Table(found) => {
+                        table::open_sink(found, surroundings.settings, surroundings.host(waker))?
+                    }
+                };
+                tables.sinks.push(sink_node(output, sink));
             }
             Opened::Source(used, origin) => tables.sources.push(source_node(used, &origin, surroundings, waker)?),
         }
@@ -148,7 +160,7 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
     let surroundings = Surroundings { settings: &settings, ..*surroundings };
     let mut held = surroundings.budget.held();
     let mut charge = |bytes: usize| {
-        held.set(bytes, settings.memory, "join with fewer rows or columns").map_err(|error| {
+        held.set(bytes, "join with fewer rows or columns").map_err(|error| {
             let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
             Error::Run(RunError::Kernel { pipeline: format!("join with {}", tables.join(", ")), error })
         })
@@ -266,20 +278,15 @@ fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {
     TimeColumn::new(index, schema.field(index).data_type())
 }
 
-fn sink_node(
-    output: &Output,
-    table: Option<&Table>,
-    surroundings: &Surroundings<'_>,
-    waker: &Waker,
-    result_sink: &mut Option<Box<dyn Sink>>,
-) -> Result<SinkNode, Error> {
+fn sink_node(output: &Output, sink: Box<dyn Sink>) -> SinkNode {
     let inputs = output.inputs.iter().copied().map(stream).collect();
-    let sink = match table {
-        None => result_sink.take().expect("a program has one result at most"),
-        Some(found) => table::open_sink(found, surroundings.settings, surroundings.host(waker))?,
-    };
-    let name = output_name(output).to_owned();
-    Ok(SinkNode { name, inputs, arrangement: output.arrangement.clone(), sink })
+    SinkNode { name: output_name(output).to_owned(), inputs, arrangement: output.arrangement.clone(), sink }
+}
+
+/// The columns of the rows that are read from the query itself.
+fn result_schema(program: &Program) -> SchemaRef {
+    let result = program.outputs.iter().find(|output| output.target == OutputTarget::Result);
+    result.map_or_else(|| Arc::new(Schema::empty()), |output| output.schema.clone())
 }
 
 fn stream(planned: Planned) -> StreamRef {

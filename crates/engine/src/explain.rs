@@ -1,17 +1,14 @@
 //! What `EXPLAIN` says.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use pelton_plan::Catalog;
 use pelton_plan::pipeline::Program;
 use pelton_plan::query::Planned;
 
 use crate::error::Error;
 use crate::execute::pipeline_name;
-use crate::push::PushTable;
+use crate::session::own_tables::OwnTables;
 use crate::settings::Settings;
-use crate::table::{Opened, Origin};
+use crate::table::{Destination, Opened, Origin};
 use crate::{emission, table};
 
 /// The logical plan, the pipelines, the kernels, and what is not portable to Flink, as text.
@@ -23,11 +20,11 @@ pub(crate) fn explain(
     planned: &Planned,
     settings: &Settings,
     catalog: &Catalog,
-    push_tables: &BTreeMap<String, Arc<PushTable>>,
+    own_tables: &OwnTables,
 ) -> Result<String, Error> {
     let program = &planned.program;
     emission::check(program, settings)?;
-    check_tables(program, settings, catalog, push_tables)?;
+    check_tables(program, settings, catalog, own_tables)?;
     let kernels = (0..program.pipelines.len()).map(|pipeline| kernel(program, pipeline));
     let mut sections = vec![
         ("logical plan", pelton_plan::explain::logical_plans(planned)),
@@ -51,14 +48,14 @@ fn check_tables(
     program: &Program,
     settings: &Settings,
     catalog: &Catalog,
-    push_tables: &BTreeMap<String, Arc<PushTable>>,
+    own_tables: &OwnTables,
 ) -> Result<(), Error> {
-    for opened in table::opened(program, catalog, push_tables) {
+    for opened in table::opened(program, catalog, own_tables) {
         match opened? {
-            Opened::Lookup(lookup) => check_tables(&lookup.program, settings, catalog, push_tables)?,
-            Opened::Output(_, Some(found)) => table::check_sink(found, settings)?,
+            Opened::Lookup(lookup) => check_tables(&lookup.program, settings, catalog, own_tables)?,
+            Opened::Output(_, Destination::Table(found)) => table::check_sink(found, settings)?,
             Opened::Source(used, Origin::Table(found)) => table::check_source(found, used, settings)?,
-            Opened::Output(_, None) | Opened::Source(..) => {}
+            Opened::Output(..) | Opened::Source(..) => {}
         }
     }
     Ok(())

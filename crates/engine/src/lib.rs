@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`session`], [`statement`], [`settings`], `table` (what `CREATE TABLE` does), `event_time` (where that is computed), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] (rows from your program), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod session;
@@ -54,6 +54,10 @@ mod late;
 
 pub mod push;
 
+pub mod pull;
+
+mod results;
+
 pub mod builder;
 
 pub mod function;
@@ -72,6 +76,7 @@ pub use builder::QueryBuilder;
 pub use error::Error;
 pub use pelton_plan::Place;
 pub use pelton_runtime::{adapt, clock, pool, progress};
+pub use pull::PullSink;
 pub use push::PushSource;
 pub use query::{Query, Summary};
 pub use session::Session;

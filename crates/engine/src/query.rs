@@ -4,24 +4,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use futures_core::Stream;
-use pelton_plan::pipeline::{OutputTarget, Program};
 use pelton_runtime::adapt::story::Stories;
-use pelton_runtime::budget::Unread;
 use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
-use pelton_runtime::sink::{Sink, SinkError};
-use pelton_runtime::wake::Waker;
-use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::adaptation_events::AdaptationEvents;
 use crate::error::Error;
 use crate::inserts::Inserts;
-
-/// Batches of results that may wait for whoever reads them; after that the query waits.
-const RESULT_BATCHES_WAITING_MAX: usize = 64;
+use crate::results::Results;
 
 /// What a query had done when it ended.
 pub type Summary = Progress;
@@ -33,8 +25,9 @@ pub type Summary = Progress;
 pub struct Query {
     run: Option<Run>,
     handle: RunHandle,
-    results: Results,
-    waker: Waker,
+    schema: SchemaRef,
+    /// Where it has a result that is still read.
+    results: Option<Results>,
     stories: Vec<NamedStories>,
     inserts: Inserts,
 }
@@ -42,78 +35,15 @@ pub struct Query {
 /// What becomes of the code of a query's pipelines, with their names.
 pub(crate) type NamedStories = (String, Stories);
 
-/// The receiving end of a query's result.
-pub(crate) struct Results {
-    schema: SchemaRef,
-    receiver: Option<Receiver<RecordBatch>>,
-    unread: Unread,
-}
-
-struct ResultSink {
-    sender: Option<Sender<RecordBatch>>,
-    unread: Unread,
-}
-
-/// The two ends of a program's result, which count what is `unread`; no sink where the program has none.
-pub(crate) fn result_channel(program: &Program, unread: &Unread) -> (Results, Option<Box<dyn Sink>>) {
-    let output = program.outputs.iter().find(|output| output.target == OutputTarget::Result);
-    match output {
-        None => (Results { schema: Schema::empty().into(), receiver: None, unread: unread.clone() }, None),
-        Some(output) => {
-            let (sender, receiver) = mpsc::channel(RESULT_BATCHES_WAITING_MAX);
-            let schema = output.schema.clone();
-            let results = Results { schema, receiver: Some(receiver), unread: unread.clone() };
-            (results, Some(Box::new(ResultSink { sender: Some(sender), unread: unread.clone() })))
-        }
-    }
-}
-
-impl Results {
-    /// To be called when a batch was read: wakes the workers if they wait for room.
-    fn has_read(&self, batch: &RecordBatch, waker: &Waker) {
-        if self.unread.read(batch) {
-            waker.wake();
-        }
-    }
-}
-
-impl Sink for ResultSink {
-    fn is_ready(&self) -> bool {
-        let has_room = || self.sender.as_ref().is_none_or(|sender| sender.capacity() > 0 || sender.is_closed());
-        if has_room() {
-            return true;
-        }
-        self.unread.await_reader();
-        has_room()
-    }
-
-    fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
-        self.take(rows.clone())
-    }
-
-    fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
-        let Some(sender) = &self.sender else { return Ok(()) };
-        self.unread.add(&rows);
-        // Nobody reads any more where the channel is closed: the query is being dropped.
-        if let Err(unsent) = sender.try_send(rows) {
-            self.unread.read(&unsent.into_inner());
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), SinkError> {
-        self.sender = None;
-        Ok(())
-    }
-}
-
 impl Query {
-    pub(crate) fn new(run: Run, results: Results, waker: Waker, stories: Vec<NamedStories>, inserts: Inserts) -> Query {
-        Query { handle: run.handle(), run: Some(run), results, waker, stories, inserts }
+    pub(crate) fn new(
+        run: Run,
+        schema: SchemaRef,
+        results: Option<Results>,
+        stories: Vec<NamedStories>,
+        inserts: Inserts,
+    ) -> Query {
+        Query { handle: run.handle(), run: Some(run), schema, results, stories, inserts }
     }
 
     /// Names and types of the result's columns; none for an `INSERT`.
@@ -125,7 +55,7 @@ impl Query {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn schema(&self) -> &SchemaRef {
-        &self.results.schema
+        &self.schema
     }
 
     /// The next rows, or `None` after the last. Blocks; in async code use the query as a [`Stream`].
@@ -143,11 +73,8 @@ impl Query {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
-        match self.results.receiver.as_mut().and_then(Receiver::blocking_recv) {
-            Some(batch) => {
-                self.results.has_read(&batch, &self.waker);
-                Ok(Some(batch))
-            }
+        match self.results.as_mut().and_then(Results::next) {
+            Some(batch) => Ok(Some(batch)),
             None => self.ended().map(|()| None),
         }
     }
@@ -168,13 +95,10 @@ impl Query {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn try_next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
-        match self.results.receiver.as_mut().map(Receiver::try_recv) {
-            Some(Ok(batch)) => {
-                self.results.has_read(&batch, &self.waker);
-                Ok(Some(batch))
-            }
-            Some(Err(TryRecvError::Empty)) => Ok(None),
-            Some(Err(TryRecvError::Disconnected)) | None => self.ended().map(|()| None),
+        match self.results.as_mut().map_or(Poll::Ready(None), Results::try_next) {
+            Poll::Ready(Some(batch)) => Ok(Some(batch)),
+            Poll::Ready(None) => self.ended().map(|()| None),
+            Poll::Pending => Ok(None),
         }
     }
 
@@ -213,11 +137,7 @@ impl Query {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn wait(mut self) -> Result<Summary, Error> {
-        if let Some(mut receiver) = self.results.receiver.take() {
-            while let Some(batch) = receiver.blocking_recv() {
-                self.results.has_read(&batch, &self.waker);
-            }
-        }
+        while self.results.as_mut().and_then(Results::next).is_some() {}
         let run = self.run.take().expect("a query is waited for once");
         run.wait().map_err(|error| self.inserts.named(error))
     }
@@ -303,15 +223,12 @@ impl Stream for Query {
     type Item = Result<RecordBatch, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(receiver) = self.results.receiver.as_mut() else { return Poll::Ready(None) };
-        match receiver.poll_recv(context) {
+        let Some(results) = self.results.as_mut() else { return Poll::Ready(None) };
+        match results.poll_next(context) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(batch)) => {
-                self.results.has_read(&batch, &self.waker);
-                Poll::Ready(Some(Ok(batch)))
-            }
+            Poll::Ready(Some(batch)) => Poll::Ready(Some(Ok(batch))),
             Poll::Ready(None) => {
-                self.results.receiver = None;
+                self.results = None;
                 Poll::Ready(self.ended().err().map(Err))
             }
         }

@@ -1,15 +1,17 @@
 //! Sessions: where statements are executed.
 
-use std::collections::{BTreeMap, VecDeque};
+pub(crate) mod own_tables;
+
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 use datafusion_expr::Expr;
-use pelton_plan::parse::{Parsed, Statement};
+use pelton_plan::Catalog;
+use pelton_plan::parse::Statement;
 use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, check_computed_columns, check_view, plan_statements};
-use pelton_plan::{Catalog, Table};
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
@@ -23,11 +25,11 @@ use crate::error::Error;
 use crate::execute::{Surroundings, output_name, start};
 use crate::explain::explain;
 use crate::function::{AggregateFunction, scalar_function};
-use crate::push::{PushSource, PushTable};
 use crate::query::{NamedStories, Query, QueryControl};
 use crate::settings::{KEYS, Settings};
 use crate::statement::{Outcome, Prepared};
 use crate::{analyze, emission, late, operators, running, table, waiting};
+use own_tables::OwnTables;
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
 ///
@@ -37,7 +39,7 @@ pub struct Session(Arc<Mutex<Known>>);
 
 struct Known {
     catalog: Catalog,
-    push_tables: BTreeMap<String, Arc<PushTable>>,
+    own_tables: OwnTables,
     clock: Clock,
     /// The threads that run queries, once there was one.
     pool: Option<Pool>,
@@ -271,40 +273,6 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a table that the program itself fills: `columns` is what stands between the parentheses of `CREATE TABLE`.
-    ///
-    /// # Errors
-    /// [`Error::Plan`] where the columns are no columns, or the table exists.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use pelton::arrow::array::{Int64Array, RecordBatch};
-    /// let session = pelton::Session::new();
-    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
-    /// let query = session.sql("SELECT i + 1 AS next FROM numbers")?;
-    /// let rows = RecordBatch::try_new(numbers.schema().clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
-    /// numbers.push_blocking(rows)?;
-    /// drop(numbers); // ends the stream
-    /// assert_eq!(query.collect()?[0].num_rows(), 2);
-    /// # Ok::<(), pelton::Error>(())
-    /// ```
-    pub fn push_table(&self, name: &str, columns: &str) -> Result<PushSource, Error> {
-        let quoted = name.replace('`', "``");
-        let sql = format!("CREATE TABLE `{quoted}` ({columns}) WITH ('connector' = 'push')");
-        let parsed = pelton_plan::parse(&sql)?;
-        let [Parsed { statement: Statement::CreateTable(definition), .. }] = parsed.as_slice() else {
-            return Err(Error::Usage(format!("'{columns}' is no list of columns")));
-        };
-        let schema = definition.physical_schema();
-        let mut known = self.known();
-        let table = Table::new(definition.clone(), Schema::clone(&schema), false)?;
-        check_computed_columns(&known.catalog, &table)?;
-        known.catalog.add_table(table)?;
-        let (source, table) = PushSource::new(schema);
-        known.push_tables.insert(name.to_owned(), table);
-        Ok(source)
-    }
-
     /// Makes a scalar function available to queries. `body` gets one array for each argument and returns one of the same length, and of the
     /// type `returns`; without arguments, one of length 1. What it gives for a row must depend on that row's arguments alone: of constants it
     /// is computed once, when the query is planned.
@@ -445,7 +413,7 @@ impl Session {
             }
             Statement::DropTable(dropped) => {
                 known.catalog.drop_table(dropped)?;
-                known.push_tables.remove(&dropped.target.name);
+                known.own_tables.remove(&dropped.target.name);
             }
             Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
             Statement::Set { key, value, place } => {
@@ -484,7 +452,7 @@ impl Default for Known {
         catalog.add_system_table(late::TABLE.clone());
         Known {
             catalog,
-            push_tables: BTreeMap::new(),
+            own_tables: OwnTables::default(),
             clock: Clock::default(),
             pool: None,
             late: LateLog::new(),
@@ -500,10 +468,10 @@ impl Known {
         let settings = Settings::of(&self.catalog);
         emission::check(&planned.program, &settings)?;
         let pool = self.pool(&settings);
-        let Known { catalog, push_tables, budget, .. } = self;
+        let Known { catalog, own_tables, budget, .. } = self;
         let outputs = planned.program.outputs.iter().map(output_name);
         let late = self.late.of_query(&waiting::query_name(self.queries_started + 1, outputs));
-        let surroundings = Surroundings { catalog, push_tables, settings: &settings, pool: &pool, late: &late, budget };
+        let surroundings = Surroundings { catalog, own_tables, settings: &settings, pool: &pool, late: &late, budget };
         let query = start(planned.program, &surroundings)?;
         let mut ended = self.queries.iter().filter(|query| query.running().is_none()).count();
         self.queries.retain(|query| {
@@ -518,7 +486,7 @@ impl Known {
     }
 
     fn explain(&self, planned: &Planned) -> Result<String, Error> {
-        explain(planned, &Settings::of(&self.catalog), &self.catalog, &self.push_tables)
+        explain(planned, &Settings::of(&self.catalog), &self.catalog, &self.own_tables)
     }
 
     /// The threads that run queries. Where their number was changed, queries that run keep those they have.
@@ -531,8 +499,11 @@ impl Known {
 
     /// What a setting changes for queries that run.
     fn follow_settings(&mut self) {
+        let settings = Settings::of(&self.catalog);
+        self.budget.limit(settings.memory_bytes_max);
         if let Some(pool) = &self.pool {
-            follow(pool, &Settings::of(&self.catalog));
+            follow(pool, &settings);
+            pool.look_again();
         }
     }
 

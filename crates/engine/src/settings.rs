@@ -10,7 +10,6 @@ use pelton_plan::parse::OptionPlace;
 use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
 use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Costs, Permission, Permissions, Specialisation};
-use pelton_runtime::budget::Limits;
 use pelton_runtime::events::DataPassing;
 use pelton_runtime::policy::{EPOCH_DEFAULT, PolicyName};
 use pelton_runtime::wake::SPIN_DEFAULT;
@@ -88,9 +87,10 @@ pub struct Settings {
     pub windows: WindowChoice,
     /// `pelton.block-rows`
     pub block_rows: usize,
-    /// `pelton.memory` and `pelton.memory.operator`: what the state of all queries may take, and that of each operator, and rows that wait; no limit unless
-    /// set.
-    pub memory: Limits,
+    /// `pelton.memory`: bytes that the state of all queries may take, and rows that wait in them; no limit unless set.
+    pub memory_bytes_max: usize,
+    /// `pelton.memory.operator`: bytes that the state of each operator may take, in queries that begin, and what waits in front of it; no limit unless set.
+    pub operator_memory_bytes_max: usize,
     /// `pelton.seed`: what generated data depends on.
     pub seed: u64,
     /// `table.exec.source.idle-timeout`: partitions that deliver nothing for so long do not hold time back; zero if none does so.
@@ -187,7 +187,8 @@ impl Default for Settings {
             data_passing: DataPassing::default(),
             windows: WindowChoice::default(),
             block_rows: BLOCK_ROWS_DEFAULT,
-            memory: Limits::default(),
+            memory_bytes_max: usize::MAX,
+            operator_memory_bytes_max: usize::MAX,
             seed: 0,
             idle_timeout: Duration::ZERO,
             allowed_lateness: Duration::ZERO,
@@ -303,8 +304,8 @@ impl Settings {
             "pelton.data-passing" => data_passing(value).map(|passing| self.data_passing = passing),
             WINDOWS => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
-            "pelton.memory" => size(value).map(|bytes| self.memory.engine_bytes_max = bytes),
-            "pelton.memory.operator" => size(value).map(|bytes| self.memory.operator_bytes_max = bytes),
+            "pelton.memory" => size(value).map(|bytes| self.memory_bytes_max = bytes),
+            "pelton.memory.operator" => size(value).map(|bytes| self.operator_memory_bytes_max = bytes),
             "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
             "table.exec.source.idle-timeout" => parse_duration(value).map(|timeout| self.idle_timeout = timeout),
             EARLY_FIRE => value.parse().ok().map(|enabled| self.early_fire = enabled),

@@ -19,7 +19,9 @@ use pelton_runtime::source::{Decoded, Read, Source, SourceError};
 
 use crate::error::Error;
 use crate::event_time::with_computed_time;
+use crate::pull::PullTable;
 use crate::push::PushTable;
+use crate::session::own_tables::OwnTables;
 use crate::settings::Settings;
 
 /// The option, of any table that has a watermark, that says when its partitions are idle.
@@ -112,10 +114,20 @@ fn request(
 pub(crate) enum Opened<'a> {
     /// Rows that are joined with, which a program of their own makes.
     Lookup(&'a LookupTable),
-    /// What takes rows: a table, or whoever reads results.
-    Output(&'a Output, Option<&'a Table>),
+    /// What takes rows.
+    Output(&'a Output, Destination<'a>),
     /// What rows come from.
     Source(&'a SourceUse, Origin<'a>),
+}
+
+/// Where the rows of an output go.
+pub(crate) enum Destination<'a> {
+    /// To whoever reads the query's result.
+    Result,
+    /// To whoever uses the session.
+    Pulled(&'a PullTable),
+    /// Where a connector puts them.
+    Table(&'a Table),
 }
 
 /// Where the rows of a source are.
@@ -134,20 +146,31 @@ pub(crate) enum Origin<'a> {
 pub(crate) fn opened<'a>(
     program: &'a Program,
     catalog: &'a Catalog,
-    push_tables: &'a BTreeMap<String, Arc<PushTable>>,
+    own_tables: &'a OwnTables,
 ) -> impl Iterator<Item = Result<Opened<'a>, Error>> {
     let table = |name: &str| match catalog.get(name) {
         Some(Relation::Table(found)) => Ok(found),
         _ => Err(Error::Usage(format!("table '{name}' is gone"))),
     };
     let output = move |output: &'a Output| match &output.target {
-        OutputTarget::Result => Ok(Opened::Output(output, None)),
-        OutputTarget::Table(name) => Ok(Opened::Output(output, Some(table(name)?))),
+        OutputTarget::Result => Ok(Opened::Output(output, Destination::Result)),
+        OutputTarget::Table(name) if own_tables.pushed(name).is_some() => {
+            Err(Error::Usage(format!("table '{name}' is filled by the program itself, and no query inserts into it")))
+        }
+        OutputTarget::Table(name) => {
+            let found = table(name)?;
+            let destination = own_tables.pulled(name).map_or(Destination::Table(found), Destination::Pulled);
+            Ok(Opened::Output(output, destination))
+        }
     };
     let source = move |used: &'a SourceUse| {
-        let origin = match (&used.rows, push_tables.get(&used.table)) {
+        let origin = match (&used.rows, own_tables.pushed(&used.table)) {
             (Some(rows), _) => Origin::Text(rows),
             (None, Some(push)) => Origin::Pushed(push),
+            (None, None) if own_tables.pulled(&used.table).is_some() => {
+                let table = &used.table;
+                return Err(Error::Usage(format!("table '{table}' is read by the program itself, and by no query")));
+            }
             (None, None) if used.table == LATE_ROWS => Origin::Late,
             (None, None) => Origin::Table(table(&used.table)?),
         };

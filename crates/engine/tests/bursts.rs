@@ -99,7 +99,7 @@ fn burst(memory: &str) -> (usize, usize, usize) {
 fn a_burst_waits_where_there_is_room_and_is_caught_up_with() {
     // What is left of a tick beside what comes in it.
     let ticks = BURST * BURST_TICKS as usize * COST_NS as usize / (TICK_NS - COST_NS) as usize;
-    for (memory, bytes_max) in [("1 gb", 1 << 30), ("512 kb", 512 << 10)] {
+    for (memory, bytes_max) in [("1 gb", 1 << 30), ("2 mb", 512 << 10)] {
         let (waited_most, refused, behind) = burst(memory);
         assert!(waited_most <= bytes_max + READ_BYTES, "{waited_most} bytes wait with {memory}");
         assert!(refused > 0, "whoever feeds it is told that there is no room");

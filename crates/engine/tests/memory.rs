@@ -201,6 +201,36 @@ fn what_waits_in_front_of_an_operator_has_its_limit_too() {
     assert!(limited + 4 * BLOCK_BYTES < unlimited, "{limited} bytes wait with a limit, {unlimited} without");
 }
 
+#[test]
+fn a_limit_holds_for_queries_that_run() {
+    let session = session("1", 1_200_000);
+    session.set("pelton.memory", "400 kb").unwrap();
+    session.set("pelton.block-rows", "8192").unwrap();
+    let query = session.sql("SELECT i FROM n WHERE i > 0").unwrap();
+    let wait_until_held_back_by = |expected: &str| {
+        while held_back(&session).0 != expected {
+            std::thread::yield_now();
+        }
+    };
+    wait_until_held_back_by("'pelton.memory'");
+    // There is room again, and nothing else that would have the query go on.
+    session.set("pelton.memory", "1 gb").unwrap();
+    wait_until_held_back_by("result");
+    assert_eq!(query.collect().unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 1_200_000);
+
+    let numbers = session.push_table("numbers", "i BIGINT NOT NULL").unwrap();
+    let totals =
+        "SELECT COUNT(*) AS n FROM TUMBLE_ROWS(TABLE numbers PARTITION BY i, 10) GROUP BY window_start, window_end, i";
+    let mut totals = session.sql(totals).unwrap();
+    session.set("pelton.memory", "64 kb").unwrap();
+    let rows = pelton::arrow::array::Int64Array::from_iter_values(0..100_000);
+    let rows = RecordBatch::try_new(numbers.schema().clone(), vec![std::sync::Arc::new(rows)]).unwrap();
+    numbers.push_blocking(rows).unwrap();
+    drop(numbers);
+    let error = failure(&mut totals);
+    assert!(error.contains("more than the 48 KiB for it of 'pelton.memory' = '64 KiB'"), "{error}");
+}
+
 /// Bytes of long strings that no more may wait of.
 const STRING_BYTES_MAX: usize = 8 << 20;
 
@@ -218,7 +248,8 @@ fn held_back_by_memory(session: &Session) -> usize {
 #[test]
 fn long_strings_that_wait_are_counted_until_they_are_read() {
     let session = session("1", 10);
-    session.set("pelton.memory", &format!("{} b", STRING_BYTES_MAX)).unwrap();
+    // A quarter is for rows that wait.
+    session.set("pelton.memory", &format!("{} b", 4 * STRING_BYTES_MAX)).unwrap();
     session.set("pelton.block-rows", "256").unwrap();
     let table = "CREATE TABLE words (i BIGINT NOT NULL, word STRING NOT NULL) WITH (
          'connector' = 'datagen', 'number-of-rows' = '60000', 'pace' = 'flat-out', 'fields.word.length' = '1000',
@@ -251,7 +282,7 @@ fn the_rows_of_a_replay_are_charged_as_they_are_read() {
     for part in ["words", "its state takes ", "'pelton.memory' = '4 MiB'", "SET a larger size, or replay fewer rows"] {
         assert!(error.contains(part), "{part} is not in {error}");
     }
-    session.set("pelton.memory", "16 mb").unwrap();
+    session.set("pelton.memory", "24 mb").unwrap();
     assert_eq!(count(&session.sql(counted).unwrap().collect().unwrap()), 60_000);
     assert_eq!(session.state_bytes(), 0, "what a query had it gives back");
 }

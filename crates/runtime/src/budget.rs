@@ -1,8 +1,9 @@
-//! How much memory the state of queries may take: all queries of an engine together, and each operator by itself.
+//! How much memory queries may take: all queries of an engine together, and each operator by itself.
 //!
-//! Rows that wait are charged to the same budget, and where it is spent inputs are not read until they have gone.
 //! Each operator's bytes are measured after it has changed, and charged to the engine's budget. The query that goes over a limit fails alone,
-//! and gives back what it has; the others go on (Enjima, section 3.1: limits per operator and per engine that are held).
+//! and gives back what it has; the others go on (Enjima, section 3.1: limits per operator and per engine that are held). Rows that wait have
+//! a part of the same budget, and where that is spent inputs are not read until they have gone: neither has state less room because rows wait, nor do they
+//! have none beside it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,32 +19,62 @@ use crate::wake::Awaited;
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;
 
+/// One of so many parts of the memory is for rows that wait, the others are for state.
+const WAITING_PART: usize = 4;
+
 /// What makes the state of windows, and of functions OVER rows, smaller,
 const FEWER_GROUPS: &str = "have fewer groups or rows in open windows";
 
 /// and what is put in order.
 const FEWER_ROWS: &str = "have fewer rows to put in order: add a LIMIT";
 
-/// What all runs of an engine take, and a query of it. Clones are the same budget.
+/// What all runs of an engine take, and a query of it, and may take. Clones are the same budget.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     all: Arc<Taken>,
-    /// Bytes of state that one query has.
-    of_query: Arc<AtomicUsize>,
+    query: Arc<OfQuery>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Taken {
+    /// Bytes that all may take.
+    bytes_max: AtomicUsize,
     /// Bytes of what operators remember,
     state: AtomicUsize,
     /// and of rows that wait.
     waiting: AtomicUsize,
 }
 
+#[derive(Debug)]
+struct OfQuery {
+    /// Bytes of its state.
+    state: AtomicUsize,
+    /// Bytes that the state of each of its operators may take, and what waits in front of it.
+    operator_bytes_max: usize,
+}
+
+impl Default for Taken {
+    fn default() -> Taken {
+        let (state, waiting) = Default::default();
+        Taken { bytes_max: AtomicUsize::new(usize::MAX), state, waiting }
+    }
+}
+
+impl Default for OfQuery {
+    fn default() -> OfQuery {
+        OfQuery { state: AtomicUsize::default(), operator_bytes_max: usize::MAX }
+    }
+}
+
 impl Budget {
-    /// The same budget, for another query.
-    pub fn for_query(&self) -> Budget {
-        Budget { all: self.all.clone(), of_query: Arc::default() }
+    /// The same budget, for another query, whose operators may take so much each.
+    pub fn for_query(&self, operator_bytes_max: usize) -> Budget {
+        Budget { all: self.all.clone(), query: Arc::new(OfQuery { operator_bytes_max, ..OfQuery::default() }) }
+    }
+
+    /// Has all queries take so much at most from now on, those that run as well: what they have they keep.
+    pub fn limit(&self, bytes_max: usize) {
+        self.all.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
     /// Bytes that the state of all queries takes.
@@ -53,7 +84,7 @@ impl Budget {
 
     /// Bytes that the state of the query takes, with what it has read into memory to join with or to replay.
     pub fn query_bytes(&self) -> usize {
-        self.of_query.load(Ordering::Relaxed)
+        self.query.state.load(Ordering::Relaxed)
     }
 
     /// Bytes of rows of all queries that wait.
@@ -61,37 +92,48 @@ impl Budget {
         self.all.waiting.load(Ordering::Relaxed)
     }
 
-    /// Takes more, where all is at most `bytes_max` then. What a run does not get no other goes without.
+    fn bytes_max(&self) -> usize {
+        self.all.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Whether more rows may wait.
+    pub fn has_room(&self) -> bool {
+        self.waiting_bytes() < self.bytes_max() / WAITING_PART
+    }
+
+    /// Takes more, where the state of all is at most as much as may be then. What a run does not get no other goes without.
     ///
     /// # Errors
-    /// What all would be.
-    fn take(&self, more: usize, bytes_max: usize) -> Result<(), usize> {
+    /// What all would be, and may be.
+    fn take(&self, more: usize) -> Result<(), Beyond> {
+        let bytes_max = self.bytes_max();
+        let bytes_max = bytes_max - bytes_max / WAITING_PART;
         let sum = |taken: usize| Some(taken + more).filter(|&all| all <= bytes_max);
         let taken = self.all.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
-        taken.map_err(|taken| taken + more)?;
-        self.of_query.fetch_add(more, Ordering::Relaxed);
+        taken.map_err(|taken| Beyond { bytes: taken + more, bytes_max })?;
+        self.query.state.fetch_add(more, Ordering::Relaxed);
         Ok(())
     }
 
     fn give_back(&self, less: usize) {
         self.all.state.fetch_sub(less, Ordering::Relaxed);
-        self.of_query.fetch_sub(less, Ordering::Relaxed);
+        self.query.state.fetch_sub(less, Ordering::Relaxed);
     }
 
     /// Takes more for an operator, which has so many bytes then.
     ///
     /// # Errors
     /// Where it, or all together, would have more than allowed: what, and what to do about it.
-    fn take_for(&self, of_operator: usize, more: usize, limits: Limits, advice: &str) -> Result<(), KernelError> {
-        let Limits { engine_bytes_max, operator_bytes_max } = limits;
-        let exceeded = if of_operator > operator_bytes_max {
-            let allowed = Bytes(operator_bytes_max);
-            let of_operator = Beyond { bytes: of_operator, bytes_max: operator_bytes_max };
-            format!("{of_operator}, more than 'pelton.memory.operator' = '{allowed}' allows")
-        } else if let Err(all) = self.take(more, engine_bytes_max) {
-            let (of_operator, allowed) = (Bytes(of_operator), Bytes(engine_bytes_max));
-            let all = Beyond { bytes: all, bytes_max: engine_bytes_max };
-            format!("{of_operator}, and that of all queries {all}, more than 'pelton.memory' = '{allowed}' allows")
+    fn take_for(&self, of_operator: usize, more: usize, advice: &str) -> Result<(), KernelError> {
+        let bytes_max = self.query.operator_bytes_max;
+        let exceeded = if of_operator > bytes_max {
+            let of_operator = Beyond { bytes: of_operator, bytes_max };
+            format!("{of_operator}, more than 'pelton.memory.operator' = '{}' allows", Bytes(bytes_max))
+        } else if let Err(all) = self.take(more) {
+            let [of_operator, for_state, allowed] = [of_operator, all.bytes_max, self.bytes_max()].map(Bytes);
+            format!(
+                "{of_operator}, and that of all queries {all}, more than the {for_state} for it of 'pelton.memory' = '{allowed}'"
+            )
         } else {
             return Ok(());
         };
@@ -116,9 +158,9 @@ impl Held {
     ///
     /// # Errors
     /// Where they are more than before, and than allowed: what, and what to do about it. Then those before are charged.
-    pub fn set(&mut self, bytes: usize, limits: Limits, advice: &str) -> Result<(), KernelError> {
+    pub fn set(&mut self, bytes: usize, advice: &str) -> Result<(), KernelError> {
         match bytes.checked_sub(self.bytes) {
-            Some(more) => self.budget.take_for(bytes, more, limits, advice)?,
+            Some(more) => self.budget.take_for(bytes, more, advice)?,
             None => self.budget.give_back(self.bytes - bytes),
         }
         self.bytes = bytes;
@@ -132,26 +174,10 @@ impl Drop for Held {
     }
 }
 
-/// What state may take at most, in bytes, and what waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The state of all runs of an engine, and what waits in them.
-    pub engine_bytes_max: usize,
-    /// The state of each operator of a run, and what waits in front of it.
-    pub operator_bytes_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { engine_bytes_max: usize::MAX, operator_bytes_max: usize::MAX }
-    }
-}
-
 /// What the operators of one run take of the budget. It is given back with the run.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Budget,
-    limits: Limits,
     /// For each operator, the parts of its state that are measured apart.
     operators: Vec<Vec<Part>>,
 }
@@ -167,9 +193,9 @@ struct Part {
 
 impl Account {
     /// For operators with so many parts each.
-    pub fn new(budget: Budget, limits: Limits, parts: impl Iterator<Item = usize>) -> Account {
+    pub fn new(budget: Budget, parts: impl Iterator<Item = usize>) -> Account {
         let operators = parts.map(|count| std::iter::repeat_with(Part::default).take(count).collect()).collect();
-        Account { budget, limits, operators }
+        Account { budget, operators }
     }
 
     /// Charges what `measure` says that a part of an operator's state takes now, unless measuring it that often would cost too much. One worker
@@ -232,7 +258,7 @@ impl Account {
             return Ok(());
         }
         let of_operator = self.operator_bytes(operator) - before + bytes;
-        self.budget.take_for(of_operator, bytes - before, self.limits, advice)?;
+        self.budget.take_for(of_operator, bytes - before, advice)?;
         counted.store(bytes, Ordering::Relaxed);
         Ok(())
     }
@@ -263,14 +289,13 @@ impl Drop for Account {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     budget: Budget,
-    limits: Limits,
     bytes: usize,
     unread: Unread,
 }
 
 impl Waiting {
-    pub fn new(budget: Budget, limits: Limits, unread: Unread) -> Waiting {
-        Waiting { budget, limits, bytes: 0, unread }
+    pub fn new(budget: Budget, unread: Unread) -> Waiting {
+        Waiting { budget, bytes: 0, unread }
     }
 
     /// What waits for whoever reads results.
@@ -280,12 +305,15 @@ impl Waiting {
 
     /// Whether it matters how much waits.
     pub fn is_limited(&self) -> bool {
-        self.limits.engine_bytes_max != usize::MAX
+        self.budget.bytes_max() != usize::MAX
     }
 
     /// Charges what waits now.
     pub fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
+        if bytes == before {
+            return;
+        }
         let all = &self.budget.all.waiting;
         // It wraps around where less waits than before.
         all.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
@@ -293,13 +321,12 @@ impl Waiting {
 
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
-        let all = || self.budget.bytes() + self.budget.waiting_bytes();
-        self.bytes + self.unread.bytes() == 0 || all() < self.limits.engine_bytes_max
+        self.bytes + self.unread.bytes() == 0 || self.budget.has_room()
     }
 
     /// Whether as much waits in front of an operator as may: there is always room for one block.
     pub fn is_full_of(&self, bytes: usize) -> bool {
-        bytes > 0 && bytes >= self.limits.operator_bytes_max
+        bytes > 0 && bytes >= self.budget.query.operator_bytes_max
     }
 
     /// The same as [`Waiting::has_room`], where the run is looked at again when results have been read that there is no room beside.
@@ -427,23 +454,23 @@ mod tests {
 
     const ADVICE: &str = FEWER_GROUPS;
 
-    fn account(budget: &Budget, limits: Limits) -> Account {
-        Account::new(budget.clone(), limits, [2, 1].into_iter())
+    fn account(budget: &Budget) -> Account {
+        Account::new(budget.clone(), [2, 1].into_iter())
     }
 
     #[test]
     fn runs_share_a_budget_and_give_back_what_they_had() {
         let budget = Budget::default();
-        let limits = Limits { engine_bytes_max: 3 << 20, ..Limits::default() };
-        let (one, of_other) = (account(&budget, limits), budget.for_query());
-        let other = account(&of_other, limits);
+        budget.limit(4 << 20);
+        let (one, of_other) = (account(&budget), budget.for_query(usize::MAX));
+        let other = account(&of_other);
         one.set(0, 1, 2 << 20, ADVICE).unwrap();
         other.set(1, 0, 1 << 20, ADVICE).unwrap();
         assert_eq!((budget.bytes(), budget.query_bytes(), of_other.query_bytes()), (3 << 20, 2 << 20, 1 << 20));
         let error = other.set(1, 0, (1 << 20) + 512, ADVICE).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "its state takes 1.0 MiB, and that of all queries 3.0005 MiB, more than 'pelton.memory' = '3 MiB' allows: \
+            "its state takes 1.0 MiB, and that of all queries 3.0005 MiB, more than the 3 MiB for it of 'pelton.memory' = '4 MiB': \
              SET a larger size, or have fewer groups or rows in open windows"
         );
         assert_eq!(Beyond { bytes: (3 << 20) + 1, bytes_max: 3 << 20 }.to_string(), "3.000001 MiB");
@@ -463,20 +490,24 @@ mod tests {
     #[test]
     fn what_waits_takes_room_from_the_runs_that_have_something_waiting() {
         let budget = Budget::default();
-        let limits = Limits { engine_bytes_max: 1000, ..Limits::default() };
-        let account = account(&budget, limits);
-        let [mut one, mut other] = [(); 2].map(|()| Waiting::new(budget.clone(), limits, Unread::new(budget.clone())));
+        budget.limit(4000);
+        let account = account(&budget);
+        account.set(0, 0, 3000, ADVICE).unwrap();
+        let [mut one, mut other] = [(); 2].map(|()| Waiting::new(budget.clone(), Unread::new(budget.clone())));
         one.set(700);
         other.set(200);
-        assert!(one.has_room() && other.has_room());
-        account.set(0, 0, 100, ADVICE).unwrap();
+        assert!(one.has_room() && other.has_room(), "900 of 1000 bytes wait");
+        one.set(800);
         assert!(!one.has_room() && !other.has_room());
         other.set(0);
-        assert!(one.has_room(), "800 of 1000 bytes are taken");
-        one.set(900);
+        assert!(one.has_room());
+        one.set(1000);
         assert!(!one.has_room() && other.has_room(), "whoever has nothing may read");
-        // State may still grow: what waits goes.
-        account.set(0, 0, 1000, ADVICE).unwrap();
+        // Another limit is one for all from then on.
+        budget.limit(4004);
+        assert!(one.has_room());
+        account.set(0, 0, 3003, ADVICE).unwrap();
+        assert!(account.set(0, 0, 3004, ADVICE).is_err());
         drop(one);
         assert_eq!(budget.waiting_bytes(), 0);
     }
@@ -484,9 +515,9 @@ mod tests {
     #[test]
     fn results_that_nobody_has_read_take_room() {
         let budget = Budget::default();
-        let limits = Limits { engine_bytes_max: 1000, ..Limits::default() };
+        budget.limit(4000);
         let unread = Unread::new(budget.clone());
-        let waiting = Waiting::new(budget.clone(), limits, unread.clone());
+        let waiting = Waiting::new(budget.clone(), unread.clone());
         let words: arrow::array::ArrayRef =
             Arc::new(arrow::array::StringViewArray::from(vec!["x".repeat(600), "y".repeat(600)]));
         let results = RecordBatch::try_from_iter([("s", words)]).unwrap();
@@ -505,7 +536,7 @@ mod tests {
 
     #[test]
     fn an_operator_has_a_limit_of_its_own_over_all_its_parts() {
-        let account = account(&Budget::default(), Limits { operator_bytes_max: 1000, ..Limits::default() });
+        let account = account(&Budget::default().for_query(1000));
         account.set(0, 0, 600, ADVICE).unwrap();
         account.set(1, 0, 900, ADVICE).unwrap();
         let error = account.set(0, 1, 401, ADVICE).unwrap_err().to_string();
@@ -522,7 +553,7 @@ mod tests {
         let hands = Arc::new(crate::clock::Hands::default());
         let clock = Clock::Manual(hands.clone());
         let budget = Budget::default();
-        let account = account(&budget, Limits::default());
+        let account = account(&budget);
         let measured = |bytes| {
             hands.advance(Duration::from_micros(1));
             bytes

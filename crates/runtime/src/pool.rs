@@ -106,12 +106,14 @@ impl Pool {
     /// Has operators of all runs go in another order from now on.
     pub fn set_policy(&self, policy: PolicyName) {
         if self.0.crew.policy.swap(policy.index(), Ordering::SeqCst) != policy.index() {
-            // What they offer has the rank that it had.
-            self.0.crew.runs().iter().for_each(|run| {
-                self.0.crew.start_threads(run);
-                run.waker.progressed();
-            });
+            self.0.crew.runs().iter().for_each(|run| self.0.crew.start_threads(run));
+            self.look_again();
         }
+    }
+
+    /// Has workers look again what runs have to do: what was found has the rank that it had, and there may be more.
+    pub fn look_again(&self) {
+        self.0.crew.runs().iter().for_each(|run| run.waker.progressed());
     }
 
     /// Has priorities hold for so long, which is not nothing.

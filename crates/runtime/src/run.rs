@@ -11,7 +11,7 @@ use pelton_state::over::OverRows;
 use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::{Open, SharedSlices};
 
-use crate::budget::{Account, Budget, Held, Limits, Unread, Waiting};
+use crate::budget::{Account, Budget, Held, Unread, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
 use crate::events::{DataPassing, Link, Passing};
@@ -45,8 +45,6 @@ pub struct RunOptions {
     pub late: LateLog,
     /// What its state is charged to.
     pub budget: Budget,
-    /// What its state may take.
-    pub limits: Limits,
     /// What is charged already of what it reads: tables that it joins with.
     pub held: Vec<Held>,
     /// What of its results nobody has read yet.
@@ -65,7 +63,6 @@ impl RunOptions {
             waker: pool.waker(),
             late: LateLog::new(),
             budget: Budget::default(),
-            limits: Limits::default(),
             held: Vec::new(),
             unread: Unread::default(),
             data_passing: DataPassing::default(),
@@ -393,7 +390,7 @@ impl RunHandle {
 
 impl Shared {
     fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
-        let waiting = Waiting::new(options.budget.clone(), options.limits, options.unread.clone());
+        let waiting = Waiting::new(options.budget.clone(), options.unread.clone());
         let mut state = State::new(&graph, options.late.clone(), options.clock.nanos(), waiting);
         if options.data_passing == DataPassing::Queues {
             state.passing = Passing::of(&graph);
@@ -416,7 +413,7 @@ impl Shared {
             .map(|_| workers + 1)
             .chain(graph.overs.iter().map(|_| 1))
             .chain(graph.sinks.iter().map(|_| 1));
-        let account = Account::new(options.budget.clone(), options.limits, parts);
+        let account = Account::new(options.budget.clone(), parts);
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();
         Shared {

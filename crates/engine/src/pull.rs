@@ -1,0 +1,109 @@
+//! Rows that a query inserts for your own program.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures_core::Stream;
+use pelton_runtime::budget::Unread;
+use pelton_runtime::sink::Sink;
+use pelton_runtime::wake::Waker;
+
+use crate::error::Error;
+use crate::results::{Results, Unopened, channel};
+
+/// Reads a table that was made with [`crate::Session::pull_table`]: what one `INSERT` writes, in its order. Whoever reads slowly slows
+/// the query down that inserts; dropping it ends that with an error, as rows would be lost.
+///
+/// As a [`Stream`] it has the same rows. Whether the query has failed is what [`crate::Query::wait`] says.
+pub struct PullSink {
+    results: Results,
+    schema: SchemaRef,
+}
+
+/// The engine's end of a pull table.
+pub(crate) struct PullTable(Mutex<Option<Unopened>>);
+
+impl PullSink {
+    pub(crate) fn new(schema: SchemaRef) -> (PullSink, Arc<PullTable>) {
+        let (unopened, results) = channel();
+        (PullSink { results, schema }, Arc::new(PullTable(Mutex::new(Some(unopened)))))
+    }
+
+    /// The next rows, or `None` when the query that inserts has ended. Blocks, also until there is such a query; in async code use this as a [`Stream`].
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let mut doubled = session.pull_table("doubled", "a INT NOT NULL")?;
+    /// let insert = session.sql("INSERT INTO doubled SELECT a * 2 FROM (VALUES (1), (2)) AS t (a)")?;
+    /// assert_eq!(doubled.next_batch().map(|rows| rows.num_rows()), Some(2));
+    /// assert!(doubled.next_batch().is_none());
+    /// insert.wait()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn next_batch(&mut self) -> Option<RecordBatch> {
+        self.results.next()
+    }
+
+    /// The next rows, or `None` where none are there yet or none will come. Does not wait.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let mut doubled = session.pull_table("doubled", "a INT NOT NULL")?;
+    /// assert!(doubled.try_next_batch().is_none() && !doubled.has_ended());
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn try_next_batch(&mut self) -> Option<RecordBatch> {
+        match self.results.try_next() {
+            Poll::Ready(rows) => rows,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Whether all rows have been read, and none will come.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let doubled = session.pull_table("doubled", "a INT NOT NULL")?;
+    /// assert!(!doubled.has_ended());
+    /// // Nobody can insert any more.
+    /// session.execute(&session.prepare("DROP TABLE doubled")?[0])?;
+    /// assert!(doubled.has_ended());
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn has_ended(&self) -> bool {
+        self.results.have_ended()
+    }
+
+    /// Names and types of the rows' columns.
+    ///
+    /// ```
+    /// let doubled = pelton::Session::new().pull_table("doubled", "a INT NOT NULL, s STRING")?;
+    /// assert_eq!(doubled.schema().field(1).name(), "s");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Stream for PullSink {
+    type Item = RecordBatch;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
+        self.results.poll_next(context)
+    }
+}
+
+impl PullTable {
+    /// The writing end, for the one query that inserts into the table.
+    pub fn open(&self, table: &str, unread: &Unread, waker: &Waker) -> Result<Box<dyn Sink>, Error> {
+        let unopened = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let unopened = unopened.ok_or_else(|| {
+            Error::Usage(format!("table '{table}' has the rows of an INSERT already: the program reads those of one"))
+        })?;
+        Ok(unopened.open(unread, waker, Some(table.to_owned())))
+    }
+}

@@ -1,0 +1,127 @@
+//! Results on their way from a query to whoever reads them.
+
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use pelton_runtime::budget::Unread;
+use pelton_runtime::sink::{Sink, SinkError};
+use pelton_runtime::wake::Waker;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+
+/// Batches that may wait for whoever reads them; after that the query waits.
+const BATCHES_WAITING_MAX: usize = 64;
+
+/// Two ends, of which no query writes to the one yet.
+pub(crate) fn channel() -> (Unopened, Results) {
+    let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
+    let writer = Arc::new(OnceLock::new());
+    (Unopened { sender, writer: writer.clone() }, Results { receiver, writer })
+}
+
+/// The writing end that waits for its query.
+pub(crate) struct Unopened {
+    sender: Sender<RecordBatch>,
+    writer: Arc<OnceLock<Writer>>,
+}
+
+/// A query that writes.
+struct Writer {
+    unread: Unread,
+    waker: Waker,
+}
+
+/// The reading end.
+pub(crate) struct Results {
+    receiver: Receiver<RecordBatch>,
+    writer: Arc<OnceLock<Writer>>,
+}
+
+/// The writing end of a query.
+struct ResultSink {
+    sender: Option<Sender<RecordBatch>>,
+    unread: Unread,
+    /// The table that they are inserted into; nothing where whoever reads no more drops the query.
+    table: Option<String>,
+}
+
+impl Unopened {
+    /// For the query that counts what is `unread`, and writes its result, or inserts into a table.
+    pub fn open(self, unread: &Unread, waker: &Waker, table: Option<String>) -> Box<dyn Sink> {
+        let writer = Writer { unread: unread.clone(), waker: waker.clone() };
+        assert!(self.writer.set(writer).is_ok(), "one query writes to a channel");
+        Box::new(ResultSink { sender: Some(self.sender), unread: unread.clone(), table })
+    }
+}
+
+impl Results {
+    /// The next rows, when they are there, or `None` after the last.
+    pub fn next(&mut self) -> Option<RecordBatch> {
+        let batch = self.receiver.blocking_recv();
+        self.read(batch)
+    }
+
+    /// The next rows where some are there, or `None` after the last.
+    pub fn try_next(&mut self) -> Poll<Option<RecordBatch>> {
+        match self.receiver.try_recv() {
+            Ok(batch) => Poll::Ready(self.read(Some(batch))),
+            Err(TryRecvError::Empty) => Poll::Pending,
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+        }
+    }
+
+    /// As [`Results::try_next`], where whoever asks is told when to ask again.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
+        self.receiver.poll_recv(context).map(|batch| self.read(batch))
+    }
+
+    /// Whether the last rows have been read.
+    pub fn have_ended(&self) -> bool {
+        self.receiver.is_closed() && self.receiver.is_empty()
+    }
+
+    /// Counts rows no more, and wakes the workers if they wait for room.
+    fn read(&self, batch: Option<RecordBatch>) -> Option<RecordBatch> {
+        if let (Some(batch), Some(writer)) = (&batch, self.writer.get())
+            && writer.unread.read(batch)
+        {
+            writer.waker.wake();
+        }
+        batch
+    }
+}
+
+impl Sink for ResultSink {
+    fn is_ready(&self) -> bool {
+        let has_room = || self.sender.as_ref().is_none_or(|sender| sender.capacity() > 0 || sender.is_closed());
+        if has_room() {
+            return true;
+        }
+        self.unread.await_reader();
+        has_room()
+    }
+
+    fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        self.take(rows.clone())
+    }
+
+    fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
+        let Some(sender) = &self.sender else { return Ok(()) };
+        self.unread.add(&rows);
+        let Err(unsent) = sender.try_send(rows) else { return Ok(()) };
+        // Nobody reads any more.
+        self.unread.read(&unsent.into_inner());
+        let problem = || "the program reads it no more".to_owned();
+        self.table.clone().map_or(Ok(()), |place| Err(SinkError { place, problem: problem() }))
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.sender = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! Tables that the program itself fills and reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use pelton_plan::Table;
+use pelton_plan::parse::{Parsed, Statement};
+use pelton_plan::query::check_computed_columns;
+
+use super::{Known, Session};
+use crate::error::Error;
+use crate::pull::{PullSink, PullTable};
+use crate::push::{PushSource, PushTable};
+
+/// The engine's ends of these tables, by their names.
+#[derive(Default)]
+pub(crate) struct OwnTables {
+    pushed: BTreeMap<String, Arc<PushTable>>,
+    pulled: BTreeMap<String, Arc<PullTable>>,
+}
+
+impl OwnTables {
+    /// A table that the program fills.
+    pub fn pushed(&self, name: &str) -> Option<&PushTable> {
+        self.pushed.get(name).map(Arc::as_ref)
+    }
+
+    /// A table that it reads.
+    pub fn pulled(&self, name: &str) -> Option<&PullTable> {
+        self.pulled.get(name).map(Arc::as_ref)
+    }
+
+    /// Lets go of a table.
+    pub fn remove(&mut self, name: &str) {
+        self.pushed.remove(name);
+        self.pulled.remove(name);
+    }
+}
+
+impl Session {
+    /// Makes a table that the program itself fills: `columns` is what stands between the parentheses of `CREATE TABLE`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the columns are no columns, or the table exists.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::array::{Int64Array, RecordBatch};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let query = session.sql("SELECT i + 1 AS next FROM numbers")?;
+    /// let rows = RecordBatch::try_new(numbers.schema().clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
+    /// numbers.push_blocking(rows)?;
+    /// drop(numbers); // ends the stream
+    /// assert_eq!(query.collect()?[0].num_rows(), 2);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn push_table(&self, name: &str, columns: &str) -> Result<PushSource, Error> {
+        let mut known = self.known();
+        let (source, table) = PushSource::new(known.add_own("push", name, columns)?);
+        known.own_tables.pushed.insert(name.to_owned(), table);
+        Ok(source)
+    }
+
+    /// Makes a table that the program itself reads when a query inserts into it: `columns` is what stands between the parentheses of `CREATE TABLE`. For queries
+    /// with several outputs; the rows of one `SELECT` are read from its [`crate::Query`].
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the columns are no columns, or the table exists.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let [mut small, mut large] = [session.pull_table("small", "a INT")?, session.pull_table("large", "a INT")?];
+    /// let inserts = session.sql(
+    ///     "CREATE VIEW n AS SELECT a FROM (VALUES (1), (2), (30)) AS t (a);
+    ///      EXECUTE STATEMENT SET BEGIN
+    ///      INSERT INTO small SELECT a FROM n WHERE a < 10;
+    ///      INSERT INTO large SELECT a FROM n WHERE a >= 10;
+    ///      END",
+    /// )?;
+    /// assert_eq!(small.next_batch().map(|rows| rows.num_rows()), Some(2));
+    /// assert_eq!(large.next_batch().map(|rows| rows.num_rows()), Some(1));
+    /// inserts.wait()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn pull_table(&self, name: &str, columns: &str) -> Result<PullSink, Error> {
+        let mut known = self.known();
+        let (sink, table) = PullSink::new(known.add_own("pull", name, columns)?);
+        known.own_tables.pulled.insert(name.to_owned(), table);
+        Ok(sink)
+    }
+}
+
+impl Known {
+    /// Adds such a table to the catalogue. Returns the columns that it has by itself.
+    fn add_own(&mut self, connector: &str, name: &str, columns: &str) -> Result<SchemaRef, Error> {
+        let quoted = name.replace('`', "``");
+        let sql = format!("CREATE TABLE `{quoted}` ({columns}) WITH ('connector' = '{connector}')");
+        let parsed = pelton_plan::parse(&sql)?;
+        let [Parsed { statement: Statement::CreateTable(definition), .. }] = parsed.as_slice() else {
+            return Err(Error::Usage(format!("'{columns}' is no list of columns")));
+        };
+        let schema = definition.physical_schema();
+        let table = Table::new(definition.clone(), Schema::clone(&schema), false)?;
+        check_computed_columns(&self.catalog, &table)?;
+        self.catalog.add_table(table)?;
+        Ok(schema)
+    }
+}

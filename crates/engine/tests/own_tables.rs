@@ -1,0 +1,95 @@
+//! Tables that the program itself fills and reads.
+
+use std::sync::Arc;
+
+use pelton::arrow::array::{AsArray, Int64Array, RecordBatch};
+use pelton::arrow::datatypes::Int64Type;
+use pelton::{Error, PullSink, PushSource, Session};
+
+const ROWS: i64 = 400_000;
+
+fn push(source: &PushSource, values: impl IntoIterator<Item = i64>) -> Result<(), Error> {
+    let values = Int64Array::from_iter_values(values);
+    source.push_blocking(RecordBatch::try_new(source.schema().clone(), vec![Arc::new(values)]).unwrap())
+}
+
+fn all(sink: &mut PullSink) -> Vec<i64> {
+    let batches = std::iter::from_fn(|| sink.next_batch());
+    batches.flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+fn session(workers: &str) -> (Session, PushSource, [PullSink; 2]) {
+    let session = Session::new();
+    session.set("pelton.workers", workers).unwrap();
+    let numbers = session.push_table("numbers", "i BIGINT NOT NULL").unwrap();
+    let sinks = ["even", "odd"].map(|name| session.pull_table(name, "i BIGINT NOT NULL").unwrap());
+    (session, numbers, sinks)
+}
+
+const BOTH: &str = "EXECUTE STATEMENT SET BEGIN
+    INSERT INTO even SELECT i FROM numbers WHERE i % 2 = 0;
+    INSERT INTO odd SELECT i FROM numbers WHERE i % 2 = 1;
+    END";
+
+#[test]
+fn each_insert_of_a_set_has_a_reader_that_may_be_slow() {
+    for workers in ["1", "2"] {
+        let (session, numbers, [mut even, mut odd]) = session(workers);
+        session.set("pelton.block-rows", "1000").unwrap();
+        let inserts = session.sql(BOTH).unwrap();
+        let feeder = std::thread::spawn(move || {
+            (0..ROWS).step_by(1000).try_for_each(|from| push(&numbers, from..from + 1000)).unwrap();
+        });
+        // The other table's rows wait, and whoever feeds both does.
+        let first: Vec<i64> = all_of_some(&mut even, 64);
+        assert!(!feeder.is_finished() && !even.has_ended() && !inserts.control().has_ended());
+        let reader = std::thread::spawn(move || (all(&mut odd), odd.has_ended()));
+        let even: Vec<i64> = first.into_iter().chain(all(&mut even)).collect();
+        assert!(even.into_iter().eq((0..ROWS).step_by(2)), "all rows in their order");
+        let (odd, has_ended) = reader.join().unwrap();
+        assert!(odd.into_iter().eq((1..ROWS).step_by(2)) && has_ended);
+        feeder.join().unwrap();
+        inserts.wait().unwrap();
+        assert_eq!(session.waiting_bytes(), 0);
+    }
+}
+
+/// Of so many batches.
+fn all_of_some(sink: &mut PullSink, count: usize) -> Vec<i64> {
+    let batches = std::iter::from_fn(|| sink.next_batch()).take(count);
+    batches.flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+#[test]
+fn whoever_reads_no_more_ends_the_query_and_is_named() {
+    let (session, numbers, [mut even, odd]) = session("1");
+    let inserts = session.sql(BOTH).unwrap();
+    drop(odd);
+    push(&numbers, 0..10).unwrap();
+    let error = inserts.wait().unwrap_err().to_string();
+    assert!(error.contains("odd") && error.contains("the program reads it no more"), "{error}");
+    all(&mut even);
+    assert!(even.has_ended());
+    assert!(push(&numbers, 0..10).is_err());
+}
+
+#[test]
+fn each_goes_one_way_and_to_one_query() {
+    let (session, numbers, [mut even, _odd]) = session("1");
+    let message = |sql: &str| match session.sql(sql) {
+        Ok(_) => panic!("'{sql}' is accepted"),
+        Err(error) => error.to_string(),
+    };
+    let insert = "INSERT INTO even SELECT i FROM (VALUES (CAST(2 AS BIGINT))) AS t (i)";
+    let query = session.sql(insert).unwrap();
+    assert_eq!(message(insert), "table 'even' has the rows of an INSERT already: the program reads those of one");
+    assert_eq!(all(&mut even), [2]);
+    query.wait().unwrap();
+    for explained in ["", "EXPLAIN "] {
+        let read = format!("{explained}SELECT i FROM even");
+        assert_eq!(message(&read), "table 'even' is read by the program itself, and by no query");
+        let fill = format!("{explained}INSERT INTO numbers SELECT i FROM (VALUES (CAST(2 AS BIGINT))) AS t (i)");
+        assert_eq!(message(&fill), "table 'numbers' is filled by the program itself, and no query inserts into it");
+    }
+    drop(numbers);
+}
