@@ -1,57 +1,77 @@
 //! Rows that your own program feeds to a query.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, SchemaRef};
 use pelton_data::BLOCK_ROWS_DEFAULT;
+use pelton_runtime::budget::{Budget, ChargedRows};
 use pelton_runtime::source::{Read, Ready, Source, SourceError};
 use pelton_runtime::wake::Waker;
-use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::error::Error;
 
-/// Batches that may wait for the query; after that pushing waits.
+/// Batches that may wait for the query where memory is not limited; where it is, as many as there is room for.
 const PUSHED_BATCHES_WAITING_MAX: usize = 16;
 
-/// So many rows are enough for one task; batches are not cut.
+/// So many rows, or batches, are enough for one task; batches are not cut.
 const ROWS_AT_ONCE_MAX: usize = BLOCK_ROWS_DEFAULT;
+const BATCHES_AT_ONCE_MAX: usize = 16;
 
 /// How long a worker sleeps at most when nothing is pushed: a push wakes it earlier.
 const PUSH_WAIT: Duration = Duration::from_secs(1);
 
 /// Feeds a table that was made with [`crate::Session::push_table`]. Dropping it ends the table's stream.
 pub struct PushSource {
-    sender: Sender<RecordBatch>,
+    sender: UnboundedSender<Pushed>,
     table: Arc<PushTable>,
 }
+
+/// Rows, and what is charged for them.
+type Pushed = (RecordBatch, ChargedRows);
 
 /// The engine's end of a push table.
 pub(crate) struct PushTable {
     schema: SchemaRef,
-    receiver: Mutex<Option<Receiver<RecordBatch>>>,
+    receiver: Mutex<Option<UnboundedReceiver<Pushed>>>,
     /// Of the query that reads, once one does.
     waker: Mutex<Option<Waker>>,
+    room: Arc<Room>,
+}
+
+/// How much may wait.
+struct Room {
+    budget: Budget,
+    /// Batches that wait.
+    batches: AtomicUsize,
+    /// Tells that fewer do, or that nobody reads any more.
+    changed: Notify,
 }
 
 struct PushReader {
-    receiver: Receiver<RecordBatch>,
+    receiver: UnboundedReceiver<Pushed>,
+    room: Arc<Room>,
     /// The columns that are read, and their names and types; nothing where all are, in their order.
     wanted: Option<(Vec<usize>, SchemaRef)>,
     table: String,
 }
 
 impl PushSource {
-    pub(crate) fn new(schema: SchemaRef) -> (PushSource, Arc<PushTable>) {
-        let (sender, receiver) = mpsc::channel(PUSHED_BATCHES_WAITING_MAX);
-        let table = PushTable { schema, receiver: Mutex::new(Some(receiver)), waker: Mutex::new(None) };
+    pub(crate) fn new(schema: SchemaRef, budget: Budget) -> (PushSource, Arc<PushTable>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let room = Arc::new(Room { budget, batches: AtomicUsize::new(0), changed: Notify::new() });
+        let table = PushTable { schema, receiver: Mutex::new(Some(receiver)), waker: Mutex::new(None), room };
         let table = Arc::new(table);
         (PushSource { sender, table: table.clone() }, table)
     }
 
-    /// Hands rows to the query that reads the table; waits while it has enough to do.
+    /// Hands rows to the query that reads the table; waits while as much waits as may: 16 batches, or, where `pelton.memory` is set, an
+    /// eighth of it, what waits in queries included.
     ///
     /// # Errors
     /// [`Error::Usage`] where the rows have another schema, or the query has ended: the rows were not taken.
@@ -72,8 +92,15 @@ impl PushSource {
     /// ```
     pub async fn push(&self, rows: RecordBatch) -> Result<(), Error> {
         self.check(&rows)?;
-        self.sender.send(rows).await.map_err(|_| ended())?;
-        self.table.wake();
+        while !self.send(&rows)? {
+            let mut changed = std::pin::pin!(self.table.room.changed.notified());
+            changed.as_mut().enable();
+            // Whoever made room before that is not heard.
+            if self.send(&rows)? {
+                break;
+            }
+            changed.await;
+        }
         Ok(())
     }
 
@@ -95,10 +122,7 @@ impl PushSource {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn push_blocking(&self, rows: RecordBatch) -> Result<(), Error> {
-        self.check(&rows)?;
-        self.sender.blocking_send(rows).map_err(|_| ended())?;
-        self.table.wake();
-        Ok(())
+        futures_executor::block_on(self.push(rows))
     }
 
     /// As [`PushSource::push`], where the query has room for the rows. Returns whether it had.
@@ -120,14 +144,27 @@ impl PushSource {
     /// ```
     pub fn try_push(&self, rows: RecordBatch) -> Result<bool, Error> {
         self.check(&rows)?;
-        match self.sender.try_send(rows) {
-            Ok(()) => {
-                self.table.wake();
-                Ok(true)
-            }
-            Err(TrySendError::Full(_)) => Ok(false),
-            Err(TrySendError::Closed(_)) => Err(ended()),
+        self.send(&rows)
+    }
+
+    /// Sends rows that have the table's columns where there is room for them.
+    fn send(&self, rows: &RecordBatch) -> Result<bool, Error> {
+        let Room { budget, batches, .. } = self.table.room.as_ref();
+        if self.sender.is_closed() {
+            return Err(ended());
         }
+        let waiting = batches.load(Ordering::Relaxed);
+        let has_room = match budget.has_room_before_inputs() {
+            Some(has_room) => has_room || waiting == 0,
+            None => waiting < PUSHED_BATCHES_WAITING_MAX,
+        };
+        if !has_room {
+            return Ok(false);
+        }
+        batches.fetch_add(1, Ordering::Relaxed);
+        self.sender.send((rows.clone(), budget.charge_waiting(rows))).map_err(|_| ended())?;
+        self.table.wake();
+        Ok(true)
     }
 
     /// Names and types that pushed rows must have.
@@ -168,7 +205,7 @@ impl PushSource {
 impl Drop for PushSource {
     fn drop(&mut self) {
         // The channel closes when the sender is dropped, which is after this: the reader finds out at its next look.
-        let (closed, _) = mpsc::channel(1);
+        let (closed, _) = mpsc::unbounded_channel();
         drop(std::mem::replace(&mut self.sender, closed));
         self.table.wake();
     }
@@ -192,7 +229,7 @@ impl PushTable {
             let schema = self.schema.project(columns).expect("the columns are the table's");
             (columns.to_vec(), Arc::new(schema))
         });
-        Ok(Box::new(PushReader { receiver, wanted, table: table.to_owned() }))
+        Ok(Box::new(PushReader { receiver, room: self.room.clone(), wanted, table: table.to_owned() }))
     }
 }
 
@@ -209,9 +246,10 @@ impl Source for PushReader {
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         let mut rows_read = 0;
-        while rows_read < ROWS_AT_ONCE_MAX && ready.batches.len() < PUSHED_BATCHES_WAITING_MAX {
+        while rows_read < ROWS_AT_ONCE_MAX && ready.batches.len() < BATCHES_AT_ONCE_MAX {
             match self.receiver.try_recv() {
-                Ok(rows) => {
+                Ok((rows, _charged)) => {
+                    self.room.batches.fetch_sub(1, Ordering::Relaxed);
                     rows_read += rows.num_rows();
                     ready.batches.push(self.wanted(rows)?);
                 }
@@ -224,7 +262,15 @@ impl Source for PushReader {
                 Err(TryRecvError::Disconnected) => break,
             }
         }
+        self.room.changed.notify_waiters();
         Ok(None)
+    }
+}
+
+impl Drop for PushReader {
+    fn drop(&mut self) {
+        self.receiver.close();
+        self.room.changed.notify_waiters();
     }
 }
 
@@ -255,7 +301,7 @@ mod tests {
     #[test]
     fn what_is_read_says_whether_more_may_be_there() {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
-        let (source, table) = PushSource::new(schema.clone());
+        let (source, table) = PushSource::new(schema.clone(), Budget::default());
         let (pool, _) = Pool::manual(1, Clock::system());
         let mut reader = table.open("t", &[0], &pool.waker()).unwrap();
         let push = |rows: usize| {
@@ -288,10 +334,49 @@ mod tests {
     }
 
     #[test]
+    fn as_much_waits_as_there_is_room_for() {
+        let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
+        let budget = Budget::default();
+        let (source, table) = PushSource::new(schema.clone(), budget.clone());
+        let (pool, _) = Pool::manual(1, Clock::system());
+        let mut reader = table.open("t", &[0], &pool.waker()).unwrap();
+        let rows = |count: usize| {
+            RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![7; count]))]).unwrap()
+        };
+        let fill = || std::iter::from_fn(|| source.try_push(rows(100)).unwrap().then_some(())).count();
+        let read = |reader: &mut Box<dyn Source>| {
+            let mut ready = Ready::default();
+            assert!(reader.read_ready(0, &mut ready).unwrap().is_none());
+            ready.batches.len()
+        };
+        assert_eq!((fill(), read(&mut reader)), (PUSHED_BATCHES_WAITING_MAX, PUSHED_BATCHES_WAITING_MAX));
+        // An eighth of it is room for 40 batches.
+        budget.limit(8 * 40 * 800);
+        assert_eq!((fill(), budget.waiting_bytes()), (40, 40 * 800));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| source.push_blocking(rows(100)));
+            assert!(!waits.is_finished());
+            assert_eq!(read(&mut reader), BATCHES_AT_ONCE_MAX);
+            waits.join().unwrap().unwrap();
+            while budget.waiting_bytes() > 0 {
+                read(&mut reader);
+            }
+            // What is larger than all of the room goes by itself.
+            source.push_blocking(rows(10_000)).unwrap();
+            let waits = scope.spawn(|| source.push_blocking(rows(1)));
+            assert!(!source.try_push(rows(1)).unwrap());
+            drop(reader);
+            assert!(waits.join().unwrap().is_err(), "the query has ended");
+        });
+        drop((source, table));
+        assert_eq!(budget.waiting_bytes(), 0);
+    }
+
+    #[test]
     fn rows_of_other_columns_are_not_taken() {
         let field = |name: &str, data_type: DataType| Field::new(name, data_type, false);
         let schema = Schema::new(vec![field("a", DataType::Int64), field("b", DataType::Int64)]);
-        let (source, _table) = PushSource::new(Arc::new(schema));
+        let (source, _table) = PushSource::new(Arc::new(schema), Budget::default());
         let refused = |fields: &[Field]| {
             let rows = RecordBatch::new_empty(Arc::new(Schema::new(fields.to_vec())));
             source.push_blocking(rows).map_err(|error| error.to_string()).unwrap_err()

@@ -92,6 +92,16 @@ impl Results {
     }
 }
 
+/// A sink that waits for room learns that nobody makes any.
+impl Drop for Results {
+    fn drop(&mut self) {
+        self.receiver.close();
+        if let Some(writer) = self.writer.get() {
+            writer.waker.wake();
+        }
+    }
+}
+
 impl Sink for ResultSink {
     fn is_ready(&self) -> bool {
         let has_room = || self.sender.as_ref().is_none_or(|sender| sender.capacity() > 0 || sender.is_closed());

@@ -74,6 +74,20 @@ fn whoever_reads_no_more_ends_the_query_and_is_named() {
 }
 
 #[test]
+fn whoever_leaves_while_all_wait_for_him_ends_the_query() {
+    let (session, numbers, [_even, odd]) = session("1");
+    session.set("pelton.block-rows", "1000").unwrap();
+    let inserts = session.sql(BOTH).unwrap();
+    let feeder = std::thread::spawn(move || (0..ROWS).try_for_each(|i| push(&numbers, [i])));
+    while inserts.progress().load.held_back_by.is_none() {
+        std::thread::yield_now();
+    }
+    drop(odd);
+    assert!(inserts.wait().is_err());
+    assert!(feeder.join().unwrap().is_err());
+}
+
+#[test]
 fn each_goes_one_way_and_to_one_query() {
     let (session, numbers, [mut even, _odd]) = session("1");
     let message = |sql: &str| match session.sql(sql) {

@@ -22,6 +22,9 @@ const MEASURING_PART: u64 = 100;
 /// One of so many parts of the memory is for rows that wait, the others are for state.
 const WAITING_PART: usize = 4;
 
+/// One of so many parts of that is for rows which no query has read yet: the others are left for those that pass through it.
+const UNREAD_PART: usize = 2;
+
 /// What makes the state of windows, and of functions OVER rows, smaller,
 const FEWER_GROUPS: &str = "have fewer groups or rows in open windows";
 
@@ -101,6 +104,19 @@ impl Budget {
         self.waiting_bytes() < self.bytes_max() / WAITING_PART
     }
 
+    /// Whether more rows may wait in front of a query's inputs; nothing where memory is not limited, so that something else must limit these.
+    pub fn has_room_before_inputs(&self) -> Option<bool> {
+        let bytes_max = Some(self.bytes_max()).filter(|&bytes_max| bytes_max != usize::MAX);
+        bytes_max.map(|bytes_max| self.waiting_bytes() < bytes_max / WAITING_PART / UNREAD_PART)
+    }
+
+    /// Charges rows that wait in front of a query's input.
+    pub fn charge_waiting(&self, rows: &RecordBatch) -> ChargedRows {
+        let bytes = bytes_of(rows);
+        self.all.waiting.fetch_add(bytes, Ordering::Relaxed);
+        ChargedRows { all: self.all.clone(), bytes }
+    }
+
     /// Takes more, where the state of all is at most as much as may be then. What a run does not get no other goes without.
     ///
     /// # Errors
@@ -171,6 +187,19 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.budget.give_back(self.bytes);
+    }
+}
+
+/// Rows in front of an input that are charged to a budget until this is gone.
+#[derive(Debug)]
+pub struct ChargedRows {
+    all: Arc<Taken>,
+    bytes: usize,
+}
+
+impl Drop for ChargedRows {
+    fn drop(&mut self) {
+        self.all.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -4,7 +4,10 @@
 //! Whatever happens, no row is lost, doubled or out of order, a query fails for the reasons that it has, all of them end, and memory is given back.
 //! Workers have no threads ([`ManualWorkers`]) and time stands still unless the seed turns the clock, so that a seed does the same again.
 //!
-//! In reading order: [`kinds`] (what queries ask), [`functions`] (those that fail), [`feed`] (the rows), [`model`] (what must come of them).
+//! In reading order: [`kinds`] (what queries ask), [`functions`] (those that fail), [`feed`] (the rows), [`client`] (who reads what comes of them),
+//! [`model`] (what must).
+
+mod client;
 
 mod feed;
 
@@ -14,27 +17,26 @@ mod kinds;
 
 mod model;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::AsArray;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
 use pelton::clock::{Clock, Hands};
 use pelton::pool::{ManualWorkers, Pool};
-use pelton::{Query, Session};
+use pelton::{PullSink, Session};
 use pelton_runtime::policy::PolicyName;
 
-use feed::{Feed, Row};
+use client::{Client, From, Output};
+use feed::Feed;
 use kinds::{KINDS, Kind};
-use model::Expected;
 
 /// Moves of a simulation before it comes to its end.
 const MOVES_MAX: usize = 600;
 
 /// Moves that coming to an end takes at most: more is taken for a livelock.
 const LAST_MOVES_MAX: usize = 100_000;
+
+/// More than queries of a simulation need.
+const NO_LIMIT: &str = "1 gb";
 
 /// Random numbers.
 struct Dice(u64);
@@ -57,28 +59,13 @@ impl Dice {
     }
 }
 
-/// A query, what it has read, and what it has shown.
-struct Client {
-    kind: Kind,
-    query: Option<Query>,
-    feeds: Vec<Feed>,
-    shown: Vec<Vec<i64>>,
-    /// How seldom it reads its results.
-    laziness: usize,
-    has_limit: bool,
-    was_stopped: bool,
-    failure: Option<String>,
-    /// Rows that came too late for it, as it says.
-    late: u64,
-    /// What became of its code.
-    story: Vec<String>,
-}
-
 struct World {
     dice: Dice,
     hands: Arc<Hands>,
     workers: ManualWorkers,
     session: Session,
+    /// What all queries may take is little.
+    is_limited: bool,
     clients: Vec<Client>,
 }
 
@@ -128,18 +115,17 @@ impl World {
         set("pelton.data-passing", if dice.one_in(4) { "queues" } else { "blocks" });
         let policies: Vec<PolicyName> = PolicyName::all().collect();
         set("pelton.policy", if dice.one_in(2) { "random" } else { dice.pick(&policies).name() });
-        World { dice, hands, workers, session, clients: Vec::new() }
+        World { dice, hands, workers, session, is_limited: false, clients: Vec::new() }
     }
 
     /// Begins a query.
     fn begin(&mut self) {
         let number = self.clients.len();
         let kind = self.dice.pick(&KINDS);
-        let has_limit = self.dice.one_in(6);
-        let limit = if has_limit { format!("{} kb", 1 << self.dice.below(12)) } else { "1 gb".to_owned() };
-        let setting = self.dice.pick(&["pelton.memory", "pelton.memory.operator"]);
+        let has_limit = self.dice.one_in(8);
+        let limit = if has_limit { self.a_limit() } else { NO_LIMIT.to_owned() };
         let code = [
-            (setting, limit.as_str()),
+            ("pelton.memory.operator", limit.as_str()),
             ("pelton.tier", self.dice.pick(&["interpret", "interpret", "compile", "auto"])),
             ("pelton.windows", self.dice.pick(&["slices", "slices", "slices", "apart", "buckets"])),
             ("pelton.adapt", self.dice.pick(&["random", "random", "on", "off"])),
@@ -149,20 +135,45 @@ impl World {
             self.session.set(key, value).expect("it is a setting");
         }
         let feeds: Vec<Feed> = (0..kind.tables()).map(|table| self.feed(&format!("t{number}_{table}"), kind)).collect();
-        let query = self.session.sql(&kind.sql(number, feeds[0].rows.len())).expect("the query is right");
-        self.session.set(setting, "1 gb").expect("it is a setting");
-        self.clients.push(Client {
-            kind,
-            query: Some(query),
-            feeds,
-            shown: Vec::new(),
-            laziness: self.dice.pick(&[1, 4, 50]),
-            has_limit,
-            was_stopped: false,
-            failure: None,
-            late: 0,
-            story: Vec::new(),
-        });
+        if let Some(statement) = kind.setup(number, feeds[0].rows.len()) {
+            let prepared = self.session.prepare(&statement).expect("it is a statement");
+            self.session.execute(&prepared[0]).expect("the table is right");
+        }
+        let (sql, outputs) = self.outputs(kind, number);
+        let query = self.session.sql(&sql).expect("the query is right");
+        let has_limit = has_limit || self.is_limited;
+        self.clients.push(Client::new(kind, query, feeds, outputs, has_limit));
+    }
+
+    /// A query, or inserts of its parts, and where their rows are read.
+    fn outputs(&mut self, kind: Kind, number: usize) -> (String, Vec<Output>) {
+        let selects = kind.selects(number);
+        if !self.dice.one_in(3) {
+            return (selects.join(" UNION ALL "), vec![self.output(From::Result)]);
+        }
+        let table = |part: usize| format!("o{number}_{part}");
+        let insert = |(part, select): (usize, &String)| format!("INSERT INTO {} {select};", table(part));
+        let inserts: Vec<String> = selects.iter().enumerate().map(insert).collect();
+        let sink = |part: usize| self.session.pull_table(&table(part), &kind.columns()).expect("the table is right");
+        let sinks: Vec<PullSink> = (0..inserts.len()).map(sink).collect();
+        let outputs = sinks.into_iter().map(|sink| self.output(From::Table(sink))).collect();
+        (format!("EXECUTE STATEMENT SET BEGIN {} END", inserts.concat()), outputs)
+    }
+
+    fn output(&mut self, from: From) -> Output {
+        Output { laziness: self.dice.pick(&[1, 4, 50]), from }
+    }
+
+    fn a_limit(&mut self) -> String {
+        format!("{} kb", 1 << self.dice.below(12))
+    }
+
+    /// Has all queries have so much memory from now on: those that run may be refused what they ask for next.
+    fn limit(&mut self, limit: &str) {
+        self.session.set("pelton.memory", limit).expect("it is a setting");
+        self.is_limited = limit != NO_LIMIT;
+        let running = self.clients.iter_mut().filter(|client| client.query.is_some());
+        running.for_each(|client| client.mishaps.has_limit |= self.is_limited);
     }
 
     fn feed(&mut self, name: &str, kind: Kind) -> Feed {
@@ -181,8 +192,12 @@ impl World {
             (0..15, Some(client)) => {
                 self.push(client);
             }
-            (15..25, Some(client)) if self.dice.one_in(self.clients[client].laziness) => {
-                self.clients[client].read()?;
+            (15..25, Some(client)) => {
+                let client = &mut self.clients[client];
+                let output = self.dice.below(client.outputs.len());
+                if self.dice.one_in(client.outputs[output].laziness) {
+                    client.read(output)?;
+                }
             }
             (25..28, _) => self.hands.advance(Duration::from_micros(self.dice.pick(&[1, 900, 5_000_000]))),
             (28, _) => {
@@ -193,12 +208,20 @@ impl World {
             (29, Some(client)) if self.dice.one_in(8) => {
                 let client = &mut self.clients[client];
                 if let Some(query) = &client.query {
-                    client.was_stopped = true;
+                    client.mishaps.was_stopped = true;
                     if self.dice.one_in(2) { query.control().abort() } else { query.control().drain() }
                 }
             }
             (30..33, _) => {
                 self.workers.step_aside();
+            }
+            (33, _) => {
+                let limit = if self.dice.one_in(3) { self.a_limit() } else { NO_LIMIT.to_owned() };
+                self.limit(&limit);
+            }
+            (34, Some(client)) if self.dice.one_in(8) => {
+                let output = self.dice.below(self.clients[client].outputs.len());
+                self.clients[client].leave(output);
             }
             _ => {
                 let worker = self.dice.below(self.workers.count());
@@ -217,6 +240,7 @@ impl World {
 
     /// Lets everything happen that can, in any order, and nothing else: no time passes.
     fn come_to_an_end(&mut self) -> Result<(), String> {
+        self.limit(NO_LIMIT);
         for _ in 0..LAST_MOVES_MAX {
             let mut happened = self.workers.step_aside();
             let first = self.dice.below(self.workers.count());
@@ -227,7 +251,9 @@ impl World {
                 for feed in &mut client.feeds {
                     happened |= feed.push(&mut self.dice);
                 }
-                happened |= client.read()?;
+                for output in 0..client.outputs.len() {
+                    happened |= client.read(output)?;
+                }
             }
             if !happened {
                 let stuck = |client: &Client| client.query.is_some();
@@ -247,101 +273,4 @@ impl Drop for World {
         self.clients.iter().filter_map(|client| client.query.as_ref()).for_each(|query| query.control().abort());
         while (0..self.workers.count()).any(|worker| self.workers.step(worker)) {}
     }
-}
-
-impl Client {
-    /// Reads a batch, or that the query has ended. Returns whether there was any news.
-    fn read(&mut self) -> Result<bool, String> {
-        let Some(query) = &mut self.query else { return Ok(false) };
-        match query.try_next_batch() {
-            Ok(Some(batch)) => {
-                let columns = batch.columns().iter().map(|column| cast(column, &DataType::Int64));
-                let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-                let value =
-                    |row: usize| columns.iter().map(|column| column.as_primitive::<Int64Type>().value(row)).collect();
-                self.shown.extend((0..batch.num_rows()).map(value));
-                return Ok(true);
-            }
-            Ok(None) if !query.control().has_ended() => return Ok(false),
-            Ok(None) => {}
-            Err(_) if !query.control().has_ended() => return Ok(false),
-            Err(error) => self.failure = Some(error.to_string()),
-        }
-        let progress = query.progress();
-        self.late = progress.late_rows();
-        for pipeline in progress.pipelines {
-            self.story.push(format!("{}, {}", pipeline.name, pipeline.tier));
-            self.story
-                .extend(pipeline.story.events.iter().map(|event| format!("row {}: {}", event.rows, event.summary())));
-        }
-        self.query = None;
-        Ok(true)
-    }
-
-    fn told(&self) -> Vec<String> {
-        let rows = self.shown.iter().map(|row| format!("{row:?}"));
-        self.failure.iter().cloned().chain(rows).chain(self.story.iter().cloned()).collect()
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let is_whole = match &self.failure {
-            None => !self.was_stopped,
-            Some(failure) if self.has_limit && failure.contains("its state takes") => false,
-            Some(failure) if self.has_bad_row() && failure.contains(self.kind.failure()) => false,
-            Some(failure) => return Err(format!("fails: {failure}")),
-        };
-        if is_whole && self.has_bad_row() {
-            return Err("has a row that it must fail for and does not fail".to_owned());
-        }
-        let tables: Vec<&[Row]> = self.feeds.iter().map(|feed| feed.rows.as_slice()).collect();
-        if self.was_stopped && self.kind == Kind::Sorted {
-            return self.check_sorted(tables[0]);
-        }
-        let late = self.kind.late(&tables) as u64;
-        if is_whole && self.late != late {
-            return Err(format!("says that {} rows come too late, and {late} do", self.late));
-        }
-        let expected = self.kind.expected(&tables);
-        let Some(lane) = self.kind.lane() else { return compare(&self.shown, &expected, is_whole) };
-        let rows = self.shown.iter().chain(expected.iter().flatten());
-        let lanes: BTreeSet<i64> = rows.map(|row| row[lane]).collect();
-        lanes.into_iter().try_for_each(|value| {
-            let shown: Vec<Vec<i64>> = self.shown.iter().filter(|row| row[lane] == value).cloned().collect();
-            let expected: Expected = expected.iter().filter(|alike| alike[0][lane] == value).cloned().collect();
-            compare(&shown, &expected, is_whole)
-        })
-    }
-
-    /// Whoever has rows put in order and reads no more gets those that were read in their order.
-    fn check_sorted(&self, rows: &[Row]) -> Result<(), String> {
-        let are_of = |read: usize| compare(&self.shown, &self.kind.expected(&[&rows[..read]]), false).is_ok();
-        match (0..=rows.len()).any(are_of) {
-            true => Ok(()),
-            false => Err(format!("{:?} come, whichever rows were read", self.shown)),
-        }
-    }
-
-    fn has_bad_row(&self) -> bool {
-        self.feeds.iter().flat_map(|feed| &feed.rows).any(|row| self.kind.fails_for(row))
-    }
-}
-
-/// Whether all has come that must, or the first of it.
-fn compare(shown: &[Vec<i64>], expected: &Expected, is_whole: bool) -> Result<(), String> {
-    let mut left = shown;
-    for alike in expected {
-        let (now, later) = left.split_at(alike.len().min(left.len()));
-        let mut missing = alike.clone();
-        for row in now {
-            let Some(index) = missing.iter().position(|other| other == row) else {
-                return Err(format!("{row:?} comes where one of {missing:?} must"));
-            };
-            missing.swap_remove(index);
-        }
-        if !missing.is_empty() && is_whole {
-            return Err(format!("{missing:?} does not come"));
-        }
-        left = later;
-    }
-    left.first().map_or(Ok(()), |row| Err(format!("{row:?} comes when all has come")))
 }

@@ -43,7 +43,9 @@ fn a_seed_does_the_same_again_and_code_changes_meanwhile() {
         "runs: compiled",
         "runs on: dense-keys, as keys lie between",
         "runs on without dense-keys",
-        "its state takes",
+        "more than 'pelton.memory.operator'",
+        "for it of 'pelton.memory'",
+        "the program reads it no more",
         "is fragile",
     ] {
         assert!(count(part) > 0, "nothing {part}");

@@ -58,7 +58,7 @@ impl Session {
     /// ```
     pub fn push_table(&self, name: &str, columns: &str) -> Result<PushSource, Error> {
         let mut known = self.known();
-        let (source, table) = PushSource::new(known.add_own("push", name, columns)?);
+        let (source, table) = PushSource::new(known.add_own("push", name, columns)?, known.budget.clone());
         known.own_tables.pushed.insert(name.to_owned(), table);
         Ok(source)
     }

@@ -9,6 +9,7 @@
 //! `spin=200us` has idle workers look for work for so long before they sleep. A case's `every=10ms` is how often rows are fed in place of every tenth of a
 //! millisecond: workers sleep in between, and what is measured is how they wake.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use pelton_connectors::options::parse_duration;
 
 use super::file::{Benchmark, Case};
 use super::measure::start_in;
+use super::plot::Picture;
 use super::report::{Figure, Samples, Wait};
 use super::{Arguments, BenchError};
 
@@ -31,6 +33,9 @@ const SETTLED_AFTER: Duration = Duration::from_millis(100);
 
 /// Different rows that are fed in turn: fewer would be learnt by heart.
 const ROWS: usize = 1 << 16;
+
+/// Spans of each rate in a picture.
+const SPANS: u32 = 40;
 
 /// When an event was due, and how much later its result was there.
 type Sample = (Duration, Duration);
@@ -45,6 +50,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let each = Duration::from_secs_f64(arguments.seconds);
     let mut found: Vec<[Samples; 3]> = vec![Default::default(); rates.len()];
     let mut bare_found = [(); 2].map(|()| Samples::default());
+    let mut last = Vec::new();
     for _ in 0..arguments.repeat.max(1) {
         let bare = bare(case, fed_every(case)?, each);
         for (samples, share) in bare_found.iter_mut().zip([0.5, 0.99]) {
@@ -64,6 +70,11 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
                 samples.0.extend(quantile.map(in_ms));
             }
         }
+        last = samples;
+    }
+    if let Some(folder) = arguments.plots.as_ref().filter(|_| rates.len() > 1) {
+        let title = format!("{} ({} s each)", benchmark.what, arguments.seconds);
+        picture(&title, &last, each / SPANS).write(folder, &format!("{}-{}", benchmark.name, case.name))?;
     }
     let figure = |waited_for: String, samples_ms: Samples| {
         let (bench, case) = (benchmark.name.clone(), case.name.clone());
@@ -84,6 +95,23 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         }
     }
     Ok(figures)
+}
+
+/// Latencies span by span, over the time at which their events were due.
+fn picture<'a>(title: &'a str, samples: &[Sample], span: Duration) -> Picture<'a> {
+    let mut spans: BTreeMap<u128, Vec<Duration>> = BTreeMap::new();
+    for (due, latency) in samples {
+        spans.entry(due.as_nanos() / span.as_nanos()).or_default().push(*latency);
+    }
+    let line = |share: f64| {
+        let point = |(index, latencies): (&u128, &Vec<Duration>)| {
+            let middle_s = (*index as f64 + 0.5) * span.as_secs_f64();
+            Some((middle_s, in_ms(quantile(latencies.clone(), share)?)))
+        };
+        spans.iter().filter_map(point).collect()
+    };
+    let lines = vec![("median", line(0.5)), ("99 of 100", line(0.99))];
+    Picture { title, axes: "milliseconds until the result is there, over seconds", is_logarithmic: true, lines }
 }
 
 /// Values of the case's rates, one after the other: `rates=1000,2000` are rows a second.

@@ -133,22 +133,62 @@ impl Kind {
         if self == Kind::Quotients { "division by zero" } else { "is fragile" }
     }
 
-    pub fn sql(self, number: usize, rows: usize) -> String {
+    /// What makes its table where that makes its rows itself.
+    pub fn setup(self, number: usize, rows: usize) -> Option<String> {
+        self.is_bounded().then(|| generated(&format!("t{number}_0"), rows))
+    }
+
+    /// The columns of its rows, as those of a table.
+    pub fn columns(self) -> String {
+        // Behind @ are times.
+        let columns = match self {
+            Kind::Quotients | Kind::Fragile => "i q",
+            Kind::Union => "t i",
+            Kind::Few | Kind::Sorted => "i d",
+            Kind::Totals => "k n s",
+            Kind::Windows | Kind::WindowsOfUnion => "@end k n s",
+            Kind::WindowsOfWindows => "@end n parts",
+            Kind::Hops => "@end k n s low",
+            Kind::SharedWindows => "w @end k n s",
+            Kind::Distinct => "@end k n m",
+            Kind::FragileWindows | Kind::DoomedWindows => "@end k s",
+            Kind::Sessions => "@end k n s @start",
+            Kind::RowsOfKeys => "k end n s",
+            Kind::Rows => "end n s",
+            Kind::FirstRows => "@end i n",
+            Kind::FirstGroups => "@end k s n",
+            Kind::Over => "i s",
+            Kind::OverTime => "i n low high",
+        };
+        let column = |name: &str| match name.strip_prefix('@') {
+            Some(name) => format!("`{name}` TIMESTAMP(3)"),
+            None => format!("`{name}` BIGINT"),
+        };
+        columns.split(' ').map(column).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Its parts, whose rows are read together or each by itself.
+    pub fn selects(self, number: usize) -> Vec<String> {
         let table = format!("t{number}_0");
         let other = format!("t{number}_1");
         match self {
+            Kind::Union => {
+                vec![format!("SELECT 0 AS t, i FROM {table}"), format!("SELECT 1 AS t, i FROM {other}")]
+            }
+            Kind::SharedWindows => shared_windows(&table),
+            _ => vec![self.select(&table, &other)],
+        }
+    }
+
+    fn select(self, table: &str, other: &str) -> String {
+        match self {
             Kind::Quotients => format!("SELECT i, 60 / d AS q FROM {table} WHERE i % 3 <> 1"),
             Kind::Fragile => format!("SELECT i, fragile(d) AS q FROM {table} WHERE i % 3 <> 1"),
-            Kind::Union => format!("SELECT 0 AS t, i FROM {table} UNION ALL SELECT 1 AS t, i FROM {other}"),
             Kind::Few => format!("SELECT i, d FROM {table} WHERE k <> 2 LIMIT 10 OFFSET 2"),
-            Kind::Sorted => format!(
-                "{}; SELECT i, i * 37 % 101 AS d FROM {table} WHERE i % 5 <> 2 ORDER BY d DESC, i LIMIT 7 OFFSET 1",
-                generated(&table, rows)
-            ),
-            Kind::Totals => {
-                let select = format!("SELECT i % 7 AS k, COUNT(*) AS n, SUM(i) AS s FROM {table} GROUP BY i % 7");
-                format!("{}; {select}", generated(&table, rows))
+            Kind::Sorted => {
+                format!("SELECT i, i * 37 % 101 AS d FROM {table} WHERE i % 5 <> 2 ORDER BY d DESC, i LIMIT 7 OFFSET 1")
             }
+            Kind::Totals => format!("SELECT i % 7 AS k, COUNT(*) AS n, SUM(i) AS s FROM {table} GROUP BY i % 7"),
             Kind::RowsOfKeys => format!(
                 "SELECT k, window_end, COUNT(*) AS n, SUM(i) AS s FROM TUMBLE_ROWS(TABLE {table} PARTITION BY k, 3) \
                  GROUP BY window_start, window_end, k"
@@ -157,7 +197,7 @@ impl Kind {
                 "SELECT window_end, COUNT(*) AS n, SUM(i) AS s FROM HOP_ROWS(TABLE {table}, 2, 5) \
                  GROUP BY window_start, window_end"
             ),
-            Kind::FirstRows | Kind::FirstGroups => self.ranking_sql(&table),
+            Kind::FirstRows | Kind::FirstGroups => self.ranking_sql(table),
             Kind::Over => format!(
                 "SELECT i, SUM(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM {table}"
             ),
@@ -166,7 +206,7 @@ impl Kind {
                  (PARTITION BY k ORDER BY ts RANGE BETWEEN {} PRECEDING AND CURRENT ROW)",
                 interval(FRAME_MS)
             ),
-            _ => self.windows_sql(&table, &other),
+            _ => self.windows_sql(table, other),
         }
     }
 
@@ -189,11 +229,6 @@ impl Kind {
             Kind::Hops => {
                 format!("SELECT window_end, k, COUNT(*) AS n, SUM(i) AS s, MIN(d) AS low FROM {hops} {by_key}")
             }
-            Kind::SharedWindows => format!(
-                "SELECT 0 AS w, window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {hops} {by_key} UNION ALL \
-                 SELECT 1 AS w, window_end, k, SUM(d) AS n, MIN(i) AS s FROM {} {by_key}",
-                self::windows("CUMULATE", table, &[WINDOW_MS, CUMULATE_MS])
-            ),
             Kind::Distinct => format!(
                 "SELECT window_end, k, COUNT(DISTINCT d) AS n, CAST(MEDIAN(i) * 2 AS BIGINT) AS m FROM {hops} {by_key}"
             ),
@@ -224,6 +259,17 @@ impl Kind {
             ),
         }
     }
+}
+
+/// Windows of two kinds.
+fn shared_windows(table: &str) -> Vec<String> {
+    let by_key = "GROUP BY window_start, window_end, k";
+    let hops = windows_that_hop(table);
+    let cumulate = windows("CUMULATE", table, &[WINDOW_MS, CUMULATE_MS]);
+    vec![
+        format!("SELECT 0 AS w, window_end, k, COUNT(*) AS n, SUM(i) AS s FROM {hops} {by_key}"),
+        format!("SELECT 1 AS w, window_end, k, SUM(d) AS n, MIN(i) AS s FROM {cumulate} {by_key}"),
+    ]
 }
 
 /// A table whose rows are numbered.
