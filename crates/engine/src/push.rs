@@ -92,14 +92,15 @@ impl PushSource {
     /// ```
     pub async fn push(&self, rows: RecordBatch) -> Result<(), Error> {
         self.check(&rows)?;
-        while !self.send(&rows)? {
+        let mut unsent = self.send(rows)?;
+        while let Some(rows) = unsent {
             let mut changed = std::pin::pin!(self.table.room.changed.notified());
             changed.as_mut().enable();
             // Whoever made room before that is not heard.
-            if self.send(&rows)? {
-                break;
+            unsent = self.send(rows)?;
+            if unsent.is_some() {
+                changed.await;
             }
-            changed.await;
         }
         Ok(())
     }
@@ -144,11 +145,11 @@ impl PushSource {
     /// ```
     pub fn try_push(&self, rows: RecordBatch) -> Result<bool, Error> {
         self.check(&rows)?;
-        self.send(&rows)
+        Ok(self.send(rows)?.is_none())
     }
 
-    /// Sends rows that have the table's columns where there is room for them.
-    fn send(&self, rows: &RecordBatch) -> Result<bool, Error> {
+    /// Sends rows that have the table's columns, and returns them where there is no room for them.
+    fn send(&self, rows: RecordBatch) -> Result<Option<RecordBatch>, Error> {
         let Room { budget, batches, .. } = self.table.room.as_ref();
         if self.sender.is_closed() {
             return Err(ended());
@@ -159,12 +160,13 @@ impl PushSource {
             None => waiting < PUSHED_BATCHES_WAITING_MAX,
         };
         if !has_room {
-            return Ok(false);
+            return Ok(Some(rows));
         }
         batches.fetch_add(1, Ordering::Relaxed);
-        self.sender.send((rows.clone(), budget.charge_waiting(rows))).map_err(|_| ended())?;
+        let charged = budget.charge_waiting(&rows);
+        self.sender.send((rows, charged)).map_err(|_| ended())?;
         self.table.wake();
-        Ok(true)
+        Ok(None)
     }
 
     /// Names and types that pushed rows must have.
