@@ -73,7 +73,12 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         last = samples;
     }
     if let Some(folder) = arguments.plots.as_ref().filter(|_| rates.len() > 1) {
-        let title = format!("{} ({} s each)", benchmark.what, arguments.seconds);
+        let of = |(rate, thirds): (&usize, &usize)| match has_shares {
+            true => format!("{} M/s ({thirds} of 3 kinds pass)", *rate as f64 / 1e6),
+            false => format!("{} M/s", *rate as f64 / 1e6),
+        };
+        let parts: Vec<String> = rates.iter().zip(&thirds).map(of).collect();
+        let title = format!("{}: {}, {} s each", benchmark.name, parts.join(", "), arguments.seconds);
         picture(&title, &last, each / SPANS).write(folder, &format!("{}-{}", benchmark.name, case.name))?;
     }
     let figure = |waited_for: String, samples_ms: Samples| {
