@@ -11,11 +11,14 @@ const MILLISECOND_NS: f64 = 1e6;
 /// An epoch of the model, which is the paper's.
 const EPOCH_NS: u64 = 1_000_000;
 
-/// One worker and the operators of one query. Rows are numbers of rows.
+/// One worker and the operators of some queries. Rows are numbers of rows.
 struct Model {
     policy: &'static dyn Policy,
     operators: Operators,
-    load: Load,
+    /// Which query each is of,
+    query_of: Vec<usize>,
+    /// and what is known of each query.
+    loads: Vec<Load>,
     pending: Vec<u64>,
     /// Since when something has been pending.
     since_ns: Vec<u64>,
@@ -24,8 +27,12 @@ struct Model {
     downstream: Vec<Vec<usize>>,
     block_rows: u64,
     now_ns: u64,
+    /// Tasks of all queries.
     turn: u64,
 }
+
+/// Operators of a query with their costs in nanoseconds, their selectivities, and the operators downstream.
+type Graph = Vec<(f64, f64, Vec<usize>)>;
 
 /// A task of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,19 +49,33 @@ fn costing(cost_ns: f64, selectivity: f64, downstream: &[usize]) -> Operator {
 }
 
 impl Model {
-    /// Operators with their costs in nanoseconds, their selectivities, and the operators downstream.
+    /// With one query.
     fn new(policy: &str, operators: &[(f64, f64, &[usize])], block_rows: u64) -> Model {
-        let all =
-            operators.iter().map(|(cost_ns, selectivity, downstream)| costing(*cost_ns, *selectivity, downstream));
-        let count = operators.len();
+        let graph = operators.iter().map(|(cost_ns, selectivity, below)| (*cost_ns, *selectivity, below.to_vec()));
+        Model::of_queries(policy, &[graph.collect()], block_rows)
+    }
+
+    fn of_queries(policy: &str, queries: &[Graph], block_rows: u64) -> Model {
+        let (mut all, mut downstream, mut query_of) = (Vec::new(), Vec::<Vec<usize>>::new(), Vec::new());
+        for (query, graph) in queries.iter().enumerate() {
+            let first = all.len();
+            for (cost_ns, selectivity, below) in graph {
+                let below: Vec<usize> = below.iter().map(|operator| first + operator).collect();
+                all.push(costing(*cost_ns, *selectivity, &below));
+                downstream.push(below);
+                query_of.push(query);
+            }
+        }
+        let count = all.len();
         Model {
             policy: PolicyName::named(policy).unwrap().policy(),
-            operators: Operators::new(all.collect()),
-            load: Load::new(),
+            operators: Operators::new(all),
+            query_of,
+            loads: queries.iter().map(|_| Load::new()).collect(),
             pending: vec![0; count],
             since_ns: vec![0; count],
             parts: vec![0.0; count],
-            downstream: operators.iter().map(|operator| operator.2.to_vec()).collect(),
+            downstream,
             block_rows,
             now_ns: 0,
             turn: 0,
@@ -73,7 +94,7 @@ impl Model {
             operator: &self.operators.all[index],
             pending_rows: Some(self.pending[index]),
             waiting_since_ns: self.since_ns[index],
-            load: &self.load,
+            load: &self.loads[self.query_of[index]],
             now_ns: self.now_ns,
             epoch_ns: EPOCH_NS,
         }
@@ -89,9 +110,10 @@ impl Model {
             .rows_max(node, EPOCH_NS - self.now_ns % EPOCH_NS)
             .max(self.block_rows)
             .min(self.pending[operator]);
+        let load = &mut self.loads[self.query_of[operator]];
         self.turn += 1;
-        if node.turn > self.load.walk_began {
-            self.load.walk_began = self.turn - 1;
+        if node.turn > load.walk_began {
+            load.walk_began = self.turn - 1;
         }
         node.turn = self.turn;
         self.now_ns += (rows as f64 * node.cost_ns) as u64;
@@ -124,7 +146,7 @@ fn example(policy: &str) -> Model {
     for (operator, rows) in [(A, 4), (B, 2), (C, 4), (D, 4), (E, 2)] {
         model.arrive(operator, rows);
     }
-    model.load.thresholds = Thresholds { work_ns: 4.0 * MILLISECOND_NS / 2.0, idle_ns: 5.0 * MILLISECOND_NS };
+    model.loads[0].thresholds = Thresholds { work_ns: 4.0 * MILLISECOND_NS / 2.0, idle_ns: 5.0 * MILLISECOND_NS };
     model
 }
 
@@ -234,7 +256,7 @@ fn queries_are_read_in_turn() {
 }
 
 /// Costs in nanoseconds, selectivities, and the operators downstream: of higher numbers, so there is no cycle.
-fn graphs() -> impl Strategy<Value = Vec<(f64, f64, Vec<usize>)>> {
+fn graphs() -> impl Strategy<Value = Graph> {
     let operator = (1.0..200_000.0f64, 0.0..2.0f64, prop::collection::vec(any::<prop::sample::Index>(), 0..3));
     prop::collection::vec(operator, 2..12).prop_map(|operators| {
         let count = operators.len();
@@ -253,26 +275,27 @@ fn graphs() -> impl Strategy<Value = Vec<(f64, f64, Vec<usize>)>> {
 }
 
 proptest! {
-    /// However much arrives, and whatever it costs.
+    /// However much arrives for how many queries, and whatever it costs.
     #[test]
     fn no_operator_that_can_run_starves(
-        graph in graphs(),
+        queries in prop::collection::vec(graphs(), 1..5),
         arrivals in prop::collection::vec((any::<prop::sample::Index>(), 1u64..5_000), 1..200),
         policy in prop::sample::select(vec!["adaptive", "round-robin"]),
     ) {
-        let operators: Vec<(f64, f64, &[usize])> = graph.iter().map(|(c, s, d)| (*c, *s, d.as_slice())).collect();
         let block_rows = 16;
-        let mut model = Model::new(policy, &operators, block_rows);
-        let dearest_ns = operators.iter().map(|operator| operator.0 * block_rows as f64).fold(EPOCH_NS as f64, f64::max);
-        let limit_ns = WAIT_NS_MAX + (dearest_ns as u64 + 1) * (operators.len() as u64 + 1);
+        let mut model = Model::of_queries(policy, &queries, block_rows);
+        let count = model.pending.len();
+        let costs = queries.iter().flatten().map(|operator| operator.0 * block_rows as f64);
+        let dearest_ns = costs.fold(EPOCH_NS as f64, f64::max);
+        let limit_ns = WAIT_NS_MAX + (dearest_ns as u64 + 1) * (count as u64 + 1);
         for (operator, rows) in arrivals {
-            model.arrive(operator.index(operators.len()), rows);
+            model.arrive(operator.index(count), rows);
             for _ in 0..4 {
                 let Some(ran) = model.step() else { break };
                 prop_assert!(ran.waited_ns <= limit_ns, "{ran:?} at {} ns", model.now_ns);
             }
             // Nor is anyone waiting for longer who has not run yet.
-            for index in (0..operators.len()).filter(|&index| model.pending[index] > 0) {
+            for index in (0..count).filter(|&index| model.pending[index] > 0) {
                 let since_ns = model.since_ns[index].max(model.operators.all[index].last_run_ns);
                 prop_assert!(model.now_ns - since_ns <= limit_ns, "{index} at {} ns", model.now_ns);
             }
@@ -286,17 +309,16 @@ proptest! {
         arrivals in prop::collection::vec((any::<prop::sample::Index>(), 1u64..5_000), 1..200),
         policy in prop::sample::select(vec!["min-cost", "round-robin"]),
     ) {
-        let operators: Vec<(f64, f64, &[usize])> = graph.iter().map(|(c, s, d)| (*c, *s, d.as_slice())).collect();
-        let mut model = Model::new(policy, &operators, 16);
-        let mut passed_over = vec![0; operators.len()];
+        let mut model = Model::of_queries(policy, std::slice::from_ref(&graph), 16);
+        let mut passed_over = vec![0; graph.len()];
         for (operator, rows) in arrivals {
-            model.arrive(operator.index(operators.len()), rows);
+            model.arrive(operator.index(graph.len()), rows);
             for _ in 0..4 {
                 let waits: Vec<bool> = model.pending.iter().map(|rows| *rows > 0).collect();
                 let Some(ran) = model.step() else { break };
-                for index in (0..operators.len()).filter(|&index| waits[index]) {
+                for index in (0..graph.len()).filter(|&index| waits[index]) {
                     passed_over[index] = if index == ran.operator { 0 } else { passed_over[index] + 1 };
-                    prop_assert!(passed_over[index] <= 2 * operators.len(), "{index} at {} ns", model.now_ns);
+                    prop_assert!(passed_over[index] <= 2 * graph.len(), "{index} at {} ns", model.now_ns);
                 }
             }
         }
@@ -307,11 +329,10 @@ proptest! {
         graph in graphs(),
         arrivals in prop::collection::vec((any::<prop::sample::Index>(), 1u64..5_000), 1..200),
     ) {
-        let operators: Vec<(f64, f64, &[usize])> = graph.iter().map(|(c, s, d)| (*c, *s, d.as_slice())).collect();
-        let mut model = Model::new("fcfs", &operators, 16);
+        let mut model = Model::of_queries("fcfs", std::slice::from_ref(&graph), 16);
         for (operator, rows) in arrivals {
-            model.arrive(operator.index(operators.len()), rows);
-            let waiting = (0..operators.len()).filter(|&index| model.pending[index] > 0);
+            model.arrive(operator.index(graph.len()), rows);
+            let waiting = (0..graph.len()).filter(|&index| model.pending[index] > 0);
             let first_ns = waiting.map(|index| model.since_ns[index]).min();
             let since_ns = model.since_ns.clone();
             let ran = model.step().expect("something has arrived");
