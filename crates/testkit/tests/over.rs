@@ -70,6 +70,9 @@ const FUNCTIONS: [&str; 30] = [
     "OWN_TRAIL(s)",
 ];
 
+/// How the names of percentiles begin.
+const PERCENTILES: [&str; 2] = ["MEDIAN", "PERCENTILE"];
+
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     streams::rows(prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40], "[a-c]{1,3}")
 }
@@ -82,10 +85,19 @@ fn cases() -> impl Strategy<Value = Case> {
     let functions: Vec<Aggregate> =
         AGGREGATES.iter().filter(|aggregate| FUNCTIONS.contains(&aggregate.sql)).copied().collect();
     assert_eq!(functions.len(), FUNCTIONS.len(), "each is one of windows");
-    let call = (prop::sample::select(functions), frame, any::<bool>());
-    let call = call.prop_map(|(aggregate, frame, is_keyed)| Call { aggregate, frame, is_keyed });
+    // Those of one column and frame are computed from one set of values.
+    let percentiles: Vec<Aggregate> = functions
+        .iter()
+        .filter(|aggregate| PERCENTILES.iter().any(|name| aggregate.sql.starts_with(name)))
+        .copied()
+        .collect();
+    let function = prop_oneof![4 => prop::sample::select(functions), 1 => prop::sample::select(percentiles)];
+    let calls = (prop::collection::vec(function, 1..4), frame, any::<bool>());
+    let calls = calls.prop_map(|(aggregates, frame, is_keyed)| -> Vec<Call> {
+        aggregates.into_iter().map(|aggregate| Call { aggregate, frame, is_keyed }).collect()
+    });
+    let calls = prop::collection::vec(calls, 1..3).prop_map(|calls| calls.concat());
     let configuration = streams::configurations();
-    let calls = prop::collection::vec(call, 1..5);
     (rows(), 0i64..40, calls, configuration, 10usize..200).prop_map(
         |(rows, delay, calls, configuration, batch_rows)| Case {
             rows,

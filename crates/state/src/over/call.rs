@@ -29,6 +29,8 @@ pub(super) enum CallState {
     Bytes(TextState),
     /// Rows and states.
     Own(Box<OwnState>),
+    /// Nothing: an earlier call has what it is computed from.
+    OfAnother,
 }
 
 /// What a call over values of one form remembers.
@@ -160,7 +162,7 @@ impl CallState {
     /// Writes what is remembered.
     pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
         match self {
-            CallState::Positions => {}
+            CallState::Positions | CallState::OfAnother => {}
             CallState::Integer(state) => state.write_to(out),
             CallState::Float(state) => state.write_to(out),
             CallState::Decimal(state) => state.write_to(out),
@@ -178,7 +180,7 @@ impl CallState {
         input: &mut Reader<'_>,
     ) -> Result<(), SnapshotError> {
         match self {
-            CallState::Positions => Ok(()),
+            CallState::Positions | CallState::OfAnother => Ok(()),
             CallState::Integer(state) => state.read_from(rows, input),
             CallState::Float(state) => state.read_from(rows, input),
             CallState::Decimal(state) => state.read_from(rows, input),
@@ -190,7 +192,7 @@ impl CallState {
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
         match self {
-            CallState::Positions => 0,
+            CallState::Positions | CallState::OfAnother => 0,
             CallState::Integer(state) => state.bytes(),
             CallState::Float(state) => state.bytes(),
             CallState::Decimal(state) => state.bytes(),
@@ -285,6 +287,11 @@ impl<T: Value> FrameState<T> {
             State::Held(held) => held.read_from(rows, input)?,
         }
         Ok(())
+    }
+
+    /// The values of the frame, which are held.
+    pub fn held(&mut self) -> &mut Held<T> {
+        if let State::Held(held) = &mut self.state { held } else { unreachable!("all values are held") }
     }
 
     /// Appends the result of each row of a run. Where `nullable`, any value of the key may be NULL.

@@ -8,6 +8,7 @@ use pelton_data::percentile::{between, continuous_place, discrete_place};
 
 use super::call::{KeyRows, Run, Scratch, push};
 use super::frequencies::{Findable, Frequencies};
+use super::planned::Percentiles;
 use super::ranked::Ranked;
 use super::value::{Counts, DecimalMean, Overflow, Results, Value};
 use crate::snapshot::{Reader, SnapshotError, Writer};
@@ -205,6 +206,16 @@ impl<T: Value> Held<T> {
         Ok(())
     }
 
+    /// Appends the percentiles of each row of a run to the results of their calls.
+    pub fn percentiles(&mut self, percentiles: &Percentiles, run: &Run<'_, T>, results: &mut [Results]) {
+        for frame in run.bounds.frames() {
+            self.move_to(frame, run);
+            for (call, function) in percentiles {
+                push_percentile::<T>(&self.values, function, &mut results[*call]);
+            }
+        }
+    }
+
     /// Takes in what enters with a frame of a run, and out what leaves.
     fn move_to(&mut self, frame: (u64, u64), run: &Run<'_, T>) {
         let (entering, leaving) = self.members.move_to(frame);
@@ -224,18 +235,13 @@ impl<T: Value> Held<T> {
 
     /// Appends the result of a frame; of a sum or mean what it is made of.
     fn push_result(&self, function: &OverFunction, scratch: &mut Scratch<T>, results: &mut Results) {
-        match (&self.values, function) {
-            (values, OverFunction::SumDistinct | OverFunction::MeanDistinct) => {
+        match function {
+            OverFunction::SumDistinct | OverFunction::MeanDistinct => {
                 T::totals(results, &mut scratch.totals).push(T::total(self.sum.unwrap_or_default()));
-                scratch.counts.push(values.count() as u64);
+                scratch.counts.push(self.values.count() as u64);
             }
-            (values, OverFunction::CountDistinct) => results.integers().push(values.count() as i64),
-            (HeldValues::Ranked(ranked), OverFunction::Percentile { fraction, is_continuous: true }) => {
-                let percentile = continuous_percentile::<T>(ranked, *fraction);
-                results.floats().push(percentile.unwrap_or_default());
-                results.append_validity(std::iter::once(percentile.is_some()));
-            }
-            (values, function) => push(values.picked(function).map(|&key| T::of_key(key)), results),
+            OverFunction::CountDistinct => results.integers().push(self.values.count() as i64),
+            function => push(self.values.picked(function).map(|&key| T::of_key(key)), results),
         }
     }
 
@@ -266,6 +272,17 @@ impl<T: Value> Held<T> {
             *sum = values.iter().fold(*sum, |sum, &value| sum.plus(T::of_key(value).exact()));
         }
         input.check(is_right, "values of rows that have come")
+    }
+}
+
+fn push_percentile<T: Value>(values: &HeldValues<T::Key>, function: &OverFunction, results: &mut Results) {
+    match (values, function) {
+        (HeldValues::Ranked(ranked), OverFunction::Percentile { fraction, is_continuous: true }) => {
+            let percentile = continuous_percentile::<T>(ranked, *fraction);
+            results.floats().push(percentile.unwrap_or_default());
+            results.append_validity(std::iter::once(percentile.is_some()));
+        }
+        (values, function) => push(values.picked(function).map(|&key| T::of_key(key)), results),
     }
 }
 

@@ -149,6 +149,7 @@ impl OverRows {
             let nullable = argument.is_some_and(|argument| arguments[argument].nullable);
             calls.push(PlannedCall::new(&spec, call, frame, argument, nullable));
         }
+        PlannedCall::share(&mut calls);
         let key = |&column: &usize| {
             let field = spec.input_schema.field(column);
             (column, KeyColumn { data_type: field.data_type().clone(), nullable: field.is_nullable() })
@@ -361,12 +362,12 @@ impl OverRows {
         for ((frame, bounds), start) in self.frames.iter().zip(&mut self.bounds).zip(&mut partition.starts) {
             frame.bounds((run_ticks, rows.len(), position), start, &partition.times, bounds);
         }
-        let calls = self.calls.iter().zip(&columns.own).zip(&mut partition.states);
-        for (((planned, own), state), results) in calls.zip(results) {
+        let calls = self.calls.iter().zip(&columns.own).zip(&mut partition.states).enumerate();
+        for (index, ((planned, own), state)) in calls {
             let argument =
                 planned.argument.map(|argument| (&columns.arguments[argument], partition.kept[argument].as_ref()));
             let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
-            planned.compute(state, (argument, own), place, &mut self.scratch, results)?;
+            planned.compute(state, (argument, own), place, &mut self.scratch, (index, &mut *results))?;
         }
         partition.forget(&self.frames, &self.arguments);
         Ok(())
@@ -437,8 +438,11 @@ impl Argument {
 
 impl Partition {
     fn new(calls: &[PlannedCall], arguments: &[Argument], frames: usize, of_one_key: bool) -> Partition {
-        let state = |planned: &PlannedCall| {
-            CallState::new(&planned.call, planned.argument.map(|argument| arguments[argument].form), of_one_key)
+        let state = |planned: &PlannedCall| match planned.is_of_another {
+            true => CallState::OfAnother,
+            false => {
+                CallState::new(&planned.call, planned.argument.map(|argument| arguments[argument].form), of_one_key)
+            }
         };
         Partition {
             rows: 0,

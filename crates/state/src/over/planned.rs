@@ -33,11 +33,18 @@ pub(super) struct PlannedCall {
     /// Whether the argument may be NULL.
     pub nullable: bool,
     pub decimal: Option<DecimalMean>,
+    /// Percentiles of the frame and argument, itself the first of them: the values are held once for all. Empty of what is none, or not the first.
+    pub percentiles: Percentiles,
+    /// It is computed with an earlier call.
+    pub is_of_another: bool,
     /// Of one of the program's own functions, the input's columns that it is computed from,
     pub own_columns: Vec<usize>,
     /// and their types.
     pub own_types: Vec<DataType>,
 }
+
+/// Percentiles that are computed together: the indices of their calls, and which they are.
+pub(super) type Percentiles = Vec<(usize, OverFunction)>;
 
 /// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
 pub(super) struct Place<'a> {
@@ -54,7 +61,26 @@ impl PlannedCall {
         let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();
         let own_types = own_columns.iter().map(type_of).collect();
         let decimal = decimal_mean(spec, call);
-        PlannedCall { call: call.clone(), frame, argument, nullable, decimal, own_columns, own_types }
+        let (percentiles, is_of_another) = (Vec::new(), false);
+        let call = call.clone();
+        PlannedCall { call, frame, argument, nullable, decimal, percentiles, is_of_another, own_columns, own_types }
+    }
+
+    /// Has percentiles of one frame and argument computed together.
+    pub fn share(calls: &mut [PlannedCall]) {
+        for index in 0..calls.len() {
+            let function = calls[index].call.function.clone();
+            if !matches!(function, OverFunction::Percentile { .. }) {
+                continue;
+            }
+            let (frame, argument) = (calls[index].frame, calls[index].argument);
+            let is_like = |other: &PlannedCall| {
+                !other.percentiles.is_empty() && (other.frame, other.argument) == (frame, argument)
+            };
+            let first = calls[..index].iter().position(is_like).unwrap_or(index);
+            calls[first].percentiles.push((index, function));
+            calls[index].is_of_another = first < index;
+        }
     }
 
     /// No results yet, and room for so many.
@@ -65,7 +91,8 @@ impl PlannedCall {
         }
     }
 
-    /// Appends the results of a run. `own` has the columns of one of the program's own functions.
+    /// Appends the results of a run to those of this call, the `index`th of all, and of those that are computed with it. `own` has the columns of one of the
+    /// program's own functions.
     ///
     /// # Errors
     /// What such a function returns, or where a result does not fit its type.
@@ -75,11 +102,16 @@ impl PlannedCall {
         (argument, own): (Option<(&Column, Option<&Kept>)>, &[ArrayRef]),
         place: Place<'_>,
         scratch: &mut Scratches,
-        results: &mut Results,
+        (index, results): (usize, &mut [Results]),
     ) -> Result<(), KernelError> {
         let Place { rows, position, bounds } = place;
-        let (call, nullable, decimal) = (&self.call, self.nullable, self.decimal);
+        if !self.percentiles.is_empty() {
+            self.percentiles(state, argument, (rows, position, bounds), results);
+            return Ok(());
+        }
+        let (call, nullable, decimal, results) = (&self.call, self.nullable, self.decimal, &mut results[index]);
         let computed = match (state, argument) {
+            (CallState::OfAnother, _) => Ok(()),
             (CallState::Own(state), _) => {
                 let run = OwnRun { columns: own, rows, bounds };
                 results.push_array(state.compute(&run).map_err(KernelError::Expression)?);
@@ -108,6 +140,35 @@ impl PlannedCall {
             (_, _) => unreachable!("the state has the form of its argument"),
         };
         computed.map_err(|Overflow| self.overflow())
+    }
+
+    /// Appends the results of each of the percentiles.
+    fn percentiles(
+        &self,
+        state: &mut CallState,
+        argument: Option<(&Column, Option<&Kept>)>,
+        (rows, position, bounds): (Range<usize>, u64, &Bounds),
+        results: &mut [Results],
+    ) {
+        match (state, argument) {
+            (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
+                state.held().percentiles(&self.percentiles, &run, results);
+            }
+            (CallState::Float(state), Some((Column::Floats(values), kept))) => {
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
+                state.held().percentiles(&self.percentiles, &run, results);
+            }
+            (CallState::Decimal(state), Some((Column::Decimals(values), kept))) => {
+                let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
+                state.held().percentiles(&self.percentiles, &run, results);
+            }
+            (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
+                let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
+                state.percentiles(&self.percentiles, &run, results);
+            }
+            (_, _) => unreachable!("the state has the form of its argument"),
+        }
     }
 
     fn overflow(&self) -> KernelError {

@@ -11,6 +11,7 @@ use pelton_data::over::{OverCall, OverFunction};
 use super::call::KeyRows;
 use super::frame::Bounds;
 use super::held::{HeldValues, Members};
+use super::planned::Percentiles;
 use super::value::{Overflow, Results};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
@@ -236,6 +237,17 @@ impl TextState {
         Ok(())
     }
 
+    /// Appends the percentiles of each row of a run to the results of their calls.
+    pub fn percentiles(&mut self, percentiles: &Percentiles, run: &TextRun<'_>, results: &mut [Results]) {
+        let TextState::Held(values, members) = self else { unreachable!("all values are held") };
+        for frame in run.bounds.frames() {
+            move_to(frame, run, (values, members));
+            for (call, function) in percentiles {
+                results[*call].bytes().append_option(values.picked(function));
+            }
+        }
+    }
+
     /// Appends the result of each row of a run.
     pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut Results) -> Result<(), Overflow> {
         if let TextState::Held(values, members) = self {
@@ -332,6 +344,19 @@ fn look_up(function: &OverFunction, run: &TextRun<'_>, results: &mut BinaryViewB
     }
 }
 
+/// Takes in what enters with a frame of a run, and out what leaves.
+fn move_to(frame: (u64, u64), run: &TextRun<'_>, (values, members): (&mut HeldValues<Arc<[u8]>>, &mut Members)) {
+    let (entering, leaving) = members.move_to(frame);
+    for row in entering {
+        if let Some(value) = if row < run.position { run.kept().get(row) } else { run.value(row) } {
+            values.enter(value);
+        }
+    }
+    for value in leaving.filter_map(|row| run.kept().get(row)) {
+        values.leave(value);
+    }
+}
+
 /// Appends how many values of each frame are distinct, or the one that is picked.
 fn of_all_values(
     call: &OverCall,
@@ -340,15 +365,7 @@ fn of_all_values(
     results: &mut Results,
 ) {
     for frame in run.bounds.frames() {
-        let (entering, leaving) = members.move_to(frame);
-        for row in entering {
-            if let Some(value) = if row < run.position { run.kept().get(row) } else { run.value(row) } {
-                values.enter(value);
-            }
-        }
-        for value in leaving.filter_map(|row| run.kept().get(row)) {
-            values.leave(value);
-        }
+        move_to(frame, run, (values, members));
         if call.function == OverFunction::CountDistinct {
             results.integers().push(values.count() as i64);
             results.append_valid(1);

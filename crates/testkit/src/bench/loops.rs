@@ -13,7 +13,7 @@ use pelton_runtime::source::{Decoded, Read, Rows, Source};
 
 use super::BenchError;
 use super::file::Case;
-use crate::reference::over_values::{HashMapDistinct, SortedArrayMedian};
+use crate::reference::over_values::{HashMapDistinct, SortedArrayMedian, SortedArrayPercentiles};
 use crate::reference::sliding::{
     self, FlatFat, KeptColumns, KeptRows, Minimum, SlickDeque, SlideSide, SlideSideSum, Sliding, SubtractOnEvict, Sum,
     TwoStacks,
@@ -422,6 +422,7 @@ fn over_rows(name: &str, value: usize, rows: usize) -> Result<EachLoop, BenchErr
         "over-averages-kept-rows" => averages::<KeptRows>(value, rows),
         "over-averages-kept-columns" => averages::<KeptColumns>(value, rows),
         "over-medians" => slide::<SortedArrayMedian>(value, rows),
+        "over-percentiles" => slide::<SortedArrayPercentiles>(value, rows),
         "over-distinct-counts" => slide::<HashMapDistinct>(value, rows),
         "sum-subtract-on-evict" => slide::<SubtractOnEvict>(value, rows),
         "sum-two-stacks" => slide::<TwoStacks<Sum>>(value, rows),
