@@ -1,5 +1,6 @@
 //! From a program to a run: tables are opened, bounded ones loaded, kernels made, and the graph handed to the runtime.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,10 +62,11 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let options = RunOptions::new(surroundings.pool);
     let waker = options.waker.clone();
     let unread = Unread::new(budget.clone());
-    let Tables { lookups, held, sinks, sources, results } = open_tables(&program, surroundings, &unread, &waker)?;
+    let (lookups, held) = load_all(&program, surroundings)?;
     let settings = surroundings.settings;
     let program = Arc::new(program);
     let kernels = tier::kernels(&program, &lookups, settings, surroundings.pool)?;
+    let Tables { sinks, sources, results } = open_tables(&program, surroundings, &unread, &waker)?;
     let stories = kernels.iter().enumerate().map(|(index, kernel)| (pipeline_name(&program, index), kernel.stories()));
     let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
@@ -110,29 +112,37 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
 /// What a program has opened.
 #[derive(Default)]
 struct Tables {
-    lookups: Vec<Arc<JoinIndex>>,
-    /// The memory of these.
-    held: Vec<Held>,
     sinks: Vec<SinkNode>,
     sources: Vec<SourceNode>,
     /// The end at which its result is read, where it has one.
     results: Option<Results>,
 }
 
+/// Opens what a program reads and writes. The ends that whoever uses the session has opened are taken when nothing can fail any more: no other query gets them.
 fn open_tables(
     program: &Program,
     surroundings: &Surroundings<'_>,
     unread: &Unread,
     waker: &Waker,
 ) -> Result<Tables, Error> {
-    let mut tables = Tables::default();
-    for opened in table::opened(program, surroundings.catalog, surroundings.own_tables) {
+    let opened = || table::opened(program, surroundings.catalog, surroundings.own_tables);
+    let (mut sinks, mut sources) = (VecDeque::new(), VecDeque::new());
+    for opened in opened() {
         match opened? {
-            Opened::Lookup(lookup) => {
-                let (index, held) = load(lookup, surroundings)?;
-                tables.lookups.push(index);
-                tables.held.push(held);
+            Opened::Output(_, Destination::Table(found)) => {
+                sinks.push_back(table::open_sink(found, surroundings.settings, surroundings.host(waker))?);
             }
+            Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output_name(output))?,
+            Opened::Source(used, Origin::Pushed(push)) => push.check_unread(&used.table)?,
+            Opened::Source(used, origin) => {
+                sources.push_back(source_node(used, origin_source(used, &origin, surroundings, waker)?, surroundings)?);
+            }
+            Opened::Output(_, Destination::Result) | Opened::Lookup(_) => {}
+        }
+    }
+    let mut tables = Tables::default();
+    for opened in opened() {
+        match opened? {
             Opened::Output(output, destination) => {
                 let sink = match destination {
                     Destination::Result => {
@@ -140,17 +150,26 @@ fn open_tables(
                         tables.results = Some(results);
                         unopened.open(unread, waker, None)
                     }
-                    Destination::Pulled(pulled) => pulled.open(output_name(output), unread, waker)?,
-                    Destination::Table(found) => {
-                        table::open_sink(found, surroundings.settings, surroundings.host(waker))?
-                    }
+                    Destination::Pulled(table) => table.open(output_name(output), unread, waker)?,
+                    Destination::Table(_) => sinks.pop_front().expect("it has been opened"),
                 };
                 tables.sinks.push(sink_node(output, sink));
             }
-            Opened::Source(used, origin) => tables.sources.push(source_node(used, &origin, surroundings, waker)?),
+            Opened::Source(used, Origin::Pushed(push)) => {
+                let source = with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail);
+                tables.sources.push(source_node(used, source, surroundings)?);
+            }
+            Opened::Source(..) => tables.sources.push(sources.pop_front().expect("it has been opened")),
+            Opened::Lookup(_) => {}
         }
     }
     Ok(tables)
+}
+
+/// Loads the tables that a program joins with, and what is charged for each.
+fn load_all(program: &Program, surroundings: &Surroundings<'_>) -> Result<(Vec<Arc<JoinIndex>>, Vec<Held>), Error> {
+    let loaded = program.lookups.iter().map(|lookup| load(lookup, surroundings));
+    Ok(loaded.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
 /// Runs the program of a bounded table to its end, and indexes its rows, which are charged to the budget of memory.
@@ -181,20 +200,28 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
     Ok((Arc::new(index), held))
 }
 
-fn source_node(
+/// Where the rows of a source come from that no program pushes.
+fn origin_source(
     used: &SourceUse,
     origin: &Origin<'_>,
     surroundings: &Surroundings<'_>,
     waker: &Waker,
-) -> Result<SourceNode, Error> {
-    let source: Box<dyn Source> = match *origin {
+) -> Result<Box<dyn Source>, Error> {
+    Ok(match *origin {
         Origin::Text(rows) => table::written_rows(rows.clone()),
-        Origin::Pushed(push) => with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail),
+        Origin::Pushed(_) => unreachable!("it is opened last"),
         Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),
         Origin::Table(found) => table::open_source(found, used, surroundings.settings, surroundings.host(waker))?,
-    };
+    })
+}
+
+fn source_node(
+    used: &SourceUse,
+    source: Box<dyn Source>,
+    surroundings: &Surroundings<'_>,
+) -> Result<SourceNode, Error> {
     let timestamps = |column: usize| {
         let data_type = used.schema.field(column).data_type();
         TimeColumn::new(column, data_type).expect("planning lets only timestamps be event times")

@@ -14,8 +14,9 @@ use pelton_runtime::wake::Waker;
 use crate::error::Error;
 use crate::results::{Results, Unopened, channel};
 
-/// Reads a table that was made with [`crate::Session::pull_table`]: what one `INSERT` writes, in its order. Whoever reads slowly slows
-/// the query down that inserts; dropping it ends that with an error, as rows would be lost.
+/// Reads a table that was made with [`crate::Session::pull_table`]: what the `INSERT`s of one query write, in its order. Whoever reads slowly slows
+/// the query down that inserts. Tables of one statement set are to be read side by side: when 64 batches wait for one of them, or as much as `pelton.memory` leaves
+/// room for, the others get no more either. Dropping this ends the query with an error where rows are lost: they have not been read, or it inserts more.
 ///
 /// As a [`Stream`] it has the same rows. Whether the query has failed is what [`crate::Query::wait`] says.
 pub struct PullSink {
@@ -98,12 +99,21 @@ impl Stream for PullSink {
 }
 
 impl PullTable {
+    /// Whether a query can insert into the table: none does, nor did.
+    pub fn check_unwritten(&self, table: &str) -> Result<(), Error> {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            true => Ok(()),
+            false => Err(taken(table)),
+        }
+    }
+
     /// The writing end, for the one query that inserts into the table.
     pub fn open(&self, table: &str, unread: &Unread, waker: &Waker) -> Result<Box<dyn Sink>, Error> {
         let unopened = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let unopened = unopened.ok_or_else(|| {
-            Error::Usage(format!("table '{table}' has the rows of an INSERT already: the program reads those of one"))
-        })?;
-        Ok(unopened.open(unread, waker, Some(table.to_owned())))
+        Ok(unopened.ok_or_else(|| taken(table))?.open(unread, waker, Some(table.to_owned())))
     }
+}
+
+fn taken(table: &str) -> Error {
+    Error::Usage(format!("table '{table}' has the rows of a query already: the program reads those of one"))
 }

@@ -26,7 +26,7 @@ const BATCHES_AT_ONCE_MAX: usize = 16;
 /// How long a worker sleeps at most when nothing is pushed: a push wakes it earlier.
 const PUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// Feeds a table that was made with [`crate::Session::push_table`]. Dropping it ends the table's stream.
+/// Feeds a table that was made with [`crate::Session::push_table`]. Dropping it ends the table's stream. Rows that wait for a query are charged to `pelton.memory`.
 pub struct PushSource {
     sender: UnboundedSender<Pushed>,
     table: Arc<PushTable>,
@@ -71,7 +71,7 @@ impl PushSource {
     }
 
     /// Hands rows to the query that reads the table; waits while as much waits as may: 16 batches, or, where `pelton.memory` is set, an
-    /// eighth of it, what waits in queries included.
+    /// eighth of it, what waits in queries included. Where nothing waits one batch always may.
     ///
     /// # Errors
     /// [`Error::Usage`] where the rows have another schema, or the query has ended: the rows were not taken.
@@ -220,12 +220,29 @@ impl PushTable {
         }
     }
 
+    /// Has those look again who wait for room.
+    pub fn look_again(&self) {
+        self.room.changed.notify_waiters();
+    }
+
+    /// Ends a table that no query reads.
+    pub fn close(&self) {
+        drop(self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.look_again();
+    }
+
+    /// Whether a query can read it: none does, nor did.
+    pub fn check_unread(&self, table: &str) -> Result<(), Error> {
+        match self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            true => Ok(()),
+            false => Err(taken(table)),
+        }
+    }
+
     /// The reading end, for the one query that reads the table.
     pub fn open(&self, table: &str, columns: &[usize], waker: &Waker) -> Result<Box<dyn Source>, Error> {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let receiver = receiver.ok_or_else(|| {
-            Error::Usage(format!("table '{table}' is read by a query already: a pushed row goes to one query only"))
-        })?;
+        let receiver = receiver.ok_or_else(|| taken(table))?;
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
         let wanted = (!columns.iter().copied().eq(0..self.schema.fields().len())).then(|| {
             let schema = self.schema.project(columns).expect("the columns are the table's");
@@ -288,7 +305,11 @@ impl PushReader {
 }
 
 fn ended() -> Error {
-    Error::Usage("the query that reads this table has ended".to_owned())
+    Error::Usage("the query that reads this table has ended, or the table is gone".to_owned())
+}
+
+fn taken(table: &str) -> Error {
+    Error::Usage(format!("table '{table}' is read by a query already: a pushed row goes to one query only"))
 }
 
 #[cfg(test)]
@@ -352,12 +373,15 @@ mod tests {
             ready.batches.len()
         };
         assert_eq!((fill(), read(&mut reader)), (PUSHED_BATCHES_WAITING_MAX, PUSHED_BATCHES_WAITING_MAX));
+        assert!(source.try_push(rows(100)).unwrap());
+        let batch_bytes = budget.waiting_bytes();
+        assert!((800..8_000).contains(&batch_bytes), "{batch_bytes} bytes of 100 numbers");
         // An eighth of it is room for 40 batches.
-        budget.limit(8 * 40 * 800);
-        assert_eq!((fill(), budget.waiting_bytes()), (40, 40 * 800));
+        budget.limit(8 * 40 * batch_bytes);
+        assert_eq!((fill(), budget.waiting_bytes()), (39, 40 * batch_bytes));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| source.push_blocking(rows(100)));
-            assert!(!waits.is_finished());
+            assert!(!source.try_push(rows(100)).unwrap());
             assert_eq!(read(&mut reader), BATCHES_AT_ONCE_MAX);
             waits.join().unwrap().unwrap();
             while budget.waiting_bytes() > 0 {
@@ -365,10 +389,13 @@ mod tests {
             }
             // What is larger than all of the room goes by itself.
             source.push_blocking(rows(10_000)).unwrap();
-            let waits = scope.spawn(|| source.push_blocking(rows(1)));
             assert!(!source.try_push(rows(1)).unwrap());
+            let mut waits = std::pin::pin!(source.push(rows(1)));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(waits.as_mut().poll(&mut context).is_pending());
             drop(reader);
-            assert!(waits.join().unwrap().is_err(), "the query has ended");
+            let std::task::Poll::Ready(pushed) = waits.as_mut().poll(&mut context) else { panic!("it is told") };
+            assert!(pushed.is_err(), "the query has ended");
         });
         drop((source, table));
         assert_eq!(budget.waiting_bytes(), 0);

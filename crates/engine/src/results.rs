@@ -1,5 +1,6 @@
 //! Results on their way from a query to whoever reads them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -16,14 +17,22 @@ const BATCHES_WAITING_MAX: usize = 64;
 /// Two ends, of which no query writes to the one yet.
 pub(crate) fn channel() -> (Unopened, Results) {
     let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
-    let writer = Arc::new(OnceLock::new());
-    (Unopened { sender, writer: writer.clone() }, Results { receiver, writer })
+    let ends = Arc::new(Ends::default());
+    (Unopened { sender, ends: ends.clone() }, Results { receiver, ends })
 }
 
 /// The writing end that waits for its query.
 pub(crate) struct Unopened {
     sender: Sender<RecordBatch>,
-    writer: Arc<OnceLock<Writer>>,
+    ends: Arc<Ends>,
+}
+
+/// What each end knows of the other.
+#[derive(Default)]
+struct Ends {
+    writer: OnceLock<Writer>,
+    /// Rows had been written and not been read when the reading end was dropped.
+    has_lost_rows: AtomicBool,
 }
 
 /// A query that writes.
@@ -35,13 +44,14 @@ struct Writer {
 /// The reading end.
 pub(crate) struct Results {
     receiver: Receiver<RecordBatch>,
-    writer: Arc<OnceLock<Writer>>,
+    ends: Arc<Ends>,
 }
 
 /// The writing end of a query.
 struct ResultSink {
     sender: Option<Sender<RecordBatch>>,
     unread: Unread,
+    ends: Arc<Ends>,
     /// The table that they are inserted into; nothing where whoever reads no more drops the query.
     table: Option<String>,
 }
@@ -50,8 +60,8 @@ impl Unopened {
     /// For the query that counts what is `unread`, and writes its result, or inserts into a table.
     pub fn open(self, unread: &Unread, waker: &Waker, table: Option<String>) -> Box<dyn Sink> {
         let writer = Writer { unread: unread.clone(), waker: waker.clone() };
-        assert!(self.writer.set(writer).is_ok(), "one query writes to a channel");
-        Box::new(ResultSink { sender: Some(self.sender), unread: unread.clone(), table })
+        assert!(self.ends.writer.set(writer).is_ok(), "one query writes to a channel");
+        Box::new(ResultSink { sender: Some(self.sender), unread: unread.clone(), ends: self.ends, table })
     }
 }
 
@@ -83,7 +93,7 @@ impl Results {
 
     /// Counts rows no more, and wakes the workers if they wait for room.
     fn read(&self, batch: Option<RecordBatch>) -> Option<RecordBatch> {
-        if let (Some(batch), Some(writer)) = (&batch, self.writer.get())
+        if let (Some(batch), Some(writer)) = (&batch, self.ends.writer.get())
             && writer.unread.read(batch)
         {
             writer.waker.wake();
@@ -92,13 +102,27 @@ impl Results {
     }
 }
 
-/// A sink that waits for room learns that nobody makes any.
+/// What has not been read takes no room any more, and a sink that waits for room learns that nobody makes any.
 impl Drop for Results {
     fn drop(&mut self) {
         self.receiver.close();
-        if let Some(writer) = self.writer.get() {
+        while let Ok(batch) = self.receiver.try_recv() {
+            self.ends.has_lost_rows.store(true, Ordering::Relaxed);
+            self.read(Some(batch));
+        }
+        if let Some(writer) = self.ends.writer.get() {
             writer.waker.wake();
         }
+    }
+}
+
+impl ResultSink {
+    /// That rows are lost of a table that nobody reads any more; of a result that is no failure.
+    fn lost(&self) -> Result<(), SinkError> {
+        let error = |table: &String| {
+            Err(SinkError { place: table.clone(), problem: "the program reads it no more".to_owned() })
+        };
+        self.table.as_ref().map_or(Ok(()), error)
     }
 }
 
@@ -122,8 +146,7 @@ impl Sink for ResultSink {
         let Err(unsent) = sender.try_send(rows) else { return Ok(()) };
         // Nobody reads any more.
         self.unread.read(&unsent.into_inner());
-        let problem = || "the program reads it no more".to_owned();
-        self.table.clone().map_or(Ok(()), |place| Err(SinkError { place, problem: problem() }))
+        self.lost()
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
@@ -132,6 +155,6 @@ impl Sink for ResultSink {
 
     fn finish(&mut self) -> Result<(), SinkError> {
         self.sender = None;
-        Ok(())
+        if self.ends.has_lost_rows.load(Ordering::Relaxed) { self.lost() } else { Ok(()) }
     }
 }

@@ -501,6 +501,7 @@ impl Known {
     fn follow_settings(&mut self) {
         let settings = Settings::of(&self.catalog);
         self.budget.limit(settings.memory_bytes_max);
+        self.own_tables.look_again();
         if let Some(pool) = &self.pool {
             follow(pool, &settings);
             pool.look_again();

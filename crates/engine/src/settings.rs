@@ -87,7 +87,7 @@ pub struct Settings {
     pub windows: WindowChoice,
     /// `pelton.block-rows`
     pub block_rows: usize,
-    /// `pelton.memory`: bytes that the state of all queries may take, and rows that wait in them; no limit unless set.
+    /// `pelton.memory`: bytes that the state of all queries may take, and rows that wait in them and in front of them; no limit unless set.
     pub memory_bytes_max: usize,
     /// `pelton.memory.operator`: bytes that the state of each operator may take, in queries that begin, and what waits in front of it; no limit unless set.
     pub operator_memory_bytes_max: usize,

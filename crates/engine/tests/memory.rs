@@ -208,7 +208,9 @@ fn a_limit_holds_for_queries_that_run() {
     session.set("pelton.block-rows", "8192").unwrap();
     let query = session.sql("SELECT i FROM n WHERE i > 0").unwrap();
     let wait_until_held_back_by = |expected: &str| {
+        let began = std::time::Instant::now();
         while held_back(&session).0 != expected {
+            assert!(began.elapsed().as_secs() < 60, "it is held back by '{}'", held_back(&session).0);
             std::thread::yield_now();
         }
     };

@@ -78,12 +78,91 @@ fn whoever_leaves_while_all_wait_for_him_ends_the_query() {
     let (session, numbers, [_even, odd]) = session("1");
     let insert = session.sql("INSERT INTO odd SELECT i FROM numbers WHERE i % 2 = 1").unwrap();
     let feeder = std::thread::spawn(move || (0..ROWS).try_for_each(|i| push(&numbers, [i])));
-    while insert.progress().load.held_back_by.is_none() {
-        std::thread::yield_now();
-    }
+    wait_for(|| insert.progress().load.held_back_by.is_some());
     drop(odd);
     assert!(insert.wait().is_err());
     assert!(feeder.join().unwrap().is_err());
+}
+
+#[test]
+fn what_nobody_reads_any_more_takes_no_room() {
+    let (session, numbers, [mut even, odd]) = session("1");
+    session.set("pelton.memory", "256 kb").unwrap();
+    let inserts = session.sql(BOTH).unwrap();
+    // All is odd, and fills the room before its sink is full.
+    let values = || (0..1000).map(|i| 2 * i + 1);
+    let mut pushed = 0;
+    while push_or_wait(&numbers, values()) {
+        pushed += 1;
+    }
+    assert!(pushed < 64, "{pushed} batches");
+    drop(odd);
+    // It ends at the next row, unless one has waited already.
+    let _ = push(&numbers, 0..2);
+    assert!(inserts.wait().unwrap_err().to_string().contains("odd"));
+    all(&mut even);
+    wait_for(|| session.waiting_bytes() == 0);
+}
+
+/// Whether there is room for these rows, if need be after a while.
+fn push_or_wait(source: &PushSource, values: impl Iterator<Item = i64>) -> bool {
+    let values: Int64Array = values.collect();
+    let batch = RecordBatch::try_new(source.schema().clone(), vec![Arc::new(values)]).unwrap();
+    let began = std::time::Instant::now();
+    while began.elapsed().as_millis() < 200 {
+        if source.try_push(batch.clone()).unwrap() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+/// Waits until that holds, but not for ever.
+fn wait_for(holds: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !holds() {
+        assert!(began.elapsed().as_secs() < 60, "it does not come to that");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn rows_that_were_written_and_not_read_are_a_loss() {
+    let (session, numbers, [_even, odd]) = session("1");
+    let insert = session.sql("INSERT INTO odd SELECT i FROM numbers WHERE i % 2 = 1").unwrap();
+    push(&numbers, 0..10).unwrap();
+    wait_for(|| insert.progress().sinks[0].rows == 5);
+    drop(odd);
+    drop(numbers);
+    let error = insert.wait().unwrap_err().to_string();
+    assert!(error.contains("the program reads it no more"), "{error}");
+}
+
+#[test]
+fn a_query_that_does_not_start_takes_no_table() {
+    let (session, numbers, [_even, mut odd]) = session("1");
+    let gone = "CREATE TABLE gone (i BIGINT) WITH ('connector' = 'filesystem', 'path' = '/there/is/no/such/file.csv', 'format' = 'csv')";
+    session.execute(&session.prepare(gone).unwrap()[0]).unwrap();
+    let both = "SELECT i FROM numbers UNION ALL SELECT i FROM gone";
+    assert!(session.sql(&format!("INSERT INTO odd {both}")).is_err());
+    assert!(!odd.has_ended());
+    let insert = session.sql("INSERT INTO odd SELECT i FROM numbers").unwrap();
+    push(&numbers, [7]).unwrap();
+    drop(numbers);
+    assert_eq!(all(&mut odd), [7]);
+    insert.wait().unwrap();
+}
+
+#[test]
+fn whoever_fills_a_table_that_is_dropped_is_told() {
+    let session = Session::new();
+    let numbers = session.push_table("numbers", "i BIGINT NOT NULL").unwrap();
+    let feeder = std::thread::spawn(move || (0..100).try_for_each(|i| push(&numbers, [i])));
+    wait_for(|| session.waiting_bytes() > 0);
+    session.execute(&session.prepare("DROP TABLE numbers").unwrap()[0]).unwrap();
+    assert!(feeder.join().unwrap().is_err());
+    assert_eq!(session.waiting_bytes(), 0);
 }
 
 #[test]
@@ -95,7 +174,7 @@ fn each_goes_one_way_and_to_one_query() {
     };
     let insert = "INSERT INTO even SELECT i FROM (VALUES (CAST(2 AS BIGINT))) AS t (i)";
     let query = session.sql(insert).unwrap();
-    assert_eq!(message(insert), "table 'even' has the rows of an INSERT already: the program reads those of one");
+    assert_eq!(message(insert), "table 'even' has the rows of a query already: the program reads those of one");
     assert_eq!(all(&mut even), [2]);
     query.wait().unwrap();
     for explained in ["", "EXPLAIN "] {

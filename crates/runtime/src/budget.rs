@@ -25,6 +25,10 @@ const WAITING_PART: usize = 4;
 /// One of so many parts of that is for rows which no query has read yet: the others are left for those that pass through it.
 const UNREAD_PART: usize = 2;
 
+/// What a batch takes beside its rows, about, and each of its columns: of few rows it is the most.
+const BATCH_BYTES: usize = 128;
+const COLUMN_BYTES: usize = 192;
+
 /// What makes the state of windows, and of functions OVER rows, smaller,
 const FEWER_GROUPS: &str = "have fewer groups or rows in open windows";
 
@@ -44,8 +48,10 @@ struct Taken {
     bytes_max: AtomicUsize,
     /// Bytes of what operators remember,
     state: AtomicUsize,
-    /// and of rows that wait.
+    /// of rows that wait in queries,
     waiting: AtomicUsize,
+    /// and of those in front of their inputs.
+    before_inputs: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -58,8 +64,8 @@ struct OfQuery {
 
 impl Default for Taken {
     fn default() -> Taken {
-        let (state, waiting) = Default::default();
-        Taken { bytes_max: AtomicUsize::new(usize::MAX), state, waiting }
+        let (state, waiting, before_inputs) = Default::default();
+        Taken { bytes_max: AtomicUsize::new(usize::MAX), state, waiting, before_inputs }
     }
 }
 
@@ -90,18 +96,20 @@ impl Budget {
         self.query.state.load(Ordering::Relaxed)
     }
 
-    /// Bytes of rows of all queries that wait.
+    /// Bytes of rows that wait in all queries, and in front of their inputs.
     pub fn waiting_bytes(&self) -> usize {
-        self.all.waiting.load(Ordering::Relaxed)
+        self.all.waiting.load(Ordering::Relaxed) + self.all.before_inputs.load(Ordering::Relaxed)
     }
 
     fn bytes_max(&self) -> usize {
         self.all.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Whether more rows may wait.
+    /// Whether more rows may wait in queries. Those in front of inputs take a part of the room at most, or they would be in their own way.
     pub fn has_room(&self) -> bool {
-        self.waiting_bytes() < self.bytes_max() / WAITING_PART
+        let room = self.bytes_max() / WAITING_PART;
+        let before_inputs = self.all.before_inputs.load(Ordering::Relaxed).min(room / UNREAD_PART);
+        self.all.waiting.load(Ordering::Relaxed) + before_inputs < room
     }
 
     /// Whether more rows may wait in front of a query's inputs; nothing where memory is not limited, so that something else must limit these.
@@ -112,8 +120,8 @@ impl Budget {
 
     /// Charges rows that wait in front of a query's input.
     pub fn charge_waiting(&self, rows: &RecordBatch) -> ChargedRows {
-        let bytes = bytes_of(rows);
-        self.all.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let bytes = bytes_of(rows) + BATCH_BYTES + rows.num_columns() * COLUMN_BYTES;
+        self.all.before_inputs.fetch_add(bytes, Ordering::Relaxed);
         ChargedRows { all: self.all.clone(), bytes }
     }
 
@@ -176,6 +184,7 @@ impl Held {
     /// Where they are more than before, and than allowed: what, and what to do about it. Then those before are charged.
     pub fn set(&mut self, bytes: usize, advice: &str) -> Result<(), KernelError> {
         match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
             Some(more) => self.budget.take_for(bytes, more, advice)?,
             None => self.budget.give_back(self.bytes - bytes),
         }
@@ -199,7 +208,7 @@ pub struct ChargedRows {
 
 impl Drop for ChargedRows {
     fn drop(&mut self) {
-        self.all.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.all.before_inputs.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -26,6 +26,9 @@ use backpressure::{QUEUED_PER_WORKER_MAX, has_room, may_run_ahead, over_has_room
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
 
+/// A run that is held back by the limit of memory is looked at again after so long.
+const ROOM_WAIT_NS: u64 = 5_000_000;
+
 /// Rows that a task's results should have at most: more would leave the cache before they are written.
 const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
 
@@ -152,10 +155,10 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
         state.epoch_end_ns = (look.now_ns / look.epoch_ns + 1) * look.epoch_ns;
         state.begin_epoch(look.now_ns);
     }
-    if state.waiting.is_limited() {
-        let bytes = state.bytes_waiting() + state.bytes_decoding();
-        state.waiting.set(bytes);
-    }
+    // What there is no limit for is not counted.
+    let is_limited = state.waiting.is_limited();
+    let bytes = if is_limited { state.bytes_waiting() + state.bytes_decoding() } else { 0 };
+    state.waiting.set(bytes);
     let mut can_run = std::mem::take(&mut state.can_run);
     can_run.clear();
     state.next = next(state, look, None, &mut can_run);
@@ -561,7 +564,10 @@ fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
     });
     // One that is due already waits for room, or for what is being done to its windows.
     let reports = state.windows.iter().filter_map(WindowState::report_ns).filter(|&at| at > now_ns);
-    reads.chain(reports).min().map_or(u64::MAX, |at| at.max(now_ns + 1))
+    // Room for rows that wait is made by others as well, who do not know whom to wake.
+    let is_held_back = state.waiting.is_limited() && !state.waiting.has_room();
+    let room = is_held_back.then(|| now_ns.saturating_add(ROOM_WAIT_NS));
+    reads.chain(reports).chain(room).min().map_or(u64::MAX, |at| at.max(now_ns + 1))
 }
 
 #[cfg(test)]

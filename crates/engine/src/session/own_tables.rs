@@ -33,8 +33,21 @@ impl OwnTables {
 
     /// Lets go of a table.
     pub fn remove(&mut self, name: &str) {
-        self.pushed.remove(name);
+        if let Some(table) = self.pushed.remove(name) {
+            table.close();
+        }
         self.pulled.remove(name);
+    }
+
+    /// Has those look again who wait for room for what they push.
+    pub fn look_again(&self) {
+        self.pushed.values().for_each(|table| table.look_again());
+    }
+}
+
+impl Drop for OwnTables {
+    fn drop(&mut self) {
+        self.pushed.values().for_each(|table| table.close());
     }
 }
 

@@ -438,7 +438,7 @@ impl Argument {
 
 impl Partition {
     fn new(calls: &[PlannedCall], arguments: &[Argument], frames: usize, of_one_key: bool) -> Partition {
-        let state = |planned: &PlannedCall| match planned.is_of_another {
+        let state = |planned: &PlannedCall| match planned.is_of_another() {
             true => CallState::OfAnother,
             false => {
                 CallState::new(&planned.call, planned.argument.map(|argument| arguments[argument].form), of_one_key)

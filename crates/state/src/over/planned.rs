@@ -35,8 +35,6 @@ pub(super) struct PlannedCall {
     pub decimal: Option<DecimalMean>,
     /// Percentiles of the frame and argument, itself the first of them: the values are held once for all. Empty of what is none, or not the first.
     pub percentiles: Percentiles,
-    /// It is computed with an earlier call.
-    pub is_of_another: bool,
     /// Of one of the program's own functions, the input's columns that it is computed from,
     pub own_columns: Vec<usize>,
     /// and their types.
@@ -61,9 +59,8 @@ impl PlannedCall {
         let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();
         let own_types = own_columns.iter().map(type_of).collect();
         let decimal = decimal_mean(spec, call);
-        let (percentiles, is_of_another) = (Vec::new(), false);
-        let call = call.clone();
-        PlannedCall { call, frame, argument, nullable, decimal, percentiles, is_of_another, own_columns, own_types }
+        let (call, percentiles) = (call.clone(), Vec::new());
+        PlannedCall { call, frame, argument, nullable, decimal, percentiles, own_columns, own_types }
     }
 
     /// Has percentiles of one frame and argument computed together.
@@ -79,8 +76,12 @@ impl PlannedCall {
             };
             let first = calls[..index].iter().position(is_like).unwrap_or(index);
             calls[first].percentiles.push((index, function));
-            calls[index].is_of_another = first < index;
         }
+    }
+
+    /// Whether it is a percentile that is computed with an earlier call.
+    pub fn is_of_another(&self) -> bool {
+        matches!(self.call.function, OverFunction::Percentile { .. }) && self.percentiles.is_empty()
     }
 
     /// No results yet, and room for so many.
@@ -106,7 +107,7 @@ impl PlannedCall {
     ) -> Result<(), KernelError> {
         let Place { rows, position, bounds } = place;
         if !self.percentiles.is_empty() {
-            self.percentiles(state, argument, (rows, position, bounds), results);
+            self.compute_percentiles(state, argument, (rows, position, bounds), results);
             return Ok(());
         }
         let (call, nullable, decimal, results) = (&self.call, self.nullable, self.decimal, &mut results[index]);
@@ -143,7 +144,7 @@ impl PlannedCall {
     }
 
     /// Appends the results of each of the percentiles.
-    fn percentiles(
+    fn compute_percentiles(
         &self,
         state: &mut CallState,
         argument: Option<(&Column, Option<&Kept>)>,
