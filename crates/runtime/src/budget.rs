@@ -5,7 +5,8 @@
 //! a part of the same budget, and where that is spent inputs are not read until they have gone: neither has state less room because rows wait, nor do they
 //! have none beside it.
 
-use std::fmt;
+mod size;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -15,6 +16,7 @@ use pelton_state::kernel::KernelError;
 use crate::clock::Clock;
 use crate::queued::bytes_of;
 use crate::wake::Awaited;
+use size::{Beyond, Bytes};
 
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;
@@ -436,53 +438,6 @@ impl Unread {
 impl Drop for Results {
     fn drop(&mut self) {
         self.budget.all.waiting.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
-    }
-}
-
-/// A size as people write it, in the largest unit of which there is a whole one.
-struct Bytes(usize);
-
-/// A size beyond one that is allowed, in the unit of that one, with as many digits as it takes to see that it is.
-struct Beyond {
-    bytes: usize,
-    bytes_max: usize,
-}
-
-/// Digits behind the point that tell one byte more than a terabyte.
-const DIGITS_MAX: usize = 12;
-
-const UNITS: [(usize, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_bytes(f, self.0, unit_of(self.0))
-    }
-}
-
-impl fmt::Display for Beyond {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Beyond { bytes, bytes_max } = *self;
-        let Some((unit, name)) = unit_of(bytes_max).filter(|(unit, _)| !bytes.is_multiple_of(*unit)) else {
-            return write_bytes(f, bytes, unit_of(bytes_max));
-        };
-        let rounded = |bytes: usize, digits: usize| format!("{:.digits$}", bytes as f64 / unit as f64);
-        let tells = |digits: &usize| rounded(bytes, *digits) != rounded(bytes_max, *digits);
-        let digits = (1..DIGITS_MAX).find(tells).unwrap_or(DIGITS_MAX);
-        write!(f, "{} {name}", rounded(bytes, digits))
-    }
-}
-
-/// The largest unit of which there is a whole one; none of bytes.
-fn unit_of(bytes: usize) -> Option<(usize, &'static str)> {
-    UNITS.into_iter().find(|&(unit, _)| bytes >= unit)
-}
-
-fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: usize, unit: Option<(usize, &str)>) -> fmt::Result {
-    match unit {
-        Some((unit, name)) if bytes.is_multiple_of(unit) => write!(f, "{} {name}", bytes / unit),
-        Some((unit, name)) => write!(f, "{:.1} {name}", bytes as f64 / unit as f64),
-        None if bytes == 1 => f.write_str("1 byte"),
-        None => write!(f, "{bytes} bytes"),
     }
 }
 
