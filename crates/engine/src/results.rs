@@ -143,7 +143,10 @@ impl Sink for ResultSink {
     fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
         let Some(sender) = &self.sender else { return Ok(()) };
         self.unread.add(&rows);
-        let Err(unsent) = sender.try_send(rows) else { return Ok(()) };
+        let Err(unsent) = sender.try_send(rows) else {
+            // Where the reading end was dropped meanwhile, it need not have seen them.
+            return if sender.is_closed() { self.lost() } else { Ok(()) };
+        };
         // Nobody reads any more.
         self.unread.read(&unsent.into_inner());
         self.lost()
