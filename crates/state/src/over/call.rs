@@ -9,6 +9,7 @@ use super::extreme::{Candidates, Key};
 use super::frame::{Bounds, Moves, Step};
 use super::held::Held;
 use super::own::OwnState;
+use super::planned::PlannedCall;
 use super::row_store::ColumnStore;
 use super::sum::FrameSum;
 use super::text::TextState;
@@ -289,24 +290,24 @@ impl<T: Value> FrameState<T> {
         Ok(())
     }
 
-    /// The values of the frame, which are held.
-    pub fn held(&mut self) -> &mut Held<T> {
-        if let State::Held(held) = &mut self.state { held } else { unreachable!("all values are held") }
-    }
-
-    /// Appends the result of each row of a run. Where `nullable`, any value of the key may be NULL.
+    /// Appends the result of each row of a run to those of the call, the `index`th of all, and of those that are computed with it.
     pub fn compute(
         &mut self,
-        call: &OverCall,
+        planned: &PlannedCall,
         run: &Run<'_, T>,
-        nullable: bool,
-        decimal: Option<DecimalMean>,
         scratch: &mut Scratch<T>,
-        results: &mut Results,
+        (index, results): (usize, &mut [Results]),
     ) -> Result<(), Overflow> {
+        let PlannedCall { call, nullable, decimal, percentiles, .. } = planned;
+        let (nullable, decimal) = (*nullable, *decimal);
         if let State::Held(held) = &mut self.state {
-            return held.compute(call, run, decimal, scratch, results);
+            if percentiles.is_empty() {
+                return held.compute(call, run, decimal, scratch, &mut results[index]);
+            }
+            held.percentiles(percentiles, run, results);
+            return Ok(());
         }
+        let results = &mut results[index];
         match call.function {
             OverFunction::Lag { rows } => run.lag(rows, results),
             OverFunction::First => self.first(run, nullable, results),

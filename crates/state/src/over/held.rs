@@ -8,7 +8,7 @@ use pelton_data::percentile::{between, continuous_place, discrete_place};
 
 use super::call::{KeyRows, Run, Scratch, push};
 use super::frequencies::{Findable, Frequencies};
-use super::planned::Percentiles;
+use super::planned::Percentile;
 use super::ranked::Ranked;
 use super::value::{Counts, DecimalMean, Overflow, Results, Value};
 use crate::snapshot::{Reader, SnapshotError, Writer};
@@ -207,7 +207,7 @@ impl<T: Value> Held<T> {
     }
 
     /// Appends the percentiles of each row of a run to the results of their calls.
-    pub fn percentiles(&mut self, percentiles: &Percentiles, run: &Run<'_, T>, results: &mut [Results]) {
+    pub fn percentiles(&mut self, percentiles: &[Percentile], run: &Run<'_, T>, results: &mut [Results]) {
         for frame in run.bounds.frames() {
             self.move_to(frame, run);
             for (call, function) in percentiles {

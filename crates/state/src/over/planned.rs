@@ -34,15 +34,15 @@ pub(super) struct PlannedCall {
     pub nullable: bool,
     pub decimal: Option<DecimalMean>,
     /// Percentiles of the frame and argument, itself the first of them: the values are held once for all. Empty of what is none, or not the first.
-    pub percentiles: Percentiles,
+    pub percentiles: Vec<Percentile>,
     /// Of one of the program's own functions, the input's columns that it is computed from,
     pub own_columns: Vec<usize>,
     /// and their types.
     pub own_types: Vec<DataType>,
 }
 
-/// Percentiles that are computed together: the indices of their calls, and which they are.
-pub(super) type Percentiles = Vec<(usize, OverFunction)>;
+/// One of those that are computed together: the index of its call, and which it is.
+pub(super) type Percentile = (usize, OverFunction);
 
 /// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
 pub(super) struct Place<'a> {
@@ -106,70 +106,36 @@ impl PlannedCall {
         (index, results): (usize, &mut [Results]),
     ) -> Result<(), KernelError> {
         let Place { rows, position, bounds } = place;
-        if !self.percentiles.is_empty() {
-            self.compute_percentiles(state, argument, (rows, position, bounds), results);
-            return Ok(());
-        }
-        let (call, nullable, decimal, results) = (&self.call, self.nullable, self.decimal, &mut results[index]);
         let computed = match (state, argument) {
             (CallState::OfAnother, _) => Ok(()),
             (CallState::Own(state), _) => {
                 let run = OwnRun { columns: own, rows, bounds };
-                results.push_array(state.compute(&run).map_err(KernelError::Expression)?);
+                results[index].push_array(state.compute(&run).map_err(KernelError::Expression)?);
                 Ok(())
             }
             (CallState::Positions, _) => {
-                count_rows(&call.function, bounds, results);
+                count_rows(&self.call.function, bounds, &mut results[index]);
                 Ok(())
             }
             (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
-                state.compute(call, &run, nullable, decimal, &mut scratch.integers, results)
+                state.compute(self, &run, &mut scratch.integers, (index, results))
             }
             (CallState::Float(state), Some((Column::Floats(values), kept))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
-                state.compute(call, &run, nullable, decimal, &mut scratch.floats, results)
+                state.compute(self, &run, &mut scratch.floats, (index, results))
             }
             (CallState::Decimal(state), Some((Column::Decimals(values), kept))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
-                state.compute(call, &run, nullable, decimal, &mut scratch.decimals, results)
+                state.compute(self, &run, &mut scratch.decimals, (index, results))
             }
             (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
                 let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
-                state.compute(call, &run, results)
+                state.compute(self, &run, (index, results))
             }
             (_, _) => unreachable!("the state has the form of its argument"),
         };
         computed.map_err(|Overflow| self.overflow())
-    }
-
-    /// Appends the results of each of the percentiles.
-    fn compute_percentiles(
-        &self,
-        state: &mut CallState,
-        argument: Option<(&Column, Option<&Kept>)>,
-        (rows, position, bounds): (Range<usize>, u64, &Bounds),
-        results: &mut [Results],
-    ) {
-        match (state, argument) {
-            (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
-                state.held().percentiles(&self.percentiles, &run, results);
-            }
-            (CallState::Float(state), Some((Column::Floats(values), kept))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
-                state.held().percentiles(&self.percentiles, &run, results);
-            }
-            (CallState::Decimal(state), Some((Column::Decimals(values), kept))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
-                state.held().percentiles(&self.percentiles, &run, results);
-            }
-            (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
-                let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
-                state.percentiles(&self.percentiles, &run, results);
-            }
-            (_, _) => unreachable!("the state has the form of its argument"),
-        }
     }
 
     fn overflow(&self) -> KernelError {

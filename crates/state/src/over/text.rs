@@ -11,7 +11,7 @@ use pelton_data::over::{OverCall, OverFunction};
 use super::call::KeyRows;
 use super::frame::Bounds;
 use super::held::{HeldValues, Members};
-use super::planned::Percentiles;
+use super::planned::PlannedCall;
 use super::value::{Overflow, Results};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
@@ -141,6 +141,14 @@ impl TextRun<'_> {
     fn kept(&self) -> &TextStore {
         self.kept.expect("the call looks back")
     }
+
+    fn arrays(&self, ignores_nulls: bool, results: &mut Results) -> Result<(), Overflow> {
+        self.bounds.frames().try_for_each(|(start, end)| {
+            let values = (start..end).map(|row| self.kept().get(row));
+            let values = values.filter(|value| value.is_some() || !ignores_nulls);
+            results.push_list(|items| values.for_each(|value| items.bytes().append_option(value)))
+        })
+    }
 }
 
 impl TextState {
@@ -237,32 +245,22 @@ impl TextState {
         Ok(())
     }
 
-    /// Appends the percentiles of each row of a run to the results of their calls.
-    pub fn percentiles(&mut self, percentiles: &Percentiles, run: &TextRun<'_>, results: &mut [Results]) {
-        let TextState::Held(values, members) = self else { unreachable!("all values are held") };
-        for frame in run.bounds.frames() {
-            move_to(frame, run, (values, members));
-            for (call, function) in percentiles {
-                results[*call].bytes().append_option(values.picked(function));
-            }
-        }
-    }
-
-    /// Appends the result of each row of a run.
-    pub fn compute(&mut self, call: &OverCall, run: &TextRun<'_>, results: &mut Results) -> Result<(), Overflow> {
+    /// Appends the result of each row of a run to those of the call, the `index`th of all, and of those that are computed with it.
+    pub fn compute(
+        &mut self,
+        planned: &PlannedCall,
+        run: &TextRun<'_>,
+        (index, results): (usize, &mut [Results]),
+    ) -> Result<(), Overflow> {
+        let call = &planned.call;
         if let TextState::Held(values, members) = self {
-            of_all_values(call, run, (values, members), results);
+            of_all_values(planned, run, (values, members), (index, results));
             return Ok(());
         }
         if let OverFunction::Array { ignores_nulls } = call.function {
-            for (start, end) in run.bounds.frames() {
-                let values =
-                    (start..end).map(|row| run.kept().get(row)).filter(|value| value.is_some() || !ignores_nulls);
-                results.push_list(|items| values.for_each(|value| items.bytes().append_option(value)))?;
-            }
-            return Ok(());
+            return run.arrays(ignores_nulls, &mut results[index]);
         }
-        let results = results.bytes();
+        let results = results[index].bytes();
         let frames = || run.bounds.frames();
         let is_smallest = call.function == OverFunction::Minimum;
         let is_overtaken = |older: Option<&[u8]>, younger: &[u8]| match older {
@@ -344,33 +342,34 @@ fn look_up(function: &OverFunction, run: &TextRun<'_>, results: &mut BinaryViewB
     }
 }
 
-/// Takes in what enters with a frame of a run, and out what leaves.
-fn move_to(frame: (u64, u64), run: &TextRun<'_>, (values, members): (&mut HeldValues<Arc<[u8]>>, &mut Members)) {
-    let (entering, leaving) = members.move_to(frame);
-    for row in entering {
-        if let Some(value) = if row < run.position { run.kept().get(row) } else { run.value(row) } {
-            values.enter(value);
-        }
-    }
-    for value in leaving.filter_map(|row| run.kept().get(row)) {
-        values.leave(value);
-    }
-}
-
-/// Appends how many values of each frame are distinct, or the one that is picked.
+/// Appends how many values of each frame are distinct, or the one that is picked; of percentiles all that are computed together.
 fn of_all_values(
-    call: &OverCall,
+    planned: &PlannedCall,
     run: &TextRun<'_>,
     (values, members): (&mut HeldValues<Arc<[u8]>>, &mut Members),
-    results: &mut Results,
+    (index, results): (usize, &mut [Results]),
 ) {
     for frame in run.bounds.frames() {
-        move_to(frame, run, (values, members));
-        if call.function == OverFunction::CountDistinct {
-            results.integers().push(values.count() as i64);
-            results.append_valid(1);
-        } else {
-            results.bytes().append_option(values.picked(&call.function));
+        let (entering, leaving) = members.move_to(frame);
+        for row in entering {
+            if let Some(value) = if row < run.position { run.kept().get(row) } else { run.value(row) } {
+                values.enter(value);
+            }
+        }
+        for value in leaving.filter_map(|row| run.kept().get(row)) {
+            values.leave(value);
+        }
+        match (planned.percentiles.as_slice(), &planned.call.function) {
+            ([], OverFunction::CountDistinct) => {
+                results[index].integers().push(values.count() as i64);
+                results[index].append_valid(1);
+            }
+            ([], function) => results[index].bytes().append_option(values.picked(function)),
+            (percentiles, _) => {
+                for (call, function) in percentiles {
+                    results[*call].bytes().append_option(values.picked(function));
+                }
+            }
         }
     }
 }
