@@ -32,6 +32,8 @@ pub mod ranking;
 
 pub mod wide_float;
 
+pub mod exact_float;
+
 pub mod decimal;
 
 pub mod significant;

@@ -63,12 +63,6 @@ pub enum OverFunction {
     First,
     /// `LAST_VALUE(x)`: NULLs are passed over.
     Last,
-    /// `COUNT(DISTINCT x)`.
-    CountDistinct,
-    /// `SUM(DISTINCT x)`, not of floating-point values.
-    SumDistinct,
-    /// `AVG(DISTINCT x)`, not of floating-point values.
-    MeanDistinct,
     /// `MODE(x)`: the value that there is most of, the smallest of several.
     Mode,
     /// `PERCENTILE_CONT(x, fraction)`, and `MEDIAN(x)`, or `PERCENTILE_DISC(x, fraction)`.
@@ -104,6 +98,8 @@ pub enum OverFunction {
 pub struct OverCall {
     /// What.
     pub function: OverFunction,
+    /// Whether each value counts once. Of functions for which that makes no difference it does not.
+    pub is_distinct: bool,
     /// The input's column that it is computed from; none where rows are counted, and of the program's own functions.
     pub argument: Option<usize>,
     /// The frame.
@@ -131,10 +127,24 @@ pub enum Sliding {
     Frequencies,
     /// As well, and values are in the order of their counts.
     OrderedFrequencies,
+    /// As well, and the distinct values are in their order.
+    RankedFrequencies,
     /// Values are in their order, out of which those are taken that leave.
     Ranked,
     /// The values of each frame are gone through.
     Listed,
+}
+
+impl Sliding {
+    /// Whether all values of the frame are held.
+    pub fn holds_values(self) -> bool {
+        self.counts_values() || self == Sliding::Ranked
+    }
+
+    /// Whether it is counted how often each value comes.
+    pub fn counts_values(self) -> bool {
+        matches!(self, Sliding::Frequencies | Sliding::OrderedFrequencies | Sliding::RankedFrequencies)
+    }
 }
 
 impl OverCall {
@@ -161,12 +171,11 @@ impl OverCall {
         match &self.function {
             OverFunction::RowNumber | OverFunction::CountRows => Sliding::Bounds,
             OverFunction::Lag { .. } | OverFunction::First | OverFunction::Last => Sliding::Lookup,
-            OverFunction::CountDistinct | OverFunction::SumDistinct | OverFunction::MeanDistinct => {
-                Sliding::Frequencies
-            }
-            OverFunction::Mode => Sliding::OrderedFrequencies,
-            OverFunction::Percentile { .. } => Sliding::Ranked,
             OverFunction::Array { .. } | OverFunction::Joined { .. } => Sliding::Listed,
+            OverFunction::Mode => Sliding::OrderedFrequencies,
+            OverFunction::Percentile { .. } if self.is_distinct => Sliding::RankedFrequencies,
+            OverFunction::Percentile { .. } => Sliding::Ranked,
+            _ if self.is_distinct => Sliding::Frequencies,
             _ if !self.frame.is_bounded() => Sliding::Running,
             OverFunction::Own { function, .. } => match function.0.merging() {
                 Merging::Invert => Sliding::SubtractOnEvict,
@@ -190,9 +199,7 @@ impl OverCall {
             // Candidates that are text are looked up.
             (_, Sliding::MonotoneQueue) if argument.is_some_and(is_text) => Some(self.frame),
             (_, Sliding::SubtractOnEvict | Sliding::TwoStacks) => Some(self.frame),
-            (_, Sliding::Frequencies | Sliding::OrderedFrequencies | Sliding::Ranked) if self.frame.is_bounded() => {
-                Some(self.frame)
-            }
+            (_, sliding) if sliding.holds_values() && self.frame.is_bounded() => Some(self.frame),
             _ => None,
         }
     }

@@ -30,7 +30,13 @@ fn sums(frame: Frame, is_keyed: bool) -> OverRows {
         input_schema: Arc::new(Schema::new(fields)),
         time: TimeColumn::new(2, &time),
         keys: if is_keyed { vec![0] } else { Vec::new() },
-        calls: vec![OverCall { function: OverFunction::Sum, argument: Some(1), frame, data_type: DataType::Float64 }],
+        calls: vec![OverCall {
+            function: OverFunction::Sum,
+            is_distinct: false,
+            argument: Some(1),
+            frame,
+            data_type: DataType::Float64,
+        }],
         columns: vec![OverColumn::Value(0)],
         schema: Arc::new(Schema::new(vec![Field::new("s", DataType::Float64, true)])),
     })
@@ -153,9 +159,6 @@ fn call(random: &mut Random) -> OverCall {
         Maximum,
         First,
         Last,
-        CountDistinct,
-        SumDistinct,
-        MeanDistinct,
         Mode,
         Percentile { fraction, is_continuous },
         Array { ignores_nulls: is_sample },
@@ -171,23 +174,27 @@ fn call(random: &mut Random) -> OverCall {
     };
     let numbers = 1 + random.below(4) as usize;
     let argument = match function {
-        RowNumber | CountRows => return OverCall { function, argument: None, frame, data_type: DataType::Int64 },
+        RowNumber | CountRows => {
+            return OverCall { function, is_distinct: false, argument: None, frame, data_type: DataType::Int64 };
+        }
         Count | Sum | Mean => numbers,
-        // Of integers or decimals, and of integers or doubles.
-        SumDistinct | MeanDistinct => [1, 4][random.below(2) as usize],
+        // Of integers or doubles.
         Variance { .. } | Percentile { is_continuous: true, .. } => 1 + random.below(3) as usize,
         Joined { .. } => 5,
         _ => 1 + random.below(5) as usize,
     };
     let data_type = match (&function, argument) {
-        (Count | CountDistinct, _) => DataType::Int64,
-        (Sum | SumDistinct, 4) => DataType::Decimal128(38, 2),
-        (Mean | MeanDistinct, 4) => DataType::Decimal128(38, 6),
-        (Mean | MeanDistinct | Variance { .. } | Percentile { is_continuous: true, .. }, _) => DataType::Float64,
+        (Count, _) => DataType::Int64,
+        (Sum, 4) => DataType::Decimal128(38, 2),
+        (Mean, 4) => DataType::Decimal128(38, 6),
+        (Mean | Variance { .. } | Percentile { is_continuous: true, .. }, _) => DataType::Float64,
         (Array { .. }, _) => DataType::List(Arc::new(Field::new_list_field(columns()[argument].1.clone(), true))),
         _ => columns()[argument].1.clone(),
     };
-    OverCall { function, argument: Some(argument), frame, data_type }
+    let can_be_distinct =
+        matches!(function, Count | Sum | Mean | Variance { .. } | Percentile { .. } | Array { .. } | Joined { .. });
+    let is_distinct = can_be_distinct && random.below(2) == 0;
+    OverCall { function, is_distinct, argument: Some(argument), frame, data_type }
 }
 
 fn drawn_batch(schema: &Arc<Schema>, rows: u64, now: i64, random: &mut Random) -> RecordBatch {

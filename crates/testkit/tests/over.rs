@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 30] = [
+const FUNCTIONS: [&str; 41] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -63,15 +63,26 @@ const FUNCTIONS: [&str; 30] = [
     "COUNT(DISTINCT i)",
     "COUNT(DISTINCT s) FILTER (WHERE i > 0)",
     "SUM(DISTINCT i)",
+    "SUM(DISTINCT f)",
+    "AVG(DISTINCT MOD(i, 10))",
+    "ROUND(VAR_POP(DISTINCT MOD(i, 100)), 6)",
+    "ROUND(STDDEV_SAMP(DISTINCT f) / 7000 + 1, 6)",
+    "MEDIAN(DISTINCT MOD(i, 10))",
+    "PERCENTILE_DISC(DISTINCT s, 0.4)",
+    "MODE(DISTINCT i)",
+    "APPROX_COUNT_DISTINCT(MOD(i, 10))",
+    "APPROX_PERCENTILE(MOD(i, 100), 0.7)",
     "ARRAY_AGG(i)",
+    "ARRAY_AGG(DISTINCT i) IGNORE NULLS",
     "LISTAGG(s, '+')",
+    "LISTAGG(DISTINCT s)",
     "OWN_TOTAL(i, k)",
     "OWN_SPREAD(i) FILTER (WHERE f > 0)",
     "OWN_TRAIL(s)",
 ];
 
-/// How the names of percentiles begin.
-const PERCENTILES: [&str; 2] = ["MEDIAN", "PERCENTILE"];
+/// What functions have in their names that hold all values of a frame.
+const HELD: [&str; 4] = ["DISTINCT", "MEDIAN", "MODE", "PERCENTILE"];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     streams::rows(prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40], "[a-c]{1,3}")
@@ -86,13 +97,10 @@ fn cases() -> impl Strategy<Value = Case> {
         AGGREGATES.iter().filter(|aggregate| FUNCTIONS.contains(&aggregate.sql)).copied().collect();
     assert_eq!(functions.len(), FUNCTIONS.len(), "each is one of windows");
     // Those of one column and frame are computed from one set of values.
-    let percentiles: Vec<Aggregate> = functions
-        .iter()
-        .filter(|aggregate| PERCENTILES.iter().any(|name| aggregate.sql.starts_with(name)))
-        .copied()
-        .collect();
-    let function = prop_oneof![4 => prop::sample::select(functions), 1 => prop::sample::select(percentiles)];
-    let calls = (prop::collection::vec(function, 1..4), frame, any::<bool>());
+    let is_held = |aggregate: &&Aggregate| HELD.iter().any(|name| aggregate.sql.contains(name));
+    let held: Vec<Aggregate> = functions.iter().filter(is_held).copied().collect();
+    let function = prop_oneof![2 => prop::sample::select(functions), 1 => prop::sample::select(held)];
+    let calls = (prop::collection::vec(function, 1..5), frame, any::<bool>());
     let calls = calls.prop_map(|(aggregates, frame, is_keyed)| -> Vec<Call> {
         aggregates.into_iter().map(|aggregate| Call { aggregate, frame, is_keyed }).collect()
     });

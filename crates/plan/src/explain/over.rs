@@ -31,6 +31,7 @@ pub(super) fn write(text: &mut String, number: usize, over: &Over, indent: &str)
 
 fn function(spec: &OverSpec, call: &OverCall) -> String {
     let argument = call.argument.map_or("rows", |column| spec.input_schema.field(column).name());
+    let argument = if call.is_distinct { format!("distinct {argument}") } else { argument.to_string() };
     let name = match &call.function {
         OverFunction::RowNumber => return "number of the row".to_string(),
         OverFunction::Lag { rows } => return format!("{argument} {rows} rows before"),
@@ -47,9 +48,6 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
         OverFunction::Maximum => "maximum",
         OverFunction::First => "first",
         OverFunction::Last => "last",
-        OverFunction::CountDistinct => "distinct count",
-        OverFunction::SumDistinct => "distinct sum",
-        OverFunction::MeanDistinct => "distinct mean",
         OverFunction::Mode => "mode",
         OverFunction::Array { ignores_nulls: false } => "array",
         OverFunction::Array { ignores_nulls: true } => "array without NULLs",
@@ -101,6 +99,10 @@ fn sliding(spec: &OverSpec, call: &OverCall) -> &'static str {
             "subtract on evict from frequencies in order (I → Window): O(log n) a row, values and how often each comes kept"
         }
         Sliding::OrderedFrequencies => "frequencies in order (I → Window): O(log n) a row, distinct values kept",
+        Sliding::RankedFrequencies if call.frame.is_bounded() => {
+            "subtract on evict from distinct values in order (I → Window): O(log n) a row, values and how often each comes kept"
+        }
+        Sliding::RankedFrequencies => "distinct values in order (I → Window): O(log n) a row, distinct values kept",
         Sliding::Ranked if call.frame.is_bounded() => {
             "subtract on evict from values in order (I → Window): O(log n) a row, values kept twice"
         }

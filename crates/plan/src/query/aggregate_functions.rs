@@ -230,6 +230,11 @@ impl AggregateUDFImpl for Function {
         Ok((self.definition.returns)(types))
     }
 
+    fn is_nullable(&self) -> bool {
+        // Of no values the number is zero.
+        self.definition.name != "approx_count_distinct"
+    }
+
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let Definition { name, parameters, required, written, .. } = self.definition;
         let name = name.to_uppercase();

@@ -446,7 +446,7 @@ impl Walk<'_, '_> {
         let known = self.context.get_aggregate_meta(&name).map(|known| known.name().to_string());
         let known = known.or_else(|| self.context.get_window_meta(&name).map(|known| known.name().to_string()));
         let Some(known) = known else {
-            return refuse(place, &format!("{} … OVER", name.to_uppercase()), over::functions::hint(&name));
+            return refuse(place, &format!("{} … OVER", name.to_uppercase()), over::functions::HINT);
         };
         if function.filter.is_some() && self.context.get_window_meta(&name).is_some() {
             let construct = format!("FILTER of {} … OVER", name.to_uppercase());

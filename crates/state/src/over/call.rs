@@ -3,6 +3,7 @@
 use arrow::array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType};
+use hashbrown::HashSet;
 use pelton_data::over::{OverCall, OverFunction};
 
 use super::extreme::{Candidates, Key};
@@ -94,13 +95,15 @@ pub(super) enum Counted {
 }
 
 impl Counted {
-    /// By a call whose argument may be NULL, or not.
-    pub fn of(function: &OverFunction, nullable: bool) -> Counted {
-        match function {
+    /// By a call.
+    pub fn of(planned: &PlannedCall) -> Counted {
+        match planned.call.function {
+            _ if planned.counts_values => Counted::Nothing,
             OverFunction::Count => Counted::Frames,
-            OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } if nullable => Counted::Frames,
-            OverFunction::Minimum | OverFunction::Maximum | OverFunction::Last if nullable => Counted::Last,
-            OverFunction::First if nullable => Counted::First,
+            _ if !planned.nullable => Counted::Nothing,
+            OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => Counted::Frames,
+            OverFunction::Minimum | OverFunction::Maximum | OverFunction::Last => Counted::Last,
+            OverFunction::First => Counted::First,
             _ => Counted::Nothing,
         }
     }
@@ -146,17 +149,21 @@ impl<T: Value> Default for Scratch<T> {
 
 impl CallState {
     /// `argument` is the form of the argument, where there is one. All rows are `of_one_key`, or these are of one of several.
-    pub fn new(call: &OverCall, argument: Option<Form>, of_one_key: bool) -> CallState {
+    pub fn new(planned: &PlannedCall, argument: Option<Form>, of_one_key: bool) -> CallState {
+        if planned.is_of_another() {
+            return CallState::OfAnother;
+        }
+        let call = &planned.call;
         if let OverFunction::Own { function, condition, .. } = &call.function {
             let state = OwnState::new(function, call.frame.is_bounded(), condition.is_some());
             return CallState::Own(Box::new(state));
         }
         match argument {
             None => CallState::Positions,
-            Some(Form::Integer) => CallState::Integer(FrameState::new(call, of_one_key)),
-            Some(Form::Float) => CallState::Float(FrameState::new(call, of_one_key)),
-            Some(Form::Decimal) => CallState::Decimal(FrameState::new(call, of_one_key)),
-            Some(Form::Bytes) => CallState::Bytes(TextState::new(call)),
+            Some(Form::Integer) => CallState::Integer(FrameState::new(planned, of_one_key)),
+            Some(Form::Float) => CallState::Float(FrameState::new(planned, of_one_key)),
+            Some(Form::Decimal) => CallState::Decimal(FrameState::new(planned, of_one_key)),
+            Some(Form::Bytes) => CallState::Bytes(TextState::new(planned)),
         }
     }
 
@@ -221,8 +228,12 @@ pub(super) fn count_rows(function: &OverFunction, bounds: &Bounds, results: &mut
 }
 
 impl<T: Value> FrameState<T> {
-    fn new(call: &OverCall, of_one_key: bool) -> FrameState<T> {
+    fn new(planned: &PlannedCall, of_one_key: bool) -> FrameState<T> {
+        let PlannedCall { call, held, counts_values, .. } = planned;
         let is_bounded = call.frame.is_bounded();
+        if let Some(held) = Held::new(held, *counts_values, is_bounded) {
+            return FrameState { state: State::Held(held), valid: ValidCount::default() };
+        }
         let state = match call.function {
             OverFunction::Sum | OverFunction::Mean => State::Sum(T::Sum::new(call.frame, of_one_key)),
             OverFunction::Variance { .. } => State::Variance(Variances::default()),
@@ -231,7 +242,7 @@ impl<T: Value> FrameState<T> {
             }
             OverFunction::First if !is_bounded => State::Value(None),
             OverFunction::Last => State::Value(None),
-            _ => Held::new(call).map_or(State::None, State::Held),
+            _ => State::None,
         };
         FrameState { state, valid: ValidCount::default() }
     }
@@ -298,14 +309,10 @@ impl<T: Value> FrameState<T> {
         scratch: &mut Scratch<T>,
         (index, results): (usize, &mut [Results]),
     ) -> Result<(), Overflow> {
-        let PlannedCall { call, nullable, decimal, percentiles, .. } = planned;
+        let PlannedCall { call, nullable, decimal, held, .. } = planned;
         let (nullable, decimal) = (*nullable, *decimal);
-        if let State::Held(held) = &mut self.state {
-            if percentiles.is_empty() {
-                return held.compute(call, run, decimal, scratch, &mut results[index]);
-            }
-            held.percentiles(percentiles, run, results);
-            return Ok(());
+        if let State::Held(values) = &mut self.state {
+            return values.compute(held, run, scratch, results);
         }
         let results = &mut results[index];
         match call.function {
@@ -326,13 +333,9 @@ impl<T: Value> FrameState<T> {
             }
             OverFunction::CountRows | OverFunction::RowNumber => unreachable!("rows are counted without values"),
             OverFunction::Own { .. } => unreachable!("it is computed from rows"),
-            OverFunction::Array { ignores_nulls } => return run.arrays(ignores_nulls, results),
+            OverFunction::Array { ignores_nulls } => return run.arrays((ignores_nulls, call.is_distinct), results),
             OverFunction::Joined { .. } => unreachable!("text is joined"),
-            OverFunction::CountDistinct
-            | OverFunction::SumDistinct
-            | OverFunction::MeanDistinct
-            | OverFunction::Mode
-            | OverFunction::Percentile { .. } => unreachable!("all values are held"),
+            OverFunction::Mode | OverFunction::Percentile { .. } => unreachable!("all values are held"),
         }
         Ok(())
     }
@@ -573,11 +576,14 @@ impl<'a, T: Value> Run<'a, T> {
         results.append_valid(self.values.len());
     }
 
-    fn arrays(&self, ignores_nulls: bool, results: &mut Results) -> Result<(), Overflow> {
+    fn arrays(&self, (ignores_nulls, is_distinct): (bool, bool), results: &mut Results) -> Result<(), Overflow> {
         let kept = self.kept.expect("a frame that is listed is kept");
+        let mut listed = HashSet::new();
         self.bounds.frames().try_for_each(|(start, end)| {
+            listed.clear();
             let values = (start..end).map(|row| kept.is_valid(row).then(|| kept.get(row)));
             let values = values.filter(|value| value.is_some() || !ignores_nulls);
+            let values = values.filter(|value| !is_distinct || listed.insert(value.map(T::key)));
             results.push_list(|items| values.for_each(|value| push(value, items)))
         })
     }

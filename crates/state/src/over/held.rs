@@ -2,33 +2,40 @@
 
 use std::ops::Range;
 
-use pelton_data::decimal::DecimalTotal;
-use pelton_data::over::{OverCall, OverFunction};
+use pelton_data::over::OverFunction;
 use pelton_data::percentile::{between, continuous_place, discrete_place};
 
 use super::call::{KeyRows, Run, Scratch, push};
+use super::distinct::DistinctSums;
 use super::frequencies::{Findable, Frequencies};
-use super::planned::Percentile;
 use super::ranked::Ranked;
 use super::value::{Counts, DecimalMean, Overflow, Results, Value};
 use crate::snapshot::{Reader, SnapshotError, Writer};
+
+/// A call whose values are held, and which of all calls it is.
+#[derive(Debug, Clone)]
+pub(super) struct HeldCall {
+    pub index: usize,
+    pub function: OverFunction,
+    pub decimal: Option<DecimalMean>,
+}
 
 /// The values of a frame that are not NULL.
 #[derive(Debug)]
 pub(super) struct Held<T: Value> {
     values: HeldValues<T::Key>,
     /// Of the distinct ones, where it is asked for.
-    sum: Option<DecimalTotal>,
+    sums: Option<Box<T::DistinctSums>>,
     members: Members,
 }
 
-/// Values, as a call needs them.
+/// Values, as calls need them.
 #[derive(Debug)]
-pub(super) enum HeldValues<K> {
-    /// How often each comes.
-    Frequencies(Frequencies<K>),
-    /// In their order.
-    Ranked(Ranked<K>),
+pub(super) struct HeldValues<K> {
+    /// How often each comes, where distinct ones are looked for.
+    frequencies: Option<Frequencies<K>>,
+    /// In their order, each once where distinct ones are looked for.
+    ranked: Option<Ranked<K>>,
 }
 
 /// The rows of a frame whose values are held.
@@ -71,64 +78,64 @@ impl Members {
 }
 
 impl<K: Findable> HeldValues<K> {
-    /// What a function needs; `None` where that is not all values.
-    pub fn of(function: &OverFunction) -> Option<HeldValues<K>> {
-        Some(match function {
-            OverFunction::CountDistinct | OverFunction::SumDistinct | OverFunction::MeanDistinct => {
-                HeldValues::Frequencies(Frequencies::new(false))
-            }
-            OverFunction::Mode => HeldValues::Frequencies(Frequencies::new(true)),
-            OverFunction::Percentile { .. } => HeldValues::Ranked(Ranked::new()),
-            _ => return None,
-        })
+    /// What calls over one frame of values need, all of which count values, or none; `None` where there are no calls.
+    pub fn of(calls: &[HeldCall], counts_values: bool) -> Option<HeldValues<K>> {
+        let any = |is_it: fn(&OverFunction) -> bool| calls.iter().any(|call| is_it(&call.function));
+        let has_modes = any(|function| *function == OverFunction::Mode);
+        let has_percentiles = any(|function| matches!(function, OverFunction::Percentile { .. }));
+        let frequencies = counts_values.then(|| Frequencies::new(has_modes));
+        let ranked = has_percentiles.then(Ranked::new);
+        (!calls.is_empty()).then_some(HeldValues { frequencies, ranked })
     }
 
-    /// Takes a value. Whether it is counted, and there was none like it.
+    /// Takes a value. Whether distinct ones are looked for, and there was none like it.
     pub fn enter(&mut self, value: &K::Borrowed) -> bool {
-        match self {
-            HeldValues::Frequencies(frequencies) => frequencies.enter(value, 1),
-            HeldValues::Ranked(ranked) => {
-                ranked.enter(value);
-                false
-            }
-        }
+        self.enter_times(value, 1)
     }
 
-    /// Takes a value out that has come. Whether it is counted, and there is none like it any more.
+    fn enter_times(&mut self, value: &K::Borrowed, times: u64) -> bool {
+        let is_new = self.frequencies.as_mut().map(|frequencies| frequencies.enter(value, times));
+        if let Some(ranked) = self.ranked.as_mut().filter(|_| is_new.unwrap_or(true)) {
+            ranked.enter(value);
+        }
+        is_new.unwrap_or_default()
+    }
+
+    /// Takes a value out that has come. Whether distinct ones are looked for, and there is none like it any more.
     pub fn leave(&mut self, value: &K::Borrowed) -> bool {
-        match self {
-            HeldValues::Frequencies(frequencies) => frequencies.leave(value),
-            HeldValues::Ranked(ranked) => {
-                ranked.leave(value);
-                false
-            }
+        let is_gone = self.frequencies.as_mut().map(|frequencies| frequencies.leave(value));
+        if let Some(ranked) = self.ranked.as_mut().filter(|_| is_gone.unwrap_or(true)) {
+            ranked.leave(value);
         }
+        is_gone.unwrap_or_default()
     }
 
-    /// How many are distinct, where they are counted, or how many there are.
-    pub fn count(&self) -> usize {
-        match self {
-            HeldValues::Frequencies(frequencies) => frequencies.distinct(),
-            HeldValues::Ranked(ranked) => ranked.len(),
-        }
+    /// How many are distinct, where those are looked for.
+    pub fn distinct(&self) -> u64 {
+        self.frequencies.as_ref().map_or(0, Frequencies::distinct) as u64
+    }
+
+    /// Those in their order.
+    fn ranked(&self) -> &Ranked<K> {
+        self.ranked.as_ref().expect("values are in order where there are percentiles")
     }
 
     /// The one that a function picks, the most frequent or a percentile; `None` where there are none.
     pub fn picked(&self, function: &OverFunction) -> Option<&K> {
-        match (self, function) {
-            (HeldValues::Frequencies(frequencies), _) => frequencies.mode(),
-            (HeldValues::Ranked(ranked), OverFunction::Percentile { fraction, .. }) if ranked.len() > 0 => {
-                Some(ranked.nth(discrete_place(ranked.len(), *fraction, false)))
+        match function {
+            OverFunction::Percentile { fraction, .. } => {
+                let ranked = self.ranked();
+                (ranked.len() > 0).then(|| ranked.nth(discrete_place(ranked.len(), *fraction, false)))
             }
-            (HeldValues::Ranked(_), _) => None,
+            _ => self.frequencies.as_ref().expect("values are counted where there are modes").mode(),
         }
     }
 
     /// All in ascending order, and, where they are counted, each once and how often it comes.
     pub fn in_order(&self) -> (Vec<&K>, Vec<u64>) {
-        match self {
-            HeldValues::Frequencies(frequencies) => frequencies.in_order().into_iter().unzip(),
-            HeldValues::Ranked(ranked) => (ranked.iter().collect(), Vec::new()),
+        match &self.frequencies {
+            Some(frequencies) => frequencies.in_order().into_iter().unzip(),
+            None => (self.ranked().iter().collect(), Vec::new()),
         }
     }
 
@@ -143,77 +150,50 @@ impl<K: Findable> HeldValues<K> {
     where
         K: 'v,
     {
-        match self {
-            HeldValues::Frequencies(frequencies) => {
-                let sum = counts.iter().try_fold(0_u64, |sum, &count| sum.checked_add(count));
-                let are_right =
-                    sum.is_some_and(|sum| sum <= rows) && !counts.contains(&0) && counts.len() == values.len();
-                are_right && values.zip(counts).all(|(value, &count)| frequencies.enter(value, count))
-            }
-            HeldValues::Ranked(ranked) => {
-                let are_right = values.len() as u64 <= rows && counts.is_empty();
-                values.for_each(|value| ranked.enter(value));
-                are_right
-            }
+        if self.frequencies.is_none() {
+            let are_right = values.len() as u64 <= rows && counts.is_empty();
+            values.for_each(|value| {
+                self.enter(value);
+            });
+            return are_right;
         }
+        let sum = counts.iter().try_fold(0_u64, |sum, &count| sum.checked_add(count));
+        let are_right = sum.is_some_and(|sum| sum <= rows) && !counts.contains(&0) && counts.len() == values.len();
+        are_right && values.zip(counts).all(|(value, &count)| self.enter_times(value, count))
     }
 
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
-        match self {
-            HeldValues::Frequencies(frequencies) => frequencies.bytes(),
-            HeldValues::Ranked(ranked) => ranked.bytes(),
-        }
+        self.frequencies.as_ref().map_or(0, Frequencies::bytes) + self.ranked.as_ref().map_or(0, Ranked::bytes)
     }
 }
 
 impl<T: Value> Held<T> {
-    /// What a call holds; `None` where it holds no values.
-    pub fn new(call: &OverCall) -> Option<Held<T>> {
-        let is_summed = matches!(call.function, OverFunction::SumDistinct | OverFunction::MeanDistinct);
-        let members = Members::new(call.frame.is_bounded());
-        let values = HeldValues::of(&call.function)?;
-        Some(Held { values, sum: is_summed.then(DecimalTotal::default), members })
+    /// What calls over one frame of values hold, all of which count values, or none; `None` where there are no calls.
+    pub fn new(calls: &[HeldCall], counts_values: bool, is_bounded: bool) -> Option<Held<T>> {
+        let is_summed = |call: &HeldCall| {
+            matches!(call.function, OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. })
+        };
+        let sums = calls.iter().any(is_summed).then(Box::default);
+        let values = HeldValues::of(calls, counts_values)?;
+        Some(Held { values, sums, members: Members::new(is_bounded) })
     }
 
-    /// Appends the result of each row of a run.
+    /// Appends the results of each row of a run to those of their calls.
     ///
     /// # Errors
     /// Where a sum or mean does not fit its type.
     pub fn compute(
         &mut self,
-        call: &OverCall,
+        calls: &[HeldCall],
         run: &Run<'_, T>,
-        decimal: Option<DecimalMean>,
         scratch: &mut Scratch<T>,
-        results: &mut Results,
+        results: &mut [Results],
     ) -> Result<(), Overflow> {
-        scratch.counts.clear();
-        let first = if self.sum.is_some() { T::totals(results, &mut scratch.totals).len() } else { 0 };
-        for frame in run.bounds.frames() {
+        run.bounds.frames().try_for_each(|frame| {
             self.move_to(frame, run);
-            self.push_result(&call.function, scratch, results);
-        }
-        let Scratch { totals, counts, .. } = scratch;
-        match call.function {
-            OverFunction::CountDistinct => results.append_valid(run.values.len()),
-            OverFunction::SumDistinct => T::finish_sums(totals, first, results)?,
-            OverFunction::MeanDistinct => T::finish_means(totals, first, Counts::Valid(counts), decimal, results)?,
-            // These know by themselves which are NULL.
-            _ => {}
-        }
-        results.append_validity(counts.iter().map(|&count| count > 0));
-        Ok(())
-    }
-
-    /// Appends the percentiles of each row of a run to the results of their calls.
-    pub fn percentiles(&mut self, percentiles: &[Percentile], run: &Run<'_, T>, results: &mut [Results]) {
-        for frame in run.bounds.frames() {
-            self.move_to(frame, run);
-            for (call, function) in percentiles {
-                push_percentile::<T>(&self.values, function, &mut results[*call]);
-            }
-        }
+            calls.iter().try_for_each(|call| self.push_result(call, scratch, &mut results[call.index]))
+        })
     }
 
     /// Takes in what enters with a frame of a run, and out what leaves.
@@ -222,32 +202,59 @@ impl<T: Value> Held<T> {
         let kept = |row: u64| run.kept.filter(|kept| kept.is_valid(row)).map(|kept| kept.get(row));
         let entering = entering.filter_map(|row| if row < run.position { kept(row) } else { run.value(row) });
         for value in entering {
-            if self.values.enter(&value.key()) {
-                self.sum = self.sum.map(|sum| sum.plus(value.exact()));
+            if let (true, Some(sums)) = (self.values.enter(&value.key()), &mut self.sums) {
+                sums.enter(value);
             }
         }
         for value in leaving.filter_map(kept) {
-            if self.values.leave(&value.key()) {
-                self.sum = self.sum.map(|sum| sum.minus(value.exact()));
+            if let (true, Some(sums)) = (self.values.leave(&value.key()), &mut self.sums) {
+                sums.leave(value);
             }
         }
     }
 
-    /// Appends the result of a frame; of a sum or mean what it is made of.
-    fn push_result(&self, function: &OverFunction, scratch: &mut Scratch<T>, results: &mut Results) {
+    /// Appends the result of a frame.
+    fn push_result(
+        &self,
+        HeldCall { function, decimal, .. }: &HeldCall,
+        scratch: &mut Scratch<T>,
+        results: &mut Results,
+    ) -> Result<(), Overflow> {
+        let count = self.values.distinct();
         match function {
-            OverFunction::SumDistinct | OverFunction::MeanDistinct => {
-                T::totals(results, &mut scratch.totals).push(T::total(self.sum.unwrap_or_default()));
-                scratch.counts.push(self.values.count() as u64);
+            OverFunction::Count => {
+                results.integers().push(count as i64);
+                results.append_valid(1);
             }
-            OverFunction::CountDistinct => results.integers().push(self.values.count() as i64),
+            OverFunction::Sum | OverFunction::Mean => {
+                let totals = T::totals(results, &mut scratch.totals);
+                let first = totals.len();
+                totals.push(self.sums().total());
+                match function {
+                    OverFunction::Sum => T::finish_sums(&mut scratch.totals, first, results)?,
+                    _ => T::finish_means(&mut scratch.totals, first, Counts::Valid(&[count]), *decimal, results)?,
+                }
+                results.append_validity(std::iter::once(count > 0));
+            }
+            OverFunction::Variance { is_sample, is_root } => {
+                let variance = self.sums().variance(count, *is_sample);
+                push_float(variance.map(|variance| if *is_root { variance.sqrt() } else { variance }), results);
+            }
+            OverFunction::Percentile { fraction, is_continuous: true } => {
+                push_float(continuous_percentile::<T>(self.values.ranked(), *fraction), results);
+            }
             function => push(self.values.picked(function).map(|&key| T::of_key(key)), results),
         }
+        Ok(())
+    }
+
+    fn sums(&self) -> &T::DistinctSums {
+        self.sums.as_ref().expect("sums are kept where they are asked for")
     }
 
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
-        self.values.bytes()
+        self.values.bytes() + self.sums.as_ref().map_or(0, |_| size_of::<T::DistinctSums>())
     }
 
     /// Writes the values of which nothing else is kept.
@@ -268,22 +275,16 @@ impl<T: Value> Held<T> {
         let values = input.list::<T::Key>("values")?;
         let counts = input.list::<u64>("how often each value comes")?;
         let is_right = self.values.restore(values.iter(), &counts, rows.end);
-        if let Some(sum) = &mut self.sum {
-            *sum = values.iter().fold(*sum, |sum, &value| sum.plus(T::of_key(value).exact()));
+        if let Some(sums) = &mut self.sums {
+            values.iter().for_each(|&value| sums.enter(T::of_key(value)));
         }
         input.check(is_right, "values of rows that have come")
     }
 }
 
-fn push_percentile<T: Value>(values: &HeldValues<T::Key>, function: &OverFunction, results: &mut Results) {
-    match (values, function) {
-        (HeldValues::Ranked(ranked), OverFunction::Percentile { fraction, is_continuous: true }) => {
-            let percentile = continuous_percentile::<T>(ranked, *fraction);
-            results.floats().push(percentile.unwrap_or_default());
-            results.append_validity(std::iter::once(percentile.is_some()));
-        }
-        (values, function) => push(values.picked(function).map(|&key| T::of_key(key)), results),
-    }
+fn push_float(value: Option<f64>, results: &mut Results) {
+    results.floats().push(value.unwrap_or_default());
+    results.append_validity(std::iter::once(value.is_some()));
 }
 
 fn continuous_percentile<T: Value>(ranked: &Ranked<T::Key>, fraction: f64) -> Option<f64> {

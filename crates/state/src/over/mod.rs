@@ -35,6 +35,7 @@ mod held;
 mod text;
 
 mod call;
+mod distinct;
 
 mod own;
 
@@ -409,7 +410,7 @@ impl Argument {
         };
         let kept = call.kept(Some(&argument));
         // Short frames of doubles keep their values themselves; which are NULL is looked up.
-        let is_sum = matches!(call.function, OverFunction::Sum | OverFunction::Mean);
+        let is_sum = !call.is_distinct && matches!(call.function, OverFunction::Sum | OverFunction::Mean);
         if is_sum && self.form == Form::Float && !self.nullable && is_short(call.frame, of_one_key) {
             return;
         }
@@ -438,12 +439,8 @@ impl Argument {
 
 impl Partition {
     fn new(calls: &[PlannedCall], arguments: &[Argument], frames: usize, of_one_key: bool) -> Partition {
-        let state = |planned: &PlannedCall| match planned.is_of_another() {
-            true => CallState::OfAnother,
-            false => {
-                CallState::new(&planned.call, planned.argument.map(|argument| arguments[argument].form), of_one_key)
-            }
-        };
+        let form = |planned: &PlannedCall| planned.argument.map(|argument| arguments[argument].form);
+        let state = |planned: &PlannedCall| CallState::new(planned, form(planned), of_one_key);
         Partition {
             rows: 0,
             last_tick: i64::MIN,

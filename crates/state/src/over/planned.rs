@@ -9,6 +9,7 @@ use pelton_data::over::{OverCall, OverFunction, OverSpec};
 
 use super::call::{CallState, Run, Scratch, count_rows};
 use super::frame::Bounds;
+use super::held::HeldCall;
 use super::kept::Kept;
 use super::own::OwnRun;
 use super::text::TextRun;
@@ -33,16 +34,16 @@ pub(super) struct PlannedCall {
     /// Whether the argument may be NULL.
     pub nullable: bool,
     pub decimal: Option<DecimalMean>,
-    /// Percentiles of the frame and argument, itself the first of them: the values are held once for all. Empty of what is none, or not the first.
-    pub percentiles: Vec<Percentile>,
+    /// Of a call that holds all values of its frame all those that hold them alike, itself the first: values are held once for all. Empty of what holds none, or
+    /// is not the first.
+    pub held: Vec<HeldCall>,
+    /// Whether these count how often each value comes.
+    pub counts_values: bool,
     /// Of one of the program's own functions, the input's columns that it is computed from,
     pub own_columns: Vec<usize>,
     /// and their types.
     pub own_types: Vec<DataType>,
 }
-
-/// One of those that are computed together: the index of its call, and which it is.
-pub(super) type Percentile = (usize, OverFunction);
 
 /// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
 pub(super) struct Place<'a> {
@@ -59,29 +60,33 @@ impl PlannedCall {
         let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();
         let own_types = own_columns.iter().map(type_of).collect();
         let decimal = decimal_mean(spec, call);
-        let (call, percentiles) = (call.clone(), Vec::new());
-        PlannedCall { call, frame, argument, nullable, decimal, percentiles, own_columns, own_types }
+        let counts_values = call.sliding(spec.argument_type(call)).counts_values();
+        let (call, held) = (call.clone(), Vec::new());
+        PlannedCall { call, frame, argument, nullable, decimal, held, counts_values, own_columns, own_types }
     }
 
-    /// Has percentiles of one frame and argument computed together.
+    /// Has calls computed together that hold the values of one frame and argument alike.
     pub fn share(calls: &mut [PlannedCall]) {
         for index in 0..calls.len() {
-            let function = calls[index].call.function.clone();
-            if !matches!(function, OverFunction::Percentile { .. }) {
+            let planned = &calls[index];
+            if !planned.holds_values() {
                 continue;
             }
-            let (frame, argument) = (calls[index].frame, calls[index].argument);
-            let is_like = |other: &PlannedCall| {
-                !other.percentiles.is_empty() && (other.frame, other.argument) == (frame, argument)
-            };
+            let how = |planned: &PlannedCall| (planned.frame, planned.argument, planned.counts_values);
+            let is_like = |other: &PlannedCall| !other.held.is_empty() && how(other) == how(planned);
             let first = calls[..index].iter().position(is_like).unwrap_or(index);
-            calls[first].percentiles.push((index, function));
+            let held = HeldCall { index, function: planned.call.function.clone(), decimal: planned.decimal };
+            calls[first].held.push(held);
         }
     }
 
-    /// Whether it is a percentile that is computed with an earlier call.
+    fn holds_values(&self) -> bool {
+        self.counts_values || matches!(self.call.function, OverFunction::Percentile { .. })
+    }
+
+    /// Whether its values are held by an earlier call.
     pub fn is_of_another(&self) -> bool {
-        matches!(self.call.function, OverFunction::Percentile { .. }) && self.percentiles.is_empty()
+        self.holds_values() && self.held.is_empty()
     }
 
     /// No results yet, and room for so many.
@@ -145,7 +150,7 @@ impl PlannedCall {
                 let message = format!("ARRAY_AGG OVER lists more than {most} values at a time (shorten its frame)");
                 return KernelError::Expression(message);
             }
-            OverFunction::Sum | OverFunction::SumDistinct => "SUM",
+            OverFunction::Sum => "SUM",
             _ => "AVG",
         };
         let fits = sql_name(&self.call.data_type);
@@ -158,11 +163,9 @@ impl PlannedCall {
 /// How a call's mean is written, where it is one of decimals.
 fn decimal_mean(spec: &OverSpec, call: &OverCall) -> Option<DecimalMean> {
     match (&call.function, spec.argument_type(call), &call.data_type) {
-        (
-            OverFunction::Mean | OverFunction::MeanDistinct,
-            Some(DataType::Decimal128(_, scale)),
-            DataType::Decimal128(precision, mean_scale),
-        ) => Some(DecimalMean { digits: mean_scale - scale, precision: *precision }),
+        (OverFunction::Mean, Some(DataType::Decimal128(_, scale)), DataType::Decimal128(precision, mean_scale)) => {
+            Some(DecimalMean { digits: mean_scale - scale, precision: *precision })
+        }
         _ => None,
     }
 }

@@ -91,7 +91,7 @@ impl Partition {
                 end: self.rows,
                 frame_start,
                 kept_from: planned.argument.map_or(self.rows, |argument| first_kept[argument]),
-                counted: Counted::of(&planned.call.function, planned.nullable),
+                counted: Counted::of(planned),
                 valid: kept.and_then(|kept| kept.count_valid_from(frame_start)),
             };
             state.read_from(&rows, &planned.own_types, input)?;

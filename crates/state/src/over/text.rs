@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder};
 use arrow::datatypes::DataType;
+use hashbrown::HashSet;
 use pelton_data::over::{OverCall, OverFunction};
 
 use super::call::KeyRows;
 use super::frame::Bounds;
-use super::held::{HeldValues, Members};
+use super::held::{HeldCall, HeldValues, Members};
 use super::planned::PlannedCall;
 use super::value::{Overflow, Results};
 use crate::snapshot::{Reader, SnapshotError, Writer};
@@ -142,17 +143,24 @@ impl TextRun<'_> {
         self.kept.expect("the call looks back")
     }
 
-    fn arrays(&self, ignores_nulls: bool, results: &mut Results) -> Result<(), Overflow> {
+    fn arrays(&self, (ignores_nulls, is_distinct): (bool, bool), results: &mut Results) -> Result<(), Overflow> {
+        let mut listed = HashSet::new();
         self.bounds.frames().try_for_each(|(start, end)| {
+            listed.clear();
             let values = (start..end).map(|row| self.kept().get(row));
             let values = values.filter(|value| value.is_some() || !ignores_nulls);
+            let values = values.filter(|value| !is_distinct || listed.insert(*value));
             results.push_list(|items| values.for_each(|value| items.bytes().append_option(value)))
         })
     }
 }
 
 impl TextState {
-    pub fn new(call: &OverCall) -> TextState {
+    pub fn new(planned: &PlannedCall) -> TextState {
+        let PlannedCall { call, held, counts_values, .. } = planned;
+        if let Some(values) = HeldValues::of(held, *counts_values) {
+            return TextState::Held(values, Members::new(call.frame.is_bounded()));
+        }
         match (&call.function, call.frame.is_bounded()) {
             (OverFunction::First, false) => TextState::First(None),
             (OverFunction::First, true) => TextState::FirstOfFrame(0),
@@ -161,8 +169,7 @@ impl TextState {
             (OverFunction::Minimum | OverFunction::Maximum, true) => {
                 TextState::Candidates { positions: VecDeque::new(), rows: 0 }
             }
-            (function, is_bounded) => HeldValues::of(function)
-                .map_or(TextState::None, |values| TextState::Held(values, Members::new(is_bounded))),
+            _ => TextState::None,
         }
     }
 
@@ -254,11 +261,11 @@ impl TextState {
     ) -> Result<(), Overflow> {
         let call = &planned.call;
         if let TextState::Held(values, members) = self {
-            of_all_values(planned, run, (values, members), (index, results));
+            of_all_values(&planned.held, run, (values, members), results);
             return Ok(());
         }
         if let OverFunction::Array { ignores_nulls } = call.function {
-            return run.arrays(ignores_nulls, &mut results[index]);
+            return run.arrays((ignores_nulls, call.is_distinct), &mut results[index]);
         }
         let results = results[index].bytes();
         let frames = || run.bounds.frames();
@@ -312,24 +319,26 @@ impl TextState {
                 }
             }
             TextState::Held(..) => unreachable!("what is of all values has been computed"),
-            TextState::None => look_up(&call.function, run, results),
+            TextState::None => look_up(call, run, results),
         }
         Ok(())
     }
 }
 
 /// Appends for each row a value before it, or those of its frame side by side.
-fn look_up(function: &OverFunction, run: &TextRun<'_>, results: &mut BinaryViewBuilder) {
-    match function {
+fn look_up(call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) {
+    match &call.function {
         OverFunction::Lag { rows } => {
             let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(*rows));
             before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
         }
         OverFunction::Joined { delimiter } => {
-            let mut joined = Vec::new();
+            let (mut joined, mut listed) = (Vec::new(), HashSet::new());
             for (start, end) in run.bounds.frames() {
                 joined.clear();
+                listed.clear();
                 let values = (start..end).filter_map(|row| run.kept().get(row));
+                let values = values.filter(|value| !call.is_distinct || listed.insert(*value));
                 let count = values.map(|value| {
                     joined.extend_from_slice(value);
                     joined.extend_from_slice(delimiter.as_bytes());
@@ -342,12 +351,12 @@ fn look_up(function: &OverFunction, run: &TextRun<'_>, results: &mut BinaryViewB
     }
 }
 
-/// Appends how many values of each frame are distinct, or the one that is picked; of percentiles all that are computed together.
+/// Appends how many values of each frame are distinct, or the one that is picked, for each call.
 fn of_all_values(
-    planned: &PlannedCall,
+    calls: &[HeldCall],
     run: &TextRun<'_>,
     (values, members): (&mut HeldValues<Arc<[u8]>>, &mut Members),
-    (index, results): (usize, &mut [Results]),
+    results: &mut [Results],
 ) {
     for frame in run.bounds.frames() {
         let (entering, leaving) = members.move_to(frame);
@@ -359,16 +368,13 @@ fn of_all_values(
         for value in leaving.filter_map(|row| run.kept().get(row)) {
             values.leave(value);
         }
-        match (planned.percentiles.as_slice(), &planned.call.function) {
-            ([], OverFunction::CountDistinct) => {
-                results[index].integers().push(values.count() as i64);
-                results[index].append_valid(1);
-            }
-            ([], function) => results[index].bytes().append_option(values.picked(function)),
-            (percentiles, _) => {
-                for (call, function) in percentiles {
-                    results[*call].bytes().append_option(values.picked(function));
-                }
+        for HeldCall { index, function, .. } in calls {
+            let results = &mut results[*index];
+            if *function == OverFunction::Count {
+                results.integers().push(values.distinct() as i64);
+                results.append_valid(1);
+            } else {
+                results.bytes().append_option(values.picked(function));
             }
         }
     }

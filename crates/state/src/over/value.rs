@@ -11,10 +11,11 @@ use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use pelton_data::decimal::{DecimalTotal, fits};
 
+use super::distinct::{DistinctSums, FloatSums};
 use super::extreme::Key;
 use super::frame::{Bounds, Moves, Step};
 use super::frequencies::Findable;
-use super::sum::{DecimalSum, Exact, FloatSum, FrameSum, IntegerSum};
+use super::sum::{DecimalSum, FloatSum, FrameSum, IntegerSum};
 use super::variance::{FloatPowers, IntegerPowers, NoPowers, Powers};
 use crate::vector::vectorised;
 
@@ -26,6 +27,9 @@ pub(super) trait Value: ArrowNativeTypeOp {
     /// What variances are computed from.
     type Powers: Powers<Self>;
 
+    /// What sums and variances of distinct values are computed from.
+    type DistinctSums: DistinctSums<Self>;
+
     /// What stands in their order as values do.
     type Key: Key + Findable<Borrowed = Self::Key> + std::fmt::Debug;
 
@@ -33,14 +37,8 @@ pub(super) trait Value: ArrowNativeTypeOp {
 
     fn of_key(key: Self::Key) -> Self;
 
-    /// The integer, or the digits of the decimal: there is none where sums are rounded.
-    fn exact(self) -> i128;
-
     /// The nearest double.
     fn float(self) -> f64;
-
-    /// A sum of [`Value::exact`].
-    fn total(sum: DecimalTotal) -> Total<Self>;
 
     /// Results of this form.
     fn results(results: &mut Results) -> &mut Vec<Self>;
@@ -301,6 +299,8 @@ impl Value for i64 {
 
     type Powers = IntegerPowers;
 
+    type DistinctSums = IntegerPowers;
+
     type Key = i64;
 
     #[inline]
@@ -313,16 +313,8 @@ impl Value for i64 {
         key
     }
 
-    fn exact(self) -> i128 {
-        self.into()
-    }
-
     fn float(self) -> f64 {
         self as f64
-    }
-
-    fn total(sum: DecimalTotal) -> i128 {
-        Exact::total(sum)
     }
 
     fn results(results: &mut Results) -> &mut Vec<i64> {
@@ -363,6 +355,8 @@ impl Value for f64 {
 
     type Powers = FloatPowers;
 
+    type DistinctSums = FloatSums;
+
     type Key = i64;
 
     /// In total order, as `f64::total_cmp` has it.
@@ -377,16 +371,8 @@ impl Value for f64 {
         f64::from_bits((key ^ ((key >> 63) as u64 >> 1) as i64) as u64)
     }
 
-    fn exact(self) -> i128 {
-        unreachable!("planning refuses sums of distinct doubles")
-    }
-
     fn float(self) -> f64 {
         self
-    }
-
-    fn total(_sum: DecimalTotal) -> f64 {
-        unreachable!("planning refuses sums of distinct doubles")
     }
 
     fn results(results: &mut Results) -> &mut Vec<f64> {
@@ -421,6 +407,8 @@ impl Value for i128 {
 
     type Powers = NoPowers;
 
+    type DistinctSums = DecimalTotal;
+
     type Key = i128;
 
     #[inline]
@@ -433,16 +421,8 @@ impl Value for i128 {
         key
     }
 
-    fn exact(self) -> i128 {
-        self
-    }
-
     fn float(self) -> f64 {
         self as f64
-    }
-
-    fn total(sum: DecimalTotal) -> i128 {
-        Exact::total(sum)
     }
 
     fn results(results: &mut Results) -> &mut Vec<i128> {

@@ -56,6 +56,11 @@ impl IntegerPowers {
         let square = value * value;
         IntegerPowers { sum: value, low: i128::from(square as u64), high: square >> 64 }
     }
+
+    /// The sum of the values.
+    pub fn sum(self) -> i128 {
+        self.sum
+    }
 }
 
 impl Powers<i64> for IntegerPowers {

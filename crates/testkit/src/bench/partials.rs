@@ -108,6 +108,7 @@ fn spec(function: OverFunction, rows: &[usize]) -> OverSpec {
     let time = DataType::Timestamp(TimeUnit::Millisecond, None);
     let call = |&rows: &usize| OverCall {
         function: function.clone(),
+        is_distinct: false,
         argument: Some(0),
         frame: Frame::Rows { preceding: Some(rows as u64 - 1) },
         data_type: DataType::Float64,

@@ -33,31 +33,28 @@ impl Lowering<'_> {
         }
         let name = window.fun.name();
         let place = self.landmarks.over(name);
-        let mut function = function_of_call(window, place).map_err(external)?;
+        let (mut function, is_distinct) = function_of_call(window, place).map_err(external)?;
         let frame = match function {
             OverFunction::RowNumber | OverFunction::Lag { .. } => Frame::Rows { preceding: None },
             _ => frame_of(&window.params.window_frame, place).map_err(external)?,
         };
-        let argument = argument_of(collector, window, &mut function, (schema, place))?;
-        let argument =
-            argument.filter(|column| function != OverFunction::Count || collector.fields[*column].is_nullable());
+        let argument = argument_of(collector, window, (&mut function, is_distinct), (schema, place))?;
+        let counts_rows = |column: &usize| {
+            function == OverFunction::Count && !is_distinct && !collector.fields[*column].is_nullable()
+        };
+        let argument = argument.filter(|column| !counts_rows(column));
         if function == OverFunction::Count && argument.is_none() {
             function = OverFunction::CountRows;
         }
         if let Some(column) = argument {
             let data_type = collector.fields[column].data_type();
-            if !takes(&function, data_type) {
-                let is_distinct = if window.params.distinct { "DISTINCT " } else { "" };
-                let construct = format!("{} of {is_distinct}{} OVER rows", name.to_uppercase(), sql_name(data_type));
-                let hint = match data_type.is_floating() {
-                    true => "sums of distinct values are exact: cast the argument to DECIMAL",
-                    false => "cast the argument to a number",
-                };
-                return Err(external(PlanError::unsupported(place, construct, hint)));
+            if !takes(&function, is_distinct, data_type) {
+                let construct = format!("{} of {} OVER rows", name.to_uppercase(), sql_name(data_type));
+                return Err(external(PlanError::unsupported(place, construct, "cast the argument to a number")));
             }
         }
         let data_type = held_or_same(field.data_type());
-        Ok(OverCall { function, argument, frame, data_type })
+        Ok(OverCall { function, is_distinct, argument, frame, data_type })
     }
 
     /// A call of a function that the program defines.
@@ -90,6 +87,7 @@ impl Lowering<'_> {
         let data_type = held_or_same(field.data_type());
         Ok(OverCall {
             function: OverFunction::Own { function, arguments, condition },
+            is_distinct: false,
             argument: None,
             frame,
             data_type,
@@ -97,13 +95,13 @@ impl Lowering<'_> {
     }
 }
 
-/// What is called, with its constants.
-fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<OverFunction, PlanError> {
+/// What is called, with its constants, and whether each value counts once.
+fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(OverFunction, bool), PlanError> {
     let (name, params) = (window.fun.name(), &window.params);
     let shown = name.to_uppercase();
     let refused = |construct: String, hint: &str| Err(PlanError::unsupported(place, construct, hint));
     let Some(mut function) = function_of(name) else {
-        return refused(format!("{shown} … OVER"), functions::hint(name));
+        return refused(format!("{shown} … OVER"), functions::HINT);
     };
     match (&mut function, params.args.as_slice()) {
         (OverFunction::Percentile { fraction, .. }, [_, constant]) => *fraction = fraction_of(name, constant, place)?,
@@ -116,13 +114,18 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<Ove
         (OverFunction::Lag { rows }, arguments) => *rows = lag_rows(arguments, place)?,
         _ => {}
     }
-    if params.distinct {
-        let Some(distinct) = of_distinct(&function) else {
-            let hint =
-                "COUNT, SUM, AVG, MIN and MAX take DISTINCT here; aggregate distinct values within TUMBLE windows";
-            return refused(format!("{shown}(DISTINCT …) OVER"), hint);
-        };
-        function = distinct;
+    let is_distinct = (params.distinct || name == "approx_count_distinct")
+        && !matches!(
+            function,
+            OverFunction::Minimum
+                | OverFunction::Maximum
+                | OverFunction::First
+                | OverFunction::Last
+                | OverFunction::Mode
+        );
+    if params.distinct && function == OverFunction::Mode {
+        // Each value is there once: it is the smallest.
+        function = OverFunction::Minimum;
     }
     let passes_over_nulls = !matches!(
         function,
@@ -135,7 +138,7 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<Ove
         Some(NullTreatment::RespectNulls) if passes_over_nulls => {
             refused(format!("{shown} … RESPECT NULLS"), "leave it out: NULLs are passed over")
         }
-        _ => Ok(function),
+        _ => Ok((function, is_distinct)),
     }
 }
 
@@ -143,7 +146,7 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<Ove
 fn argument_of(
     collector: &mut Collector,
     window: &WindowFunction,
-    function: &mut OverFunction,
+    (function, is_distinct): (&mut OverFunction, bool),
     (schema, place): (&DFSchema, Option<Place>),
 ) -> Result<Option<usize>> {
     let params = &window.params;
@@ -168,13 +171,14 @@ fn argument_of(
             Some(values.collect::<Result<Vec<_>>>()?)
         }
     };
-    let argument = argument.map(|argument| collector.argument(argument, function)).transpose()?;
+    let argument = argument.map(|argument| collector.argument(argument, function, is_distinct)).transpose()?;
     argument.map(|values| collector.add_column(values, "argument")).transpose()
 }
 
 fn function_of(name: &str) -> Option<OverFunction> {
     Some(match name {
-        "count" => OverFunction::Count,
+        // Frames keep their values anyway, or those that are distinct, so that estimates are exact.
+        "count" | "approx_count_distinct" => OverFunction::Count,
         "sum" => OverFunction::Sum,
         "avg" => OverFunction::Mean,
         "var" => OverFunction::Variance { is_sample: true, is_root: false },
@@ -189,20 +193,9 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "lag" => OverFunction::Lag { rows: 1 },
         "mode" => OverFunction::Mode,
         "median" | "percentile" | "percentile_cont" => OverFunction::Percentile { fraction: 0.5, is_continuous: true },
-        "percentile_disc" => OverFunction::Percentile { fraction: 0.5, is_continuous: false },
+        "percentile_disc" | "approx_percentile" => OverFunction::Percentile { fraction: 0.5, is_continuous: false },
         "array_agg" => OverFunction::Array { ignores_nulls: false },
         "listagg" => OverFunction::Joined { delimiter: ",".into() },
-        _ => return None,
-    })
-}
-
-/// The same of distinct values.
-fn of_distinct(function: &OverFunction) -> Option<OverFunction> {
-    Some(match function {
-        OverFunction::Count => OverFunction::CountDistinct,
-        OverFunction::Sum => OverFunction::SumDistinct,
-        OverFunction::Mean => OverFunction::MeanDistinct,
-        OverFunction::Minimum | OverFunction::Maximum => function.clone(),
         _ => return None,
     })
 }
@@ -228,11 +221,10 @@ pub(super) fn is_fixed(data_type: &DataType) -> bool {
     has_extremes(data_type) && *data_type != DataType::Utf8View
 }
 
-fn takes(function: &OverFunction, data_type: &DataType) -> bool {
+fn takes(function: &OverFunction, is_distinct: bool, data_type: &DataType) -> bool {
     match function {
         OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => data_type.is_numeric(),
-        OverFunction::SumDistinct | OverFunction::MeanDistinct => data_type.is_numeric() && !data_type.is_floating(),
-        OverFunction::Count => is_fixed(data_type),
+        OverFunction::Count if !is_distinct => is_fixed(data_type),
         OverFunction::Joined { .. } => *data_type == DataType::Utf8View,
         OverFunction::Minimum | OverFunction::Maximum | OverFunction::Percentile { .. } => has_extremes(data_type),
         _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),

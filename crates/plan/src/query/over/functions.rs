@@ -8,15 +8,7 @@ use datafusion_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion_expr::{PartitionEvaluator, Signature, TypeSignature, Volatility, WindowUDF, WindowUDFImpl};
 
 /// What to write instead of a function that has no value OVER rows.
-pub(in crate::query) fn hint(name: &str) -> &'static str {
-    match name {
-        "approx_count_distinct" => "write COUNT(DISTINCT column), which is exact",
-        "approx_percentile" => "write PERCENTILE(column, 0.95), which is exact",
-        _ => {
-            "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, ARRAY_AGG, LISTAGG, LAG or ROW_NUMBER, or aggregate within TUMBLE windows"
-        }
-    }
-}
+pub(in crate::query) const HINT: &str = "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, ARRAY_AGG, LISTAGG, LAG or ROW_NUMBER, or aggregate within TUMBLE windows";
 
 /// The function of a name.
 pub(in crate::query) fn window_function(name: &str) -> Option<Arc<WindowUDF>> {

@@ -255,21 +255,17 @@ impl Collector {
 
     /// An argument in the form that its function takes: integers that are summed come without the cast that DataFusion's functions ask
     /// for, and of what is only counted that is not a number it is enough to know whether it is NULL.
-    fn argument(&self, values: Vec<Expr>, function: &OverFunction) -> Result<Vec<Expr>> {
+    fn argument(&self, values: Vec<Expr>, function: &OverFunction, is_distinct: bool) -> Result<Vec<Expr>> {
         let values = self.simplified(values)?;
-        match function {
-            OverFunction::Sum
-            | OverFunction::SumDistinct
-            | OverFunction::Mean
-            | OverFunction::MeanDistinct
-            | OverFunction::Variance { .. } => {
-                let is_mean = !matches!(function, OverFunction::Sum | OverFunction::SumDistinct);
+        let values = match function {
+            OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => {
+                let is_mean = *function != OverFunction::Sum;
                 let uncast = |(branch, argument)| integer_under_cast(argument, is_mean, branch);
                 let uncast: Option<Vec<_>> = self.branches.iter().zip(&values).map(uncast).collect();
                 let same = uncast.filter(|uncast| uncast.iter().all(|(_, data_type)| *data_type == uncast[0].1));
-                Ok(same.map_or(values, |same| same.into_iter().map(|(argument, _)| argument).collect()))
+                same.map_or(values, |same| same.into_iter().map(|(argument, _)| argument).collect())
             }
-            OverFunction::Count => {
+            OverFunction::Count if !is_distinct => {
                 let counted = self.branches.iter().zip(values).map(|(branch, value)| {
                     let scope = branch.scope.as_ref();
                     let data_type = value.get_type(scope)?;
@@ -278,15 +274,16 @@ impl Collector {
                     }
                     when(value.is_not_null(), lit(1_i8)).end()
                 });
-                counted.collect()
+                counted.collect::<Result<_>>()?
             }
-            // Equal ones are looked for.
-            OverFunction::CountDistinct | OverFunction::Mode => {
-                let pairs = self.branches.iter().zip(values);
-                pairs.map(|(branch, value)| with_one_zero(value, &branch.scope)).collect()
-            }
-            _ => Ok(values),
+            _ => values,
+        };
+        if !is_distinct && *function != OverFunction::Mode {
+            return Ok(values);
         }
+        // Equal ones are looked for.
+        let pairs = self.branches.iter().zip(values);
+        pairs.map(|(branch, value)| with_one_zero(value, &branch.scope)).collect()
     }
 
     pub fn field(&self, column: OverColumn) -> FieldRef {

@@ -1,0 +1,287 @@
+//! What aggregate functions mean: each is computed from all rows of its group.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Row;
+
+/// An aggregate function of a row's column.
+#[derive(Debug, Clone, Copy)]
+pub struct Aggregate {
+    /// In SQL.
+    pub sql: &'static str,
+    /// Its value over the rows of a group, as rows are written down.
+    pub value: fn(&[&Row]) -> String,
+}
+
+impl Aggregate {
+    /// The same OVER rows: of what is computed from a call, the call is.
+    pub fn over(&self, clause: &str) -> String {
+        let Some(inner) = self.sql.strip_prefix("ROUND(") else { return format!("{} {clause}", self.sql) };
+        let mut open = 0;
+        let is_end = |(_, letter): &(usize, char)| {
+            open += i32::from(*letter == '(') - i32::from(*letter == ')');
+            *letter == ')' && open == 0
+        };
+        let (end, _) = inner.char_indices().find(is_end).expect("what is rounded is computed from a call");
+        let (call, rest) = inner.split_at(end + 1);
+        format!("ROUND({call} {clause}{rest}")
+    }
+}
+
+fn written<T: std::fmt::Debug>(value: Option<T>) -> String {
+    value.map_or_else(|| "NULL".to_string(), |value| format!("{value:?}"))
+}
+
+fn word(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_else(|| "NULL".to_string())
+}
+
+/// Integers of the rows, in their order.
+fn integers<'r>(rows: &'r [&Row]) -> impl DoubleEndedIterator<Item = i64> + 'r {
+    rows.iter().filter_map(|row| row.integer)
+}
+
+fn texts<'r>(rows: &'r [&Row]) -> impl DoubleEndedIterator<Item = &'r String> + 'r {
+    rows.iter().filter_map(|row| row.text.as_ref())
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> BTreeSet<T> {
+    values.collect()
+}
+
+fn distinct_floats(rows: &[&Row]) -> Vec<f64> {
+    firsts(rows.iter().filter_map(|row| row.float))
+}
+
+/// Each value once, where it came first.
+fn firsts<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.fold(Vec::new(), |mut firsts, value| {
+        if !firsts.contains(&value) {
+            firsts.push(value);
+        }
+        firsts
+    })
+}
+
+/// A value between two where the fraction points between them.
+fn continuous(values: impl Iterator<Item = f64>, fraction: f64) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let rank = values.len().checked_sub(1)? as f64 * fraction;
+    let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
+    Some(low + (high - low) * (rank - rank.floor()))
+}
+
+/// The first value whose share of all up to it reaches the fraction.
+fn discrete<T: Ord>(values: impl Iterator<Item = T>, fraction: f64) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort();
+    let count = values.len() as f64;
+    let place = (1..=values.len()).find(|&place| place as f64 / count >= fraction)?;
+    values.into_iter().nth(place - 1)
+}
+
+/// The value that there is most of, the smallest of several.
+fn mode<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    let most = counts.values().max().copied()?;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| value)
+}
+
+fn spread(rows: &[&Row]) -> Option<i64> {
+    let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+    let values: BTreeSet<i64> = passing.filter_map(|row| row.integer).collect();
+    Some(values.last()? - values.first()?)
+}
+
+/// An array, or NULL where it would have no element.
+fn array(elements: Vec<String>) -> String {
+    if elements.is_empty() { "NULL".to_string() } else { format!("[{}]", elements.join(", ")) }
+}
+
+fn joined(values: Vec<&String>, delimiter: &str) -> String {
+    let values: Vec<&str> = values.into_iter().map(String::as_str).collect();
+    if values.is_empty() { "NULL".to_string() } else { values.join(delimiter) }
+}
+
+fn sum(rows: &[&Row]) -> Option<f64> {
+    rows.iter().filter_map(|row| row.float).reduce(|sum, value| sum + value)
+}
+
+/// Of a column that has small integers.
+fn small<'r>(rows: &'r [&Row]) -> impl Iterator<Item = f64> + 'r {
+    rows.iter().filter_map(|row| row.integer).map(|integer| (integer % 100) as f64)
+}
+
+/// In two passes; `lacking` is 1 of a sample, and 0 of a population.
+fn variance(values: impl Iterator<Item = f64>, lacking: usize) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    if values.len() <= lacking { None } else { Some(squares / (values.len() - lacking) as f64) }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+fn mean(sum: f64, count: usize) -> Option<f64> {
+    if count == 0 { None } else { Some(sum / count as f64) }
+}
+
+/// What the engine computes over columns `i` (integer), `f` (float) and `s` (text), those that can be subtracted first.
+pub const AGGREGATES: &[Aggregate] = &[
+    Aggregate { sql: "COUNT(*)", value: |rows| rows.len().to_string() },
+    Aggregate { sql: "COUNT(i)", value: |rows| rows.iter().filter(|row| row.integer.is_some()).count().to_string() },
+    Aggregate {
+        sql: "SUM(i)",
+        value: |rows| written(rows.iter().filter_map(|row| row.integer).reduce(|sum, value| sum + value)),
+    },
+    Aggregate {
+        sql: "AVG(i)",
+        value: |rows| {
+            let values: Vec<i64> = rows.iter().filter_map(|row| row.integer).collect();
+            written(mean(values.iter().sum::<i64>() as f64, values.len()))
+        },
+    },
+    Aggregate {
+        sql: "SUM(i) FILTER (WHERE f > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+            written(passing.filter_map(|row| row.integer).reduce(|sum, value| sum + value))
+        },
+    },
+    Aggregate { sql: "COUNT(s)", value: |rows| rows.iter().filter(|row| row.text.is_some()).count().to_string() },
+    Aggregate {
+        sql: "OWN_TOTAL(i, k)",
+        value: |rows| {
+            let products = rows.iter().map(|row| row.integer.unwrap_or(1).wrapping_mul(row.key.unwrap_or(1)));
+            products.fold(0, i64::wrapping_add).to_string()
+        },
+    },
+    Aggregate { sql: "MIN(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).min()) },
+    Aggregate { sql: "MAX(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).max()) },
+    Aggregate { sql: "SUM(f)", value: |rows| written(sum(rows)) },
+    Aggregate {
+        sql: "AVG(f)",
+        value: |rows| {
+            let count = rows.iter().filter(|row| row.float.is_some()).count();
+            written(sum(rows).and_then(|sum| mean(sum, count)))
+        },
+    },
+    Aggregate { sql: "ROUND(VAR_POP(MOD(i, 100)), 6)", value: |rows| written(variance(small(rows), 0).map(rounded)) },
+    Aggregate {
+        sql: "ROUND(STDDEV_SAMP(MOD(i, 100)), 6)",
+        value: |rows| written(variance(small(rows), 1).map(|variance| rounded(variance.sqrt()))),
+    },
+    Aggregate {
+        sql: "ROUND(STDDEV_POP(f) / 7000 + 1, 6)",
+        value: |rows| {
+            written(
+                variance(rows.iter().filter_map(|row| row.float), 0)
+                    .map(|variance| rounded(variance.sqrt() / 7e3 + 1.0)),
+            )
+        },
+    },
+    Aggregate {
+        sql: "ROUND(VAR_SAMP(f) / 7000000000 + 1, 6)",
+        value: |rows| {
+            written(variance(rows.iter().filter_map(|row| row.float), 1).map(|variance| rounded(variance / 7e9 + 1.0)))
+        },
+    },
+    Aggregate { sql: "MIN(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).min()) },
+    Aggregate { sql: "MAX(s)", value: |rows| word(texts(rows).max()) },
+    Aggregate { sql: "FIRST_VALUE(i)", value: |rows| written(integers(rows).next()) },
+    Aggregate { sql: "FIRST_VALUE(s)", value: |rows| word(texts(rows).next()) },
+    Aggregate { sql: "LAST_VALUE(i)", value: |rows| written(integers(rows).next_back()) },
+    Aggregate {
+        sql: "LAST_VALUE(s) FILTER (WHERE f > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+            word(passing.filter_map(|row| row.text.as_ref()).next_back())
+        },
+    },
+    Aggregate {
+        sql: "MEDIAN(i)",
+        value: |rows| written(continuous(integers(rows).map(|integer| integer as f64), 0.5)),
+    },
+    Aggregate {
+        sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
+        value: |rows| written(continuous(rows.iter().filter_map(|row| row.float), 0.25)),
+    },
+    Aggregate { sql: "PERCENTILE_DISC(i, 0.7)", value: |rows| written(discrete(integers(rows), 0.7)) },
+    Aggregate { sql: "PERCENTILE_DISC(s, 0.4)", value: |rows| word(discrete(texts(rows), 0.4)) },
+    Aggregate { sql: "MODE(i)", value: |rows| written(mode(integers(rows))) },
+    Aggregate { sql: "MODE(s)", value: |rows| word(mode(texts(rows))) },
+    Aggregate { sql: "ARRAY_AGG(i)", value: |rows| array(rows.iter().map(|row| written(row.integer)).collect()) },
+    Aggregate {
+        sql: "ARRAY_AGG(DISTINCT i) IGNORE NULLS",
+        value: |rows| array(firsts(integers(rows)).into_iter().map(|integer| integer.to_string()).collect()),
+    },
+    Aggregate { sql: "LISTAGG(s, '+')", value: |rows| joined(texts(rows).collect(), "+") },
+    Aggregate { sql: "LISTAGG(DISTINCT s)", value: |rows| joined(firsts(texts(rows)), ",") },
+    Aggregate { sql: "COUNT(DISTINCT i)", value: |rows| distinct(integers(rows)).len().to_string() },
+    Aggregate {
+        sql: "COUNT(DISTINCT s) FILTER (WHERE i > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.integer.is_some_and(|integer| integer > 0));
+            distinct(passing.filter_map(|row| row.text.as_ref())).len().to_string()
+        },
+    },
+    Aggregate {
+        sql: "SUM(DISTINCT i)",
+        value: |rows| written(distinct(integers(rows)).into_iter().reduce(|sum, value| sum + value)),
+    },
+    Aggregate {
+        sql: "SUM(DISTINCT f)",
+        value: |rows| written(distinct_floats(rows).into_iter().reduce(|sum, value| sum + value)),
+    },
+    Aggregate {
+        sql: "AVG(DISTINCT MOD(i, 10))",
+        value: |rows| {
+            let values = distinct(integers(rows).map(|integer| integer % 10));
+            written(mean(values.iter().sum::<i64>() as f64, values.len()))
+        },
+    },
+    Aggregate {
+        sql: "ROUND(VAR_POP(DISTINCT MOD(i, 100)), 6)",
+        value: |rows| {
+            let values = distinct(integers(rows).map(|integer| integer % 100));
+            written(variance(values.into_iter().map(|integer| integer as f64), 0).map(rounded))
+        },
+    },
+    Aggregate {
+        sql: "ROUND(STDDEV_SAMP(DISTINCT f) / 7000 + 1, 6)",
+        value: |rows| {
+            let variance = variance(distinct_floats(rows).into_iter(), 1);
+            written(variance.map(|variance| rounded(variance.sqrt() / 7e3 + 1.0)))
+        },
+    },
+    Aggregate {
+        sql: "MEDIAN(DISTINCT MOD(i, 10))",
+        value: |rows| {
+            let values = distinct(integers(rows).map(|integer| integer % 10));
+            written(continuous(values.into_iter().map(|integer| integer as f64), 0.5))
+        },
+    },
+    Aggregate {
+        sql: "PERCENTILE_DISC(DISTINCT s, 0.4)",
+        value: |rows| word(discrete(distinct(texts(rows)).into_iter(), 0.4)),
+    },
+    Aggregate { sql: "MODE(DISTINCT i)", value: |rows| written(integers(rows).min()) },
+    // Of so few values the estimate is exact, and integers up to 256 are rounded to nothing else.
+    Aggregate {
+        sql: "APPROX_COUNT_DISTINCT(MOD(i, 10))",
+        value: |rows| distinct(integers(rows).map(|integer| integer % 10)).len().to_string(),
+    },
+    Aggregate {
+        sql: "APPROX_PERCENTILE(MOD(i, 100), 0.7)",
+        value: |rows| written(discrete(integers(rows).map(|integer| integer % 100), 0.7).map(|value| value as f64)),
+    },
+    Aggregate { sql: "OWN_SPREAD(i) FILTER (WHERE f > 0)", value: |rows| written(spread(rows)) },
+    Aggregate {
+        sql: "OWN_TRAIL(s)",
+        value: |rows| rows.iter().map(|row| format!("{}>", row.text.as_deref().unwrap_or("-"))).collect(),
+    },
+];
