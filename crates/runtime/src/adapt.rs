@@ -40,6 +40,8 @@ use pelton_data::Block;
 use pelton_state::kernel::{Kernel, KernelInput, Scratch, Tier};
 use pelton_state::profile::{Met, Profile};
 
+use crate::counters::Misses;
+
 pub use self::costs::Costs;
 pub use self::permission::{Permission, Permissions};
 use driver::Driver;
@@ -152,6 +154,8 @@ pub(crate) struct Ran {
     pub busy_ns: u64,
     /// What the code alone has cost, without what was profiled and what others did on the core, where that is measured.
     pub cost_ns: Option<u64>,
+    /// What it missed then, where the processor counts that.
+    pub misses: Option<Misses>,
     /// When it ended, since the run began.
     pub at_ns: u64,
     pub met: Met,

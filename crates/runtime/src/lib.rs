@@ -21,6 +21,8 @@ pub mod adapt;
 
 pub mod clock;
 
+pub mod counters;
+
 mod close;
 
 pub mod wake;

@@ -7,6 +7,7 @@ use pelton_data::{Block, Origin};
 use pelton_state::kernel::{KernelError, KernelInput};
 use pelton_state::slice::SliceRows;
 
+use crate::counters::Counters;
 use crate::state::Finished;
 
 /// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
@@ -29,6 +30,8 @@ pub(crate) struct Room {
     pub written_at_ns: Vec<(Origin, u64)>,
     /// and what marks latency.
     pub marked_at_ns: Vec<(Origin, u64)>,
+    /// What the processor counts of the worker.
+    pub counters: Counters,
 }
 
 impl Room {

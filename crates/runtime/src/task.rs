@@ -183,6 +183,7 @@ impl Worker<'_> {
         self.scratch.checks_nulls = pick.checks_nulls;
         pick.sample(&blocks, self.scratch);
         let thread_ns = || shared.clock.thread_nanos();
+        let misses_before = pick.is_measured.then(|| self.room.counters.misses()).flatten();
         let begun_ns = pick.is_measured.then(thread_ns);
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
         let mut results = std::mem::take(&mut self.room.results);
@@ -194,11 +195,12 @@ impl Worker<'_> {
             }
         }
         let cost_ns = begun_ns.map(|begun_ns| thread_ns() - begun_ns);
+        let misses = misses_before.and_then(|before| Some(self.room.counters.misses()?.since(before)));
         let ended_ns = shared.clock.nanos();
         let busy_ns = ended_ns - started_ns;
         let met = std::mem::take(&mut self.scratch.met);
         let at_ns = ended_ns - shared.started_ns;
-        node.kernel.ran(pick, &Ran { rows, blocks: count, busy_ns, cost_ns, at_ns, met });
+        node.kernel.ran(pick, &Ran { rows, blocks: count, busy_ns, cost_ns, misses, at_ns, met });
         let succeeded = || results.iter().flat_map(|(_, result)| result);
         let output_rows: usize = succeeded().map(Finished::output_rows).sum();
         let slices: usize = succeeded().map(|finished| finished.slices).sum();

@@ -461,22 +461,8 @@ impl Driver {
     ) -> usize {
         let id = self.next_id;
         self.next_id += 1;
-        self.stories.write().made(story::Variant {
-            id,
-            tier: kernel.tier(),
-            specialisation,
-            assumption,
-            made_at: Duration::ZERO,
-            preparation,
-            gain: None,
-            guards_failed: 0,
-            rows: 0,
-            blocks: 0,
-            busy: Duration::ZERO,
-            measured_rows: 0,
-            computed: Duration::ZERO,
-            is_current: false,
-        });
+        let made = story::Variant::new(id, kernel.tier(), specialisation, assumption);
+        self.stories.write().made(story::Variant { preparation, ..made });
         self.variants.push(Variant { id, specialisation, kernel, preparation });
         self.variants.len() - 1
     }

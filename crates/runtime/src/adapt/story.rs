@@ -9,6 +9,7 @@ use pelton_state::kernel::Tier;
 use pelton_state::profile::KeysFound;
 
 use super::{Specialisation, assumed};
+use crate::counters::Misses;
 
 /// Variants whose figures are kept; those that ran longest ago go first.
 pub(super) const VARIANTS_MAX: usize = 16;
@@ -84,11 +85,37 @@ pub struct Variant {
     pub measured_rows: u64,
     /// What these cost: time that workers computed. Gains are of such time.
     pub computed: Duration,
+    /// Those of them of which the processor counted misses, where it has such counters,
+    pub counted_rows: u64,
+    /// and these.
+    pub misses: Misses,
     /// Whether it runs now.
     pub is_current: bool,
 }
 
 impl Variant {
+    /// A variant that has not run.
+    pub(super) fn new(id: u64, tier: Tier, specialisation: Option<Specialisation>, assumption: String) -> Variant {
+        Variant {
+            id,
+            tier,
+            specialisation,
+            assumption,
+            made_at: Duration::ZERO,
+            preparation: Duration::ZERO,
+            gain: None,
+            guards_failed: 0,
+            rows: 0,
+            blocks: 0,
+            busy: Duration::ZERO,
+            measured_rows: 0,
+            computed: Duration::ZERO,
+            counted_rows: 0,
+            misses: Misses::default(),
+            is_current: false,
+        }
+    }
+
     /// Nanoseconds a row of input by the clock; `None` before the first.
     pub fn nanos_per_row(&self) -> Option<f64> {
         nanos_per(self.busy, self.rows)
@@ -116,6 +143,11 @@ impl Variant {
         }
         if let Some(nanos) = self.computed_nanos_per_row() {
             text += &format!("; {nanos:.2} ns of processor time a row, of {} measured", self.measured_rows);
+        }
+        if self.counted_rows > 0 {
+            let [cache, branches] =
+                [self.misses.cache, self.misses.branches].map(|misses| misses as f64 / self.counted_rows as f64);
+            text += &format!(", {cache:.3} cache misses and {branches:.3} mispredicted branches a row");
         }
         if let Some(gain) = self.gain {
             text += &format!("; {} than before", time_a_row(gain));
@@ -317,6 +349,10 @@ impl Written {
                 variant.measured_rows += ran.rows;
                 variant.computed += Duration::from_nanos(cost_ns);
             }
+            if let Some(misses) = ran.misses {
+                variant.counted_rows += ran.rows;
+                variant.misses += misses;
+            }
         }
         self.keys = ran.met.keys.or(self.keys);
     }
@@ -361,6 +397,17 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misses_are_told_where_they_are_counted() {
+        let mut variant = Variant::new(3, Tier::Compiled, None, String::new());
+        (variant.measured_rows, variant.computed) = (1000, Duration::from_micros(2));
+        let uncounted = "variant 3 (compiled, generic): made in 0.0 ms at 0.000 s; 0 rows in 0.000 s; 2.00 ns of processor time a row, of 1000 measured";
+        assert_eq!(variant.figures(), format!("{uncounted}; 0 guards failed"));
+        (variant.counted_rows, variant.misses) = (800, Misses { cache: 100, branches: 4 });
+        let counted = ", 0.125 cache misses and 0.005 mispredicted branches a row";
+        assert_eq!(variant.figures(), format!("{uncounted}{counted}; 0 guards failed"));
+    }
 
     #[test]
     fn what_was_lost_is_not_told_as_a_gain_below_zero() {

@@ -160,7 +160,15 @@ impl MadeUp {
         let cost_ns = pick.is_measured.then_some(busy_ns as u64);
         self.slot.ran(
             pick,
-            &Ran { rows: ROWS, blocks: 1, busy_ns: busy_ns as u64, cost_ns, at_ns: self.now_ns, met: self.met },
+            &Ran {
+                rows: ROWS,
+                blocks: 1,
+                busy_ns: busy_ns as u64,
+                cost_ns,
+                misses: None,
+                at_ns: self.now_ns,
+                met: self.met,
+            },
         );
         busy_ns
     }
@@ -369,7 +377,15 @@ fn profiling_alone_goes_on_and_changes_nothing() {
         pick.sample(&run.blocks, &mut Scratch::default());
         run.slot.ran(
             pick,
-            &Ran { rows: ROWS, blocks: 1, busy_ns: ROWS, cost_ns: Some(ROWS), at_ns: 0, met: Met::default() },
+            &Ran {
+                rows: ROWS,
+                blocks: 1,
+                busy_ns: ROWS,
+                cost_ns: Some(ROWS),
+                misses: None,
+                at_ns: 0,
+                met: Met::default(),
+            },
         );
     }
     let story = run.slot.story();
