@@ -224,7 +224,10 @@ impl Shared {
     /// # Errors
     /// Where that is more than allowed.
     pub fn charge_slices(&self, window: usize, worker: usize) -> Result<(), KernelError> {
-        self.slices[window][worker].charge(|measure| self.account.charge(window, worker, &self.clock, measure))
+        self.slices[window][worker].charge(|measure, lacks_memory| match lacks_memory {
+            true => self.account.charge_lacking(window, worker, measure()),
+            false => self.account.charge(window, worker, &self.clock, measure),
+        })
     }
 
     /// Charges what all workers share of a window.

@@ -43,6 +43,8 @@ struct SharedSlices {
     first_end: Option<Micros>,
     /// Bytes of the store, when a block was added or slices were taken last.
     store_bytes: usize,
+    /// Whether a table would have taken more for the rows that were added last, had it been allowed to.
+    lacks_memory: bool,
 }
 
 /// No slices of a window yet, of one worker. `has_others`: where others have rows of the same slices.
@@ -87,12 +89,14 @@ impl WorkerSlices {
         let mut store = self.store();
         std::mem::take(&mut self.shared().spare).into_iter().for_each(|table| store.recycle(table));
         let result = add(&mut store);
+        let lacks_memory = store.lacks_memory();
         let must_put_aside = self.has_others && slices >= PUT_ASIDE_SLICES_MIN;
         let put_aside = if must_put_aside { store.take_until(Micros::MAX) } else { Vec::new() };
         let mut shared = self.shared();
         shared.put_aside.extend(put_aside);
         shared.pieces.extend(store.take_pieces());
         shared.look_at(&store);
+        shared.lacks_memory = lacks_memory;
         result
     }
 
@@ -160,15 +164,17 @@ impl WorkerSlices {
 
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
-        self.charge(|measure| measure())
+        self.charge(|measure, _| measure())
     }
 
-    /// Lets `charge` measure the bytes of memory that tables hold, as far as is known without waiting for the worker. One at a time does.
-    pub fn charge<R>(&self, charge: impl FnOnce(&dyn Fn() -> usize) -> R) -> R {
+    /// Lets `charge` measure the bytes of memory that tables hold, as far as is known without waiting for the worker, and says whether any lacks some. One at a
+    /// time does.
+    pub fn charge<R>(&self, charge: impl FnOnce(&dyn Fn() -> usize, bool) -> R) -> R {
         let shared = self.shared();
         let tables = || shared.put_aside.iter().map(|(_, table)| table).chain(&shared.spare);
         let complete = || shared.complete.iter().map(CompleteWindows::bytes).sum::<usize>();
-        charge(&|| shared.store_bytes + complete() + tables().map(Table::bytes).sum::<usize>())
+        let bytes = || shared.store_bytes + complete() + tables().map(Table::bytes).sum::<usize>();
+        charge(&bytes, shared.lacks_memory)
     }
 
     /// Forgets all slices, and takes another store.

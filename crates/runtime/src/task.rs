@@ -363,7 +363,11 @@ impl Worker<'_> {
             assignment = assignment.into_buckets(&node.window);
         }
         let (slices, scratch) = (&assignment.slices, &mut *self.scratch);
-        let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
+        let allowed_bytes = self.shared.account.allowed(window);
+        let add = |store: &mut SliceStore| {
+            store.allow(allowed_bytes);
+            kernel.aggregate_slices(block, slices, store, scratch)
+        };
         self.shared.slices[window][self.index].add(slices.len(), add)?;
         self.shared.charge_slices(window, self.index)?;
         finished.slices = assignment.slices.len();

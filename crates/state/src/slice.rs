@@ -131,6 +131,8 @@ pub struct SliceStore {
     has_others: bool,
     /// Where rows go that are counted by key, instead of slices.
     counter: Option<Box<RowCounter>>,
+    /// Bytes that tables may take, each time rows are added.
+    allowed_bytes: usize,
 }
 
 impl SliceStore {
@@ -146,6 +148,7 @@ impl SliceStore {
             pieces: None,
             has_others: false,
             counter: None,
+            allowed_bytes: usize::MAX,
         }
     }
 
@@ -208,6 +211,16 @@ impl SliceStore {
         &self.layout
     }
 
+    /// Allows each table to take so many bytes more, when it doubles for rows that are added from now on.
+    pub fn allow(&mut self, bytes: usize) {
+        self.allowed_bytes = bytes;
+    }
+
+    /// Whether a table would have taken more, had it been allowed to: [`SliceStore::bytes`] has that.
+    pub fn lacks_memory(&self) -> bool {
+        self.slices.iter().any(|(_, table)| table.lacking_bytes() > 0)
+    }
+
     /// The table of a slice, which is opened where it is not yet.
     pub fn table(&mut self, id: SliceId) -> &mut Table {
         if self.slices.last().is_none_or(|last| last.0 < id) {
@@ -224,7 +237,9 @@ impl SliceStore {
                 }
             };
         }
-        &mut self.slices[self.last].1
+        let table = &mut self.slices[self.last].1;
+        table.allow(self.allowed_bytes);
+        table
     }
 
     fn new_table(&mut self) -> Table {

@@ -68,6 +68,8 @@ mod spread;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod stock;
 
+mod allowance;
+
 mod arena;
 
 use std::ops::Range;
@@ -273,9 +275,10 @@ impl Table {
         }
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory held, and of what it lacks.
     pub fn bytes(&self) -> usize {
-        let entries = self.bytes_of_entries() + self.left.as_ref().map_or(0, |left| left.bytes());
+        let entries =
+            self.bytes_of_entries() + self.lacking_bytes() + self.left.as_ref().map_or(0, |left| left.bytes());
         if self.lookups.is_empty() && !self.layout.has_references() {
             return entries;
         }
@@ -291,6 +294,24 @@ impl Table {
             Groups::Packed(groups) => groups.bytes(),
             Groups::Listed(groups) => groups.bytes(),
             Groups::Placed(groups) => groups.bytes(),
+        }
+    }
+
+    /// Allows the table to take so many bytes more from now on, when it doubles: where that would not do, it fills up. What it has lacked by then it takes as well.
+    pub fn allow(&mut self, bytes: usize) {
+        match &mut self.groups {
+            Groups::Integer(groups) => groups.allowance.allow(bytes),
+            Groups::Packed(groups) => groups.allowance.allow(bytes),
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => {}
+        }
+    }
+
+    /// Bytes that it would have taken, had it been allowed to: [`Table::bytes`] has them.
+    pub fn lacking_bytes(&self) -> usize {
+        match &self.groups {
+            Groups::Integer(groups) => groups.allowance.lacking(),
+            Groups::Packed(groups) => groups.allowance.lacking(),
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => 0,
         }
     }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use arrow::array::ArrayRef;
 
+use super::allowance::Allowance;
 use super::arena::Arena;
 use super::grid::Grid;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
@@ -43,6 +44,8 @@ pub(super) struct PackedGroups {
     expected: TableHint,
     /// Bytes of entries that have been cleared, while groups are being forgotten.
     cleared_bytes: usize,
+    /// What it may take when it doubles.
+    pub(super) allowance: Allowance,
 }
 
 /// There is no room for another group.
@@ -104,6 +107,7 @@ impl PackedGroups {
             grid: Grid::suits(columns, layout.dense_keys()).then(Box::default),
             expected,
             cleared_bytes: 0,
+            allowance: Allowance::default(),
         }
     }
 
@@ -152,9 +156,20 @@ impl PackedGroups {
         }
     }
 
-    /// Makes room for more groups, after a search that had too little. Entries move.
+    /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
     pub(super) fn grow_once(&mut self, layout: &EntryLayout) {
-        self.grow(layout, (self.mask + 1) * 2);
+        let is_full = self.allowance.lacking() > 0;
+        if self.allowance.take((self.mask + 1) * layout.stride()) || is_full {
+            self.grow(layout, (self.mask + 1) * 2);
+        }
+    }
+
+    /// How many groups there may be, and how far from their places.
+    fn limits(&self) -> (usize, usize) {
+        match self.allowance.lacking() {
+            0 => (groups_max(self.mask + 1, self.rows), DISTANCE_MAX),
+            _ => (Allowance::filled(self.mask + 1), usize::MAX),
+        }
     }
 
     /// Bytes of a packed key.
@@ -242,7 +257,7 @@ impl PackedGroups {
         if self.entries.bytes() == 0 {
             self.make(layout, capacity_for(self.expected.groups, self.expected.rows));
         }
-        if self.groups > groups_max(self.mask + 1, self.rows) {
+        if self.groups > self.limits().0 {
             return Err(Full);
         }
         self.rows += rows;
@@ -386,9 +401,8 @@ impl PackedGroups {
     #[inline(never)]
     unsafe fn insert(&mut self, layout: &EntryLayout, key: *const u8, hash: u64, slot: usize) -> Result<u32, Full> {
         let distance = slot.wrapping_sub(hash as usize) & self.mask;
-        if self.groups >= groups_max(self.mask + 1, self.rows)
-            || (distance > DISTANCE_MAX && self.groups > self.mask / 4)
-        {
+        let (groups_max, distance_max) = self.limits();
+        if self.groups >= groups_max || (distance > distance_max && self.groups > self.mask / 4) {
             return Err(Full);
         }
         self.groups += 1;

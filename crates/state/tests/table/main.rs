@@ -28,7 +28,7 @@ use pelton_data::column::logical_type;
 use pelton_state::layout::DenseKeys;
 use pelton_state::profile::KeysFound;
 use pelton_state::slice::{SliceId, SliceStore};
-use pelton_state::table::{EntryLayout, IntegerMode, KeyRows, Table};
+use pelton_state::table::{EntryLayout, IntegerMode, KeyLayout, KeyRows, Table};
 use proptest::prelude::*;
 
 use model::{
@@ -74,6 +74,12 @@ fn check_drawn(
             })
             .collect();
         let values: Vec<i64> = (0..rows).map(|_| random.next() as i64 >> random.below(60)).collect();
+        // What a table may not take it does without.
+        match random.below(4) {
+            0 => tables[which].allow(random.below(1 << 18) as usize),
+            1 => tables[which].allow(usize::MAX),
+            _ => {}
+        }
         if rows > 0 {
             add_to_table(&mut tables[which], &columns, &values);
             for (key, &value) in keys_of_rows(&columns, rows).into_iter().zip(&values) {
@@ -138,6 +144,51 @@ fn keys_in_the_order_of_another_tables_hashes_do_not_crowd_together() {
         second.find_or_insert_integers(batch, &mut entries, &mut hashes);
     }
     assert_eq!(second.groups(), groups as usize);
+}
+
+/// Finds or makes entries of some keys, all different.
+fn add_keys(table: &mut Table, keys: std::ops::Range<i64>) {
+    let (mut entries, mut packed, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
+    let spread: Vec<i64> = keys.map(|key| key << 21).collect();
+    match table.layout().keys() {
+        KeyLayout::Packed { .. } => {
+            let count = spread.len();
+            let columns: [ArrayRef; 2] =
+                [Arc::new(Int64Array::from(spread.clone())), Arc::new(Int64Array::from(spread))];
+            table.find_or_insert_columns(&columns, KeyRows::Range(0..count), &mut entries, &mut packed, &mut hashes);
+        }
+        _ => table.find_or_insert_integers(&spread, &mut entries, &mut hashes),
+    }
+}
+
+#[test]
+fn a_table_that_may_not_double_fills_up_and_says_what_it_lacks() {
+    let key = || KeyColumn { data_type: DataType::Int64, nullable: false };
+    for keys in [vec![key()], vec![key(), key()]] {
+        let layout = EntryLayout::new(&keys, &[Accumulator::counting_rows()]);
+        let mut table = Table::new(layout);
+        add_keys(&mut table, 0..5_000);
+        let (bytes, moves) = (table.bytes(), table.keys_found());
+        table.allow(bytes / 2);
+        // Seven of ten slots are enough where more are allowed.
+        let slots = 1 << (bytes / table.layout().stride()).ilog2();
+        let some = slots as i64 / 8 * 7;
+        add_keys(&mut table, 5_000..some);
+        assert_eq!((table.groups() as i64, table.lacking_bytes()), (some, slots * table.layout().stride()));
+        assert_eq!((table.bytes(), table.keys_found()), (bytes + table.lacking_bytes(), moves));
+        // It lacks the same as long as nobody allows more,
+        add_keys(&mut table, some..some + 100);
+        assert_eq!(table.bytes(), bytes + table.lacking_bytes());
+        // takes it once whoever counts it has let it be, although no more is allowed,
+        table.allow(0);
+        add_keys(&mut table, some + 100..some + 200);
+        assert_eq!((table.groups() as i64, table.lacking_bytes()), (some + 200, 0));
+        assert!(table.bytes() >= 2 * bytes - 64);
+        // and takes it all the same where there is no other way.
+        let bytes = table.bytes();
+        add_keys(&mut table, some + 200..4 * some);
+        assert!(table.groups() as i64 == 4 * some && table.lacking_bytes() > 0 && table.bytes() > 2 * bytes);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
+use crate::table::allowance::Allowance;
 use crate::table::hash::hash_word;
 use crate::table::region::{Region, prefetch};
 use crate::table::spread::spread;
@@ -22,6 +23,7 @@ struct Slots<'a> {
     mask: usize,
     stride: usize,
     groups_max: usize,
+    distance_max: usize,
     initial: &'a [u8],
 }
 
@@ -67,7 +69,7 @@ impl IntegerGroups {
         loop {
             let slots = self.probed(layout);
             if matches!(self.mode, Mode::Hash { groups, .. } if groups > slots.groups_max) {
-                self.grow(layout, (slots.mask + 1) * 2);
+                self.grow_once(layout);
                 continue;
             }
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
@@ -81,7 +83,7 @@ impl IntegerGroups {
                 break;
             }
             // Entries found so far move: they are found again.
-            self.grow(layout, (slots.mask + 1) * 2);
+            self.grow_once(layout);
         }
         // SAFETY: the last pass has written an entry for each key.
         unsafe { entries.set_len(keys.len()) };
@@ -90,7 +92,20 @@ impl IntegerGroups {
     fn probed<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
         let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        Slots { start, mask, stride, groups_max: groups_max(mask + 1, self.rows), initial: layout.initial() }
+        let (groups_max, distance_max) = match self.allowance.lacking() {
+            0 => (groups_max(mask + 1, self.rows), DISTANCE_MAX),
+            _ => (Allowance::filled(mask + 1), usize::MAX),
+        };
+        Slots { start, mask, stride, groups_max, distance_max, initial: layout.initial() }
+    }
+
+    /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
+    fn grow_once(&mut self, layout: &EntryLayout) {
+        let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
+        let is_full = self.allowance.lacking() > 0;
+        if self.allowance.take((mask + 1) * layout.stride()) || is_full {
+            self.grow(layout, (mask + 1) * 2);
+        }
     }
 
     /// Replaces `entries` by the entries of `keys`, or [`ABSENT`].
@@ -310,7 +325,7 @@ unsafe fn insert(slots: Slots<'_>, stored: u64, hash: u64, slot: usize, counts: 
         return Ok(((slots.mask + 2) * units) as u32);
     }
     let distance = slot.wrapping_sub(hash as usize) & slots.mask;
-    if counts.groups >= slots.groups_max || (distance > DISTANCE_MAX && counts.groups > slots.mask / 4) {
+    if counts.groups >= slots.groups_max || (distance > slots.distance_max && counts.groups > slots.mask / 4) {
         return Err(Full);
     }
     counts.groups += 1;

@@ -11,6 +11,7 @@ mod range;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use super::allowance::Allowance;
 use super::region::{Region, prefetch};
 use super::{ABSENT, CACHED_BYTES, TableHint, capacity_for};
 use crate::layout::{DenseKeys, EntryLayout};
@@ -75,6 +76,8 @@ pub(super) struct IntegerGroups {
     left_groups: usize,
     /// Bytes of entries that have been cleared, while groups are being forgotten.
     cleared_bytes: usize,
+    /// What it may take when it doubles.
+    pub(super) allowance: Allowance,
 }
 
 #[derive(Debug)]
@@ -111,6 +114,7 @@ impl IntegerGroups {
             is_left: false,
             left_groups: 0,
             cleared_bytes: 0,
+            allowance: Allowance::default(),
         }
     }
 
