@@ -240,7 +240,16 @@ impl IntegerGroups {
     fn leave_behind(&mut self, layout: &EntryLayout) -> IntegerGroups {
         let (moves, rows, extent) = (self.moves, self.rows, self.extent);
         let (was_dense, left_groups) = (self.is_dense(), self.groups_about(layout));
-        let known = IntegerGroups { moves, rows, extent, was_dense, left_groups, ..IntegerGroups::new(self.expected) };
+        let allowance = self.allowance;
+        let known = IntegerGroups {
+            moves,
+            rows,
+            extent,
+            was_dense,
+            left_groups,
+            allowance,
+            ..IntegerGroups::new(self.expected)
+        };
         IntegerGroups { is_left: true, ..std::mem::replace(self, known) }
     }
 
