@@ -125,6 +125,8 @@ fn rounded(mut limbs: [i64; LIMBS]) -> WideFloat {
     let highest = limbs.iter().rposition(|&limb| limb != 0).unwrap_or_default();
     let lowest = highest.saturating_sub(3);
     let bits = limbs[lowest..=highest].iter().rev().fold(0, |bits: u128, &limb| bits << LIMB_BITS | limb as u128);
+    // Whatever is below says on which side of the middle between two doubles the number is.
+    let bits = bits | u128::from(limbs[..lowest].iter().any(|&limb| limb != 0));
     let high = bits as f64;
     // What rounding added is less than the last of 53 bits.
     let low = bits.wrapping_sub(high as u128) as i128 as f64;
@@ -167,6 +169,10 @@ mod tests {
         assert_eq!(sum(&[5e-324, 5e-324, -1.5e-323]), -5e-324);
         assert_eq!(sum(&[0.1; 10]), 1.0);
         assert_eq!(sum(&[-0.5, -0.25]), -0.75);
+        let half_a_digit = f64::EPSILON / 2.0;
+        assert_eq!(sum(&[1.0, half_a_digit]), 1.0);
+        assert_eq!(sum(&[1.0, half_a_digit, 1e-200]), 1.0 + f64::EPSILON);
+        assert_eq!(sum(&[1.0, half_a_digit, -1e-200]), 1.0);
     }
 
     #[test]
@@ -183,6 +189,19 @@ mod tests {
         assert!(total.sum().high.is_nan());
         total.subtract(f64::NAN);
         assert_eq!(total.sum().high, 2.0);
+    }
+
+    #[test]
+    fn squares_leave_again_as_they_came() {
+        let mut total = ExactFloat::default();
+        let values = [3.0, 1.0 + f64::EPSILON, -1e200, 1e-170, 5e-324, -7.25];
+        values.iter().for_each(|&value| total.add_square(value));
+        assert_eq!(total.sum().high, f64::INFINITY);
+        total.subtract_square(-1e200);
+        let expected = 9.0 + (1.0 + f64::EPSILON) * (1.0 + f64::EPSILON) + 7.25 * 7.25;
+        assert!((total.sum().high - expected).abs() <= f64::EPSILON * expected);
+        [0, 1, 3, 4, 5].iter().for_each(|&left| total.subtract_square(values[left]));
+        assert_eq!(total.sum(), WideFloat::default());
     }
 
     #[test]
@@ -204,7 +223,7 @@ mod tests {
             // In units of 2^-40, of which all have less than 2^143: two halves of 128 bits.
             let whole = |value: f64| {
                 let units = value * 2_f64.powi(40);
-                let upper = (units / 2_f64.powi(64)).floor();
+                let upper = (units / 2_f64.powi(64)).trunc();
                 (upper as i128, (units - upper * 2_f64.powi(64)) as i128)
             };
             let mut total = ExactFloat::default();

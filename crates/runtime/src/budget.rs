@@ -258,11 +258,11 @@ impl Account {
         self.charge_with(operator, part, clock, FEWER_GROUPS, measure)
     }
 
-    /// The same at once, of a part that lacks memory.
+    /// The same, of a part that has been measured.
     ///
     /// # Errors
     /// As [`Account::charge`].
-    pub fn charge_lacking(&self, operator: usize, part: usize, bytes: usize) -> Result<(), KernelError> {
+    pub fn charge_now(&self, operator: usize, part: usize, bytes: usize) -> Result<(), KernelError> {
         self.set(operator, part, bytes, FEWER_GROUPS)
     }
 

@@ -83,6 +83,7 @@ impl Worker<'_> {
             let (complete, ended) = slices.take_complete(watermark);
             open.seal_counts(complete, ended);
         }
+        self.give_back_slices(window)?;
         let has_others = self.shared.options.workers > 1;
         let limits = self.close_limits(watermark);
         let mut groups = Vec::new();
@@ -115,6 +116,14 @@ impl Worker<'_> {
         }
     }
 
+    /// Charges workers no more for slices that were taken from them, before windows are charged for these.
+    fn give_back_slices(&self, window: usize) -> Result<(), KernelError> {
+        let mut workers = self.shared.slices[window].iter().enumerate();
+        workers.try_for_each(|(worker, slices)| {
+            slices.charge(|measure, _| self.shared.account.charge_now(window, worker, measure()))
+        })
+    }
+
     /// Gives workers tables back that have been cleared.
     fn recycle(&self, window: usize, spare: Vec<Table>) -> Result<(), KernelError> {
         let workers = &self.shared.slices[window];
@@ -130,6 +139,7 @@ impl Worker<'_> {
         for worker in &self.shared.slices[window] {
             worker.take_until(watermark).into_iter().for_each(|(slice, table)| slices.seal(slice, table));
         }
+        self.give_back_slices(window)?;
         let mut spare = Vec::new();
         let share = |id, table| Ok::<_, KernelError>(self.share_slice(&node.shared_by, id, table));
         let until = slices.share(self.close_limits(watermark), &mut spare, share)?;

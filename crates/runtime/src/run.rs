@@ -224,8 +224,8 @@ impl Shared {
     /// # Errors
     /// Where that is more than allowed.
     pub fn charge_slices(&self, window: usize, worker: usize) -> Result<(), KernelError> {
-        self.slices[window][worker].charge(|measure, lacks_memory| match lacks_memory {
-            true => self.account.charge_lacking(window, worker, measure()),
+        self.slices[window][worker].charge(|measure, has_grown| match has_grown {
+            true => self.account.charge_now(window, worker, measure()),
             false => self.account.charge(window, worker, &self.clock, measure),
         })
     }

@@ -43,8 +43,8 @@ struct SharedSlices {
     first_end: Option<Micros>,
     /// Bytes of the store, when a block was added or slices were taken last.
     store_bytes: usize,
-    /// Whether a table would have taken more for the rows that were added last, had it been allowed to.
-    lacks_memory: bool,
+    /// Whether tables have grown for the rows that were added last, or lacked memory to.
+    has_grown: bool,
 }
 
 /// No slices of a window yet, of one worker. `has_others`: where others have rows of the same slices.
@@ -60,6 +60,12 @@ pub(crate) fn slice_store(node: &WindowNode, has_others: bool) -> SliceStore {
 }
 
 impl SharedSlices {
+    fn bytes(&self) -> usize {
+        let tables = self.put_aside.iter().map(|(_, table)| table).chain(&self.spare);
+        let complete: usize = self.complete.iter().map(CompleteWindows::bytes).sum();
+        self.store_bytes + complete + tables.map(Table::bytes).sum::<usize>()
+    }
+
     /// Notes what is in the store.
     fn look_at(&mut self, store: &SliceStore) {
         (self.first_end, self.store_bytes) = (store.first_end(), store.bytes());
@@ -81,22 +87,26 @@ impl WorkerSlices {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds rows of so many slices.
+    /// Adds rows of so many slices, for which tables may take so many bytes.
     ///
     /// # Errors
     /// What `add` returns.
-    pub fn add<E>(&self, slices: usize, add: impl FnOnce(&mut SliceStore) -> Result<(), E>) -> Result<(), E> {
+    pub fn add<E>(
+        &self,
+        slices: usize,
+        allowed_bytes: usize,
+        add: impl FnOnce(&mut SliceStore) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut store = self.store();
         std::mem::take(&mut self.shared().spare).into_iter().for_each(|table| store.recycle(table));
-        let result = add(&mut store);
-        let lacks_memory = store.lacks_memory();
+        let (result, has_grown) = store.add_within(allowed_bytes, add);
         let must_put_aside = self.has_others && slices >= PUT_ASIDE_SLICES_MIN;
         let put_aside = if must_put_aside { store.take_until(Micros::MAX) } else { Vec::new() };
         let mut shared = self.shared();
         shared.put_aside.extend(put_aside);
         shared.pieces.extend(store.take_pieces());
         shared.look_at(&store);
-        shared.lacks_memory = lacks_memory;
+        shared.has_grown |= has_grown;
         result
     }
 
@@ -162,19 +172,16 @@ impl WorkerSlices {
         store.ids().chain(shared.put_aside.iter().map(|(id, _)| *id)).chain(pieces).collect()
     }
 
-    /// Bytes of memory held by tables.
+    /// Bytes of memory held by tables, as far as is known without waiting for the worker.
     pub fn bytes(&self) -> usize {
-        self.charge(|measure, _| measure())
+        self.shared().bytes()
     }
 
-    /// Lets `charge` measure the bytes of memory that tables hold, as far as is known without waiting for the worker, and says whether any lacks some. One at a
-    /// time does.
+    /// Lets `charge` measure these bytes, and tells it whether tables have grown, so that it must be now. One at a time does.
     pub fn charge<R>(&self, charge: impl FnOnce(&dyn Fn() -> usize, bool) -> R) -> R {
-        let shared = self.shared();
-        let tables = || shared.put_aside.iter().map(|(_, table)| table).chain(&shared.spare);
-        let complete = || shared.complete.iter().map(CompleteWindows::bytes).sum::<usize>();
-        let bytes = || shared.store_bytes + complete() + tables().map(Table::bytes).sum::<usize>();
-        charge(&bytes, shared.lacks_memory)
+        let mut shared = self.shared();
+        let has_grown = std::mem::take(&mut shared.has_grown);
+        charge(&|| shared.bytes(), has_grown)
     }
 
     /// Forgets all slices, and takes another store.

@@ -131,8 +131,10 @@ pub struct SliceStore {
     has_others: bool,
     /// Where rows go that are counted by key, instead of slices.
     counter: Option<Box<RowCounter>>,
-    /// Bytes that tables may take, each time rows are added.
-    allowed_bytes: usize,
+    /// Bytes that tables may take of rows that are being added, where that is limited,
+    allowed_bytes: Option<usize>,
+    /// and what they have lacked for those that were added last.
+    lacking_bytes: usize,
 }
 
 impl SliceStore {
@@ -148,7 +150,8 @@ impl SliceStore {
             pieces: None,
             has_others: false,
             counter: None,
-            allowed_bytes: usize::MAX,
+            allowed_bytes: None,
+            lacking_bytes: 0,
         }
     }
 
@@ -211,18 +214,40 @@ impl SliceStore {
         &self.layout
     }
 
-    /// Allows each table to take so many bytes more, when it doubles for rows that are added from now on.
-    pub fn allow(&mut self, bytes: usize) {
-        self.allowed_bytes = bytes;
+    /// Adds rows by `add`, for which tables that double may take so many bytes together, beside what they lacked the last time: that has been counted since. Returns
+    /// whether it must be counted at once what they take now, and what they lack.
+    ///
+    /// # Errors
+    /// What `add` returns.
+    pub fn add_within<E>(
+        &mut self,
+        bytes: usize,
+        add: impl FnOnce(&mut SliceStore) -> Result<(), E>,
+    ) -> (Result<(), E>, bool) {
+        if bytes == usize::MAX {
+            self.lacking_bytes = 0;
+            return (add(self), false);
+        }
+        let allowed = bytes.saturating_add(std::mem::take(&mut self.lacking_bytes));
+        self.allowed_bytes = Some(allowed);
+        let added = add(self);
+        self.take_back_allowance();
+        let left = self.allowed_bytes.take();
+        let lacking: Vec<usize> = self.slices.iter_mut().filter_map(|(_, table)| table.settle()).collect();
+        self.lacking_bytes = lacking.iter().sum();
+        (added, !lacking.is_empty() || left != Some(allowed))
     }
 
-    /// Whether a table would have taken more, had it been allowed to: [`SliceStore::bytes`] has that.
-    pub fn lacks_memory(&self) -> bool {
-        self.slices.iter().any(|(_, table)| table.lacking_bytes() > 0)
+    /// Takes back what the table asked for last has left of what is allowed.
+    fn take_back_allowance(&mut self) {
+        if let (Some(allowed), Some((_, table))) = (&mut self.allowed_bytes, self.slices.get_mut(self.last)) {
+            *allowed = table.allowed_bytes().map_or(*allowed, |left| left.min(*allowed));
+        }
     }
 
     /// The table of a slice, which is opened where it is not yet.
     pub fn table(&mut self, id: SliceId) -> &mut Table {
+        self.take_back_allowance();
         if self.slices.last().is_none_or(|last| last.0 < id) {
             let table = self.new_table();
             self.slices.push((id, table));
@@ -238,7 +263,9 @@ impl SliceStore {
             };
         }
         let table = &mut self.slices[self.last].1;
-        table.allow(self.allowed_bytes);
+        if let Some(allowed) = self.allowed_bytes {
+            table.allow(allowed);
+        }
         table
     }
 
@@ -321,10 +348,13 @@ impl SliceStore {
         self.slices.iter().map(|(id, _)| *id)
     }
 
-    /// Bytes of memory held by tables, recycled ones included.
+    /// Bytes of memory held by tables, recycled ones included, and of what they lack.
     pub fn bytes(&self) -> usize {
         let open: usize = self.slices.iter().map(|(_, table)| table.bytes()).sum();
         let counter = self.counter.as_ref().map_or(0, |counter| counter.bytes());
-        open + self.recycled_bytes + counter + self.pieces.as_ref().map_or(0, |pieces| pieces.bytes())
+        open + self.lacking_bytes
+            + self.recycled_bytes
+            + counter
+            + self.pieces.as_ref().map_or(0, |pieces| pieces.bytes())
     }
 }

@@ -388,12 +388,12 @@ impl Walk<'_, '_> {
     fn check_function(&mut self, function: &Function, place: Option<Place>) -> Result<(), PlanError> {
         let name = function.name.to_string().to_lowercase();
         let shown = name.to_uppercase();
-        if let Some(window) = &function.over {
-            return self.check_over(function, window, place);
-        }
         if name == "count" && counts_distinct_rows(function) {
             let error = PlanError::invalid(place, "COUNT(DISTINCT *) does not say which values are distinct");
             return Err(error.with_hint("write COUNT(DISTINCT column), or COUNT(*) of a subquery SELECT DISTINCT"));
+        }
+        if let Some(window) = &function.over {
+            return self.check_over(function, window, place);
         }
         if let FunctionArguments::List(arguments) = &function.args
             && arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))

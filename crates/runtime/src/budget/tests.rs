@@ -101,13 +101,13 @@ fn what_may_be_taken_is_what_neither_limit_forbids() {
     let allowed = || accounts.each_ref().map(|account| account.allowed(0));
     assert_eq!(allowed(), [usize::MAX, 500]);
     budget.limit(1_000);
-    accounts[0].charge_lacking(0, 1, 300).unwrap();
+    accounts[0].charge_now(0, 1, 300).unwrap();
     assert_eq!(allowed(), [450, 450]);
-    accounts[1].charge_lacking(0, 0, 200).unwrap();
+    accounts[1].charge_now(0, 0, 200).unwrap();
     assert_eq!(allowed(), [250, 250]);
-    accounts[1].charge_lacking(0, 1, 200).unwrap();
+    accounts[1].charge_now(0, 1, 200).unwrap();
     assert_eq!(allowed(), [50, 50]);
-    let error = accounts[1].charge_lacking(0, 1, 301).unwrap_err().to_string();
+    let error = accounts[1].charge_now(0, 1, 301).unwrap_err().to_string();
     assert!(error.contains("'pelton.memory.operator' = '500 bytes' allows"), "{error}");
     budget.limit(100);
     assert_eq!(allowed(), [0, 0]);

@@ -98,7 +98,7 @@ impl Counted {
     /// By a call.
     pub fn of(planned: &PlannedCall) -> Counted {
         match planned.call.function {
-            _ if planned.counts_values => Counted::Nothing,
+            _ if planned.sliding.counts_values() => Counted::Nothing,
             OverFunction::Count => Counted::Frames,
             _ if !planned.nullable => Counted::Nothing,
             OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => Counted::Frames,
@@ -229,9 +229,9 @@ pub(super) fn count_rows(function: &OverFunction, bounds: &Bounds, results: &mut
 
 impl<T: Value> FrameState<T> {
     fn new(planned: &PlannedCall, of_one_key: bool) -> FrameState<T> {
-        let PlannedCall { call, held, counts_values, .. } = planned;
+        let PlannedCall { call, held, sliding, .. } = planned;
         let is_bounded = call.frame.is_bounded();
-        if let Some(held) = Held::new(held, *counts_values, is_bounded) {
+        if let Some(held) = Held::new(held, sliding.counts_values(), is_bounded) {
             return FrameState { state: State::Held(held), valid: ValidCount::default() };
         }
         let state = match call.function {

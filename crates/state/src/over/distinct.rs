@@ -9,7 +9,10 @@ use super::value::{Total, Value};
 use super::variance::{IntegerPowers, Powers};
 
 /// What sums, means and variances of distinct values are computed from.
-pub(super) trait DistinctSums<T: Value>: Default + std::fmt::Debug {
+pub(super) trait DistinctSums<T: Value>: std::fmt::Debug {
+    /// Of no values. Variances can be asked for where they `have_variances`.
+    fn new(have_variances: bool) -> Self;
+
     /// Takes a value that was not there.
     fn enter(&mut self, value: T);
 
@@ -21,9 +24,18 @@ pub(super) trait DistinctSums<T: Value>: Default + std::fmt::Debug {
 
     /// The variance of so many values: of a whole population, or the estimate from a sample. `None` where there are too few.
     fn variance(&self, count: u64, is_sample: bool) -> Option<f64>;
+
+    /// Bytes of memory that they take.
+    fn bytes(&self) -> usize {
+        size_of_val(self)
+    }
 }
 
 impl DistinctSums<i64> for IntegerPowers {
+    fn new(_have_variances: bool) -> IntegerPowers {
+        IntegerPowers::default()
+    }
+
     fn enter(&mut self, value: i64) {
         *self = self.plus(value);
     }
@@ -42,6 +54,10 @@ impl DistinctSums<i64> for IntegerPowers {
 }
 
 impl DistinctSums<i128> for DecimalTotal {
+    fn new(_have_variances: bool) -> DecimalTotal {
+        DecimalTotal::default()
+    }
+
     fn enter(&mut self, value: i128) {
         *self = self.plus(value);
     }
@@ -60,22 +76,30 @@ impl DistinctSums<i128> for DecimalTotal {
 }
 
 /// Of doubles.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FloatSums {
     sum: ExactFloat,
-    /// Each is two numbers.
-    squares: ExactFloat,
+    /// Where they are asked for.
+    squares: Option<Box<ExactFloat>>,
 }
 
 impl DistinctSums<f64> for FloatSums {
+    fn new(have_variances: bool) -> FloatSums {
+        FloatSums { sum: ExactFloat::default(), squares: have_variances.then(Box::default) }
+    }
+
     fn enter(&mut self, value: f64) {
         self.sum.add(value);
-        self.squares.add_square(value);
+        if let Some(squares) = &mut self.squares {
+            squares.add_square(value);
+        }
     }
 
     fn leave(&mut self, value: f64) {
         self.sum.subtract(value);
-        self.squares.subtract_square(value);
+        if let Some(squares) = &mut self.squares {
+            squares.subtract_square(value);
+        }
     }
 
     fn total(&self) -> f64 {
@@ -83,6 +107,11 @@ impl DistinctSums<f64> for FloatSums {
     }
 
     fn variance(&self, count: u64, is_sample: bool) -> Option<f64> {
-        variance(self.sum.sum(), self.squares.sum(), count as i64, is_sample)
+        let squares = self.squares.as_ref().expect("squares are summed where variances are asked for");
+        variance(self.sum.sum(), squares.sum(), count as i64, is_sample)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self) + self.squares.as_ref().map_or(0, |squares| size_of_val(&**squares))
     }
 }

@@ -110,6 +110,17 @@ impl<K: Findable> HeldValues<K> {
         is_gone.unwrap_or_default()
     }
 
+    /// Takes a value, and another out that has come, where nobody asks which are distinct.
+    pub fn replace(&mut self, entering: &K::Borrowed, leaving: &K::Borrowed) {
+        match (&mut self.frequencies, &mut self.ranked) {
+            (None, Some(ranked)) => ranked.replace(entering, leaving),
+            _ => {
+                self.enter(entering);
+                self.leave(leaving);
+            }
+        }
+    }
+
     /// How many are distinct, where those are looked for.
     pub fn distinct(&self) -> u64 {
         self.frequencies.as_ref().map_or(0, Frequencies::distinct) as u64
@@ -171,10 +182,9 @@ impl<K: Findable> HeldValues<K> {
 impl<T: Value> Held<T> {
     /// What calls over one frame of values hold, all of which count values, or none; `None` where there are no calls.
     pub fn new(calls: &[HeldCall], counts_values: bool, is_bounded: bool) -> Option<Held<T>> {
-        let is_summed = |call: &HeldCall| {
-            matches!(call.function, OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. })
-        };
-        let sums = calls.iter().any(is_summed).then(Box::default);
+        let have_variances = calls.iter().any(|call| matches!(call.function, OverFunction::Variance { .. }));
+        let have_sums = calls.iter().any(|call| matches!(call.function, OverFunction::Sum | OverFunction::Mean));
+        let sums = (have_sums || have_variances).then(|| Box::new(DistinctSums::new(have_variances)));
         let values = HeldValues::of(calls, counts_values)?;
         Some(Held { values, sums, members: Members::new(is_bounded) })
     }
@@ -199,15 +209,26 @@ impl<T: Value> Held<T> {
     /// Takes in what enters with a frame of a run, and out what leaves.
     fn move_to(&mut self, frame: (u64, u64), run: &Run<'_, T>) {
         let (entering, leaving) = self.members.move_to(frame);
+        // Where a snapshot was read, values may leave that enter now.
+        let have_entered = leaving.end <= entering.start;
         let kept = |row: u64| run.kept.filter(|kept| kept.is_valid(row)).map(|kept| kept.get(row));
         let entering = entering.filter_map(|row| if row < run.position { kept(row) } else { run.value(row) });
+        let mut leaving = leaving.filter_map(kept);
+        let Held { values, sums, .. } = self;
         for value in entering {
-            if let (true, Some(sums)) = (self.values.enter(&value.key()), &mut self.sums) {
-                sums.enter(value);
+            match sums {
+                // Frames mostly move on by a row.
+                None => match have_entered.then(|| leaving.next()).flatten() {
+                    Some(left) => values.replace(&value.key(), &left.key()),
+                    None => _ = values.enter(&value.key()),
+                },
+                Some(sums) if values.enter(&value.key()) => sums.enter(value),
+                Some(_) => {}
             }
         }
-        for value in leaving.filter_map(kept) {
-            if let (true, Some(sums)) = (self.values.leave(&value.key()), &mut self.sums) {
+        for value in leaving {
+            let is_gone = values.leave(&value.key());
+            if let Some(sums) = sums.as_mut().filter(|_| is_gone) {
                 sums.leave(value);
             }
         }
@@ -254,7 +275,7 @@ impl<T: Value> Held<T> {
 
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
-        self.values.bytes() + self.sums.as_ref().map_or(0, |_| size_of::<T::DistinctSums>())
+        self.values.bytes() + self.sums.as_ref().map_or(0, |sums| sums.bytes())
     }
 
     /// Writes the values of which nothing else is kept.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use pelton_data::column::sql_name;
-use pelton_data::over::{OverCall, OverFunction, OverSpec};
+use pelton_data::over::{OverCall, OverFunction, OverSpec, Sliding};
 
 use super::call::{CallState, Run, Scratch, count_rows};
 use super::frame::Bounds;
@@ -37,8 +37,8 @@ pub(super) struct PlannedCall {
     /// Of a call that holds all values of its frame all those that hold them alike, itself the first: values are held once for all. Empty of what holds none, or
     /// is not the first.
     pub held: Vec<HeldCall>,
-    /// Whether these count how often each value comes.
-    pub counts_values: bool,
+    /// How it follows its frame.
+    pub sliding: Sliding,
     /// Of one of the program's own functions, the input's columns that it is computed from,
     pub own_columns: Vec<usize>,
     /// and their types.
@@ -60,19 +60,19 @@ impl PlannedCall {
         let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();
         let own_types = own_columns.iter().map(type_of).collect();
         let decimal = decimal_mean(spec, call);
-        let counts_values = call.sliding(spec.argument_type(call)).counts_values();
+        let sliding = call.sliding(spec.argument_type(call));
         let (call, held) = (call.clone(), Vec::new());
-        PlannedCall { call, frame, argument, nullable, decimal, held, counts_values, own_columns, own_types }
+        PlannedCall { call, frame, argument, nullable, decimal, held, sliding, own_columns, own_types }
     }
 
     /// Has calls computed together that hold the values of one frame and argument alike.
     pub fn share(calls: &mut [PlannedCall]) {
         for index in 0..calls.len() {
             let planned = &calls[index];
-            if !planned.holds_values() {
+            if !planned.sliding.holds_values() {
                 continue;
             }
-            let how = |planned: &PlannedCall| (planned.frame, planned.argument, planned.counts_values);
+            let how = |planned: &PlannedCall| (planned.frame, planned.argument, planned.sliding.counts_values());
             let is_like = |other: &PlannedCall| !other.held.is_empty() && how(other) == how(planned);
             let first = calls[..index].iter().position(is_like).unwrap_or(index);
             let held = HeldCall { index, function: planned.call.function.clone(), decimal: planned.decimal };
@@ -80,13 +80,9 @@ impl PlannedCall {
         }
     }
 
-    fn holds_values(&self) -> bool {
-        self.counts_values || matches!(self.call.function, OverFunction::Percentile { .. })
-    }
-
     /// Whether its values are held by an earlier call.
     pub fn is_of_another(&self) -> bool {
-        self.holds_values() && self.held.is_empty()
+        self.sliding.holds_values() && self.held.is_empty()
     }
 
     /// No results yet, and room for so many.

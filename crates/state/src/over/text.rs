@@ -157,8 +157,8 @@ impl TextRun<'_> {
 
 impl TextState {
     pub fn new(planned: &PlannedCall) -> TextState {
-        let PlannedCall { call, held, counts_values, .. } = planned;
-        if let Some(values) = HeldValues::of(held, *counts_values) {
+        let PlannedCall { call, held, sliding, .. } = planned;
+        if let Some(values) = HeldValues::of(held, sliding.counts_values()) {
             return TextState::Held(values, Members::new(call.frame.is_bounded()));
         }
         match (&call.function, call.frame.is_bounded()) {

@@ -1,4 +1,4 @@
-//! How much more memory a table may take.
+//! How much more memory a table may take while rows are added.
 //!
 //! Tables that find keys by hash double, and what they would be then may be more than there is for them. Where it is, a table fills up instead, as far as it can,
 //! and says what it lacks: whoever counts what state takes counts that too, before it is there, and ends what goes over its limit.
@@ -7,35 +7,44 @@
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowance {
     left: usize,
-    lacking: usize,
+    lacking: Option<usize>,
 }
 
 impl Default for Allowance {
     fn default() -> Allowance {
-        Allowance { left: usize::MAX, lacking: 0 }
+        Allowance { left: usize::MAX, lacking: None }
     }
 }
 
 impl Allowance {
-    /// Allows so many bytes more from now on, and what was lacking, which has been counted by now.
+    /// Allows so many bytes more from now on.
     pub fn allow(&mut self, bytes: usize) {
-        self.left = bytes.saturating_add(std::mem::take(&mut self.lacking));
+        self.left = bytes;
     }
 
-    /// Takes so many bytes, or notes that they are lacking.
-    pub fn take(&mut self, bytes: usize) -> bool {
-        let left = self.left.checked_sub(bytes);
-        (self.left, self.lacking) = left.map_or((self.left, bytes), |left| (left, 0));
-        left.is_some()
+    /// Bytes that are left of what was allowed.
+    pub fn left(&self) -> usize {
+        self.left
     }
 
-    /// Bytes that the table would have taken, had it been allowed to.
-    pub fn lacking(&self) -> usize {
-        self.lacking
+    /// Allows anything. Returns what was lacking, if anything was: nothing more where the table has taken it all the same.
+    pub fn settle(&mut self) -> Option<usize> {
+        std::mem::take(self).lacking
     }
 
-    /// Of so many slots as many as may be used while memory is lacking: a search must come to a free one.
-    pub fn filled(capacity: usize) -> usize {
-        capacity / 16 * 15
+    /// Whether a table should double, which takes so many bytes, after a search that found too little room: where it may, and where it has filled up.
+    pub fn doubles(&mut self, bytes: usize) -> bool {
+        if let Some(left) = self.left.checked_sub(bytes) {
+            (self.left, self.lacking) = (left, None);
+            return true;
+        }
+        let was_lacking = self.lacking.is_some();
+        self.lacking = Some(if was_lacking { 0 } else { bytes });
+        was_lacking
+    }
+
+    /// Of so many slots as many as may be used where memory is lacking, so that searches still come to free ones.
+    pub fn filled(&self, capacity: usize) -> Option<usize> {
+        self.lacking.map(|_| capacity / 16 * 15)
     }
 }

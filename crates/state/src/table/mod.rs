@@ -96,6 +96,7 @@ use self::pack::keys_in_place;
 pub use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PackedColumn};
 use crate::profile::KeysFound;
 
+use self::allowance::Allowance;
 use self::arena::Arena;
 use self::grid::Grid;
 use self::integer::{Attempts, IntegerGroups};
@@ -275,10 +276,9 @@ impl Table {
         }
     }
 
-    /// Bytes of memory held, and of what it lacks.
+    /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
-        let entries =
-            self.bytes_of_entries() + self.lacking_bytes() + self.left.as_ref().map_or(0, |left| left.bytes());
+        let entries = self.bytes_of_entries() + self.left.as_ref().map_or(0, |left| left.bytes());
         if self.lookups.is_empty() && !self.layout.has_references() {
             return entries;
         }
@@ -297,21 +297,28 @@ impl Table {
         }
     }
 
-    /// Allows the table to take so many bytes more from now on, when it doubles: where that would not do, it fills up. What it has lacked by then it takes as well.
+    /// Allows the table to take so many bytes more from now on, when it doubles: where that would not do, it fills up.
     pub fn allow(&mut self, bytes: usize) {
-        match &mut self.groups {
-            Groups::Integer(groups) => groups.allowance.allow(bytes),
-            Groups::Packed(groups) => groups.allowance.allow(bytes),
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => {}
+        if let Some(allowance) = self.allowance() {
+            allowance.allow(bytes);
         }
     }
 
-    /// Bytes that it would have taken, had it been allowed to: [`Table::bytes`] has them.
-    pub fn lacking_bytes(&self) -> usize {
-        match &self.groups {
-            Groups::Integer(groups) => groups.allowance.lacking(),
-            Groups::Packed(groups) => groups.allowance.lacking(),
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => 0,
+    /// Bytes that are left of what was allowed; nothing of tables that do not double.
+    pub(crate) fn allowed_bytes(&mut self) -> Option<usize> {
+        self.allowance().map(|allowance| allowance.left())
+    }
+
+    /// Allows the table to take anything again. Returns what it would have taken, had it been allowed to.
+    pub fn settle(&mut self) -> Option<usize> {
+        self.allowance().and_then(Allowance::settle)
+    }
+
+    fn allowance(&mut self) -> Option<&mut Allowance> {
+        match &mut self.groups {
+            Groups::Integer(groups) => Some(&mut groups.allowance),
+            Groups::Packed(groups) => Some(&mut groups.allowance),
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => None,
         }
     }
 

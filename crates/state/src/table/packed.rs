@@ -158,17 +158,16 @@ impl PackedGroups {
 
     /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
     pub(super) fn grow_once(&mut self, layout: &EntryLayout) {
-        let is_full = self.allowance.lacking() > 0;
-        if self.allowance.take((self.mask + 1) * layout.stride()) || is_full {
+        if self.allowance.doubles((self.mask + 1) * layout.stride()) {
             self.grow(layout, (self.mask + 1) * 2);
         }
     }
 
     /// How many groups there may be, and how far from their places.
     fn limits(&self) -> (usize, usize) {
-        match self.allowance.lacking() {
-            0 => (groups_max(self.mask + 1, self.rows), DISTANCE_MAX),
-            _ => (Allowance::filled(self.mask + 1), usize::MAX),
+        match self.allowance.filled(self.mask + 1) {
+            None => (groups_max(self.mask + 1, self.rows), DISTANCE_MAX),
+            Some(filled) => (filled, usize::MAX),
         }
     }
 

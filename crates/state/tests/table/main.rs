@@ -77,7 +77,7 @@ fn check_drawn(
         // What a table may not take it does without.
         match random.below(4) {
             0 => tables[which].allow(random.below(1 << 18) as usize),
-            1 => tables[which].allow(usize::MAX),
+            1 => _ = tables[which].settle(),
             _ => {}
         }
         if rows > 0 {
@@ -161,33 +161,65 @@ fn add_keys(table: &mut Table, keys: std::ops::Range<i64>) {
     }
 }
 
+/// Layouts of tables that find keys by hash: one integer, and two.
+fn hashed_layouts() -> [Arc<EntryLayout>; 2] {
+    let key = || KeyColumn { data_type: DataType::Int64, nullable: false };
+    [vec![key()], vec![key(), key()]].map(|keys| EntryLayout::new(&keys, &[Accumulator::counting_rows()]))
+}
+
 #[test]
 fn a_table_that_may_not_double_fills_up_and_says_what_it_lacks() {
-    let key = || KeyColumn { data_type: DataType::Int64, nullable: false };
-    for keys in [vec![key()], vec![key(), key()]] {
-        let layout = EntryLayout::new(&keys, &[Accumulator::counting_rows()]);
+    for layout in hashed_layouts() {
         let mut table = Table::new(layout);
         add_keys(&mut table, 0..5_000);
-        let (bytes, moves) = (table.bytes(), table.keys_found());
+        let bytes = table.bytes();
         table.allow(bytes / 2);
         // Seven of ten slots are enough where more are allowed.
         let slots = 1 << (bytes / table.layout().stride()).ilog2();
         let some = slots as i64 / 8 * 7;
         add_keys(&mut table, 5_000..some);
-        assert_eq!((table.groups() as i64, table.lacking_bytes()), (some, slots * table.layout().stride()));
-        assert_eq!((table.bytes(), table.keys_found()), (bytes + table.lacking_bytes(), moves));
-        // It lacks the same as long as nobody allows more,
         add_keys(&mut table, some..some + 100);
-        assert_eq!(table.bytes(), bytes + table.lacking_bytes());
-        // takes it once whoever counts it has let it be, although no more is allowed,
-        table.allow(0);
+        assert_eq!((table.groups() as i64, table.bytes()), (some + 100, bytes));
+        assert_eq!(table.settle(), Some(slots * table.layout().stride()));
+        // It takes that once it may,
+        table.allow(bytes);
         add_keys(&mut table, some + 100..some + 200);
-        assert_eq!((table.groups() as i64, table.lacking_bytes()), (some + 200, 0));
+        assert_eq!((table.groups() as i64, table.settle()), (some + 200, None));
         assert!(table.bytes() >= 2 * bytes - 64);
-        // and takes it all the same where there is no other way.
-        let bytes = table.bytes();
-        add_keys(&mut table, some + 200..4 * some);
-        assert!(table.groups() as i64 == 4 * some && table.lacking_bytes() > 0 && table.bytes() > 2 * bytes);
+        // and all the same where there is no other way: then nothing is lacking, but it must be counted.
+        table.allow(0);
+        add_keys(&mut table, some + 200..2 * some + 1_500);
+        assert!(table.groups() as i64 == 2 * some + 1_500 && table.bytes() >= 4 * bytes - 192);
+        assert_eq!(table.settle(), Some(0));
+    }
+}
+
+#[test]
+fn the_tables_of_a_block_take_what_they_may_together() {
+    for layout in hashed_layouts() {
+        let stride = layout.stride();
+        let mut store = SliceStore::new(layout);
+        let [a, b] = [10, 20].map(|end| SliceId::new(end, end - 10));
+        let add = |store: &mut SliceStore, bytes: usize, parts: &[(SliceId, std::ops::Range<i64>)]| {
+            let add = |store: &mut SliceStore| {
+                parts.iter().for_each(|(slice, keys)| add_keys(store.table(*slice), keys.clone()));
+                Ok::<(), ()>(())
+            };
+            let (added, must_count) = store.add_within(bytes, add);
+            assert_eq!(added, Ok(()));
+            (store.bytes(), must_count)
+        };
+        // 16,384 slots each: ten thousand keys fit.
+        let (bytes, must_count) = add(&mut store, usize::MAX, &[(a, 0..10_000), (b, 0..10_000)]);
+        assert!(!must_count && bytes >= 2 * 16_384 * stride, "what is not limited is not counted at once");
+        let doubling = 16_384 * stride;
+        // There is room for one to double. The other one fills up, also where the block comes back to it.
+        let parts = [(a, 10_000..13_000), (b, 10_000..13_000), (a, 13_000..14_000), (b, 13_000..14_000)];
+        assert_eq!(add(&mut store, doubling + 1_000, &parts), (bytes + 2 * doubling, true));
+        // That has been counted, and so the other one may as well.
+        let (grown, must_count) = add(&mut store, 0, &[(b, 14_000..14_100), (a, 14_000..14_100)]);
+        assert!(must_count && (bytes + 2 * doubling).abs_diff(grown) < 64, "{grown}");
+        assert_eq!(add(&mut store, 0, &[(a, 14_100..14_200), (b, 14_100..14_200)]), (grown, false));
     }
 }
 

@@ -112,21 +112,23 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(Ov
             *ignores_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
         }
         (OverFunction::Lag { rows }, arguments) => *rows = lag_rows(arguments, place)?,
+        (OverFunction::Count, [_, _, ..]) => {
+            return refused("COUNT of several columns".to_owned(), "count one column");
+        }
         _ => {}
     }
-    let is_distinct = (params.distinct || name == "approx_count_distinct")
-        && !matches!(
-            function,
-            OverFunction::Minimum
-                | OverFunction::Maximum
-                | OverFunction::First
-                | OverFunction::Last
-                | OverFunction::Mode
-        );
-    if params.distinct && function == OverFunction::Mode {
-        // Each value is there once: it is the smallest.
-        function = OverFunction::Minimum;
-    }
+    let is_distinct = match function {
+        OverFunction::RowNumber | OverFunction::Lag { .. } if params.distinct => {
+            return refused(format!("{shown}(DISTINCT …) OVER"), "leave DISTINCT out: it looks at one row");
+        }
+        OverFunction::Mode if params.distinct => {
+            // Each value is there once: it is the smallest.
+            function = OverFunction::Percentile { fraction: 0.0, is_continuous: false };
+            true
+        }
+        OverFunction::Minimum | OverFunction::Maximum | OverFunction::First | OverFunction::Last => false,
+        _ => params.distinct || name == "approx_count_distinct",
+    };
     let passes_over_nulls = !matches!(
         function,
         OverFunction::Lag { .. } | OverFunction::RowNumber | OverFunction::Array { ignores_nulls: false }
@@ -226,7 +228,9 @@ fn takes(function: &OverFunction, is_distinct: bool, data_type: &DataType) -> bo
         OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => data_type.is_numeric(),
         OverFunction::Count if !is_distinct => is_fixed(data_type),
         OverFunction::Joined { .. } => *data_type == DataType::Utf8View,
-        OverFunction::Minimum | OverFunction::Maximum | OverFunction::Percentile { .. } => has_extremes(data_type),
+        OverFunction::Minimum | OverFunction::Maximum | OverFunction::Percentile { is_continuous: true, .. } => {
+            has_extremes(data_type)
+        }
         _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),
     }
 }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
-use crate::table::allowance::Allowance;
 use crate::table::hash::hash_word;
 use crate::table::region::{Region, prefetch};
 use crate::table::spread::spread;
@@ -92,9 +91,9 @@ impl IntegerGroups {
     fn probed<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
         let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        let (groups_max, distance_max) = match self.allowance.lacking() {
-            0 => (groups_max(mask + 1, self.rows), DISTANCE_MAX),
-            _ => (Allowance::filled(mask + 1), usize::MAX),
+        let (groups_max, distance_max) = match self.allowance.filled(mask + 1) {
+            None => (groups_max(mask + 1, self.rows), DISTANCE_MAX),
+            Some(filled) => (filled, usize::MAX),
         };
         Slots { start, mask, stride, groups_max, distance_max, initial: layout.initial() }
     }
@@ -102,8 +101,7 @@ impl IntegerGroups {
     /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
     fn grow_once(&mut self, layout: &EntryLayout) {
         let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
-        let is_full = self.allowance.lacking() > 0;
-        if self.allowance.take((mask + 1) * layout.stride()) || is_full {
+        if self.allowance.doubles((mask + 1) * layout.stride()) {
             self.grow(layout, (mask + 1) * 2);
         }
     }

@@ -240,7 +240,7 @@ impl IntegerGroups {
     fn leave_behind(&mut self, layout: &EntryLayout) -> IntegerGroups {
         let (moves, rows, extent) = (self.moves, self.rows, self.extent);
         let (was_dense, left_groups) = (self.is_dense(), self.groups_about(layout));
-        let allowance = self.allowance;
+        let allowance = std::mem::take(&mut self.allowance);
         let known = IntegerGroups {
             moves,
             rows,
