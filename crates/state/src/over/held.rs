@@ -110,17 +110,6 @@ impl<K: Findable> HeldValues<K> {
         is_gone.unwrap_or_default()
     }
 
-    /// Takes a value, and another out that has come, where nobody asks which are distinct.
-    pub fn replace(&mut self, entering: &K::Borrowed, leaving: &K::Borrowed) {
-        match (&mut self.frequencies, &mut self.ranked) {
-            (None, Some(ranked)) => ranked.replace(entering, leaving),
-            _ => {
-                self.enter(entering);
-                self.leave(leaving);
-            }
-        }
-    }
-
     /// How many are distinct, where those are looked for.
     pub fn distinct(&self) -> u64 {
         self.frequencies.as_ref().map_or(0, Frequencies::distinct) as u64
@@ -209,26 +198,15 @@ impl<T: Value> Held<T> {
     /// Takes in what enters with a frame of a run, and out what leaves.
     fn move_to(&mut self, frame: (u64, u64), run: &Run<'_, T>) {
         let (entering, leaving) = self.members.move_to(frame);
-        // Where a snapshot was read, values may leave that enter now.
-        let have_entered = leaving.end <= entering.start;
         let kept = |row: u64| run.kept.filter(|kept| kept.is_valid(row)).map(|kept| kept.get(row));
         let entering = entering.filter_map(|row| if row < run.position { kept(row) } else { run.value(row) });
-        let mut leaving = leaving.filter_map(kept);
-        let Held { values, sums, .. } = self;
         for value in entering {
-            match sums {
-                // Frames mostly move on by a row.
-                None => match have_entered.then(|| leaving.next()).flatten() {
-                    Some(left) => values.replace(&value.key(), &left.key()),
-                    None => _ = values.enter(&value.key()),
-                },
-                Some(sums) if values.enter(&value.key()) => sums.enter(value),
-                Some(_) => {}
+            if let (true, Some(sums)) = (self.values.enter(&value.key()), &mut self.sums) {
+                sums.enter(value);
             }
         }
-        for value in leaving {
-            let is_gone = values.leave(&value.key());
-            if let Some(sums) = sums.as_mut().filter(|_| is_gone) {
+        for value in leaving.filter_map(kept) {
+            if let (true, Some(sums)) = (self.values.leave(&value.key()), &mut self.sums) {
                 sums.leave(value);
             }
         }

@@ -43,8 +43,8 @@ impl Allowance {
         was_lacking
     }
 
-    /// Of so many slots as many as may be used where memory is lacking, so that searches still come to free ones.
-    pub fn filled(&self, capacity: usize) -> Option<usize> {
-        self.lacking.map(|_| capacity / 16 * 15)
+    /// How many of so many slots may be used, and how far from its place a new key may be, where memory is lacking: searches still come to free slots.
+    pub fn filled(&self, capacity: usize) -> Option<(usize, usize)> {
+        self.lacking.map(|_| (capacity / 16 * 15, usize::MAX))
     }
 }

@@ -165,10 +165,8 @@ impl PackedGroups {
 
     /// How many groups there may be, and how far from their places.
     fn limits(&self) -> (usize, usize) {
-        match self.allowance.filled(self.mask + 1) {
-            None => (groups_max(self.mask + 1, self.rows), DISTANCE_MAX),
-            Some(filled) => (filled, usize::MAX),
-        }
+        let allowed = || (groups_max(self.mask + 1, self.rows), DISTANCE_MAX);
+        self.allowance.filled(self.mask + 1).unwrap_or_else(allowed)
     }
 
     /// Bytes of a packed key.

@@ -22,7 +22,6 @@ struct Slots<'a> {
     mask: usize,
     stride: usize,
     groups_max: usize,
-    distance_max: usize,
     initial: &'a [u8],
 }
 
@@ -30,6 +29,8 @@ struct Slots<'a> {
 struct Counts {
     groups: usize,
     sentinel_present: bool,
+    /// How far from its place a key may be that is new.
+    distance_max: usize,
 }
 
 impl IntegerGroups {
@@ -71,8 +72,9 @@ impl IntegerGroups {
                 self.grow_once(layout);
                 continue;
             }
+            let (_, distance_max) = self.limits(slots.mask + 1);
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
-            let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present };
+            let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present, distance_max };
             let cached = self.entries.bytes() <= CACHED_BYTES;
             // SAFETY: `slots` describes this table's region, which nothing else refers to during the pass, and `entries`
             // has room for one entry a key.
@@ -91,11 +93,14 @@ impl IntegerGroups {
     fn probed<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
         let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        let (groups_max, distance_max) = match self.allowance.filled(mask + 1) {
-            None => (groups_max(mask + 1, self.rows), DISTANCE_MAX),
-            Some(filled) => (filled, usize::MAX),
-        };
-        Slots { start, mask, stride, groups_max, distance_max, initial: layout.initial() }
+        let (groups_max, _) = self.limits(mask + 1);
+        Slots { start, mask, stride, groups_max, initial: layout.initial() }
+    }
+
+    /// How many groups there may be in so many slots, and how far from their places.
+    fn limits(&self, capacity: usize) -> (usize, usize) {
+        let allowed = || (groups_max(capacity, self.rows), DISTANCE_MAX);
+        self.allowance.filled(capacity).unwrap_or_else(allowed)
     }
 
     /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
@@ -323,7 +328,7 @@ unsafe fn insert(slots: Slots<'_>, stored: u64, hash: u64, slot: usize, counts: 
         return Ok(((slots.mask + 2) * units) as u32);
     }
     let distance = slot.wrapping_sub(hash as usize) & slots.mask;
-    if counts.groups >= slots.groups_max || (distance > slots.distance_max && counts.groups > slots.mask / 4) {
+    if counts.groups >= slots.groups_max || (distance > counts.distance_max && counts.groups > slots.mask / 4) {
         return Err(Full);
     }
     counts.groups += 1;
