@@ -6,8 +6,9 @@
 
 use crate::wide_float::WideFloat;
 
-/// Bits of a limb.
+/// How many bits a limb has, and which these are.
 const LIMB_BITS: i32 = 32;
+const LIMB_MASK: i64 = (1 << LIMB_BITS) - 1;
 
 /// The lowest bit of any double: 2^-1074.
 const LOWEST_BIT: i32 = -1074;
@@ -79,8 +80,8 @@ impl ExactFloat {
         let (limb, shift) = (place / LIMB_BITS as usize, place % LIMB_BITS as usize);
         let shifted = i128::from(mantissa) << shift;
         self.limbs[limb] += shifted as i64 & LIMB_MASK;
-        self.limbs[limb + 1] += (shifted >> 32) as i64 & LIMB_MASK;
-        self.limbs[limb + 2] += (shifted >> 64) as i64;
+        self.limbs[limb + 1] += (shifted >> LIMB_BITS) as i64 & LIMB_MASK;
+        self.limbs[limb + 2] += (shifted >> (2 * LIMB_BITS)) as i64;
         self.additions += 1;
         if self.additions == ADDITIONS_MAX {
             carry(&mut self.limbs);
@@ -98,9 +99,6 @@ impl ExactFloat {
         }
     }
 }
-
-/// The bits of a limb.
-const LIMB_MASK: i64 = (1 << LIMB_BITS) - 1;
 
 /// Leaves each limb but the highest its own bits.
 fn carry(limbs: &mut [i64; LIMBS]) {

@@ -397,8 +397,7 @@ impl<T: Value> FrameState<T> {
             let count = *counts.next().expect("each frame has a count");
             let variance =
                 sums.variance(count, is_sample).map(|variance| if is_root { variance.sqrt() } else { variance });
-            results.floats().push(variance.unwrap_or_default());
-            results.append_validity(std::iter::once(variance.is_some()));
+            push(variance, results);
         });
     }
 

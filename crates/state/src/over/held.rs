@@ -237,10 +237,10 @@ impl<T: Value> Held<T> {
             }
             OverFunction::Variance { is_sample, is_root } => {
                 let variance = self.sums().variance(count, *is_sample);
-                push_float(variance.map(|variance| if *is_root { variance.sqrt() } else { variance }), results);
+                push(variance.map(|variance| if *is_root { variance.sqrt() } else { variance }), results);
             }
             OverFunction::Percentile { fraction, is_continuous: true } => {
-                push_float(continuous_percentile::<T>(self.values.ranked(), *fraction), results);
+                push(continuous_percentile::<T>(self.values.ranked(), *fraction), results);
             }
             function => push(self.values.picked(function).map(|&key| T::of_key(key)), results),
         }
@@ -279,11 +279,6 @@ impl<T: Value> Held<T> {
         }
         input.check(is_right, "values of rows that have come")
     }
-}
-
-fn push_float(value: Option<f64>, results: &mut Results) {
-    results.floats().push(value.unwrap_or_default());
-    results.append_validity(std::iter::once(value.is_some()));
 }
 
 fn continuous_percentile<T: Value>(ranked: &Ranked<T::Key>, fraction: f64) -> Option<f64> {

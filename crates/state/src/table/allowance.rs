@@ -3,6 +3,8 @@
 //! Tables that find keys by hash double, and what they would be then may be more than there is for them. Where it is, a table fills up instead, as far as it can,
 //! and says what it lacks: whoever counts what state takes counts that too, before it is there, and ends what goes over its limit.
 
+use super::{DISTANCE_MAX, groups_max};
+
 /// What a table may take, and what it lacks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowance {
@@ -43,8 +45,12 @@ impl Allowance {
         was_lacking
     }
 
-    /// How many of so many slots may be used, and how far from its place a new key may be, where memory is lacking: searches still come to free slots.
-    pub fn filled(&self, capacity: usize) -> Option<(usize, usize)> {
-        self.lacking.map(|_| (capacity / 16 * 15, usize::MAX))
+    /// How many groups there may be in so many slots of a table that has seen so many rows, and how far from its place a new key: more where memory is lacking, and as
+    /// many as have searches still come to free slots.
+    pub fn limits(&self, capacity: usize, rows: usize) -> (usize, usize) {
+        match self.lacking {
+            None => (groups_max(capacity, rows), DISTANCE_MAX),
+            Some(_) => (capacity / 16 * 15, usize::MAX),
+        }
     }
 }

@@ -14,9 +14,7 @@ use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_fo
 use super::pack::{KeyRows, pack_keys};
 use super::region::{Region, prefetch};
 use super::spread::spread;
-use super::{
-    ABSENT, AHEAD, BATCH, CACHED_BYTES, Chosen, DISTANCE_MAX, TableHint, capacity_for, groups_max, is_hardly_used,
-};
+use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, Chosen, TableHint, capacity_for, is_hardly_used};
 use crate::layout::{EntryLayout, KeyLayout, PACKED_HEADER};
 
 /// Up to this many slots are marked when they are used: tables that are so small have many more slots than groups.
@@ -163,12 +161,6 @@ impl PackedGroups {
         }
     }
 
-    /// How many groups there may be, and how far from their places.
-    fn limits(&self) -> (usize, usize) {
-        let allowed = || (groups_max(self.mask + 1, self.rows), DISTANCE_MAX);
-        self.allowance.filled(self.mask + 1).unwrap_or_else(allowed)
-    }
-
     /// Bytes of a packed key.
     pub(super) fn key_width(&self) -> usize {
         self.shape.width()
@@ -254,7 +246,7 @@ impl PackedGroups {
         if self.entries.bytes() == 0 {
             self.make(layout, capacity_for(self.expected.groups, self.expected.rows));
         }
-        if self.groups > self.limits().0 {
+        if self.groups > self.allowance.limits(self.mask + 1, self.rows).0 {
             return Err(Full);
         }
         self.rows += rows;
@@ -398,7 +390,7 @@ impl PackedGroups {
     #[inline(never)]
     unsafe fn insert(&mut self, layout: &EntryLayout, key: *const u8, hash: u64, slot: usize) -> Result<u32, Full> {
         let distance = slot.wrapping_sub(hash as usize) & self.mask;
-        let (groups_max, distance_max) = self.limits();
+        let (groups_max, distance_max) = self.allowance.limits(self.mask + 1, self.rows);
         if self.groups >= groups_max || (distance > distance_max && self.groups > self.mask / 4) {
             return Err(Full);
         }

@@ -7,7 +7,7 @@ use crate::layout::EntryLayout;
 use crate::table::hash::hash_word;
 use crate::table::region::{Region, prefetch};
 use crate::table::spread::spread;
-use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES, DISTANCE_MAX, capacity_for, groups_max, is_hardly_used};
+use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES, capacity_for, is_hardly_used};
 
 /// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.
 const SENTINEL: u64 = 0x5eb7_1a0d_c3f2_9e61;
@@ -72,7 +72,7 @@ impl IntegerGroups {
                 self.grow_once(layout);
                 continue;
             }
-            let (_, distance_max) = self.limits(slots.mask + 1);
+            let (_, distance_max) = self.allowance.limits(slots.mask + 1, self.rows);
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
             let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present, distance_max };
             let cached = self.entries.bytes() <= CACHED_BYTES;
@@ -93,14 +93,8 @@ impl IntegerGroups {
     fn probed<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
         let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        let (groups_max, _) = self.limits(mask + 1);
+        let (groups_max, _) = self.allowance.limits(mask + 1, self.rows);
         Slots { start, mask, stride, groups_max, initial: layout.initial() }
-    }
-
-    /// How many groups there may be in so many slots, and how far from their places.
-    fn limits(&self, capacity: usize) -> (usize, usize) {
-        let allowed = || (groups_max(capacity, self.rows), DISTANCE_MAX);
-        self.allowance.filled(capacity).unwrap_or_else(allowed)
     }
 
     /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
