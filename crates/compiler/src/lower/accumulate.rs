@@ -114,13 +114,15 @@ impl Update {
             }
         };
         seldom(builder, may_change, |builder| {
-            let carries = carries(builder);
-            let mut change = builder.ins().uextend(types::I64, carries);
-            if !is_square {
+            let change = if is_square {
+                builder.ins().iconst(types::I64, 1)
+            } else {
+                let carries = carries(builder);
+                let carry = builder.ins().uextend(types::I64, carries);
                 let is_negative = builder.ins().icmp_imm_s(IntCC::SignedLessThan, argument, 0);
                 let is_negative = builder.ins().uextend(types::I64, is_negative);
-                change = builder.ins().isub(change, is_negative);
-            }
+                builder.ins().isub(carry, is_negative)
+            };
             let old = builder.ins().load(types::I64, flags, entry, offset + 8);
             let new = builder.ins().iadd(old, change);
             builder.ins().store(flags, new, entry, offset + 8);

@@ -6,6 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use pelton_data::abi::{CallFrame, Status};
+use pelton_data::aggregate::Accumulate;
 use pelton_data::column::Layout;
 use pelton_state::layout::UseWord;
 
@@ -201,6 +202,12 @@ impl Place {
     /// What shows that an entry is in use, beside a byte of its own.
     fn use_word(&self) -> Option<UseWord> {
         if let Place::Dense { use_word, .. } = self { *use_word } else { None }
+    }
+
+    /// Whether the word that shows that an entry is in use counts its rows, and is changed so.
+    fn is_counted_by(&self, update: &Update) -> bool {
+        let counts_rows = update.accumulate == Accumulate::Count && update.argument.is_none();
+        counts_rows && self.use_word().is_some_and(|word| word.offset == update.offset)
     }
 
     /// The key that the entry is found by, where the loop computes one.
@@ -401,8 +408,17 @@ impl Recipe<'_> {
                     let word = update.change(&mut emitter, entry);
                     shown = shown.or(word.zip(place.use_word().filter(|word| word.offset == update.offset)));
                 }
-                if let Place::Dense { key, .. } = *place {
-                    function.note_use(&mut emitter, key, shown.map(|(word, UseWord { initial, .. })| (word, initial)));
+                match *place {
+                    // What counts rows is never again what it was at first.
+                    Place::Dense { .. } if updates.iter().any(|update| place.is_counted_by(update)) => {}
+                    Place::Dense { key, .. } => {
+                        function.note_use(
+                            &mut emitter,
+                            key,
+                            shown.map(|(word, UseWord { initial, .. })| (word, initial)),
+                        );
+                    }
+                    _ => {}
                 }
                 Vec::new()
             }
