@@ -10,7 +10,7 @@ use pelton_data::block::ticks;
 use pelton_data::over::OverSpec;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
-use pelton_data::{Micros, TimeColumn};
+use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
 use pelton_state::ranking::Ranker;
@@ -149,6 +149,15 @@ impl WindowNode {
     /// Whether it is slices that windows share.
     pub(crate) fn is_shared(&self) -> bool {
         !self.shared_by.is_empty()
+    }
+
+    /// Up to where windows are over for the rows of a block and for all that come later, as far as the block knows.
+    pub(crate) fn over_before(&self, block: &Block) -> Micros {
+        match self.window {
+            // A row that comes at the watermark may belong to a session; and other windows are not over by time.
+            Window::Session { .. } | Window::Rows { .. } | Window::RowsByKey { .. } | Window::Global => Micros::MIN,
+            _ => self.emission.delayed(block.stamp.watermark_before.min(block.stamp.watermark)),
+        }
     }
 
     /// What windows hold as rows, where there are any, with when the last of the windows was over; where these do not end by event time, with the

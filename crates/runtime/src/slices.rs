@@ -66,6 +66,19 @@ impl SharedSlices {
         self.store_bytes + complete + tables.map(Table::bytes).sum::<usize>()
     }
 
+    /// Puts aside the slices of a store that windows need which end at or before `end`: who closes these does not wait for the rows that are added next. Where some of
+    /// them were put aside before, as rows of another partition or input come that is behind, all stay, so that a slice is not taken apart block by block.
+    fn put_aside_until(&mut self, end: Micros, store: &mut SliceStore) {
+        let is_over = |id: &SliceId| id.first_end <= end;
+        let was_put_aside = |id: SliceId| self.put_aside.iter().any(|(known, _)| *known == id);
+        if store.first_end().is_some_and(|first_end| first_end <= end)
+            && !store.ids().take_while(is_over).any(was_put_aside)
+        {
+            self.put_aside.extend(store.take_until(end));
+            self.look_at(store);
+        }
+    }
+
     /// Notes what is in the store.
     fn look_at(&mut self, store: &SliceStore) {
         (self.first_end, self.store_bytes) = (store.first_end(), store.bytes());
@@ -87,18 +100,24 @@ impl WorkerSlices {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds rows of so many slices, for which tables may take so many bytes.
+    /// Adds rows of so many slices, for which tables may take so many bytes. Windows that end at or before `over_until` have none of these rows, nor of those that
+    /// come later.
     ///
     /// # Errors
     /// What `add` returns.
     pub fn add<E>(
         &self,
-        slices: usize,
+        (slices, over_until): (usize, Micros),
         allowed_bytes: usize,
         add: impl FnOnce(&mut SliceStore) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut store = self.store();
-        std::mem::take(&mut self.shared().spare).into_iter().for_each(|table| store.recycle(table));
+        let mut shared = self.shared();
+        std::mem::take(&mut shared.spare).into_iter().for_each(|table| store.recycle(table));
+        if self.has_others {
+            shared.put_aside_until(over_until, &mut store);
+        }
+        drop(shared);
         let (result, has_grown) = store.add_within(allowed_bytes, add);
         let must_put_aside = self.has_others && slices >= PUT_ASIDE_SLICES_MIN;
         let put_aside = if must_put_aside { store.take_until(Micros::MAX) } else { Vec::new() };
@@ -210,5 +229,71 @@ impl WorkerSlices {
         let store = self.store();
         let shared = self.shared();
         store.copies().chain(shared.put_aside.iter().map(|(id, table)| (*id, table.copy()))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use pelton_data::aggregate::Accumulator;
+    use pelton_state::layout::EntryLayout;
+
+    use super::*;
+
+    /// Opens slices of ten microseconds that end at these instants, by adding rows of them behind windows that end at or before `over_until`.
+    fn open(slices: &WorkerSlices, ends: &[Micros], over_until: Micros) {
+        let add = |store: &mut SliceStore| {
+            for &end in ends {
+                store.table(SliceId::new(end, end - 10));
+            }
+            Ok::<_, ()>(())
+        };
+        slices.add((ends.len(), over_until), usize::MAX, add).expect("nothing fails");
+    }
+
+    fn ends(taken: Vec<(SliceId, Table)>) -> Vec<Micros> {
+        taken.into_iter().map(|(id, _)| id.first_end).collect()
+    }
+
+    fn slices(has_others: bool) -> Arc<WorkerSlices> {
+        let layout = EntryLayout::new(&[], &[Accumulator::counting_rows()]);
+        Arc::new(WorkerSlices::new(SliceStore::new(layout), has_others))
+    }
+
+    #[test]
+    fn slices_that_are_over_are_taken_while_rows_of_later_ones_are_added() {
+        let slices = slices(true);
+        open(&slices, &[10, 20], 0);
+        let (taken, wait) = mpsc::channel();
+        let add = |store: &mut SliceStore| {
+            let others = slices.clone();
+            let thread = std::thread::spawn(move || taken.send(ends(others.take_until(10))).expect("somebody waits"));
+            store.table(SliceId::new(30, 20));
+            Ok::<_, ()>((thread, wait.recv_timeout(Duration::from_secs(20))))
+        };
+        let mut done = None;
+        slices.add((1, 10), usize::MAX, |store| add(store).map(|result| done = Some(result))).expect("nothing fails");
+        let (thread, received) = done.expect("rows were added");
+        thread.join().expect("slices are taken");
+        assert_eq!(received, Ok(vec![10]), "before the rows were added");
+        assert_eq!(ends(slices.take_until(30)), [20, 30]);
+    }
+
+    #[test]
+    fn a_slice_is_put_aside_once_and_where_there_are_other_workers() {
+        let slices_of_many = slices(true);
+        // Rows of a partition that is behind come between those of one that is ahead.
+        for _ in 0..3 {
+            open(&slices_of_many, &[10], 0);
+            open(&slices_of_many, &[20], 10);
+        }
+        assert_eq!(ends(slices_of_many.take_until(20)), [10, 10, 20]);
+        let slices_of_one = slices(false);
+        open(&slices_of_one, &[10], 0);
+        open(&slices_of_one, &[20], 10);
+        assert!(slices_of_one.shared().put_aside.is_empty());
+        assert_eq!(ends(slices_of_one.take_until(20)), [10, 20]);
     }
 }

@@ -365,7 +365,8 @@ impl Worker<'_> {
         let (slices, scratch) = (&assignment.slices, &mut *self.scratch);
         let allowed_bytes = self.shared.account.allowed(window);
         let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
-        self.shared.slices[window][self.index].add(slices.len(), allowed_bytes, add)?;
+        let known = (slices.len(), node.over_before(block));
+        self.shared.slices[window][self.index].add(known, allowed_bytes, add)?;
         self.shared.charge_slices(window, self.index)?;
         finished.slices = assignment.slices.len();
         self.room.slices = assignment.slices;
