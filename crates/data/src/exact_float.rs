@@ -6,8 +6,10 @@
 
 use crate::wide_float::WideFloat;
 
-/// How many bits a limb has, and which these are.
+/// How many bits a limb has.
 const LIMB_BITS: i32 = 32;
+
+/// Which of a number's bits these are.
 const LIMB_MASK: i64 = (1 << LIMB_BITS) - 1;
 
 /// The lowest bit of any double: 2^-1074.

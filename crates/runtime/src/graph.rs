@@ -10,7 +10,7 @@ use pelton_data::block::ticks;
 use pelton_data::over::OverSpec;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
-use pelton_data::{Block, Micros, TimeColumn};
+use pelton_data::{Micros, Stamp, TimeColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
 use pelton_state::ranking::Ranker;
@@ -151,13 +151,9 @@ impl WindowNode {
         !self.shared_by.is_empty()
     }
 
-    /// Up to where windows are over for the rows of a block and for all that come later, as far as the block knows.
-    pub(crate) fn over_before(&self, block: &Block) -> Micros {
-        match self.window {
-            // A row that comes at the watermark may belong to a session; and other windows are not over by time.
-            Window::Session { .. } | Window::Rows { .. } | Window::RowsByKey { .. } | Window::Global => Micros::MIN,
-            _ => self.emission.delayed(block.stamp.watermark_before.min(block.stamp.watermark)),
-        }
+    /// Up to where windows are over for the rows of a block and for those behind it in its stream, as far as its stamp tells.
+    pub(crate) fn over_until(&self, stamp: &Stamp) -> Micros {
+        over_until(&self.window, self.emission, stamp)
     }
 
     /// What windows hold as rows, where there are any, with when the last of the windows was over; where these do not end by event time, with the
@@ -165,6 +161,15 @@ impl WindowNode {
     pub(crate) fn rows(&self, contents: Contents<'_>) -> Result<Option<Timed>, KernelError> {
         let end = if self.window.counts_rows() { WATERMARK_MAX } else { contents.end() };
         Ok((self.read_out)(contents)?.map(|batch| (batch, end)))
+    }
+}
+
+fn over_until(window: &Window, emission: Emission, stamp: &Stamp) -> Micros {
+    match window {
+        // A row that comes at the watermark may belong to a session; and other windows are not over by time.
+        Window::Session { .. } | Window::Rows { .. } | Window::RowsByKey { .. } | Window::Global => Micros::MIN,
+        // The block's own partition may be ahead of others, whose rows come behind it. The time of results is not in their stamps.
+        _ => emission.delayed(stamp.watermark_before.min(stamp.watermark)),
     }
 }
 
@@ -201,4 +206,25 @@ pub struct SinkNode {
     pub arrangement: Arrangement,
     /// Takes the rows.
     pub sink: Box<dyn Sink>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_over_for_what_comes_when_they_are_for_all_partitions() {
+        let tumbling = Window::Tumbling { size: 10, offset: 0 };
+        let stamp = |watermark_before, watermark| Stamp { watermark_before, watermark, ..Stamp::default() };
+        let until =
+            |window: &Window, delay, stamp| over_until(window, Emission { delay, ..Emission::default() }, &stamp);
+        assert_eq!(until(&tumbling, 0, stamp(100, 130)), 100, "the block itself has come further");
+        assert_eq!(until(&tumbling, 0, stamp(100, 70)), 70, "another partition is behind");
+        assert_eq!(until(&tumbling, 30, stamp(100, 130)), 70, "windows are delayed");
+        assert_eq!(
+            until(&Window::Session { gap: 10 }, 0, stamp(100, 130)),
+            Micros::MIN,
+            "the next row may belong to one"
+        );
+    }
 }

@@ -66,14 +66,9 @@ impl SharedSlices {
         self.store_bytes + complete + tables.map(Table::bytes).sum::<usize>()
     }
 
-    /// Puts aside the slices of a store that windows need which end at or before `end`: who closes these does not wait for the rows that are added next. Where some of
-    /// them were put aside before, as rows of another partition or input come that is behind, all stay, so that a slice is not taken apart block by block.
+    /// Puts aside the slices of a store that windows need which end at or before `end`: who closes these does not wait for the rows that are added next.
     fn put_aside_until(&mut self, end: Micros, store: &mut SliceStore) {
-        let is_over = |id: &SliceId| id.first_end <= end;
-        let was_put_aside = |id: SliceId| self.put_aside.iter().any(|(known, _)| *known == id);
-        if store.first_end().is_some_and(|first_end| first_end <= end)
-            && !store.ids().take_while(is_over).any(was_put_aside)
-        {
+        if store.first_end().is_some_and(|first_end| first_end <= end) {
             self.put_aside.extend(store.take_until(end));
             self.look_at(store);
         }
@@ -100,14 +95,15 @@ impl WorkerSlices {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds rows of so many slices, for which tables may take so many bytes. Windows that end at or before `over_until` have none of these rows, nor of those that
-    /// come later.
+    /// Adds rows of so many slices, for which tables may take so many bytes. Slices are put aside before that windows need which end at or before `over_until`, as no
+    /// more rows of these come, or few.
     ///
     /// # Errors
     /// What `add` returns.
     pub fn add<E>(
         &self,
-        (slices, over_until): (usize, Micros),
+        slices: usize,
+        over_until: Micros,
         allowed_bytes: usize,
         add: impl FnOnce(&mut SliceStore) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -250,7 +246,7 @@ mod tests {
             }
             Ok::<_, ()>(())
         };
-        slices.add((ends.len(), over_until), usize::MAX, add).expect("nothing fails");
+        slices.add(ends.len(), over_until, usize::MAX, add).expect("nothing fails");
     }
 
     fn ends(taken: Vec<(SliceId, Table)>) -> Vec<Micros> {
@@ -274,7 +270,7 @@ mod tests {
             Ok::<_, ()>((thread, wait.recv_timeout(Duration::from_secs(20))))
         };
         let mut done = None;
-        slices.add((1, 10), usize::MAX, |store| add(store).map(|result| done = Some(result))).expect("nothing fails");
+        slices.add(1, 10, usize::MAX, |store| add(store).map(|result| done = Some(result))).expect("nothing fails");
         let (thread, received) = done.expect("rows were added");
         thread.join().expect("slices are taken");
         assert_eq!(received, Ok(vec![10]), "before the rows were added");
@@ -282,14 +278,19 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_put_aside_once_and_where_there_are_other_workers() {
+    fn what_is_put_aside_is_copied_and_handed_over_with_what_came_later() {
         let slices_of_many = slices(true);
-        // Rows of a partition that is behind come between those of one that is ahead.
-        for _ in 0..3 {
-            open(&slices_of_many, &[10], 0);
-            open(&slices_of_many, &[20], 10);
-        }
-        assert_eq!(ends(slices_of_many.take_until(20)), [10, 10, 20]);
+        open(&slices_of_many, &[10, 20], 0);
+        // Rows of a slice that was put aside may come all the same: of another input, which is behind.
+        open(&slices_of_many, &[10, 30], 10);
+        assert_eq!(slices_of_many.ids(), [10, 20, 30].map(|end| SliceId::new(end, end - 10)).into());
+        assert_eq!(ends(slices_of_many.copies()).len(), 4);
+        assert_eq!(ends(slices_of_many.take_until(10)), [10, 10]);
+        assert_eq!(ends(slices_of_many.take_until(30)), [20, 30]);
+    }
+
+    #[test]
+    fn nothing_is_put_aside_where_there_are_no_other_workers() {
         let slices_of_one = slices(false);
         open(&slices_of_one, &[10], 0);
         open(&slices_of_one, &[20], 10);

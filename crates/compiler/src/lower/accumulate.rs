@@ -115,6 +115,7 @@ impl Update {
         };
         seldom(builder, may_change, |builder| {
             let change = if is_square {
+                // It is done where there is a carry.
                 builder.ins().iconst(types::I64, 1)
             } else {
                 let carries = carries(builder);

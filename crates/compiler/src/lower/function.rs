@@ -408,17 +408,11 @@ impl Recipe<'_> {
                     let word = update.change(&mut emitter, entry);
                     shown = shown.or(word.zip(place.use_word().filter(|word| word.offset == update.offset)));
                 }
-                match *place {
-                    // What counts rows is never again what it was at first.
-                    Place::Dense { .. } if updates.iter().any(|update| place.is_counted_by(update)) => {}
-                    Place::Dense { key, .. } => {
-                        function.note_use(
-                            &mut emitter,
-                            key,
-                            shown.map(|(word, UseWord { initial, .. })| (word, initial)),
-                        );
-                    }
-                    _ => {}
+                // What counts rows is never again what it was at first.
+                if let Place::Dense { key, .. } = *place
+                    && !updates.iter().any(|update| place.is_counted_by(update))
+                {
+                    function.note_use(&mut emitter, key, shown.map(|(word, UseWord { initial, .. })| (word, initial)));
                 }
                 Vec::new()
             }

@@ -45,8 +45,8 @@ impl Allowance {
         was_lacking
     }
 
-    /// How many groups there may be in so many slots of a table that has seen so many rows, and how far from its place a new key: more where memory is lacking, and as
-    /// many as have searches still come to free slots.
+    /// How many groups there may be in so many slots of a table that has seen so many rows, and how far from its place a new key: more where memory is lacking, but so
+    /// many that searches still come to free slots.
     pub fn limits(&self, capacity: usize, rows: usize) -> (usize, usize) {
         match self.lacking {
             None => (groups_max(capacity, rows), DISTANCE_MAX),
