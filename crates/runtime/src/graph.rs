@@ -169,7 +169,7 @@ fn over_until(window: &Window, emission: Emission, stamp: &Stamp) -> Micros {
         // A row that comes at the watermark may belong to a session; and other windows are not over by time.
         Window::Session { .. } | Window::Rows { .. } | Window::RowsByKey { .. } | Window::Global => Micros::MIN,
         // The block's own partition may be ahead of others, whose rows come behind it. The time of results is not in their stamps.
-        _ => emission.delayed(stamp.watermark_before.min(stamp.watermark)),
+        _ => window.over_until(emission.delayed(stamp.watermark_before.min(stamp.watermark))),
     }
 }
 

@@ -398,7 +398,7 @@ impl Shared {
         if options.data_passing == DataPassing::Queues {
             state.passing = Passing::of(&graph);
         }
-        let targets = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
+        let targets: Vec<TargetState> = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
         // What windows have that are put together from slices is in these.
         let put_together: Vec<usize> = graph.windows.iter().flat_map(|node| node.shared_by.clone()).collect();
@@ -406,7 +406,9 @@ impl Shared {
             // One worker at a time counts rows by their keys.
             let stores = if let Window::RowsByKey { .. } = node.window { 1 } else { workers };
             let stores = if put_together.contains(&index) { 0 } else { stores };
-            (0..stores).map(|_| WorkerSlices::new(slice_store(node, stores > 1), workers > 1)).collect()
+            let has_one_stream = targets.iter().filter(|target| target.feeds(index)).count() == 1;
+            let store = || slice_store(node, stores > 1);
+            (0..stores).map(|_| WorkerSlices::new(store(), workers > 1, has_one_stream)).collect()
         };
         let slices = graph.windows.iter().enumerate().map(slices).collect();
         let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();

@@ -26,6 +26,8 @@ pub(crate) struct WorkerSlices {
     store: Mutex<SliceStore>,
     shared: Mutex<SharedSlices>,
     has_others: bool,
+    /// Whether all rows are of one stream. Those of another may be behind, and each slice would be taken apart.
+    has_one_stream: bool,
 }
 
 #[derive(Default)]
@@ -81,9 +83,9 @@ impl SharedSlices {
 }
 
 impl WorkerSlices {
-    /// No slices yet; `has_others`: whether other workers may take them.
-    pub fn new(store: SliceStore, has_others: bool) -> WorkerSlices {
-        WorkerSlices { store: Mutex::new(store), shared: Mutex::default(), has_others }
+    /// No slices yet; `has_others`: whether other workers may take them; `has_one_stream`: whether all rows are of one.
+    pub fn new(store: SliceStore, has_others: bool, has_one_stream: bool) -> WorkerSlices {
+        WorkerSlices { store: Mutex::new(store), shared: Mutex::default(), has_others, has_one_stream }
     }
 
     /// What the worker adds blocks to: it waits as long as this is held.
@@ -110,7 +112,7 @@ impl WorkerSlices {
         let mut store = self.store();
         let mut shared = self.shared();
         std::mem::take(&mut shared.spare).into_iter().for_each(|table| store.recycle(table));
-        if self.has_others {
+        if self.has_others && self.has_one_stream {
             shared.put_aside_until(over_until, &mut store);
         }
         drop(shared);
@@ -253,14 +255,14 @@ mod tests {
         taken.into_iter().map(|(id, _)| id.first_end).collect()
     }
 
-    fn slices(has_others: bool) -> Arc<WorkerSlices> {
+    fn slices(has_others: bool, has_one_stream: bool) -> Arc<WorkerSlices> {
         let layout = EntryLayout::new(&[], &[Accumulator::counting_rows()]);
-        Arc::new(WorkerSlices::new(SliceStore::new(layout), has_others))
+        Arc::new(WorkerSlices::new(SliceStore::new(layout), has_others, has_one_stream))
     }
 
     #[test]
     fn slices_that_are_over_are_taken_while_rows_of_later_ones_are_added() {
-        let slices = slices(true);
+        let slices = slices(true, true);
         open(&slices, &[10, 20], 0);
         let (taken, wait) = mpsc::channel();
         let add = |store: &mut SliceStore| {
@@ -279,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_is_put_aside_is_copied_and_handed_over_with_what_came_later() {
-        let slices_of_many = slices(true);
+        let slices_of_many = slices(true, true);
         open(&slices_of_many, &[10, 20], 0);
         // Rows of a slice that was put aside may come all the same: of another input, which is behind.
         open(&slices_of_many, &[10, 30], 10);
@@ -290,11 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_put_aside_where_there_are_no_other_workers() {
-        let slices_of_one = slices(false);
-        open(&slices_of_one, &[10], 0);
-        open(&slices_of_one, &[20], 10);
-        assert!(slices_of_one.shared().put_aside.is_empty());
-        assert_eq!(ends(slices_of_one.take_until(20)), [10, 20]);
+    fn nothing_is_put_aside_where_there_are_no_other_workers_or_several_streams() {
+        for slices in [slices(false, true), slices(true, false)] {
+            open(&slices, &[10], 0);
+            open(&slices, &[20], 10);
+            assert!(slices.shared().put_aside.is_empty());
+            assert_eq!(ends(slices.take_until(20)), [10, 20]);
+        }
     }
 }

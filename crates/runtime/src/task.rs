@@ -365,9 +365,7 @@ impl Worker<'_> {
         let (slices, scratch) = (&assignment.slices, &mut *self.scratch);
         let allowed_bytes = self.shared.account.allowed(window);
         let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
-        // Rows of another stream may be behind, and each slice would be taken apart.
-        let is_fed_by_one = self.shared.targets.iter().filter(|target| target.feeds(window)).count() == 1;
-        let over_until = if is_fed_by_one { node.over_until(&block.stamp) } else { Micros::MIN };
+        let over_until = node.over_until(&block.stamp);
         self.shared.slices[window][self.index].add(slices.len(), over_until, allowed_bytes, add)?;
         self.shared.charge_slices(window, self.index)?;
         finished.slices = assignment.slices.len();
