@@ -189,8 +189,8 @@ impl Groups<'_> {
                 let kept = Kept { values: groups(*values), arrivals: arrivals.map(groups), nulls: nulls.map(groups) };
                 holistic::column(function, &kept, self.closed.entries, data_type)
             }
-            WindowColumn::Variance { sum, squares, upper_squares, count, is_sample, is_root } => {
-                let variances = self.variances(*sum, (*squares, *upper_squares), *count, *is_sample);
+            WindowColumn::Variance { sum, squares, count, is_sample, is_root } => {
+                let variances = self.variances(*sum, *squares, *count, *is_sample);
                 Ok(Arc::new(
                     variances
                         .into_iter()
@@ -230,26 +230,16 @@ impl Groups<'_> {
         self.closed.table.accumulator_array(count, self.closed.entries).as_primitive::<Int64Type>().clone()
     }
 
-    fn variances(
-        &self,
-        sum: usize,
-        (squares, upper_squares): (usize, Option<usize>),
-        count: usize,
-        is_sample: bool,
-    ) -> Vec<Option<f64>> {
+    fn variances(&self, sum: usize, squares: usize, count: usize, is_sample: bool) -> Vec<Option<f64>> {
         let Groups { window, closed: ClosedGroups { table, entries, .. } } = self;
         let counts = table.integers(count, *entries).into_iter();
         if window.accumulators[squares].accumulate == Accumulate::SumSquares {
             let sums = table.wide_floats(sum, *entries).into_iter().zip(table.wide_floats(squares, *entries));
             return sums.zip(counts).map(|((sum, squares), count)| variance(sum, squares, count, is_sample)).collect();
         }
-        let integers = |slot: usize| table.accumulator_array(slot, *entries).as_primitive::<Decimal128Type>().clone();
-        let (sums, lower, upper) = (integers(sum), integers(squares), upper_squares.map(integers));
-        let of_integers = |(group, count)| {
-            let upper = upper.as_ref().map_or(0, |upper| upper.value(group));
-            integer_variance(sums.value(group), (lower.value(group), upper), count, is_sample)
-        };
-        counts.enumerate().map(of_integers).collect()
+        let sums = table.accumulator_array(sum, *entries);
+        let sums = sums.as_primitive::<Decimal128Type>().values().iter().zip(table.square_sums(squares, *entries));
+        sums.zip(counts).map(|((&sum, squares), count)| integer_variance(sum, squares, count, is_sample)).collect()
     }
 }
 

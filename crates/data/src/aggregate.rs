@@ -20,10 +20,10 @@ pub enum Accumulate {
     SumFloatWide,
     /// Sums the squares of floating-point values in about 106 bits. State: [`crate::wide_float::WideFloat`].
     SumSquares,
-    /// Sums the lower 64 bits of the squares of integers, in 128 bits. State: `i128`.
-    SumSquaresLow,
-    /// Sums what the squares of integers have beyond these. State: `i128`.
-    SumSquaresHigh,
+    /// Sums the squares of integers of up to 32 bits in 128 bits. State: `i128`.
+    SumSquares128,
+    /// Sums the squares of integers in 192 bits. State: [`crate::square_sum::SquareSum`].
+    SumSquares192,
     /// The smallest value. State: the value's type. Floating-point values are in total order: NaN is the largest.
     Minimum,
     /// The largest value. State: the value's type. Floating-point values are in total order: NaN is the largest.
@@ -172,17 +172,15 @@ pub struct KeyColumn {
     pub nullable: bool,
 }
 
-/// The variance of `count` integers from their sum and the sum of their squares, of which the lower and the upper 64 bits are summed apart: of a whole
-/// population, or the estimate from a sample. Rounded once only, so it is the same whatever the order of the integers was.
-/// `None` where there are too few.
-pub fn integer_variance(sum: i128, squares: (i128, i128), count: i64, is_sample: bool) -> Option<f64> {
+/// The variance of `count` integers from their sum and the sum of their squares: of a whole population, or the estimate from a sample. Rounded once
+/// only, so it is the same whatever the order of the integers was. `None` where there are too few.
+pub fn integer_variance(sum: i128, squares: i256, count: i64, is_sample: bool) -> Option<f64> {
     let divisor = count - i64::from(is_sample);
     if divisor <= 0 {
         return None;
     }
     // Sums of fewer than 2^63 integers have no more than 126 bits, those of their squares 189.
-    let [sum, low, high, count] = [sum, squares.0, squares.1, count.into()].map(i256::from_i128);
-    let squares = high.wrapping_mul(i256::from_i128(1 << 64)).wrapping_add(low);
+    let [sum, count] = [sum, count.into()].map(i256::from_i128);
     let deviations = squares.wrapping_mul(count).wrapping_sub(sum.wrapping_mul(sum));
     let both = i256::from_i128(divisor.into()).wrapping_mul(count);
     Some(float(deviations) / float(both))

@@ -332,11 +332,10 @@ fn window_column(column: &WindowColumn, window: &WindowAggregate) -> String {
         WindowColumn::Value { accumulator, count: Some(count) } => {
             format!("accumulator {accumulator}, NULL where accumulator {count} is 0")
         }
-        WindowColumn::Variance { sum, squares, upper_squares, count, is_sample, is_root } => {
+        WindowColumn::Variance { sum, squares, count, is_sample, is_root } => {
             let what = if *is_root { "standard deviation" } else { "variance" };
             let of = if *is_sample { "sample" } else { "population" };
-            let upper = upper_squares.map(|upper| format!(", {upper}")).unwrap_or_default();
-            format!("{what} of the {of} from accumulators {sum}, {squares}{upper} and {count}")
+            format!("{what} of the {of} from accumulators {sum}, {squares} and {count}")
         }
         WindowColumn::Holistic { function, values, arrivals, nulls } => {
             let others = arrivals.iter().chain(nulls).map(|accumulator| format!(" and {accumulator}"));
@@ -382,8 +381,8 @@ fn accumulation(accumulator: &Accumulator, argument: Option<&Arc<dyn PhysicalExp
         Accumulate::SumFloat => "sum of floats",
         Accumulate::SumFloatWide => "sum of floats in 106 bits",
         Accumulate::SumSquares => "sum of squares in 106 bits",
-        Accumulate::SumSquaresLow => "sum of squares, lower 64 bits",
-        Accumulate::SumSquaresHigh => "sum of squares, upper 64 bits",
+        Accumulate::SumSquares128 => "sum of squares in 128 bits",
+        Accumulate::SumSquares192 => "sum of squares in 192 bits",
         Accumulate::Minimum => "minimum",
         Accumulate::Maximum => "maximum",
         Accumulate::First => "first",

@@ -273,10 +273,8 @@ pub enum WindowColumn {
     Variance {
         /// Index of the accumulator that sums the values.
         sum: usize,
-        /// Index of the accumulator that sums their squares, or of integers the lower 64 bits of these.
+        /// Index of the accumulator that sums their squares.
         squares: usize,
-        /// Index of the accumulator that sums the upper 64 bits, where squares of integers have any.
-        upper_squares: Option<usize>,
         /// Index of the accumulator that counts them.
         count: usize,
         /// Whether the values are a sample, and not the whole population.
@@ -326,9 +324,7 @@ impl WindowColumn {
             WindowColumn::Value { accumulator, count } => [accumulator].into_iter().chain(count).collect(),
             WindowColumn::DecimalSum { sum, upper_sum, count } => [sum, upper_sum].into_iter().chain(count).collect(),
             WindowColumn::Mean { sum, upper_sum, count } => [sum, count].into_iter().chain(upper_sum).collect(),
-            WindowColumn::Variance { sum, squares, upper_squares, count, .. } => {
-                [sum, squares, count].into_iter().chain(upper_squares).collect()
-            }
+            WindowColumn::Variance { sum, squares, count, .. } => vec![sum, squares, count],
             WindowColumn::Holistic { values, arrivals, nulls, .. } => {
                 [values].into_iter().chain(arrivals).chain(nulls).collect()
             }

@@ -389,11 +389,8 @@ pub(crate) fn value_width(data_type: &DataType) -> usize {
 fn state_width(accumulator: &Accumulator) -> usize {
     match accumulator.accumulate {
         Accumulate::Count | Accumulate::SumInteger | Accumulate::SumFloat => 8,
-        Accumulate::SumWide
-        | Accumulate::SumFloatWide
-        | Accumulate::SumSquares
-        | Accumulate::SumSquaresLow
-        | Accumulate::SumSquaresHigh => 16,
+        Accumulate::SumWide | Accumulate::SumFloatWide | Accumulate::SumSquares | Accumulate::SumSquares128 => 16,
+        Accumulate::SumSquares192 => 24,
         Accumulate::Minimum | Accumulate::Maximum => value_width(value_type(accumulator)),
         Accumulate::Values
         | Accumulate::Arrivals
@@ -423,8 +420,8 @@ fn initial_state(accumulator: &Accumulator) -> [u8; 24] {
         | Accumulate::SumFloat
         | Accumulate::SumFloatWide
         | Accumulate::SumSquares
-        | Accumulate::SumSquaresLow
-        | Accumulate::SumSquaresHigh
+        | Accumulate::SumSquares128
+        | Accumulate::SumSquares192
         | Accumulate::Values
         | Accumulate::Arrivals
         | Accumulate::Distinct { .. }

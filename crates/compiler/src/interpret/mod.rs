@@ -169,7 +169,10 @@ fn add_argument(
         Accumulate::SumFloatWide | Accumulate::SumSquares => {
             ("VAR", |data_type| matches!(data_type, DataType::Float64))
         }
-        Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => ("VAR", DataType::is_signed_integer),
+        Accumulate::SumSquares128 => {
+            ("VAR", |data_type| data_type.is_signed_integer() && *data_type != DataType::Int64)
+        }
+        Accumulate::SumSquares192 => ("VAR", DataType::is_signed_integer),
         Accumulate::Minimum => ("MIN", has_extremes),
         Accumulate::Maximum => ("MAX", has_extremes),
         Accumulate::First => ("FIRST_VALUE", has_extremes),

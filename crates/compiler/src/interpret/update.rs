@@ -11,6 +11,7 @@ use arrow::datatypes::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use pelton_data::aggregate::Accumulate;
+use pelton_data::square_sum::SquareSum;
 use pelton_data::wide_float::WideFloat;
 use pelton_state::layout::AccumulatorSlot;
 use pelton_state::table::{Entries, Positions, Table};
@@ -166,9 +167,9 @@ impl<'a> Slots<'a> {
             }
             Accumulate::SumInteger => self.sum_integer(values),
             Accumulate::SumWide => self.sum_wide(values),
-            Accumulate::SumSquaresLow => self.sum_squares(values, |value| value.wrapping_mul(value) as u64),
-            Accumulate::SumSquaresHigh => {
-                self.sum_squares(values, |value| ((i128::from(value) * i128::from(value)) >> 64) as u64)
+            Accumulate::SumSquares128 => self.sum_squares(values, |sum: i128, value| sum + i128::from(value * value)),
+            Accumulate::SumSquares192 => {
+                self.sum_squares(values, |sum: SquareSum, value| sum.plus(SquareSum::square(value)));
             }
             Accumulate::SumFloat => match values.data_type() {
                 DataType::Float32 => self.sum_in_order::<Float32Type, f64>(values, |sum, value| sum + f64::from(value)),
@@ -222,13 +223,13 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Sums in 128 bits a part of the squares of integers, which is zero of zero.
-    fn sum_squares(&self, values: &ArrayRef, part: impl Fn(i64) -> u64) {
+    /// Adds the squares of integers.
+    fn sum_squares<S: Copy>(&self, values: &ArrayRef, add: impl Fn(S, i64) -> S) {
         match values.data_type() {
-            DataType::Int8 => self.sum::<Int8Type, i128>(values, |sum, value| sum + i128::from(part(value.into()))),
-            DataType::Int16 => self.sum::<Int16Type, i128>(values, |sum, value| sum + i128::from(part(value.into()))),
-            DataType::Int32 => self.sum::<Int32Type, i128>(values, |sum, value| sum + i128::from(part(value.into()))),
-            DataType::Int64 => self.sum::<Int64Type, i128>(values, |sum, value| sum + i128::from(part(value))),
+            DataType::Int8 => self.sum::<Int8Type, S>(values, |sum, value| add(sum, value.into())),
+            DataType::Int16 => self.sum::<Int16Type, S>(values, |sum, value| add(sum, value.into())),
+            DataType::Int32 => self.sum::<Int32Type, S>(values, |sum, value| add(sum, value.into())),
+            DataType::Int64 => self.sum::<Int64Type, S>(values, add),
             other => unreachable!("{other} is no integer with a sign: checked when the kernel was made"),
         }
     }

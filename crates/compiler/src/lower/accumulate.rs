@@ -15,13 +15,18 @@ pub(crate) struct Update {
     pub(crate) accumulate: Accumulate,
     /// Its argument; `None` counts rows.
     pub(crate) argument: Option<NodeId>,
-    /// How its state stands in registers.
+    /// How its state stands in registers, where [`Update::may_stay_in_registers`].
     pub(crate) state: Machine,
     /// First byte inside the entry.
     pub(crate) offset: usize,
 }
 
 impl Update {
+    /// Whether its state can stand in registers from row to row.
+    pub(crate) fn may_stay_in_registers(&self) -> bool {
+        self.accumulate != Accumulate::SumSquares192
+    }
+
     /// Reads the state of the entry at an address.
     pub(crate) fn load(&self, builder: &mut FunctionBuilder<'_>, entry: Value) -> Value {
         let flags = MemFlagsData::trusted();
@@ -65,10 +70,10 @@ impl Update {
         }
     }
 
-    /// The argument as a word, or zero where it is NULL, of sums in two words.
+    /// The argument as a word, or zero where it is NULL, of sums in several words.
     fn argument_of_words<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>) -> Option<Value> {
         let is_sum =
-            matches!(self.accumulate, Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh);
+            matches!(self.accumulate, Accumulate::SumWide | Accumulate::SumSquares128 | Accumulate::SumSquares192);
         let argument = self.argument.filter(|_| is_sum)?;
         let Machine::Integer { signed: true, .. } = emitter.machine(argument) else { return None };
         let argument = emitter.widened(argument, Machine::Integer { bits: 64, signed: true });
@@ -82,55 +87,72 @@ impl Update {
         })
     }
 
-    /// Adds to the lower word of a sum. The upper one seldom changes: that is done out of the loop's way, where it may have to.
+    /// Adds to the lowest word of a sum. Those above seldom change: that is done out of the loop's way, where it may have to.
     fn change_words(&self, builder: &mut FunctionBuilder<'_>, entry: Value, argument: Value) {
-        if self.accumulate == Accumulate::SumSquaresHigh {
+        match self.accumulate {
+            Accumulate::SumWide => self.add_signed(builder, entry, argument),
+            _ => self.add_square(builder, entry, argument),
+        }
+    }
+
+    fn add_signed(&self, builder: &mut FunctionBuilder<'_>, entry: Value, argument: Value) {
+        let (old, new) = self.add_to_lowest_word(builder, entry, argument);
+        // A step of less than half of the lower word's range that leaves the range changes the word's own sign.
+        let differs = builder.ins().bxor(old, new);
+        let may_change = builder.ins().icmp_imm_s(IntCC::SignedLessThan, differs, 0);
+        seldom(builder, may_change, |builder| {
+            let carries = builder.ins().icmp(IntCC::UnsignedLessThan, new, argument);
+            let carry = builder.ins().uextend(types::I64, carries);
+            let is_negative = builder.ins().icmp_imm_s(IntCC::SignedLessThan, argument, 0);
+            let is_negative = builder.ins().uextend(types::I64, is_negative);
+            let change = builder.ins().isub(carry, is_negative);
+            self.add_to_upper_words(builder, entry, change);
+        });
+    }
+
+    fn add_square(&self, builder: &mut FunctionBuilder<'_>, entry: Value, argument: Value) {
+        let square = builder.ins().imul(argument, argument);
+        let (_, new) = self.add_to_lowest_word(builder, entry, square);
+        let carries = builder.ins().icmp(IntCC::UnsignedLessThan, new, square);
+        seldom(builder, carries, |builder| {
+            let carry = builder.ins().iconst(types::I64, 1);
+            self.add_to_upper_words(builder, entry, carry);
+        });
+        if self.accumulate == Accumulate::SumSquares192 {
             // The square of 32 bits has no upper word.
             let lower = builder.ins().ireduce(types::I32, argument);
             let lower = builder.ins().sextend(types::I64, lower);
             let is_long = builder.ins().icmp(IntCC::NotEqual, lower, argument);
-            return seldom(builder, is_long, |builder| {
+            seldom(builder, is_long, |builder| {
                 // Squares have no sign.
-                let part = builder.ins().smulhi(argument, argument);
-                let old = self.load(builder, entry);
-                let part = builder.ins().uextend(types::I128, part);
-                let new = builder.ins().iadd(old, part);
-                self.store(builder, entry, new);
+                let upper = builder.ins().smulhi(argument, argument);
+                self.add_to_upper_words(builder, entry, upper);
             });
         }
+    }
+
+    /// Returns what the word was, and what it is then.
+    fn add_to_lowest_word(&self, builder: &mut FunctionBuilder<'_>, entry: Value, added: Value) -> (Value, Value) {
         let (flags, offset) = (MemFlagsData::trusted(), self.offset as i32);
-        let is_square = self.accumulate == Accumulate::SumSquaresLow;
-        let added = if is_square { builder.ins().imul(argument, argument) } else { argument };
         let old = builder.ins().load(types::I64, flags, entry, offset);
         let new = builder.ins().iadd(old, added);
         builder.ins().store(flags, new, entry, offset);
-        let carries = |builder: &mut FunctionBuilder<'_>| builder.ins().icmp(IntCC::UnsignedLessThan, new, added);
-        let may_change = match is_square {
-            true => carries(builder),
-            false => {
-                // A step of less than half of the lower word's range that leaves the range changes the word's own sign.
-                let differs = builder.ins().bxor(old, new);
-                builder.ins().icmp_imm_s(IntCC::SignedLessThan, differs, 0)
-            }
-        };
-        seldom(builder, may_change, |builder| {
-            let change = if is_square {
-                // It is done where there is a carry.
-                builder.ins().iconst(types::I64, 1)
-            } else {
-                let carries = carries(builder);
-                let carry = builder.ins().uextend(types::I64, carries);
-                let is_negative = builder.ins().icmp_imm_s(IntCC::SignedLessThan, argument, 0);
-                let is_negative = builder.ins().uextend(types::I64, is_negative);
-                builder.ins().isub(carry, is_negative)
-            };
-            let old = builder.ins().load(types::I64, flags, entry, offset + 8);
-            let new = builder.ins().iadd(old, change);
-            builder.ins().store(flags, new, entry, offset + 8);
-        });
+        (old, new)
     }
 
-    /// The state after the emitter's row.
+    /// Adds a word to those above the lowest: one, or two, which have no sign.
+    fn add_to_upper_words(&self, builder: &mut FunctionBuilder<'_>, entry: Value, added: Value) {
+        let (state, added) = match self.accumulate {
+            Accumulate::SumSquares192 => (Machine::Wide, builder.ins().uextend(types::I128, added)),
+            _ => (Machine::Integer { bits: 64, signed: true }, added),
+        };
+        let upper = Update { state, offset: self.offset + 8, ..*self };
+        let old = upper.load(builder, entry);
+        let new = builder.ins().iadd(old, added);
+        upper.store(builder, entry, new);
+    }
+
+    /// The state after the emitter's row, of what stands in registers.
     pub(crate) fn apply<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>, old: Value) -> Value {
         let Some(argument) = self.argument else { return emitter.builder.ins().iadd_imm_u(old, 1) };
         let argument = emitter.widened(argument, self.state_of_argument(emitter, argument));
@@ -146,15 +168,12 @@ impl Update {
                 };
             }
             Accumulate::SumInteger | Accumulate::SumWide => builder.ins().iadd(old, argument.value),
-            Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => {
-                let part = match self.accumulate {
-                    Accumulate::SumSquaresLow => builder.ins().imul(argument.value, argument.value),
-                    // Squares have no sign.
-                    _ => builder.ins().smulhi(argument.value, argument.value),
-                };
-                let part = builder.ins().uextend(types::I128, part);
-                builder.ins().iadd(old, part)
+            Accumulate::SumSquares128 => {
+                let square = builder.ins().imul(argument.value, argument.value);
+                let square = builder.ins().uextend(types::I128, square);
+                builder.ins().iadd(old, square)
             }
+            Accumulate::SumSquares192 => unreachable!("its three words stand in no register"),
             Accumulate::SumFloat => {
                 let is_double = builder.func.dfg.value_type(argument.value) == types::F64;
                 let value = if is_double { argument.value } else { builder.ins().fpromote(types::F64, argument.value) };
@@ -193,7 +212,7 @@ impl Update {
     fn state_of_argument<C: Columns>(&self, emitter: &Emitter<'_, '_, C>, argument: NodeId) -> Machine {
         match self.accumulate {
             Accumulate::Count | Accumulate::SumFloat => emitter.machine(argument),
-            Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => Machine::Integer { bits: 64, signed: true },
+            Accumulate::SumSquares128 | Accumulate::SumSquares192 => Machine::Integer { bits: 64, signed: true },
             _ => self.state,
         }
     }

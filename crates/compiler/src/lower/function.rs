@@ -332,7 +332,11 @@ impl Recipe<'_> {
             Effect::Write { .. } => Vec::new(),
             Effect::Accumulate { place: Place::Single, updates } => {
                 let table = function.table;
-                updates.iter().map(|update| update.load(builder, table)).collect()
+                updates
+                    .iter()
+                    .filter(|update| update.may_stay_in_registers())
+                    .map(|update| update.load(builder, table))
+                    .collect()
             }
             Effect::Accumulate { .. } => Vec::new(),
         }
@@ -345,7 +349,8 @@ impl Recipe<'_> {
                 builder.ins().store(MemFlagsData::trusted(), state[0], function.frame, offset);
             }
             Effect::Accumulate { place: Place::Single, updates } => {
-                for (update, &value) in updates.iter().zip(state) {
+                let in_registers = updates.iter().filter(|update| update.may_stay_in_registers());
+                for (update, &value) in in_registers.zip(state) {
                     update.store(builder, function.table, value);
                 }
             }
@@ -399,8 +404,7 @@ impl Recipe<'_> {
             }
             Effect::Accumulate { place, updates } => {
                 if *place == Place::Single {
-                    let update = |(update, &old): (&Update, &Value)| update.apply(&mut emitter, old);
-                    return updates.iter().zip(state).map(update).collect();
+                    return self.change_only_entry(&mut emitter, function.table, updates, state);
                 }
                 let entry = self.entry(function, &mut emitter, &columns, place, (position, exit));
                 let mut shown = None;
@@ -417,6 +421,22 @@ impl Recipe<'_> {
                 Vec::new()
             }
         }
+    }
+
+    /// Changes the only entry by a row: what stands in registers, of which the new state is returned, and what does not.
+    fn change_only_entry(
+        &self,
+        emitter: &mut Emitter<'_, '_, RowColumns<'_>>,
+        entry: Value,
+        updates: &[Update],
+        state: &[Value],
+    ) -> Vec<Value> {
+        let (in_registers, others): (Vec<&Update>, Vec<&Update>) =
+            updates.iter().partition(|update| update.may_stay_in_registers());
+        for update in others {
+            update.change(emitter, entry);
+        }
+        in_registers.into_iter().zip(state).map(|(update, &old)| update.apply(emitter, old)).collect()
     }
 
     fn entry(

@@ -408,7 +408,7 @@ impl Planner {
         let expression = Expression::new(argument, schema, argument_type(accumulator))?;
         let state = match accumulate {
             Accumulate::Count | Accumulate::SumInteger => Some(long),
-            Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => Some(Machine::Wide),
+            Accumulate::SumWide | Accumulate::SumSquares128 | Accumulate::SumSquares192 => Some(Machine::Wide),
             Accumulate::SumFloat => Some(Machine::Float64),
             Accumulate::SumFloatWide
             | Accumulate::SumSquares

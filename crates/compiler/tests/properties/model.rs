@@ -206,7 +206,7 @@ fn accumulated(accumulate: Accumulate, values: &[ScalarValue], data_type: &DataT
         Accumulate::SumFloat => {
             ScalarValue::Float64(Some(values.iter().map(float).fold(0.0, |sum, value| sum + value)))
         }
-        Accumulate::SumFloatWide | Accumulate::SumSquares | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => {
+        Accumulate::SumFloatWide | Accumulate::SumSquares | Accumulate::SumSquares128 | Accumulate::SumSquares192 => {
             panic!("the generator has no variances")
         }
         Accumulate::Minimum => values.iter().min_by(|left, right| order(left, right)).unwrap().clone(),

@@ -85,8 +85,8 @@ impl Accumulate {
             Accumulate::Count
             | Accumulate::SumInteger
             | Accumulate::SumWide
-            | Accumulate::SumSquaresLow
-            | Accumulate::SumSquaresHigh
+            | Accumulate::SumSquares128
+            | Accumulate::SumSquares192
             | Accumulate::Distinct { is_ordered: false }
             | Accumulate::Frequencies
             | Accumulate::Own(Merging::Invert) => true,

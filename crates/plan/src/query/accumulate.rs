@@ -235,18 +235,16 @@ impl Lowering<'_> {
             "var" | "var_pop" | "stddev" | "stddev_pop" => {
                 let count = collector.count_of(&arguments)?;
                 // Sums of integers are exact, in whatever order: squares of 64 bits have 128, and their sums more.
-                let (sum, squares) = match data_type.is_signed_integer() {
-                    true => (Accumulate::SumWide, Accumulate::SumSquaresLow),
-                    false => (Accumulate::SumFloatWide, Accumulate::SumSquares),
+                let (sum, squares) = match data_type {
+                    DataType::Int64 => (Accumulate::SumWide, Accumulate::SumSquares192),
+                    _ if data_type.is_signed_integer() => (Accumulate::SumWide, Accumulate::SumSquares128),
+                    _ => (Accumulate::SumFloatWide, Accumulate::SumSquares),
                 };
                 let sum = collector.add(sum, arguments.clone())?;
-                let squares = collector.add(squares, arguments.clone())?;
-                let upper_squares = (data_type == DataType::Int64)
-                    .then(|| collector.add(Accumulate::SumSquaresHigh, arguments))
-                    .transpose()?;
+                let squares = collector.add(squares, arguments)?;
                 let is_sample = matches!(function.as_str(), "var" | "stddev");
                 let is_root = function.starts_with("stddev");
-                let column = WindowColumn::Variance { sum, squares, upper_squares, count, is_sample, is_root };
+                let column = WindowColumn::Variance { sum, squares, count, is_sample, is_root };
                 Ok((column, DataType::Float64, nullable || is_sample))
             }
             _ => self.held_value(collector, &function, arguments, &data_type, field),

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use arrow::datatypes::ArrowNativeType;
+use arrow::datatypes::{ArrowNativeType, i256};
 use pelton_data::aggregate::integer_variance;
+use pelton_data::square_sum::SquareSum;
 use pelton_data::wide_float::{WideFloat, variance};
 
 use super::frame::Bounds;
@@ -42,19 +43,16 @@ pub(super) trait Powers<T>: Copy + Default + std::fmt::Debug {
     fn of_parts(parts: &[Self::Part]) -> Self;
 }
 
-/// Of integers: the sum of all, and of their squares the sums of the lower and the upper 64 bits, so that none overflows.
+/// Of integers, exact.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct IntegerPowers {
     sum: i128,
-    low: i128,
-    high: i128,
+    squares: SquareSum,
 }
 
 impl IntegerPowers {
     fn of(value: i64) -> IntegerPowers {
-        let value = i128::from(value);
-        let square = value * value;
-        IntegerPowers { sum: value, low: i128::from(square as u64), high: square >> 64 }
+        IntegerPowers { sum: value.into(), squares: SquareSum::square(value) }
     }
 
     /// The sum of the values.
@@ -75,25 +73,26 @@ impl Powers<i64> for IntegerPowers {
 
     #[inline]
     fn minus(self, value: i64) -> IntegerPowers {
-        let IntegerPowers { sum, low, high } = IntegerPowers::of(value);
-        self.and(IntegerPowers { sum: -sum, low: -low, high: -high })
+        let IntegerPowers { sum, squares } = IntegerPowers::of(value);
+        IntegerPowers { sum: self.sum - sum, squares: self.squares.minus(squares) }
     }
 
     #[inline]
     fn and(self, other: IntegerPowers) -> IntegerPowers {
-        IntegerPowers { sum: self.sum + other.sum, low: self.low + other.low, high: self.high + other.high }
+        IntegerPowers { sum: self.sum + other.sum, squares: self.squares.plus(other.squares) }
     }
 
     fn variance(self, count: u64, is_sample: bool) -> Option<f64> {
-        integer_variance(self.sum, (self.low, self.high), count as i64, is_sample)
+        integer_variance(self.sum, self.squares.exact(), count as i64, is_sample)
     }
 
     fn parts(self) -> [i128; PARTS] {
-        [self.sum, self.low, self.high, 0]
+        let (low, high) = self.squares.exact().to_parts();
+        [self.sum, low as i128, high, 0]
     }
 
     fn of_parts(parts: &[i128]) -> IntegerPowers {
-        IntegerPowers { sum: parts[0], low: parts[1], high: parts[2] }
+        IntegerPowers { sum: parts[0], squares: SquareSum::of_exact(i256::from_parts(parts[1] as u128, parts[2])) }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type};
 use pelton_data::aggregate::Accumulate;
 use pelton_data::own::Change;
+use pelton_data::square_sum::SquareSum;
 use pelton_data::wide_float::WideFloat;
 
 use super::{Chosen, Groups, Table, integer_groups};
@@ -388,11 +389,17 @@ impl Table {
             (Accumulate::Count | Accumulate::SumInteger, Change::Subtract) => {
                 self.update::<i64>(other, slots, from, to, i64::wrapping_sub);
             }
-            (Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh, Change::Add) => {
+            (Accumulate::SumWide | Accumulate::SumSquares128, Change::Add) => {
                 self.update::<i128>(other, slots, from, to, i128::wrapping_add);
             }
-            (Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh, Change::Subtract) => {
+            (Accumulate::SumWide | Accumulate::SumSquares128, Change::Subtract) => {
                 self.update::<i128>(other, slots, from, to, i128::wrapping_sub);
+            }
+            (Accumulate::SumSquares192, Change::Add) => {
+                self.update::<SquareSum>(other, slots, from, to, SquareSum::plus);
+            }
+            (Accumulate::SumSquares192, Change::Subtract) => {
+                self.update::<SquareSum>(other, slots, from, to, SquareSum::minus);
             }
             (Accumulate::SumFloat, _) => self.update::<f64>(other, slots, from, to, |left, right| left + right),
             (Accumulate::SumFloatWide | Accumulate::SumSquares, _) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayData, ArrayRef, BinaryViewArray, BooleanArray, StringViewArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, i256};
 use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 
@@ -117,11 +117,10 @@ impl Table {
         let place = &self.layout.accumulators()[slot];
         let data_type = match place.accumulator.accumulate {
             Accumulate::Count | Accumulate::SumInteger => &DataType::Int64,
-            Accumulate::SumWide | Accumulate::SumSquaresLow | Accumulate::SumSquaresHigh => {
-                &DataType::Decimal128(38, 0)
-            }
+            Accumulate::SumWide => &DataType::Decimal128(38, 0),
             Accumulate::SumFloat => &DataType::Float64,
             Accumulate::SumFloatWide | Accumulate::SumSquares => panic!("wide sums are read by wide_floats"),
+            Accumulate::SumSquares128 | Accumulate::SumSquares192 => panic!("these are read by square_sums"),
             Accumulate::Minimum | Accumulate::Maximum => value_type(&place.accumulator),
             Accumulate::Values
             | Accumulate::Arrivals
@@ -158,6 +157,25 @@ impl Table {
         let nulls = Some(NullBuffer::from_iter(valid)).filter(|nulls| nulls.null_count() > 0);
         let state = self.place(place.offset, place.width);
         self.value_array(data_type, state.part(POSITION_WIDTH, value_width(data_type)), entries, nulls)
+    }
+
+    /// The values of an accumulator that sums the squares of integers.
+    ///
+    /// # Panics
+    /// Where the accumulator is none, or an entry is not in use.
+    pub fn square_sums<'a>(&self, slot: usize, entries: impl Into<Chosen<'a>>) -> Vec<i256> {
+        let entries = entries.into();
+        let place = &self.layout.accumulators()[slot];
+        let state = self.place(place.offset, place.width);
+        match place.accumulator.accumulate {
+            Accumulate::SumSquares128 => state.gather(entries).into_iter().map(i256::from_i128).collect(),
+            Accumulate::SumSquares192 => {
+                let low = state.part(0, 16).gather::<i128>(entries);
+                let high = state.part(16, 8).gather::<u64>(entries);
+                low.into_iter().zip(high).map(|(low, high)| i256::from_parts(low as u128, high.into())).collect()
+            }
+            other => panic!("{other:?} is no sum of squares of integers"),
+        }
     }
 
     /// The values of an accumulator that sums in about 106 bits.
