@@ -3,7 +3,11 @@
 //! Tables that find keys by hash double, and what they would be then may be more than there is for them. Where it is, a table fills up instead, as far as it can,
 //! and says what it lacks: whoever counts what state takes counts that too, before it is there, and ends what goes over its limit.
 
-use super::{DISTANCE_MAX, groups_max};
+use super::capacity::{DISTANCE_MAX, groups_max};
+use super::spread::Homes;
+
+/// As [`DISTANCE_MAX`], while the slots that there were get more groups than they would have room for if these were not about to move.
+const DISTANCE_WHILE_GROWING_MAX: usize = 8 * DISTANCE_MAX;
 
 /// What a table may take, and what it lacks.
 #[derive(Debug, Clone, Copy)]
@@ -45,12 +49,13 @@ impl Allowance {
         was_lacking
     }
 
-    /// How many groups there may be in so many slots of a table that has seen so many rows, and how far from its place a new key: more where memory is lacking, but so
-    /// many that searches still come to free slots.
-    pub fn limits(&self, capacity: usize, rows: usize) -> (usize, usize) {
-        match self.lacking {
-            None => (groups_max(capacity, rows), DISTANCE_MAX),
-            Some(_) => (capacity / 16 * 15, usize::MAX),
+    /// How many groups there may be in a table that has seen so many rows, and how far from its place a new key: more where memory is lacking, but so many that
+    /// searches still come to free slots, and more while the groups of the slots that there were move to others.
+    pub fn limits(&self, homes: Homes, rows: usize) -> (usize, usize) {
+        match (homes.capacity_before(), self.lacking) {
+            (Some(capacity_before), _) => (capacity_before / 16 * 15, DISTANCE_WHILE_GROWING_MAX),
+            (None, None) => (groups_max(homes.capacity(), rows), DISTANCE_MAX),
+            (None, Some(_)) => (homes.capacity() / 16 * 15, usize::MAX),
         }
     }
 }

@@ -10,7 +10,6 @@ use super::arena::Arena;
 use super::key_shape::long_string;
 use super::places::{Chosen, Place};
 use super::region::Region;
-use super::stores::Store;
 use super::{Groups, Table};
 use crate::layout::{AccumulatorSlot, EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
 
@@ -536,7 +535,9 @@ impl Table {
         let slots = || accumulators.iter().map(|&index| &layout.accumulators()[index]);
         slots().for_each(|slot| self.reset_one(slot, 0, groups));
         for &index in accumulators {
-            self.stores[index].iter_mut().for_each(Store::clear);
+            if let Some(store) = &mut self.stores[index] {
+                while !store.clear(usize::MAX) {}
+            }
         }
         if slots().any(|slot| slot.accumulator.has_reference() && !slot.accumulator.accumulate.has_store()) {
             self.strings.clear();

@@ -9,11 +9,24 @@ use pelton_data::own::Change;
 use pelton_data::square_sum::SquareSum;
 use pelton_data::wide_float::WideFloat;
 
+use super::stores::Indexing;
 use super::{Chosen, Groups, Table, integer_groups};
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_string, value_type};
 
 /// Slots whose groups are merged at a time: their entries stay in the second-level cache.
 const MERGE_BATCH: usize = 4096;
+
+/// The same where groups have much beside their entries.
+const MERGE_BATCH_MIN: usize = 256;
+
+/// Slots of sets that are looked at at a time.
+const INDEX_BATCH: usize = 1 << 15;
+
+/// So much more than to go through what a group has beside its entry it is to look for each value of a set in another one, in memory.
+const SET_WORK: usize = 4;
+
+/// To look at so many of them takes as long as to do something with a group.
+const INDEXED_SLOTS_PER_GROUP: usize = 16;
 
 /// Keys on their way from one table to another: buffers that are reused.
 #[derive(Debug, Default)]
@@ -28,6 +41,10 @@ pub(crate) struct KeyScratch {
 pub(crate) struct Merging {
     /// Slots of the other table whose groups have been added.
     slots_done: usize,
+    /// How much more a group is than one that has nothing beside its entry.
+    work_per_group: usize,
+    /// What is to be found first in the other table's stores.
+    indexing: Option<Indexing>,
     from: Vec<u32>,
     to: Vec<u32>,
     scratch: KeyScratch,
@@ -40,18 +57,25 @@ impl Merging {
         if let Some(extent) = other.prepared_integers() {
             into.prepare_all_integers(extent, other.groups_about());
         }
-        Merging::default()
+        let keeps_sets = other.layout.accumulators().iter().any(|slot| slot.accumulator.accumulate.keeps_sets());
+        let work_per_value = if keeps_sets { SET_WORK } else { 1 };
+        Merging { work_per_group: other.work_per_group() * work_per_value, ..Merging::default() }
     }
 
-    /// Adds the groups in the next slots, a batch at most, and says how many there were and how many slots were looked at: none once all have been added.
+    /// Adds the groups in the next slots, a batch at most, or finds some of the values that they have beside their entries, and says how many there were and how
+    /// many slots were looked at: none once all have been added.
     pub fn advance(&mut self, into: &mut Table, other: &Table) -> Option<Merged> {
-        let slots = self.slots_done..other.slots().min(self.slots_done + MERGE_BATCH);
+        if let Some(slots) = other.index_stores(&mut self.indexing, INDEX_BATCH) {
+            return Some(Merged { slots: 0, groups: 0, work: slots / INDEXED_SLOTS_PER_GROUP });
+        }
+        let batch = (MERGE_BATCH / self.work_per_group).max(MERGE_BATCH_MIN);
+        let slots = self.slots_done..other.slots().min(self.slots_done + batch);
         if slots.is_empty() {
             return None;
         }
         self.slots_done = slots.end;
         if into.add_beside(other, slots.clone()) {
-            return Some(Merged { slots: slots.len(), groups: 0 });
+            return Some(Merged { slots: slots.len(), groups: 0, work: 0 });
         }
         if !into.list_beside(other, slots.clone(), (&mut self.from, &mut self.to)) {
             self.from.clear();
@@ -59,7 +83,8 @@ impl Merging {
             into.entries_of(other, (&self.from).into(), &mut self.to, &mut self.scratch);
         }
         into.add_at(other, &self.from, &self.to);
-        Some(Merged { slots: slots.len(), groups: self.from.len() })
+        let groups = self.from.len();
+        Some(Merged { slots: slots.len(), groups, work: groups * self.work_per_group })
     }
 }
 
@@ -68,6 +93,8 @@ impl Merging {
 pub(crate) struct Merged {
     pub slots: usize,
     pub groups: usize,
+    /// What was done with them, in multiples of what is done with a group that has nothing beside its entry.
+    pub work: usize,
 }
 
 impl Table {

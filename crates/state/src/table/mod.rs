@@ -7,7 +7,7 @@
 //! In reading order: [`integer`] (one key of at most eight bytes), [`left`] (groups that are left behind where others go over to hashes), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
 //! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
 //! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`presence`] (which of them there are), [`sums`] (of lists), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
-//! [`read_out`], [`snapshot`]; `hash`, `region`, `stock` (pages ahead of need), `spread` (growth) and `arena` are what they stand on.
+//! [`read_out`], [`snapshot`]; `hash`, `region`, `stock` (pages ahead of need), `capacity` (how many slots), `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
 
@@ -68,6 +68,8 @@ mod spread;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod stock;
 
+mod capacity;
+
 mod allowance;
 
 mod arena;
@@ -119,47 +121,11 @@ const CALL_ROWS: usize = 2048;
 /// Tables of at most this many bytes stay in the second-level cache: fetching ahead would cost more than it saves.
 const CACHED_BYTES: usize = 512 << 10;
 
-/// Slots of a new table.
-const CAPACITY_MIN: usize = 64;
-
-/// Once a table has seen so many rows for each slot that it would have with room to spare, it is given that room.
-const SPACIOUS_ROWS_PER_SLOT: usize = 8;
-
-/// A new key this far from its place makes a table grow that is more than a quarter full: keys that arrive in the order of another
-/// table's hashes would otherwise crowd together.
-const DISTANCE_MAX: usize = 128;
-
 /// To go through so many bytes beside an entry takes as long as to do something with the entry.
 const BESIDE_BYTES_PER_GROUP: usize = 32;
 
 /// Stands for the entry of a key that has none.
 pub(crate) const ABSENT: u32 = u32::MAX;
-
-/// Whether clearing all slots would cost far more than the groups did.
-fn is_hardly_used(groups: usize, capacity: usize) -> bool {
-    groups * 64 < capacity && capacity > CAPACITY_MIN
-}
-
-/// How many groups a table of `capacity` slots holds that has seen so many rows. A search that looks into a second slot costs a wrongly
-/// predicted branch, and in a small table many free slots cost no more cache lines than there are groups: but they must be made and cleared, which
-/// only many rows are worth, and a block may have rows of many slices, whose tables are best all small.
-fn groups_max(capacity: usize, rows: usize) -> usize {
-    match capacity {
-        ..=16_384 if rows / SPACIOUS_ROWS_PER_SLOT < capacity => capacity / 8 * 5,
-        ..=4_096 => capacity / 16,
-        4_097..=16_384 => capacity / 4,
-        _ => capacity / 10 * 7,
-    }
-}
-
-/// Slots for `groups` groups and a few more, and so many rows.
-fn capacity_for(groups: usize, rows: usize) -> usize {
-    let mut capacity = CAPACITY_MIN;
-    while groups_max(capacity, rows) < groups {
-        capacity *= 2;
-    }
-    capacity
-}
 
 /// The groups of one slice, as one worker has seen them.
 ///
@@ -411,6 +377,7 @@ impl Table {
         }
         let count = rows.count();
         // A dictionary's values are packed for each call: that is worth it for many rows only.
+        groups.spread_for(&self.layout, count);
         let coded = columns.iter().any(|column| matches!(column.data_type(), DataType::Dictionary(..)));
         let batch_rows = if coded { count } else { BATCH };
         entries.clear();
@@ -543,9 +510,12 @@ impl Table {
         while !self.clear_part(usize::MAX) {}
     }
 
-    /// As [`Table::clear`], about so many bytes of entries at most: whether all has been forgotten. Until then nothing else may be done with
+    /// As [`Table::clear`], about so many bytes of entries at most, its own or those of a set: whether all has been forgotten. Until then nothing else may be done with
     /// the table.
     pub fn clear_part(&mut self, bytes_max: usize) -> bool {
+        if !self.clear_references_part(bytes_max) {
+            return false;
+        }
         let initial = self.layout.initial();
         let is_clear = match &mut self.groups {
             Groups::Single { entry, present } => {
@@ -566,7 +536,6 @@ impl Table {
             }
         };
         if is_clear {
-            self.clear_references();
             self.lookups.iter_mut().for_each(LookupEntries::clear);
             self.left = None;
         }
@@ -575,11 +544,16 @@ impl Table {
 
     /// Forgets what accumulators refer to.
     fn clear_references(&mut self) {
+        while !self.clear_references_part(usize::MAX) {}
+    }
+
+    /// The same, about so many bytes of sets at most: whether all has been forgotten.
+    fn clear_references_part(&mut self, bytes_max: usize) -> bool {
         if !self.layout.has_references() {
-            return;
+            return true;
         }
         self.strings.clear();
-        self.stores.iter_mut().flatten().for_each(Store::clear);
+        self.stores.iter_mut().flatten().all(|store| store.clear(bytes_max))
     }
 
     /// How often entries have moved.

@@ -9,12 +9,13 @@ use arrow::array::ArrayRef;
 
 use super::allowance::Allowance;
 use super::arena::Arena;
+use super::capacity::{capacity_for, first_capacity, is_hardly_used};
 use super::grid::Grid;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
 use super::pack::{KeyRows, pack_keys};
 use super::region::{Region, prefetch};
-use super::spread::spread;
-use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, Chosen, TableHint, capacity_for, is_hardly_used};
+use super::spread::{Homes, SlotArray, part_for};
+use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, Chosen, TableHint};
 use crate::layout::{EntryLayout, KeyLayout, PACKED_HEADER};
 
 /// Up to this many slots are marked when they are used: tables that are so small have many more slots than groups.
@@ -26,8 +27,8 @@ const CLEARED_ONE_BY_ONE: usize = 4;
 #[derive(Debug)]
 pub(super) struct PackedGroups {
     entries: Region,
-    /// Slots less one; 0 where there are none yet.
-    mask: usize,
+    /// Of one slot where there are none yet.
+    homes: Homes,
     groups: usize,
     /// Rows whose entries were looked for since the table was cleared.
     rows: usize,
@@ -59,7 +60,7 @@ fn marked_words(capacity: usize) -> usize {
 #[derive(Clone, Copy)]
 struct Slots {
     start: *const u8,
-    mask: usize,
+    homes: Homes,
     stride: usize,
 }
 
@@ -71,10 +72,9 @@ impl Slots {
     /// must be there.
     #[inline(always)]
     unsafe fn locate<const FORM: u8>(self, shape: &KeyShape, key: *const u8, hash: u64) -> Result<u32, usize> {
-        let mut slot = hash as usize & self.mask;
+        let mut slot = self.homes.home(hash);
         loop {
-            // SAFETY: `slot <= mask`, and the region has that many entries of `stride` bytes and more; keys of entries in use
-            // point into the arena.
+            // SAFETY: the slot is one of the region's, of `stride` bytes; keys of entries in use point into the arena.
             unsafe {
                 let entry = self.start.add(slot * self.stride);
                 let held = entry.cast::<u64>().read();
@@ -85,7 +85,7 @@ impl Slots {
                     return Err(slot);
                 }
             }
-            slot = (slot + 1) & self.mask;
+            slot = self.homes.next(slot);
         }
     }
 }
@@ -95,7 +95,7 @@ impl PackedGroups {
         let KeyLayout::Packed { width, columns } = layout.keys() else { panic!("the layout's keys are not packed") };
         PackedGroups {
             entries: Region::empty(),
-            mask: 0,
+            homes: Homes::new(1),
             groups: 0,
             rows: 0,
             used: Vec::new(),
@@ -146,6 +146,7 @@ impl PackedGroups {
         hashes: &mut Vec<u64>,
     ) {
         entries.clear();
+        self.spread_for(layout, rows);
         // SAFETY: the caller's promise, passed on.
         while unsafe { self.append(layout, keys, rows, entries, hashes) }.is_err() {
             self.grow_once(layout);
@@ -154,11 +155,33 @@ impl PackedGroups {
         }
     }
 
-    /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
+    /// Makes room for more groups, after a search that had too little: what the table has grown by before, else twice as much, or, where that is not allowed, what
+    /// there is, once. Entries may move.
     pub(super) fn grow_once(&mut self, layout: &EntryLayout) {
-        if self.allowance.doubles((self.mask + 1) * layout.stride()) {
-            self.grow(layout, (self.mask + 1) * 2);
+        if self.spread(layout, usize::MAX) {
+            return;
         }
+        let capacity = self.homes.capacity();
+        if self.allowance.doubles(capacity * layout.stride()) {
+            self.grow(layout, capacity * 2);
+        }
+    }
+
+    /// Moves some entries, where the table has grown and not all have been moved that are to be: more before many rows' groups are looked for.
+    pub(super) fn spread_for(&mut self, layout: &EntryLayout, rows: usize) {
+        self.spread(layout, part_for(rows));
+    }
+
+    /// Moves the next entries that are to be moved since the table has grown, those of so many slots: whether there were some.
+    fn spread(&mut self, layout: &EntryLayout, count: usize) -> bool {
+        let slots = SlotArray { start: self.entries.as_ptr(), stride: layout.stride(), hash: |hash| hash };
+        // SAFETY: the slots are this table's, which is borrowed exclusively. It has fewer groups than slots before it grew: there may be no more meanwhile.
+        let have_moved = unsafe { self.homes.spread(slots, count) };
+        if have_moved {
+            self.mark_used(layout);
+            self.moves += 1;
+        }
+        have_moved
     }
 
     /// Bytes of a packed key.
@@ -199,7 +222,9 @@ impl PackedGroups {
         entries: &mut Vec<u32>,
         (keys, hashes): (&mut Vec<u8>, &mut Vec<u64>),
     ) -> Result<bool, Full> {
-        let Some(mut grid) = self.grid.take() else { return Ok(false) };
+        // What places know is forgotten whenever entries move.
+        let is_known_for_long = self.homes.capacity_before().is_none();
+        let Some(mut grid) = self.grid.take_if(|_| is_known_for_long) else { return Ok(false) };
         let first = entries.len();
         let found = grid.append_known(columns, rows, (self.rows, self.moves), layout.dense_keys(), entries);
         let learned = if found {
@@ -244,9 +269,9 @@ impl PackedGroups {
     /// Makes room for the groups that so many further rows are likely to have, unless that is for the caller to do.
     fn expect(&mut self, layout: &EntryLayout, rows: usize) -> Result<(), Full> {
         if self.entries.bytes() == 0 {
-            self.make(layout, capacity_for(self.expected.groups, self.expected.rows));
+            self.make(layout, first_capacity(layout, &self.expected));
         }
-        if self.groups > self.allowance.limits(self.mask + 1, self.rows).0 {
+        if self.groups > self.allowance.limits(self.homes, self.rows).0 {
             return Err(Full);
         }
         self.rows += rows;
@@ -287,6 +312,7 @@ impl PackedGroups {
     ) {
         assert!(self.shape == other.shape, "tables that are combined have the same keys");
         entries.clear();
+        self.spread_for(layout, from.len());
         while self.append_entries_of(layout, (other, other_layout), from, entries, hashes).is_err() {
             self.grow_once(layout);
             entries.clear();
@@ -334,10 +360,10 @@ impl PackedGroups {
     ) -> Result<(), Full> {
         let (stride, count) = (layout.stride(), hashes.len());
         let cached = self.entries.bytes() <= CACHED_BYTES;
-        let slots = Slots { start: self.entries.as_ptr(), mask: self.mask, stride };
+        let slots = Slots { start: self.entries.as_ptr(), homes: self.homes, stride };
         entries.reserve(count);
         let ahead = if cached { count } else { AHEAD };
-        let fetch = |hash: u64| prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
+        let fetch = |hash: u64| prefetch(slots.start.wrapping_add(slots.homes.likely_home(hash) * stride));
         if !cached {
             hashes.iter().take(ahead).for_each(|&hash| fetch(hash));
         }
@@ -372,8 +398,8 @@ impl PackedGroups {
             entries.resize(rows, ABSENT);
             return;
         }
-        let stride = self.entries.bytes() / (self.mask + 1);
-        let slots = Slots { start: self.entries.as_ptr(), mask: self.mask, stride };
+        let stride = self.entries.bytes() / self.homes.capacity();
+        let slots = Slots { start: self.entries.as_ptr(), homes: self.homes, stride };
         // SAFETY: the caller's promise; there are as many keys as asserted, and entries are made.
         unsafe {
             self.shape.hash_all::<ANY>(keys.as_ptr(), rows, hashes);
@@ -389,9 +415,9 @@ impl PackedGroups {
     /// As for [`PackedGroups::append`]; `slot` must be free.
     #[inline(never)]
     unsafe fn insert(&mut self, layout: &EntryLayout, key: *const u8, hash: u64, slot: usize) -> Result<u32, Full> {
-        let distance = slot.wrapping_sub(hash as usize) & self.mask;
-        let (groups_max, distance_max) = self.allowance.limits(self.mask + 1, self.rows);
-        if self.groups >= groups_max || (distance > distance_max && self.groups > self.mask / 4) {
+        let distance = self.homes.distance(hash, slot);
+        let (groups_max, distance_max) = self.allowance.limits(self.homes, self.rows);
+        if self.groups >= groups_max || (distance > distance_max && self.groups > self.homes.capacity() / 4) {
             return Err(Full);
         }
         self.groups += 1;
@@ -420,28 +446,32 @@ impl PackedGroups {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed(capacity * layout.stride());
         self.assert_size();
-        self.mask = capacity - 1;
+        self.homes = Homes::new(capacity);
         self.used.clear();
         self.used.resize(marked_words(capacity), 0);
         self.moves += 1;
     }
 
-    /// Makes room for `capacity` slots, at least twice as many as there are, in the memory that there is and as much more.
+    /// Makes room for `capacity` slots, at least twice as many as there are, in the memory that there is and as much more. All entries must have been spread
+    /// over those.
     fn grow(&mut self, layout: &EntryLayout, capacity: usize) {
-        let (old_capacity, stride) = (self.mask + 1, layout.stride());
+        let (old_capacity, stride) = (self.homes.capacity(), layout.stride());
         assert!(old_capacity * stride <= self.entries.bytes() && capacity >= 2 * old_capacity);
         self.entries.grow(capacity * stride);
         self.assert_size();
         // SAFETY: the slots lie within the region, before and now, and the new ones are zero, as all new memory is.
-        unsafe { spread(self.entries.as_ptr(), stride, old_capacity, capacity, |hash| hash) };
-        self.mask = capacity - 1;
+        unsafe {
+            let slots = SlotArray { start: self.entries.as_ptr(), stride, hash: |hash| hash };
+            self.homes.grow(slots, capacity);
+        }
         self.mark_used(layout);
         self.moves += 1;
+        self.spread_for(layout, 0);
     }
 
     /// Marks the slots in use, after entries have moved.
     fn mark_used(&mut self, layout: &EntryLayout) {
-        let (start, stride, capacity) = (self.entries.as_ptr(), layout.stride(), self.mask + 1);
+        let (start, stride, capacity) = (self.entries.as_ptr(), layout.stride(), self.homes.capacity());
         self.used.clear();
         self.used.resize(marked_words(capacity), 0);
         if self.used.is_empty() {
@@ -498,7 +528,8 @@ impl PackedGroups {
             }
             self.rows = 0;
         }
-        let capacity = self.mask + 1;
+        let capacity = self.homes.capacity();
+        self.homes = Homes::new(capacity);
         if is_hardly_used(self.groups, capacity) {
             self.make(layout, capacity_for(self.groups, self.expected.rows));
         } else if !self.used.is_empty() && self.groups < capacity / CLEARED_ONE_BY_ONE {

@@ -112,6 +112,12 @@ fn map_pages(bytes: usize) -> NonNull<u8> {
     start
 }
 
+/// Bytes of pages that are prepared, which cost no first touch.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) fn prepared_bytes() -> usize {
+    stock::prepared() * HUGE_PAGE
+}
+
 /// Puts pages away that [`map_pages`] mapped.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn keep_pages(start: NonNull<u8>, bytes: usize) {
@@ -208,6 +214,11 @@ fn remap(start: NonNull<u8>, bytes: usize, longer: usize) -> NonNull<u8> {
 pub(super) fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: `map` made this mapping with this length, and its owner is being dropped.
     unsafe { libc::munmap(start.as_ptr().cast(), bytes.next_multiple_of(HUGE_PAGE)) };
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+pub(super) fn prepared_bytes() -> usize {
+    0
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]

@@ -1,117 +1,265 @@
-//! Growth of open-addressing tables with linear probing, in place.
+//! Growth of open-addressing tables with linear probing, in place and part by part (Litwin, Linear hashing, 1980).
 //!
 //! A larger table needs fresh memory only for what it has more: fresh pages cost the system more than their entries cost the table. With twice
-//! the slots an entry's home is where it was, or as many slots further on as there were, so entries move little and in order.
+//! the slots an entry's home is where it was, or as many slots further on as there were, so entries move little and in order. A slot's entries are spread
+//! over its two at any time after the table has grown: one number says how many slots have been, and with that where a search begins. So no
+//! row waits for a large table to be gone through.
 
-/// Moves the entries of the first `old_capacity` slots to where searches among `capacity` slots find them. A search begins at the low bits
-/// of the hash of an entry's first word, which is zero where a slot is free.
-///
-/// # Safety
-/// `start` must point to `capacity` slots of `stride` bytes, aligned to eight, that nothing else refers to; the slots from `old_capacity` on
-/// must be free. Both capacities must be powers of two, at least one of the old slots free, and every entry among them where a search finds it.
-pub(super) unsafe fn spread(
-    start: *mut u8,
-    stride: usize,
-    old_capacity: usize,
-    capacity: usize,
-    hash: impl Fn(u64) -> u64,
-) {
-    let mask = capacity - 1;
-    // SAFETY: slots are only asked for below `capacity`, by the caller's promise.
-    let word = |slot: usize| unsafe { start.add(slot * stride).cast::<u64>() };
-    // SAFETY: as above; `word` points into the slots.
-    let is_free = |slot: usize| unsafe { word(slot).read() } == 0;
-    let place = |stored: u64| {
-        let mut slot = hash(stored) as usize & mask;
-        while !is_free(slot) {
-            slot = (slot + 1) & mask;
-        }
-        slot
-    };
-    // Entries before the first free slot may belong to the end of the old slots, so they come last.
-    let first_free = (0..old_capacity).find(|&slot| is_free(slot)).expect("a table has a free slot");
-    let mut wrapped = vec![0_u64; first_free * stride / 8];
-    // SAFETY: both are `first_free` slots long and aligned to eight, and the vector is apart from the table.
-    unsafe { wrapped.as_mut_ptr().copy_from_nonoverlapping(start.cast(), wrapped.len()) };
-    // SAFETY: the slots lie in the table.
-    (0..first_free).for_each(|slot| unsafe { word(slot).write(0) });
-    for slot in first_free + 1..old_capacity {
-        // SAFETY: the slots lie in the table, and are apart where they differ. An entry finds a free slot at its own place at the latest, or
-        // as far behind its new home: all entries before it have done so.
-        unsafe {
-            let stored = word(slot).read();
-            if stored == 0 || hash(stored) as usize & mask == slot {
-                continue;
+/// So many slots at least are spread at a time. Unit tests see large tables grow with few groups.
+const PART_SLOTS: usize = if cfg!(test) { 16 } else { 1 << 12 };
+
+/// For each row that may be a new group so many slots are spread: all are before those are full that have not been, which get the groups that come meanwhile as
+/// well.
+const SLOTS_PER_ROW: usize = 8;
+
+/// Where searches begin. A search goes from slot to slot until it finds its key or a free one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Homes {
+    /// SlotArray less one.
+    mask: usize,
+    /// The same before the table grew, as long as not all slots have been spread, else also what it is now.
+    mask_before: usize,
+    /// How many have been spread of the slots that there were.
+    spread_slots: usize,
+}
+
+/// The slots of a table, each of which begins with a word that is zero where it is free and otherwise has a hash.
+#[derive(Clone, Copy)]
+pub(super) struct SlotArray<H> {
+    /// The first slot.
+    pub start: *mut u8,
+    /// Bytes of a slot, a multiple of eight.
+    pub stride: usize,
+    /// The hash of an entry's first word.
+    pub hash: H,
+}
+
+/// How many slots are to be spread before the groups of so many rows are looked for.
+pub(super) fn part_for(rows: usize) -> usize {
+    rows.saturating_mul(SLOTS_PER_ROW).max(PART_SLOTS)
+}
+
+impl Homes {
+    /// Of a table with so many slots, a power of two.
+    pub fn new(capacity: usize) -> Homes {
+        debug_assert!(capacity.is_power_of_two());
+        Homes { mask: capacity - 1, mask_before: capacity - 1, spread_slots: 0 }
+    }
+
+    /// SlotArray.
+    pub fn capacity(self) -> usize {
+        self.mask + 1
+    }
+
+    /// SlotArray that there were before the table grew, while entries are being moved.
+    pub fn capacity_before(self) -> Option<usize> {
+        (self.mask_before != self.mask).then_some(self.mask_before + 1)
+    }
+
+    /// The slot where the search for a hash begins.
+    #[inline(always)]
+    pub fn home(self, hash: u64) -> usize {
+        let before = hash as usize & self.mask_before;
+        if before < self.spread_slots { hash as usize & self.mask } else { before }
+    }
+
+    /// The slot where the search for a hash is most likely to begin: to fetch its line, for less than [`Homes::home`].
+    #[inline(always)]
+    pub fn likely_home(self, hash: u64) -> usize {
+        hash as usize & self.mask_before
+    }
+
+    /// The slot behind another.
+    #[inline(always)]
+    pub fn next(self, slot: usize) -> usize {
+        (slot + 1) & self.mask
+    }
+
+    /// How far a slot is from where the search for a hash begins.
+    pub fn distance(self, hash: u64, slot: usize) -> usize {
+        slot.wrapping_sub(self.home(hash)) & self.mask
+    }
+
+    /// The table has so many slots from now on, at least twice as many as it had, over which its entries are to be spread.
+    ///
+    /// # Safety
+    /// `slots` must be `capacity`, aligned to eight, that nothing else refers to; those behind the ones that there were must be free. One at least of these must
+    /// be free, every entry where a search finds it, and all must have been spread.
+    pub unsafe fn grow(&mut self, slots: SlotArray<impl Fn(u64) -> u64 + Copy>, capacity: usize) {
+        assert!(capacity.is_power_of_two() && capacity > self.capacity() && self.capacity_before().is_none());
+        // SAFETY: slots are only asked for below `capacity`, by the caller's promise.
+        let first_free = unsafe { (0..=self.mask).find(|&slot| slots.word(slot).read() == 0) };
+        let first_free = first_free.expect("a table has a free slot");
+        // Entries before the first free slot may belong to the end of the old slots, which is followed by other slots now.
+        let mut first = vec![0_u64; first_free * slots.stride / 8];
+        // SAFETY: both are `first_free` slots long and aligned to eight, and the vector is apart from the table.
+        unsafe { first.as_mut_ptr().copy_from_nonoverlapping(slots.start.cast(), first.len()) };
+        // SAFETY: the slots lie in the table.
+        (0..first_free).for_each(|slot| unsafe { slots.word(slot).write(0) });
+        (self.mask, self.spread_slots) = (capacity - 1, first_free);
+        for entry in first.chunks_exact(slots.stride / 8) {
+            // SAFETY: the entry is a slot long, and its target lies in the table: more slots are free than there are entries here.
+            unsafe {
+                let target = self.free_slot(slots, self.home((slots.hash)(entry[0])));
+                slots.word(target).copy_from_nonoverlapping(entry.as_ptr(), entry.len());
             }
-            word(slot).write(0);
-            let target = place(stored);
-            if target != slot {
-                start.add(target * stride).copy_from_nonoverlapping(start.add(slot * stride), stride);
-            }
-            word(target).write(stored);
         }
     }
-    for entry in wrapped.chunks_exact(stride / 8) {
-        // SAFETY: the entry is a slot long, and its target lies in the table: more slots are free than there are entries here.
-        unsafe { word(place(entry[0])).copy_from_nonoverlapping(entry.as_ptr(), entry.len()) };
+
+    /// Spreads so many slots more, or somewhat more than these: whether there was one.
+    ///
+    /// # Safety
+    /// `slots` must be those of this table, aligned to eight, that nothing else refers to, fewer of them in use than there were before the table grew, and
+    /// every entry where a search finds it.
+    pub unsafe fn spread(&mut self, slots: SlotArray<impl Fn(u64) -> u64 + Copy>, count: usize) -> bool {
+        let Some(capacity_before) = self.capacity_before() else { return false };
+        let end = capacity_before.min(self.spread_slots.saturating_add(count));
+        let mut slot = self.spread_slots;
+        // The last slot is followed by a free one: no entry further on has been displaced from one of these.
+        loop {
+            assert!(slot <= self.mask, "fewer slots are in use than there are new ones");
+            // SAFETY: the slots lie in the table, as just checked, and are apart where they differ. An entry finds a free slot at its own place at the latest:
+            // those before it, between its home and there, have been placed. No entry here has its home further on, as no search has come to the first slots from
+            // the last of those that there were since the table has grown.
+            unsafe {
+                let word = slots.word(slot);
+                let stored = word.read();
+                if stored == 0 {
+                    if slot >= end {
+                        break;
+                    }
+                } else {
+                    let home = (slots.hash)(stored) as usize & self.mask;
+                    if home != slot {
+                        word.write(0);
+                        let target = self.free_slot(slots, home);
+                        if target != slot {
+                            let source = slots.start.add(slot * slots.stride);
+                            slots.word(target).cast::<u8>().copy_from_nonoverlapping(source, slots.stride);
+                        }
+                        slots.word(target).write(stored);
+                    }
+                }
+            }
+            slot += 1;
+        }
+        self.spread_slots = slot;
+        if slot >= capacity_before {
+            *self = Homes::new(self.capacity());
+        }
+        true
+    }
+
+    /// The first free slot from a home on.
+    ///
+    /// # Safety
+    /// `slots` must be those of this table, one of them free.
+    unsafe fn free_slot(self, slots: SlotArray<impl Fn(u64) -> u64 + Copy>, home: usize) -> usize {
+        let mut slot = home;
+        // SAFETY: the slots are those of the table.
+        while unsafe { slots.word(slot).read() } != 0 {
+            slot = self.next(slot);
+        }
+        slot
+    }
+}
+
+impl<H> SlotArray<H> {
+    /// The first word of a slot.
+    ///
+    /// # Safety
+    /// There must be such a slot.
+    unsafe fn word(&self, slot: usize) -> *mut u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.start.add(slot * self.stride).cast() }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const WORDS: usize = 3;
 
-    /// Slots of three words: a key, which is its own hash, and twice something that depends on it.
-    fn put(slots: &mut [u64], key: u64) {
-        let mask = slots.len() / WORDS - 1;
-        let mut slot = key as usize & mask;
-        while slots[slot * WORDS] != 0 {
-            slot = (slot + 1) & mask;
-        }
-        slots[slot * WORDS..][..WORDS].copy_from_slice(&[key, key * 3, key * 5]);
+    /// SlotArray of three words: a key, which is its own hash, and two numbers that depend on it.
+    struct Map {
+        words: Vec<u64>,
+        homes: Homes,
     }
 
-    fn find(slots: &[u64], key: u64) -> Option<&[u64]> {
-        let mask = slots.len() / WORDS - 1;
-        let mut slot = key as usize & mask;
-        while slots[slot * WORDS] != key {
-            if slots[slot * WORDS] == 0 {
-                return None;
-            }
-            slot = (slot + 1) & mask;
+    impl Map {
+        fn slots(&mut self) -> SlotArray<fn(u64) -> u64> {
+            SlotArray { start: self.words.as_mut_ptr().cast(), stride: WORDS * 8, hash: |key| key }
         }
-        Some(&slots[slot * WORDS..][..WORDS])
+
+        /// The key's slot, or the free one where its search ends.
+        fn search(&self, key: u64) -> usize {
+            let mut slot = self.homes.home(key);
+            while ![0, key].contains(&self.words[slot * WORDS]) {
+                slot = self.homes.next(slot);
+            }
+            slot
+        }
+
+        fn insert(&mut self, key: u64) {
+            let slot = self.search(key);
+            self.words[slot * WORDS..][..WORDS].copy_from_slice(&[key, key * 3, key * 5]);
+        }
+
+        fn check(&self, keys: &[u64]) {
+            for &key in keys {
+                let slot = self.search(key);
+                assert_eq!(self.words[slot * WORDS..][..WORDS], [key, key * 3, key * 5]);
+            }
+            let used = self.words.chunks(WORDS).filter(|slot| slot[0] != 0).count();
+            assert_eq!(used, keys.len());
+        }
     }
 
-    #[test]
-    fn every_entry_is_found_after_growth() {
-        let mut random = 88_172_645_463_325_252_u64;
-        let mut next = || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random
-        };
-        for round in 0..2000 {
-            let old_capacity = 1 << (2 + round % 6);
-            let capacity = old_capacity << (1 + round % 3);
-            // Crowded at the end, so that searches go round.
-            let low = |key: u64| if round % 2 == 0 { key } else { key | (old_capacity as u64 - 1) & !3 };
-            let mut keys: Vec<u64> = (0..next() as usize % old_capacity).map(|_| low(next() >> 20).max(1)).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            let mut slots = vec![0; old_capacity * WORDS];
-            keys.iter().for_each(|&key| put(&mut slots, key));
-            slots.resize(capacity * WORDS, 0);
-            // SAFETY: the vector holds `capacity` slots of three words, the new ones zero; at least one of the old ones is free.
-            unsafe { spread(slots.as_mut_ptr().cast(), WORDS * 8, old_capacity, capacity, |key| key) };
-            for &key in &keys {
-                assert_eq!(find(&slots, key), Some([key, key * 3, key * 5].as_slice()), "round {round}");
+    proptest! {
+        #[test]
+        fn every_entry_is_found_at_any_time_while_a_table_grows(
+            bits in 2..8_u32,
+            more_bits in 1..4_u32,
+            parts in prop::collection::vec((0..40_usize, prop::collection::vec(1..u64::from(u32::MAX), 0..12)), 1..30),
+            first in prop::collection::vec(1..u64::from(u32::MAX), 0..250),
+            crowds in any::<[bool; 2]>(),
+        ) {
+            let capacity = 1 << bits;
+            // Crowded at the end of the old slots, or of the new ones, so that searches go round.
+            let crowded = |key: u64| {
+                let end = (capacity << if crowds[1] { more_bits } else { 0 }) as u64 - 1;
+                if crowds[0] { key | end & !3 } else { key }
+            };
+            let mut map = Map { words: vec![0; capacity * WORDS], homes: Homes::new(capacity) };
+            let mut keys = Vec::new();
+            let add = |map: &mut Map, keys: &mut Vec<u64>, key: u64| {
+                if keys.len() < capacity - 1 && !keys.contains(&key) {
+                    keys.push(key);
+                    map.insert(key);
+                }
+            };
+            first.iter().for_each(|&key| add(&mut map, &mut keys, crowded(key)));
+            map.words.resize((capacity << more_bits) * WORDS, 0);
+            let slots = map.slots();
+            // SAFETY: the vector has that many slots of three words, the new ones zero; at least one of the old ones is free.
+            unsafe { map.homes.grow(slots, capacity << more_bits) };
+            map.check(&keys);
+            for (count, added) in parts {
+                added.into_iter().for_each(|key| add(&mut map, &mut keys, crowded(key)));
+                map.check(&keys);
+                let (slots, was_growing) = (map.slots(), map.homes.capacity_before().is_some());
+                // SAFETY: the slots are the map's, and fewer are in use than there were at first.
+                prop_assert_eq!(unsafe { map.homes.spread(slots, count) }, was_growing);
+                map.check(&keys);
             }
-            let used = slots.chunks(WORDS).filter(|slot| slot[0] != 0).count();
-            assert_eq!(used, keys.len(), "round {round}");
+            let slots = map.slots();
+            // SAFETY: as above.
+            unsafe { map.homes.spread(slots, usize::MAX) };
+            prop_assert_eq!(map.homes, Homes::new(capacity << more_bits));
+            map.check(&keys);
         }
     }
 }

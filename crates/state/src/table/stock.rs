@@ -38,6 +38,11 @@ pub fn give_back() -> bool {
     STOCK.give_back()
 }
 
+/// How many pages are prepared.
+pub(super) fn prepared() -> usize {
+    STOCK.pages().prepared.len()
+}
+
 /// Puts pages that are there in the place of the first ones of a mapping of `pages` huge pages, which nobody has touched. `pages_next` is how many
 /// may be wanted next.
 pub(super) fn fill(start: NonNull<u8>, pages: usize, pages_next: usize) {

@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::own::Change;
 
+pub(super) use self::set::Indexing;
 use self::set::Set;
 use super::own::OwnStore;
 use super::sketch::{Sketch, each_hash};
@@ -96,13 +97,15 @@ impl Store {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Forgets all groups, where they are in sets about so many bytes of them at most: whether all have been forgotten.
+    pub(super) fn clear(&mut self, bytes_max: usize) -> bool {
         match self {
             Store::Lists(lists) => lists.clear(),
-            Store::Set(set) => set.clear(),
+            Store::Set(set) => return set.clear(bytes_max),
             Store::Sketches(sketches) => sketches.clear(),
             Store::Own(own) => own.clear(),
         }
+        true
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -233,6 +236,14 @@ impl Table {
             (Store::Own(mine), Store::Own(theirs)) => mine.merge(theirs, &pairs, change),
             _ => unreachable!("tables of one layout have the same stores"),
         }
+    }
+
+    /// Finds values by group in the next slots of a set, so many at most, where that has not been done: how many slots there were. What has been found of the set
+    /// is in `indexing`.
+    pub(super) fn index_stores(&self, indexing: &mut Option<Indexing>, slots_max: usize) -> Option<usize> {
+        let sets =
+            self.stores.iter().flatten().filter_map(|store| if let Store::Set(set) = store { Some(set) } else { None });
+        sets.into_iter().find(|set| !set.is_indexed()).map(|set| set.index_slots(indexing, slots_max))
     }
 
     /// What the accumulator `slot` keeps in its store.

@@ -78,8 +78,8 @@ impl SealedSlices {
             into.become_larger(other);
             Merging::new(into, other)
         });
-        if let Some(Merged { slots, groups }) = merging.advance(into, other) {
-            work.spend(listing_work(slots, groups) + groups);
+        if let Some(Merged { slots, groups, work: done }) = merging.advance(into, other) {
+            work.spend(listing_work(slots, groups) + done);
             return None;
         }
         self.merging = None;

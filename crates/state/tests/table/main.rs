@@ -4,6 +4,8 @@ mod beside;
 
 mod coming;
 
+mod growing;
+
 mod model;
 
 mod operators;

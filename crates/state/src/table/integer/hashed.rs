@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
+use crate::table::capacity::{capacity_for, is_hardly_used};
 use crate::table::hash::hash_word;
 use crate::table::region::{Region, prefetch};
-use crate::table::spread::spread;
-use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES, capacity_for, is_hardly_used};
+use crate::table::spread::{Homes, SlotArray, part_for};
+use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES};
 
 /// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.
 const SENTINEL: u64 = 0x5eb7_1a0d_c3f2_9e61;
@@ -19,7 +20,7 @@ struct Full;
 #[derive(Clone, Copy)]
 struct Slots<'a> {
     start: *mut u8,
-    mask: usize,
+    homes: Homes,
     stride: usize,
     groups_max: usize,
     initial: &'a [u8],
@@ -38,7 +39,7 @@ impl IntegerGroups {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed((capacity + 2) * layout.stride());
         self.assert_size();
-        self.mode = Mode::Hash { mask: capacity - 1, groups: 0, sentinel_present: false };
+        self.mode = Mode::Hash { homes: Homes::new(capacity), groups: 0, sentinel_present: false };
         self.moves += 1;
         self.initialise_side_entries(layout, capacity);
     }
@@ -66,13 +67,14 @@ impl IntegerGroups {
     ) {
         entries.clear();
         entries.reserve(keys.len());
+        self.spread(layout, part_for(keys.len()));
         loop {
             let slots = self.probed(layout);
             if matches!(self.mode, Mode::Hash { groups, .. } if groups > slots.groups_max) {
                 self.grow_once(layout);
                 continue;
             }
-            let (_, distance_max) = self.allowance.limits(slots.mask + 1, self.rows);
+            let (_, distance_max) = self.allowance.limits(slots.homes, self.rows);
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
             let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present, distance_max };
             let cached = self.entries.bytes() <= CACHED_BYTES;
@@ -91,31 +93,45 @@ impl IntegerGroups {
     }
 
     fn probed<'a>(&self, layout: &'a EntryLayout) -> Slots<'a> {
-        let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
+        let Mode::Hash { homes, .. } = self.mode else { unreachable!("not in hash mode") };
         let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        let (groups_max, _) = self.allowance.limits(mask + 1, self.rows);
-        Slots { start, mask, stride, groups_max, initial: layout.initial() }
+        let (groups_max, _) = self.allowance.limits(homes, self.rows);
+        Slots { start, homes, stride, groups_max, initial: layout.initial() }
     }
 
-    /// Makes room for more groups, after a search that had too little: twice as much, or, where that is not allowed, what there is, once. Entries may move.
+    /// Makes room for more groups, after a search that had too little: what the table has grown by before, else twice as much, or, where that is not allowed, what
+    /// there is, once. Entries may move.
     fn grow_once(&mut self, layout: &EntryLayout) {
-        let Mode::Hash { mask, .. } = self.mode else { unreachable!("not in hash mode") };
-        if self.allowance.doubles((mask + 1) * layout.stride()) {
-            self.grow(layout, (mask + 1) * 2);
+        if self.spread(layout, usize::MAX) {
+            return;
         }
+        let Mode::Hash { homes, .. } = self.mode else { unreachable!("not in hash mode") };
+        if self.allowance.doubles(homes.capacity() * layout.stride()) {
+            self.grow(layout, homes.capacity() * 2);
+        }
+    }
+
+    /// Moves the next entries that are to be moved since the table has grown, those of so many slots: whether there were some.
+    fn spread(&mut self, layout: &EntryLayout, count: usize) -> bool {
+        let slots = SlotArray { start: self.entries.as_ptr(), stride: layout.stride(), hash: hash_word };
+        let Mode::Hash { homes, .. } = &mut self.mode else { unreachable!("not in hash mode") };
+        // SAFETY: the slots are this table's, which is borrowed exclusively. It has fewer groups than slots before it grew: there may be no more meanwhile.
+        let have_moved = unsafe { homes.spread(slots, count) };
+        self.moves += u64::from(have_moved);
+        have_moved
     }
 
     /// Replaces `entries` by the entries of `keys`, or [`ABSENT`].
     pub(super) fn find_hashed(&self, layout: &EntryLayout, keys: &[i64], entries: &mut Vec<u32>) {
-        let Mode::Hash { mask, sentinel_present, .. } = self.mode else { unreachable!("not in hash mode") };
+        let Mode::Hash { homes, sentinel_present, .. } = self.mode else { unreachable!("not in hash mode") };
         let slots = self.probed(layout);
-        let sentinel = if sentinel_present { ((mask + 2) * slots.stride / 8) as u32 } else { ABSENT };
+        let sentinel = if sentinel_present { ((homes.capacity() + 1) * slots.stride / 8) as u32 } else { ABSENT };
         let cached = self.entries.bytes() <= CACHED_BYTES;
         entries.clear();
         for batch in keys.chunks(BATCH) {
             if !cached {
                 for &key in batch {
-                    let slot = hash_word(key as u64 ^ SENTINEL) as usize & mask;
+                    let slot = homes.likely_home(hash_word(key as u64 ^ SENTINEL));
                     prefetch(slots.start.wrapping_add(slot * slots.stride));
                 }
             }
@@ -128,23 +144,24 @@ impl IntegerGroups {
         }
     }
 
-    /// Makes room for `capacity` slots, at least twice as many as there are, in the memory that there is and as much more.
-    pub(super) fn grow(&mut self, layout: &EntryLayout, capacity: usize) {
-        let Mode::Hash { mask, groups, sentinel_present } = self.mode else { unreachable!("not in hash mode") };
-        let (old_capacity, stride) = (mask + 1, layout.stride());
+    /// Makes room for `capacity` slots, at least twice as many as there are, in the memory that there is and as much more. All entries must have been spread
+    /// over those.
+    fn grow(&mut self, layout: &EntryLayout, capacity: usize) {
+        let Mode::Hash { homes, .. } = &mut self.mode else { unreachable!("not in hash mode") };
+        let (old_capacity, stride) = (homes.capacity(), layout.stride());
         assert!((old_capacity + 2) * stride <= self.entries.bytes() && capacity >= 2 * old_capacity);
         self.entries.grow((capacity + 2) * stride);
-        self.assert_size();
         let start = self.entries.as_ptr();
         // SAFETY: the slots and the two entries after them lie within the region, before and now. Where these two were are now slots, which
         // are free: nothing is ever written to the place of their keys. The slots after them are zero, as all new memory is.
         unsafe {
             let side = start.add(old_capacity * stride);
             start.add(capacity * stride).copy_from_nonoverlapping(side, 2 * stride);
-            spread(start, stride, old_capacity, capacity, hash_word);
+            homes.grow(SlotArray { start, stride, hash: hash_word }, capacity);
         }
-        self.mode = Mode::Hash { mask: capacity - 1, groups, sentinel_present };
+        self.assert_size();
         self.moves += 1;
+        self.spread(layout, part_for(0));
     }
 
     fn assert_size(&self) {
@@ -153,8 +170,8 @@ impl IntegerGroups {
 
     /// Forgets all groups, or the next of them: whether all have been forgotten. Of memory that was hardly used, only as much as was is kept.
     pub(super) fn clear_hashed(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
-        let Mode::Hash { mask, groups, .. } = self.mode else { unreachable!("not in hash mode") };
-        let capacity = mask + 1;
+        let Mode::Hash { homes, groups, .. } = self.mode else { unreachable!("not in hash mode") };
+        let capacity = homes.capacity();
         if is_hardly_used(groups, capacity) {
             self.make_hash(layout, capacity_for(groups, self.rows));
             return true;
@@ -166,14 +183,14 @@ impl IntegerGroups {
             return false;
         }
         self.initialise_side_entries(layout, capacity);
-        self.mode = Mode::Hash { mask, groups: 0, sentinel_present: false };
+        self.mode = Mode::Hash { homes: Homes::new(capacity), groups: 0, sentinel_present: false };
         true
     }
 
     /// The key of an entry in hash mode that is not the NULL key's.
-    pub(super) fn hashed_key(&self, layout: &EntryLayout, mask: usize, entry: u32) -> i64 {
+    pub(super) fn hashed_key(&self, layout: &EntryLayout, capacity: usize, entry: u32) -> i64 {
         let byte = entry as usize * 8;
-        if byte / layout.stride() == mask + 2 {
+        if byte / layout.stride() == capacity + 1 {
             return SENTINEL as i64;
         }
         assert!(byte + 8 <= self.entries.bytes());
@@ -189,9 +206,9 @@ impl IntegerGroups {
         with_sentinel: bool,
         out: &mut Vec<u32>,
     ) {
-        let Mode::Hash { mask, groups, sentinel_present } = self.mode else { unreachable!("not in hash mode") };
-        let stride = layout.stride();
-        assert!(slots.end <= mask + 1 && (mask + 3) * stride <= self.entries.bytes());
+        let Mode::Hash { homes, groups, sentinel_present } = self.mode else { unreachable!("not in hash mode") };
+        let (stride, capacity) = (layout.stride(), homes.capacity());
+        assert!(slots.end <= capacity && (capacity + 2) * stride <= self.entries.bytes());
         out.reserve(groups.min(slots.len()));
         let units = stride / 8;
         for slot in slots {
@@ -201,7 +218,7 @@ impl IntegerGroups {
             }
         }
         if sentinel_present && with_sentinel {
-            out.push(((mask + 2) * units) as u32);
+            out.push(((capacity + 1) * units) as u32);
         }
     }
 }
@@ -250,7 +267,7 @@ unsafe fn find_all_with<const STRIDE: usize>(
         }
         return Ok(());
     }
-    let fetch = |hash: u64| prefetch(slots.start.wrapping_add((hash as usize & slots.mask) * stride));
+    let fetch = |hash: u64| prefetch(slots.start.wrapping_add(slots.homes.likely_home(hash) * stride));
     for (batch, first) in keys.chunks(BATCH).zip((0..).step_by(BATCH)) {
         hashes.clear();
         hashes.extend(batch.iter().map(|&key| hash_word(key as u64 ^ SENTINEL)));
@@ -296,9 +313,9 @@ unsafe fn find_or_insert<const STRIDE: usize>(
 #[inline(always)]
 unsafe fn find<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash: u64) -> Result<u32, usize> {
     let stride = if STRIDE == 0 { slots.stride } else { STRIDE };
-    let mut slot = hash as usize & slots.mask;
+    let mut slot = slots.homes.home(hash);
     loop {
-        // SAFETY: `slot <= mask`, and the region has more slots than that.
+        // SAFETY: the slot is one of the region's.
         let held = unsafe { slots.start.add(slot * stride).cast::<u64>().read() };
         if held == stored && stored != 0 {
             return Ok((slot * (stride / 8)) as u32);
@@ -306,7 +323,7 @@ unsafe fn find<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash: u64) ->
         if held == 0 {
             return Err(slot);
         }
-        slot = (slot + 1) & slots.mask;
+        slot = slots.homes.next(slot);
     }
 }
 
@@ -319,10 +336,10 @@ unsafe fn insert(slots: Slots<'_>, stored: u64, hash: u64, slot: usize, counts: 
     let units = slots.stride / 8;
     if stored == 0 {
         counts.sentinel_present = true;
-        return Ok(((slots.mask + 2) * units) as u32);
+        return Ok(((slots.homes.capacity() + 1) * units) as u32);
     }
-    let distance = slot.wrapping_sub(hash as usize) & slots.mask;
-    if counts.groups >= slots.groups_max || (distance > counts.distance_max && counts.groups > slots.mask / 4) {
+    let is_far = slots.homes.distance(hash, slot) > counts.distance_max;
+    if counts.groups >= slots.groups_max || (is_far && counts.groups > slots.homes.capacity() / 4) {
         return Err(Full);
     }
     counts.groups += 1;

@@ -12,8 +12,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::allowance::Allowance;
+use super::capacity::{capacity_for, first_capacity};
 use super::region::{Region, prefetch};
-use super::{ABSENT, CACHED_BYTES, TableHint, capacity_for};
+use super::spread::Homes;
+use super::{ABSENT, CACHED_BYTES, TableHint};
 use crate::layout::{DenseKeys, EntryLayout};
 
 pub(super) use self::attempts::Attempts;
@@ -90,9 +92,9 @@ enum Mode {
         length: usize,
         present: Region,
     },
-    /// `mask + 1` slots, then the NULL key's entry, then the sentinel's.
+    /// Slots, then the NULL key's entry, then the sentinel's.
     Hash {
-        mask: usize,
+        homes: Homes,
         groups: usize,
         sentinel_present: bool,
     },
@@ -208,7 +210,7 @@ impl IntegerGroups {
         let expected = union(self.expected.extent, extent);
         let rows = self.rows.max(self.expected.groups);
         if !self.may_be_dense(layout) {
-            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
+            self.make_hash(layout, first_capacity(layout, &self.expected));
         } else if suits_known(layout, expected, self.expected.groups, self.expected.rows) {
             self.make_dense(layout, with_room(layout, expected));
         } else if dense_suits(layout, expected, rows) {
@@ -220,7 +222,7 @@ impl IntegerGroups {
             let ahead = (extent.0.saturating_sub(room / 8), extent.1.saturating_add(room));
             self.make_dense(layout, if dense_suits(layout, ahead, rows) { ahead } else { extent });
         } else {
-            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
+            self.make_hash(layout, first_capacity(layout, &self.expected));
         }
     }
 
@@ -320,7 +322,7 @@ impl IntegerGroups {
         hashes: &mut Vec<u64>,
     ) {
         if matches!(self.mode, Mode::Undecided) {
-            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
+            self.make_hash(layout, first_capacity(layout, &self.expected));
         }
         match self.mode {
             Mode::Dense { base, length, .. } => {
@@ -367,7 +369,7 @@ impl IntegerGroups {
     /// The NULL key's entry, which from now on is a group.
     pub(super) fn entry_of_new_null(&mut self, layout: &EntryLayout) -> u32 {
         if matches!(self.mode, Mode::Undecided) {
-            self.make_hash(layout, capacity_for(self.expected.groups, self.expected.rows));
+            self.make_hash(layout, first_capacity(layout, &self.expected));
         }
         self.null_present = true;
         self.null_entry(layout)
@@ -382,7 +384,7 @@ impl IntegerGroups {
         let units = match self.mode {
             Mode::Undecided => unreachable!("the table has no entries yet"),
             Mode::Dense { length, .. } => length * layout.dense_stride() / 8,
-            Mode::Hash { mask, .. } => (mask + 1) * layout.stride() / 8,
+            Mode::Hash { homes, .. } => homes.capacity() * layout.stride() / 8,
         };
         units as u32
     }
@@ -409,7 +411,7 @@ impl IntegerGroups {
         match self.mode {
             Mode::Undecided => unreachable!("the table has no entries yet"),
             Mode::Dense { base, .. } => base.wrapping_add((entry as usize * 8 / layout.dense_stride()) as i64),
-            Mode::Hash { mask, .. } => self.hashed_key(layout, mask, entry),
+            Mode::Hash { homes, .. } => self.hashed_key(layout, homes.capacity(), entry),
         }
     }
 
@@ -445,7 +447,7 @@ impl IntegerGroups {
             Mode::Undecided => 0,
             Mode::Dense { length, .. } => length + 1,
             // The sentinel's entry is listed with the NULL key's.
-            Mode::Hash { mask, .. } => mask + 2,
+            Mode::Hash { homes, .. } => homes.capacity() + 1,
         }
     }
 

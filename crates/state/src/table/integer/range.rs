@@ -1,7 +1,8 @@
 //! Which ranges of integer keys suit entries side by side: short ones, those that are full of keys, and those of so many rows that the memory between keys pays.
 
 use crate::layout::{DenseKeys, EntryLayout};
-use crate::table::{ABSENT, capacity_for};
+use crate::table::ABSENT;
+use crate::table::capacity::capacity_for;
 
 /// Keys that lie within this many integers of each other may have entries side by side.
 pub const DENSE_LENGTH_MAX: usize = 1 << 20;

@@ -1,5 +1,6 @@
 //! The distinct values of groups, and how often each came, so that what a slice had can be taken away again.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
@@ -35,7 +36,16 @@ pub(in crate::table) struct Set {
 #[derive(Debug)]
 struct SetIndex {
     /// Where each number's entries begin in `entries`, and where the last one's end.
-    offsets: Vec<usize>,
+    offsets: Vec<u32>,
+    entries: Vec<u32>,
+}
+
+/// The same of some of a set's slots.
+#[derive(Debug)]
+pub(in crate::table) struct Indexing {
+    slots_done: usize,
+    /// Where each number's next entry goes in `entries`, behind a zero.
+    ends: Vec<u32>,
     entries: Vec<u32>,
 }
 
@@ -64,11 +74,17 @@ impl Set {
         self.index = OnceLock::new();
     }
 
-    pub(super) fn clear(&mut self) {
-        self.values.clear();
-        self.counts.clear();
-        self.total = 0;
+    /// Forgets all groups, about so many bytes at most: whether all have been forgotten.
+    pub(super) fn clear(&mut self, bytes_max: usize) -> bool {
         self.index = OnceLock::new();
+        if !self.counts.is_empty() {
+            if !self.values.clear_part(bytes_max) {
+                return false;
+            }
+            self.counts.clear();
+            self.total = 0;
+        }
+        true
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -195,8 +211,14 @@ impl Set {
 
     /// The entries of all values that have not left.
     fn held(&self) -> Vec<u32> {
-        let mut held = self.values.entry_offsets();
-        if held.len() > self.total {
+        self.held_in(0..self.values.slots())
+    }
+
+    /// Those in some slots.
+    fn held_in(&self, slots: Range<usize>) -> Vec<u32> {
+        let mut held = Vec::new();
+        self.values.push_entries(slots, &mut held);
+        if self.counts_values() && self.values.groups() > self.total {
             let mut notes = self.notes(&held).into_iter();
             held.retain(|_| notes.next() != Some(0));
         }
@@ -205,22 +227,43 @@ impl Set {
 
     /// The entries by group, found once for all that is read before the set changes.
     fn index(&self) -> &SetIndex {
-        self.index.get_or_init(|| {
-            let all = self.held();
-            let numbers = self.numbers(&all);
-            let mut ends = vec![0];
-            ends.extend(self.counts.iter().scan(0, |end, count| {
-                *end += count;
-                Some(*end)
-            }));
-            let (offsets, mut entries) = (ends.clone(), vec![0; all.len()]);
-            for (entry, number) in all.into_iter().zip(numbers) {
-                let place = &mut ends[number as usize];
-                entries[*place] = entry;
-                *place += 1;
-            }
-            SetIndex { offsets, entries }
-        })
+        if !self.is_indexed() {
+            self.index_slots(&mut None, usize::MAX);
+        }
+        self.index.get().expect("all entries have been found")
+    }
+
+    /// Whether it is known which entries are of which group.
+    pub(in crate::table) fn is_indexed(&self) -> bool {
+        self.index.get().is_some()
+    }
+
+    /// Finds the entries in the next slots, so many at most: how many there were. Once those in all have been found it is known which are of which group.
+    pub(in crate::table) fn index_slots(&self, indexing: &mut Option<Indexing>, slots_max: usize) -> usize {
+        let found = indexing.get_or_insert_with(|| {
+            let before = self.counts.iter().scan(0, |end, count| {
+                let before = *end;
+                // Entries have numbers of 32 bits, so that there are fewer.
+                *end += *count as u32;
+                Some(before)
+            });
+            let ends = std::iter::once(0).chain(before).collect();
+            Indexing { slots_done: 0, ends, entries: vec![0; self.total] }
+        });
+        let slots = found.slots_done..self.values.slots().min(found.slots_done.saturating_add(slots_max));
+        let held = self.held_in(slots.clone());
+        for (&entry, number) in held.iter().zip(self.numbers(&held)) {
+            let place = &mut found.ends[number as usize + 1];
+            found.entries[*place as usize] = entry;
+            *place += 1;
+        }
+        found.slots_done = slots.end;
+        if slots.end == self.values.slots()
+            && let Some(Indexing { ends: offsets, entries, .. }) = indexing.take()
+        {
+            self.index.get_or_init(|| SetIndex { offsets, entries });
+        }
+        slots.len()
     }
 
     /// The entries of a group's values, in any order.
@@ -266,11 +309,11 @@ impl Set {
 
 impl SetIndex {
     fn of(&self, number: u32) -> &[u32] {
-        &self.entries[self.offsets[number as usize]..self.offsets[number as usize + 1]]
+        &self.entries[self.offsets[number as usize] as usize..self.offsets[number as usize + 1] as usize]
     }
 
     fn bytes(&self) -> usize {
-        self.offsets.capacity() * size_of::<usize>() + self.entries.capacity() * size_of::<u32>()
+        self.offsets.capacity() * size_of::<u32>() + self.entries.capacity() * size_of::<u32>()
     }
 }
 

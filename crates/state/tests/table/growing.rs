@@ -1,0 +1,115 @@
+//! Tables that grow part by part while rows come, against a model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::datatypes::{DataType, Int64Type};
+use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_state::layout::EntryLayout;
+use pelton_state::table::{Entries, KeyLayout, KeyRows, Positions, Table};
+use proptest::prelude::*;
+
+use super::model::Random;
+
+/// How many rows each key has, and which values.
+type Held = BTreeMap<i64, (i64, BTreeSet<i64>)>;
+
+/// A table whose keys are found by hash: one integer, or two alike.
+fn new_table(columns: usize) -> Table {
+    let key = KeyColumn { data_type: DataType::Int64, nullable: false };
+    let distinct = Accumulate::Distinct { is_ordered: false };
+    let distinct = Accumulator::new(distinct, Some(DataType::Int64), false);
+    Table::new(EntryLayout::new(&vec![key; columns], &[Accumulator::counting_rows(), distinct]))
+}
+
+/// Adds rows with keys, up to a largest, that are far from each other, and values.
+fn add(table: &mut Table, held: &mut Held, rows: usize, keys: u64, random: &mut Random) {
+    let drawn: Vec<i64> = (0..rows).map(|_| (random.below(keys) as i64) << 21).collect();
+    let values: Vec<i64> = (0..rows).map(|_| random.below(1 << 40) as i64).collect();
+    let (mut entries, mut packed, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
+    match table.layout().keys() {
+        KeyLayout::Packed { .. } => {
+            let columns: [ArrayRef; 2] =
+                [Arc::new(Int64Array::from(drawn.clone())), Arc::new(Int64Array::from(drawn.clone()))];
+            table.find_or_insert_columns(&columns, KeyRows::Range(0..rows), &mut entries, &mut packed, &mut hashes);
+        }
+        _ => table.find_or_insert_integers(&drawn, &mut entries, &mut hashes),
+    }
+    let (base, offset) = (table.base(), table.layout().accumulators()[0].offset);
+    for &entry in &entries {
+        // SAFETY: it is the address of a count of an entry that the table has just given.
+        unsafe { *base.add(entry as usize * 8 + offset).cast::<i64>() += 1 };
+    }
+    let column: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+    table.update_store(1, Entries::Each(&entries), &column, Positions::From(0));
+    for (key, value) in drawn.into_iter().zip(values) {
+        let (rows, values) = held.entry(key).or_default();
+        *rows += 1;
+        values.insert(value);
+    }
+}
+
+fn check(table: &Table, held: &Held) {
+    let entries = table.entry_offsets();
+    assert_eq!((table.groups(), entries.len()), (held.len(), held.len()));
+    let column = |array: ArrayRef| array.as_primitive::<Int64Type>().values().to_vec();
+    let last_key = table.layout().key_columns().len() - 1;
+    let (keys, counts) = (column(table.key_array(0, &entries)), column(table.accumulator_array(0, &entries)));
+    assert_eq!(column(table.key_array(last_key, &entries)), keys);
+    let grouped = table.value_groups(1).of((&entries).into());
+    let values = column(grouped.values);
+    for (at, (key, count)) in keys.into_iter().zip(counts).enumerate() {
+        let (rows, expected) = &held[&key];
+        assert_eq!(count, *rows);
+        let values = &values[grouped.offsets[at]..grouped.offsets[at + 1]];
+        assert_eq!(&values.iter().copied().collect::<BTreeSet<_>>(), expected);
+        assert_eq!(values.len(), expected.len());
+    }
+}
+
+fn check_growing(seed: u64) {
+    let random = &mut Random(seed | 1);
+    let mut table = new_table(1 + (seed % 2) as usize);
+    let mut held = Held::new();
+    for _ in 0..2 {
+        let (keys, batch_rows) = (1 + random.below(1 << 15), 1 + random.below(600));
+        for _ in 0..200 {
+            add(&mut table, &mut held, 1 + random.below(batch_rows) as usize, keys, random);
+            match random.below(50) {
+                0 => check(&table, &held),
+                // What it has goes to another one, whose tables grow by that,
+                1 => {
+                    let mut other = new_table(table.layout().key_columns().len());
+                    add(&mut other, &mut held, 1 + random.below(5_000) as usize, keys, random);
+                    table = merged(table, other);
+                }
+                // or to a copy.
+                2 => table = table.copy(),
+                _ => {}
+            }
+        }
+        check(&table, &held);
+        // It is forgotten in parts, also while not all has moved that is to be, and begins anew.
+        while !table.clear_part(1 + random.below(100_000) as usize) {}
+        held.clear();
+        check(&table, &held);
+    }
+}
+
+/// Both tables, which have the layout of the same slice.
+fn merged(mut table: Table, other: Table) -> Table {
+    let mut renewed = Table::new(table.layout().clone());
+    renewed.merge(other);
+    table.merge(renewed);
+    table
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 24 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_table_holds_what_it_was_given_while_it_grows(seed in any::<u64>()) {
+        check_growing(seed);
+    }
+}
