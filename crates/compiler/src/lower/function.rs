@@ -116,7 +116,7 @@ pub(crate) enum Place {
     ByLookup(LookupNumber),
     /// It is listed for each position.
     Listed,
-    /// There is one. Its accumulators are in registers while the loop runs.
+    /// There is one. Its accumulators are in registers while the loop runs, but for those that may not be.
     Single,
 }
 
@@ -448,7 +448,7 @@ impl Recipe<'_> {
         (position, exit): (Number, ir::Block),
     ) -> Value {
         match *place {
-            Place::Single => unreachable!("the only entry is in registers"),
+            Place::Single => unreachable!("the only entry is not looked for"),
             Place::Listed => {
                 let builder = &mut *emitter.builder;
                 let address = element(builder, function.entries, position, 4);

@@ -126,6 +126,8 @@ impl Bucket {
     /// Takes the entries whose sessions end at or before `until`. Returns them in the order of their ends.
     pub fn take_over(&mut self, until: Micros, gap: Micros, slots: SessionSlots, micros_per_tick: i64) -> Vec<u32> {
         let Bucket { table, by_end, .. } = self;
+        // What is known of them would be of no use with each part of its entries that a table moves.
+        table.finish_growth();
         let moves = table.moves();
         let made = by_end.take().filter(|by_end| by_end.moves == moves).unwrap_or_else(|| {
             let entries = table.entry_offsets();

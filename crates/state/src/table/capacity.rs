@@ -47,8 +47,11 @@ pub(super) fn capacity_for(groups: usize, rows: usize) -> usize {
 /// Slots for a new table that is expected to have as many groups as this one had, and no more than it can take without its first rows
 /// waiting for fresh pages all at once: what it has more it gets part by part, while it grows.
 pub(super) fn first_capacity(layout: &EntryLayout, expected: &TableHint) -> usize {
-    let bytes_max = FRESH_BYTES_MAX.max(prepared_bytes());
     let mut capacity = capacity_for(expected.groups, expected.rows);
+    if capacity * layout.stride() <= FRESH_BYTES_MAX {
+        return capacity;
+    }
+    let bytes_max = FRESH_BYTES_MAX.max(prepared_bytes());
     while capacity > CAPACITY_MIN && capacity * layout.stride() > bytes_max {
         capacity /= 2;
     }

@@ -41,7 +41,7 @@ pub(crate) struct CountedKeys {
 /// Slices that have all of their rows, in the order of these.
 #[derive(Debug, Default)]
 pub(crate) struct CompleteSlices {
-    /// The entries of their keys, until a key is added.
+    /// The entries of their keys, until keys are looked up.
     pub keys: Vec<u32>,
     pub places: Vec<u32>,
     /// Which of the key's slices, from 0 on.

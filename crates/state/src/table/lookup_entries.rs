@@ -90,6 +90,8 @@ impl Table {
     /// For each number the address of its entry, zero where it is not known yet; then the same for rows that found none. The
     /// addresses are good for as long as entries are, see [`Table`].
     pub fn lookup_entries(&mut self, keys: &LookupKeys) -> &[usize] {
+        // They would be forgotten with each part of its entries that a table moves.
+        self.finish_growth();
         self.lookup_addresses(keys)
     }
 

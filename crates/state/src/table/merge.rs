@@ -43,8 +43,8 @@ pub(crate) struct Merging {
     slots_done: usize,
     /// How much more a group is than one that has nothing beside its entry.
     work_per_group: usize,
-    /// What is to be found first in the other table's stores.
-    indexing: Option<Indexing>,
+    /// What has been found of an accumulator's set in the other table, which is done first.
+    indexing: Option<(usize, Indexing)>,
     from: Vec<u32>,
     to: Vec<u32>,
     scratch: KeyScratch,

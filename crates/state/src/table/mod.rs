@@ -129,8 +129,8 @@ pub(crate) const ABSENT: u32 = u32::MAX;
 
 /// The groups of one slice, as one worker has seen them.
 ///
-/// Entry numbers and pointers are valid until the next call that takes `&mut self` and may add groups: `prepare_integers`,
-/// `find_or_insert_*`, `merge`, `clear`.
+/// Entry numbers and pointers are valid until the next call that takes `&mut self` and looks keys up, whether it adds groups or not, or forgets them:
+/// `prepare_integers`, `find_or_insert_*`, `merge`, `clear`.
 #[derive(Debug)]
 pub struct Table {
     layout: Arc<EntryLayout>,
@@ -376,8 +376,8 @@ impl Table {
             return unsafe { groups.find_or_insert(&self.layout, keys, rows.count(), entries, scratch_hashes) };
         }
         let count = rows.count();
-        // A dictionary's values are packed for each call: that is worth it for many rows only.
         groups.spread_for(&self.layout, count);
+        // A dictionary's values are packed for each call: that is worth it for many rows only.
         let coded = columns.iter().any(|column| matches!(column.data_type(), DataType::Dictionary(..)));
         let batch_rows = if coded { count } else { BATCH };
         entries.clear();
@@ -388,7 +388,7 @@ impl Table {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(_) => {
-                    groups.grow_once(&self.layout);
+                    groups.grow_once(&self.layout, count);
                     entries.clear();
                     continue;
                 }
@@ -398,7 +398,7 @@ impl Table {
             // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
             let found = unsafe { groups.append(&self.layout, scratch_keys, added, entries, scratch_hashes) };
             if found.is_err() {
-                groups.grow_once(&self.layout);
+                groups.grow_once(&self.layout, count);
                 // Entries found so far have moved: they are found again.
                 entries.clear();
             }
@@ -554,6 +554,15 @@ impl Table {
         }
         self.strings.clear();
         self.stores.iter_mut().flatten().all(|store| store.clear(bytes_max))
+    }
+
+    /// Moves all entries at once that are to be moved since the table has grown, for whoever wants to know where they are for longer.
+    pub(crate) fn finish_growth(&mut self) {
+        match &mut self.groups {
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => {}
+            Groups::Integer(groups) => groups.finish_growth(&self.layout),
+            Groups::Packed(groups) => _ = groups.finish_growth(&self.layout),
+        }
     }
 
     /// How often entries have moved.

@@ -149,22 +149,28 @@ impl PackedGroups {
         self.spread_for(layout, rows);
         // SAFETY: the caller's promise, passed on.
         while unsafe { self.append(layout, keys, rows, entries, hashes) }.is_err() {
-            self.grow_once(layout);
+            self.grow_once(layout, rows);
             // Entries found so far have moved: they are found again.
             entries.clear();
         }
     }
 
-    /// Makes room for more groups, after a search that had too little: what the table has grown by before, else twice as much, or, where that is not allowed, what
-    /// there is, once. Entries may move.
-    pub(super) fn grow_once(&mut self, layout: &EntryLayout) {
-        if self.spread(layout, usize::MAX) {
+    /// Makes room for more groups, after a search among those of so many rows that had too little: what the table has grown by before, else twice as much, or, where
+    /// that is not allowed, what there is, once. Entries may move.
+    pub(super) fn grow_once(&mut self, layout: &EntryLayout, rows: usize) {
+        if self.finish_growth(layout) {
             return;
         }
         let capacity = self.homes.capacity();
         if self.allowance.doubles(capacity * layout.stride()) {
             self.grow(layout, capacity * 2);
+            self.spread_for(layout, rows);
         }
+    }
+
+    /// Moves all entries that are to be moved since the table has grown: whether there were some.
+    pub(super) fn finish_growth(&mut self, layout: &EntryLayout) -> bool {
+        self.spread(layout, usize::MAX)
     }
 
     /// Moves some entries, where the table has grown and not all have been moved that are to be: more before many rows' groups are looked for.
@@ -314,7 +320,7 @@ impl PackedGroups {
         entries.clear();
         self.spread_for(layout, from.len());
         while self.append_entries_of(layout, (other, other_layout), from, entries, hashes).is_err() {
-            self.grow_once(layout);
+            self.grow_once(layout, from.len());
             entries.clear();
         }
     }
@@ -466,7 +472,6 @@ impl PackedGroups {
         }
         self.mark_used(layout);
         self.moves += 1;
-        self.spread_for(layout, 0);
     }
 
     /// Marks the slots in use, after entries have moved.

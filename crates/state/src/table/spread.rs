@@ -8,14 +8,14 @@
 /// So many slots at least are spread at a time. Unit tests see large tables grow with few groups.
 const PART_SLOTS: usize = if cfg!(test) { 16 } else { 1 << 12 };
 
-/// For each row that may be a new group so many slots are spread: all are before those are full that have not been, which get the groups that come meanwhile as
-/// well.
+/// For each row that may be a new group so many slots are spread: where seven of ten were in use, all are before those are full that have not been, which get
+/// the groups that come meanwhile as well.
 const SLOTS_PER_ROW: usize = 8;
 
 /// Where searches begin. A search goes from slot to slot until it finds its key or a free one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Homes {
-    /// SlotArray less one.
+    /// Slots less one.
     mask: usize,
     /// The same before the table grew, as long as not all slots have been spread, else also what it is now.
     mask_before: usize,
@@ -46,12 +46,12 @@ impl Homes {
         Homes { mask: capacity - 1, mask_before: capacity - 1, spread_slots: 0 }
     }
 
-    /// SlotArray.
+    /// Slots.
     pub fn capacity(self) -> usize {
         self.mask + 1
     }
 
-    /// SlotArray that there were before the table grew, while entries are being moved.
+    /// Slots that there were before the table grew, while entries are being moved.
     pub fn capacity_before(self) -> Option<usize> {
         (self.mask_before != self.mask).then_some(self.mask_before + 1)
     }
@@ -119,8 +119,7 @@ impl Homes {
         loop {
             assert!(slot <= self.mask, "fewer slots are in use than there are new ones");
             // SAFETY: the slots lie in the table, as just checked, and are apart where they differ. An entry finds a free slot at its own place at the latest:
-            // those before it, between its home and there, have been placed. No entry here has its home further on, as no search has come to the first slots from
-            // the last of those that there were since the table has grown.
+            // all slots from its home on to there were in use, round the end of the table if need be, and those of them that are gone through here have been placed.
             unsafe {
                 let word = slots.word(slot);
                 let stored = word.read();
@@ -183,7 +182,7 @@ mod tests {
 
     const WORDS: usize = 3;
 
-    /// SlotArray of three words: a key, which is its own hash, and two numbers that depend on it.
+    /// Slots of three words: a key, which is its own hash, and two numbers that depend on it.
     struct Map {
         words: Vec<u64>,
         homes: Homes,

@@ -238,12 +238,18 @@ impl Table {
         }
     }
 
-    /// Finds values by group in the next slots of a set, so many at most, where that has not been done: how many slots there were. What has been found of the set
-    /// is in `indexing`.
-    pub(super) fn index_stores(&self, indexing: &mut Option<Indexing>, slots_max: usize) -> Option<usize> {
-        let sets =
-            self.stores.iter().flatten().filter_map(|store| if let Store::Set(set) = store { Some(set) } else { None });
-        sets.into_iter().find(|set| !set.is_indexed()).map(|set| set.index_slots(indexing, slots_max))
+    /// Finds values by group in the next slots of a set, so many at most, where that has not been done: how many slots there were. What has been found of which
+    /// accumulator's set is in `indexing`.
+    pub(super) fn index_stores(&self, indexing: &mut Option<(usize, Indexing)>, slots_max: usize) -> Option<usize> {
+        let mut sets = self.stores.iter().enumerate().filter_map(|(slot, store)| match store {
+            Some(Store::Set(set)) => Some((slot, set)),
+            _ => None,
+        });
+        let (slot, set) = sets.find(|(_, set)| !set.is_indexed())?;
+        let mut found = indexing.take().filter(|(of, _)| *of == slot).map(|(_, found)| found);
+        let slots = set.index_slots(&mut found, slots_max);
+        *indexing = found.map(|found| (slot, found));
+        Some(slots)
     }
 
     /// What the accumulator `slot` keeps in its store.

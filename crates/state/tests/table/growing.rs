@@ -86,6 +86,9 @@ fn check_growing(seed: u64) {
                 }
                 // or to a copy.
                 2 => table = table.copy(),
+                // It may take so much more for a while, and fills up where that does not do.
+                3 => table.allow(random.below(4 << 20) as usize),
+                4 => _ = table.settle(),
                 _ => {}
             }
         }

@@ -71,7 +71,7 @@ impl IntegerGroups {
         loop {
             let slots = self.probed(layout);
             if matches!(self.mode, Mode::Hash { groups, .. } if groups > slots.groups_max) {
-                self.grow_once(layout);
+                self.grow_once(layout, keys.len());
                 continue;
             }
             let (_, distance_max) = self.allowance.limits(slots.homes, self.rows);
@@ -86,7 +86,7 @@ impl IntegerGroups {
                 break;
             }
             // Entries found so far move: they are found again.
-            self.grow_once(layout);
+            self.grow_once(layout, keys.len());
         }
         // SAFETY: the last pass has written an entry for each key.
         unsafe { entries.set_len(keys.len()) };
@@ -99,20 +99,21 @@ impl IntegerGroups {
         Slots { start, homes, stride, groups_max, initial: layout.initial() }
     }
 
-    /// Makes room for more groups, after a search that had too little: what the table has grown by before, else twice as much, or, where that is not allowed, what
-    /// there is, once. Entries may move.
-    fn grow_once(&mut self, layout: &EntryLayout) {
+    /// Makes room for more groups, after a search among those of so many rows that had too little: what the table has grown by before, else twice as much, or, where
+    /// that is not allowed, what there is, once. Entries may move.
+    fn grow_once(&mut self, layout: &EntryLayout, rows: usize) {
         if self.spread(layout, usize::MAX) {
             return;
         }
         let Mode::Hash { homes, .. } = self.mode else { unreachable!("not in hash mode") };
         if self.allowance.doubles(homes.capacity() * layout.stride()) {
             self.grow(layout, homes.capacity() * 2);
+            self.spread(layout, part_for(rows));
         }
     }
 
     /// Moves the next entries that are to be moved since the table has grown, those of so many slots: whether there were some.
-    fn spread(&mut self, layout: &EntryLayout, count: usize) -> bool {
+    pub(super) fn spread(&mut self, layout: &EntryLayout, count: usize) -> bool {
         let slots = SlotArray { start: self.entries.as_ptr(), stride: layout.stride(), hash: hash_word };
         let Mode::Hash { homes, .. } = &mut self.mode else { unreachable!("not in hash mode") };
         // SAFETY: the slots are this table's, which is borrowed exclusively. It has fewer groups than slots before it grew: there may be no more meanwhile.
@@ -161,7 +162,6 @@ impl IntegerGroups {
         }
         self.assert_size();
         self.moves += 1;
-        self.spread(layout, part_for(0));
     }
 
     fn assert_size(&self) {

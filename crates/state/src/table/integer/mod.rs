@@ -132,6 +132,13 @@ impl IntegerGroups {
         self.moves
     }
 
+    /// Moves all entries that are to be moved since the table has grown.
+    pub(super) fn finish_growth(&mut self, layout: &EntryLayout) {
+        if let Mode::Hash { .. } = self.mode {
+            self.spread(layout, usize::MAX);
+        }
+    }
+
     pub(super) fn extent(&self) -> Option<(i64, i64)> {
         self.extent
     }
@@ -234,7 +241,8 @@ impl IntegerGroups {
     fn change_to_hash(&mut self, layout: &EntryLayout) {
         self.was_dense = true;
         let old = self.take_groups(layout);
-        self.make_hash(layout, capacity_for(old.keys.len().max(self.expected.groups), self.rows));
+        let wanted = capacity_for(old.keys.len(), self.rows).max(first_capacity(layout, &self.expected));
+        self.make_hash(layout, wanted);
         self.put_groups(layout, &old);
     }
 
