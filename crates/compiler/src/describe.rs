@@ -283,9 +283,9 @@ fn change(accumulate: Accumulate, argument: Option<&str>) -> String {
         ) => {
             format!("sum += {argument}")
         }
-        (Accumulate::SumSquares, Some(argument)) => format!("sum += {argument} * {argument}"),
-        (Accumulate::SumSquares128, Some(argument)) => format!("sum += {argument} * {argument}"),
-        (Accumulate::SumSquares192, Some(argument)) => format!("sum += {argument} * {argument}"),
+        (Accumulate::SumSquares | Accumulate::SumSquares128 | Accumulate::SumSquares192, Some(argument)) => {
+            format!("sum += {argument} * {argument}")
+        }
         (Accumulate::Minimum, Some(argument)) => format!("minimum = min(minimum, {argument})"),
         (Accumulate::Maximum, Some(argument)) => format!("maximum = max(maximum, {argument})"),
         (Accumulate::First, Some(argument)) => format!("first = {argument}, where none came before"),

@@ -332,11 +332,7 @@ impl Recipe<'_> {
             Effect::Write { .. } => Vec::new(),
             Effect::Accumulate { place: Place::Single, updates } => {
                 let table = function.table;
-                updates
-                    .iter()
-                    .filter(|update| update.may_stay_in_registers())
-                    .map(|update| update.load(builder, table))
-                    .collect()
+                in_registers(updates).map(|update| update.load(builder, table)).collect()
             }
             Effect::Accumulate { .. } => Vec::new(),
         }
@@ -349,8 +345,7 @@ impl Recipe<'_> {
                 builder.ins().store(MemFlagsData::trusted(), state[0], function.frame, offset);
             }
             Effect::Accumulate { place: Place::Single, updates } => {
-                let in_registers = updates.iter().filter(|update| update.may_stay_in_registers());
-                for (update, &value) in in_registers.zip(state) {
+                for (update, &value) in in_registers(updates).zip(state) {
                     update.store(builder, function.table, value);
                 }
             }
@@ -431,12 +426,10 @@ impl Recipe<'_> {
         updates: &[Update],
         state: &[Value],
     ) -> Vec<Value> {
-        let (in_registers, others): (Vec<&Update>, Vec<&Update>) =
-            updates.iter().partition(|update| update.may_stay_in_registers());
-        for update in others {
+        for update in updates.iter().filter(|update| !update.may_stay_in_registers()) {
             update.change(emitter, entry);
         }
-        in_registers.into_iter().zip(state).map(|(update, &old)| update.apply(emitter, old)).collect()
+        in_registers(updates).zip(state).map(|(update, &old)| update.apply(emitter, old)).collect()
     }
 
     fn entry(
@@ -520,6 +513,11 @@ impl Recipe<'_> {
 /// Bytes a row of an output column; booleans are a byte until they are packed.
 pub(crate) fn output_width(graph: &Graph, id: NodeId) -> usize {
     Layout::of(&graph.node(id).data_type).map_or(8, Layout::width)
+}
+
+/// Those whose states the loop carries from row to row.
+fn in_registers(updates: &[Update]) -> impl Iterator<Item = &Update> {
+    updates.iter().filter(|update| update.may_stay_in_registers())
 }
 
 /// A block with parameters of these types, and others for what a loop carries.

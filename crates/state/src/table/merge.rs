@@ -25,9 +25,6 @@ const INDEX_BATCH: usize = 1 << 15;
 /// So much more than to go through what a group has beside its entry it is to look for each value of a set in another one, in memory.
 const SET_WORK: usize = 4;
 
-/// To look at so many of them takes as long as to do something with a group.
-const INDEXED_SLOTS_PER_GROUP: usize = 16;
-
 /// Keys on their way from one table to another: buffers that are reused.
 #[derive(Debug, Default)]
 pub(crate) struct KeyScratch {
@@ -66,7 +63,7 @@ impl Merging {
     /// many slots were looked at: none once all have been added.
     pub fn advance(&mut self, into: &mut Table, other: &Table) -> Option<Merged> {
         if let Some(slots) = other.index_stores(&mut self.indexing, INDEX_BATCH) {
-            return Some(Merged { slots: 0, groups: 0, work: slots / INDEXED_SLOTS_PER_GROUP });
+            return Some(Merged { slots, groups: 0, work: 0 });
         }
         let batch = (MERGE_BATCH / self.work_per_group).max(MERGE_BATCH_MIN);
         let slots = self.slots_done..other.slots().min(self.slots_done + batch);

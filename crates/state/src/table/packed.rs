@@ -9,7 +9,7 @@ use arrow::array::ArrayRef;
 
 use super::allowance::Allowance;
 use super::arena::Arena;
-use super::capacity::{capacity_for, first_capacity, is_hardly_used};
+use super::capacity::{first_capacity, is_hardly_used};
 use super::grid::Grid;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
 use super::pack::{KeyRows, pack_keys};
@@ -229,8 +229,10 @@ impl PackedGroups {
         (keys, hashes): (&mut Vec<u8>, &mut Vec<u64>),
     ) -> Result<bool, Full> {
         // What places know is forgotten whenever entries move.
-        let is_known_for_long = self.homes.capacity_before().is_none();
-        let Some(mut grid) = self.grid.take_if(|_| is_known_for_long) else { return Ok(false) };
+        if self.homes.capacity_before().is_some() {
+            return Ok(false);
+        }
+        let Some(mut grid) = self.grid.take() else { return Ok(false) };
         let first = entries.len();
         let found = grid.append_known(columns, rows, (self.rows, self.moves), layout.dense_keys(), entries);
         let learned = if found {
@@ -536,7 +538,7 @@ impl PackedGroups {
         let capacity = self.homes.capacity();
         self.homes = Homes::new(capacity);
         if is_hardly_used(self.groups, capacity) {
-            self.make(layout, capacity_for(self.groups, self.expected.rows));
+            self.make(layout, first_capacity(layout, &self.expected));
         } else if !self.used.is_empty() && self.groups < capacity / CLEARED_ONE_BY_ONE {
             let (start, stride) = (self.entries.as_ptr(), layout.stride());
             for slot in self.marked_slots() {

@@ -7,15 +7,15 @@ use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_state::layout::EntryLayout;
-use pelton_state::table::{Entries, KeyLayout, KeyRows, Positions, Table};
+use pelton_state::table::{Entries, Positions, Table};
 use proptest::prelude::*;
 
-use super::model::Random;
+use super::model::{Random, column, entries_of_rows};
 
 /// How many rows each key has, and which values.
 type Held = BTreeMap<i64, (i64, BTreeSet<i64>)>;
 
-/// A table whose keys are found by hash: one integer, or two alike.
+/// A table with one key of integers, or two alike, which are found by hash but where they are few.
 fn new_table(columns: usize) -> Table {
     let key = KeyColumn { data_type: DataType::Int64, nullable: false };
     let distinct = Accumulate::Distinct { is_ordered: false };
@@ -27,22 +27,16 @@ fn new_table(columns: usize) -> Table {
 fn add(table: &mut Table, held: &mut Held, rows: usize, keys: u64, random: &mut Random) {
     let drawn: Vec<i64> = (0..rows).map(|_| (random.below(keys) as i64) << 21).collect();
     let values: Vec<i64> = (0..rows).map(|_| random.below(1 << 40) as i64).collect();
-    let (mut entries, mut packed, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
-    match table.layout().keys() {
-        KeyLayout::Packed { .. } => {
-            let columns: [ArrayRef; 2] =
-                [Arc::new(Int64Array::from(drawn.clone())), Arc::new(Int64Array::from(drawn.clone()))];
-            table.find_or_insert_columns(&columns, KeyRows::Range(0..rows), &mut entries, &mut packed, &mut hashes);
-        }
-        _ => table.find_or_insert_integers(&drawn, &mut entries, &mut hashes),
-    }
+    let key_column = column(&DataType::Int64, &drawn.iter().copied().map(Some).collect::<Vec<_>>());
+    let columns = vec![key_column; table.layout().key_columns().len()];
+    let entries = entries_of_rows(table, &columns, rows);
     let (base, offset) = (table.base(), table.layout().accumulators()[0].offset);
     for &entry in &entries {
         // SAFETY: it is the address of a count of an entry that the table has just given.
         unsafe { *base.add(entry as usize * 8 + offset).cast::<i64>() += 1 };
     }
-    let column: ArrayRef = Arc::new(Int64Array::from(values.clone()));
-    table.update_store(1, Entries::Each(&entries), &column, Positions::From(0));
+    let kept: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+    table.update_store(1, Entries::Each(&entries), &kept, Positions::From(0));
     for (key, value) in drawn.into_iter().zip(values) {
         let (rows, values) = held.entry(key).or_default();
         *rows += 1;
@@ -53,12 +47,12 @@ fn add(table: &mut Table, held: &mut Held, rows: usize, keys: u64, random: &mut 
 fn check(table: &Table, held: &Held) {
     let entries = table.entry_offsets();
     assert_eq!((table.groups(), entries.len()), (held.len(), held.len()));
-    let column = |array: ArrayRef| array.as_primitive::<Int64Type>().values().to_vec();
+    let numbers = |array: ArrayRef| array.as_primitive::<Int64Type>().values().to_vec();
     let last_key = table.layout().key_columns().len() - 1;
-    let (keys, counts) = (column(table.key_array(0, &entries)), column(table.accumulator_array(0, &entries)));
-    assert_eq!(column(table.key_array(last_key, &entries)), keys);
+    let (keys, counts) = (numbers(table.key_array(0, &entries)), numbers(table.accumulator_array(0, &entries)));
+    assert_eq!(numbers(table.key_array(last_key, &entries)), keys);
     let grouped = table.value_groups(1).of((&entries).into());
-    let values = column(grouped.values);
+    let values = numbers(grouped.values);
     for (at, (key, count)) in keys.into_iter().zip(counts).enumerate() {
         let (rows, expected) = &held[&key];
         assert_eq!(count, *rows);

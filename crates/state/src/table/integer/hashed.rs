@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
-use crate::table::capacity::{capacity_for, is_hardly_used};
+use crate::table::capacity::{first_capacity, is_hardly_used};
 use crate::table::hash::hash_word;
 use crate::table::region::{Region, prefetch};
 use crate::table::spread::{Homes, SlotArray, part_for};
@@ -173,7 +173,7 @@ impl IntegerGroups {
         let Mode::Hash { homes, groups, .. } = self.mode else { unreachable!("not in hash mode") };
         let capacity = homes.capacity();
         if is_hardly_used(groups, capacity) {
-            self.make_hash(layout, capacity_for(groups, self.rows));
+            self.make_hash(layout, first_capacity(layout, &self.expected));
             return true;
         }
         let bytes = capacity * layout.stride();

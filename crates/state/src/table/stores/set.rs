@@ -218,7 +218,7 @@ impl Set {
     fn held_in(&self, slots: Range<usize>) -> Vec<u32> {
         let mut held = Vec::new();
         self.values.push_entries(slots, &mut held);
-        if self.counts_values() && self.values.groups() > self.total {
+        if self.values.groups() > self.total {
             let mut notes = self.notes(&held).into_iter();
             held.retain(|_| notes.next() != Some(0));
         }
