@@ -3,6 +3,8 @@
 //! Rows are kept as bytes that compare as they are ordered (`arrow::row`), which columns are made of again.
 
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -10,8 +12,6 @@ use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices, take};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::row::{Row, RowConverter, Rows, SortField};
-use itertools::kmerge_by;
-use itertools::structs::KMergeBy;
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_data::arrangement::{Order, OrderKey};
 
@@ -23,8 +23,11 @@ const SORTED_ROWS_MAX: usize = 100_000_000;
 /// Rows that are sorted at once, but for those of one batch.
 const RUN_ROWS: usize = BLOCK_ROWS_DEFAULT;
 
-/// Rows that may wait before those that are not wanted are dropped, beyond twice as many as are wanted.
+/// Rows that may wait before it is begun to drop those that are not wanted, beyond twice as many as are wanted.
 const UNWANTED_ROWS_MAX: usize = 1 << 16;
+
+/// For each row that comes so many are looked at meanwhile for whether they are wanted: that has been done before as many have come again.
+const LOOKED_AT_PER_ROW: usize = 4;
 
 /// Rows that wait for their order.
 pub(super) struct Sorter {
@@ -38,11 +41,22 @@ pub(super) struct Sorter {
 /// Rows in order, but for those that came last.
 struct Runs {
     form: Form,
-    sorted: Vec<Rows>,
+    sorted: Vec<Run>,
     /// Of all that are sorted.
     sorted_rows: usize,
     sorted_bytes: usize,
+    /// Where there were too many.
+    front: Option<Front>,
     unsorted: Rows,
+}
+
+/// The front of rows that are sorted, of which a part is known.
+struct Front {
+    rows: Rows,
+    /// What is left of the rows that this is the front of.
+    rest: Merge,
+    /// How many these were, and their bytes.
+    all: (usize, usize),
 }
 
 /// How rows are written down.
@@ -61,7 +75,7 @@ impl Sorter {
 
     /// Bytes of the rows.
     pub fn bytes(&self) -> usize {
-        self.runs.as_ref().map_or(0, |runs| runs.sorted_bytes + runs.unsorted.size())
+        self.runs.as_ref().map_or(0, Runs::bytes)
     }
 
     /// Takes rows.
@@ -74,10 +88,8 @@ impl Sorter {
         if runs.unsorted.num_rows() >= RUN_ROWS {
             runs.sort(self.wanted);
         }
-        if let Some(wanted) = self.wanted
-            && runs.sorted_rows > wanted.saturating_mul(2).saturating_add(UNWANTED_ROWS_MAX)
-        {
-            runs.keep_front(wanted);
+        if let Some(wanted) = self.wanted {
+            runs.keep_front(wanted, rows.num_rows().saturating_mul(LOOKED_AT_PER_ROW));
         }
         if runs.rows() > SORTED_ROWS_MAX {
             let problem = format!("more than {SORTED_ROWS_MAX} rows are to be put in order; add a LIMIT");
@@ -90,7 +102,8 @@ impl Sorter {
     pub fn finish(self) -> Option<Merged> {
         let mut runs = self.runs?;
         runs.sort(self.wanted);
-        Some(Merged { form: runs.form, merge: merge(runs.sorted) })
+        runs.leave_front();
+        Some(Merged { form: runs.form, merge: Merge::new(runs.sorted) })
     }
 }
 
@@ -115,11 +128,15 @@ impl Form {
 impl Runs {
     fn new(form: Form) -> Runs {
         let unsorted = form.converter.empty_rows(0, 0);
-        Runs { form, sorted: Vec::new(), sorted_rows: 0, sorted_bytes: 0, unsorted }
+        Runs { form, sorted: Vec::new(), sorted_rows: 0, sorted_bytes: 0, front: None, unsorted }
     }
 
     fn rows(&self) -> usize {
         self.sorted_rows + self.unsorted.num_rows()
+    }
+
+    fn bytes(&self) -> usize {
+        self.sorted_bytes + self.front.as_ref().map_or(0, |front| front.rows.size()) + self.unsorted.size()
     }
 
     fn push(&mut self, rows: &RecordBatch, wanted: Option<usize>) -> Result<(), ArrowError> {
@@ -148,19 +165,38 @@ impl Runs {
         self.add(sorted);
     }
 
-    /// Keeps so many rows of the front of the order at most.
-    fn keep_front(&mut self, wanted: usize) {
-        let front: Vec<Entry> = merge(std::mem::take(&mut self.sorted)).take(wanted).collect();
-        let rows: Vec<Row<'_>> = front.iter().map(Entry::row).collect();
-        let front = copied(&self.form.converter, &rows);
-        (self.sorted_rows, self.sorted_bytes) = (0, 0);
-        self.add(front);
+    /// Keeps so many rows of the front of the order, where there are many others: a part of that, about as long as to look at `count` rows.
+    fn keep_front(&mut self, wanted: usize, count: usize) {
+        if self.front.is_none() && self.sorted_rows > wanted.saturating_mul(2).saturating_add(UNWANTED_ROWS_MAX) {
+            let rest = Merge::new(std::mem::take(&mut self.sorted));
+            let bytes_about = (self.sorted_bytes as u128 * wanted as u128 / self.sorted_rows as u128) as usize;
+            let rows = self.form.converter.empty_rows(wanted, bytes_about);
+            self.front = Some(Front { rows, rest, all: (self.sorted_rows, self.sorted_bytes) });
+        }
+        let Some(Front { rows, rest, .. }) = &mut self.front else { return };
+        let left = wanted - rows.num_rows();
+        rest.take(count.min(left)).for_each(|entry| rows.push(entry.row()));
+        if left <= count
+            && let Some(front) = self.front.take()
+        {
+            self.sorted_rows -= front.all.0;
+            self.sorted_bytes -= front.all.1;
+            self.add(front.rows);
+        }
+    }
+
+    /// Leaves the keeping of the front as it is.
+    fn leave_front(&mut self) {
+        if let Some(Front { rows, rest, .. }) = self.front.take() {
+            self.sorted.extend(rest.into_runs());
+            self.sorted.push(Run::new(rows));
+        }
     }
 
     fn add(&mut self, sorted: Rows) {
         self.sorted_rows += sorted.num_rows();
         self.sorted_bytes += sorted.size();
-        self.sorted.push(sorted);
+        self.sorted.push(Run::new(sorted));
     }
 }
 
@@ -200,28 +236,72 @@ impl Merged {
 }
 
 /// Runs, of which the least row comes next.
-type Merge = KMergeBy<Run, fn(&Entry, &Entry) -> bool>;
+struct Merge(BinaryHeap<Run>);
 
-fn merge(runs: Vec<Rows>) -> Merge {
-    let runs = runs.into_iter().map(|rows| Run { next: 0, rows: Arc::new(rows) });
-    kmerge_by(runs, |left: &Entry, right: &Entry| left.row().cmp(&right.row()) == Ordering::Less)
+impl Merge {
+    fn new(runs: Vec<Run>) -> Merge {
+        Merge(runs.into_iter().filter(|run| run.left() > 0).collect())
+    }
+
+    /// What is left of the runs.
+    fn into_runs(self) -> Vec<Run> {
+        self.0.into_vec()
+    }
 }
 
-/// The rest of a run.
+impl Iterator for Merge {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let mut first = self.0.peek_mut()?;
+        let entry = Entry { rows: first.rows.clone(), row: first.next };
+        first.next += 1;
+        if first.left() == 0 {
+            PeekMut::pop(first);
+        }
+        Some(entry)
+    }
+}
+
+/// The rest of a run. The one with the least row is the greatest.
 struct Run {
     rows: Arc<Rows>,
     next: usize,
 }
 
-impl Iterator for Run {
-    type Item = Entry;
+impl Run {
+    fn new(rows: Rows) -> Run {
+        Run { rows: Arc::new(rows), next: 0 }
+    }
 
-    fn next(&mut self) -> Option<Entry> {
-        let row = self.next;
-        self.next += 1;
-        (row < self.rows.num_rows()).then(|| Entry { rows: self.rows.clone(), row })
+    fn left(&self) -> usize {
+        self.rows.num_rows() - self.next
+    }
+
+    fn first(&self) -> Row<'_> {
+        self.rows.row(self.next)
     }
 }
+
+impl Ord for Run {
+    fn cmp(&self, other: &Run) -> Ordering {
+        other.first().cmp(&self.first())
+    }
+}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Run) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Run) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Run {}
 
 /// A row of a run.
 struct Entry {
@@ -320,6 +400,19 @@ mod tests {
             let (rows, _) = sorted(&lines, 5_000, Some(wanted));
             assert_eq!(rows[..wanted], expected[..wanted], "{wanted}");
             assert!(rows.len() <= 2 * wanted + UNWANTED_ROWS_MAX, "{} rows of {wanted}", rows.len());
+        }
+    }
+
+    #[test]
+    fn the_front_of_many_rows_is_found_while_others_come() {
+        let (wanted, batch_rows) = (60_000, 2_000);
+        let begun = 2 * wanted + UNWANTED_ROWS_MAX;
+        // It has not been begun, is under way, has ended, and has been begun again.
+        for count in [begun, begun + RUN_ROWS, begun + wanted, 3 * begun] {
+            let lines = lines(count);
+            let (rows, _) = sorted(&lines, batch_rows, Some(wanted));
+            assert_eq!(rows[..wanted], expected(lines)[..wanted], "{count}");
+            assert!(rows.len() <= begun + wanted / LOOKED_AT_PER_ROW + RUN_ROWS, "{} rows of {count}", rows.len());
         }
     }
 }
