@@ -198,7 +198,7 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
     }
     operator.turn = turn;
     operator.last_run_ns = look.now_ns;
-    if !matches!(choice, Choice::Write(_) | Choice::Close(_)) {
+    if !matches!(choice, Choice::Write(_) | Choice::Close(_) | Choice::Report(_)) {
         // Closing has given way to it.
         state.windows.iter_mut().for_each(|node| node.gives_way = false);
     }
@@ -226,7 +226,9 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
         Choice::Report(window) => {
             let node = &mut state.windows[window];
             node.closing = true;
-            node.rows_since_ns = None;
+            if !std::mem::replace(&mut node.reporting, true) {
+                node.rows_since_ns = None;
+            }
             Task::Report { window }
         }
         Choice::Order(over) => {
@@ -283,7 +285,6 @@ fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<us
     search.writes();
     search.passages(to_sinks);
     search.closings(false);
-    search.reports();
     search.orders();
     search.computations();
     search.passages(to_pipelines);
@@ -390,25 +391,18 @@ impl Search<'_> {
         }
     }
 
-    /// Of windows that have, or have not, closed in part just now.
+    /// Of windows that have, or have not, closed or been reported in part just now.
     fn closings(&mut self, give_way: bool) {
         for (index, node) in self.state.windows.iter().enumerate() {
-            let is_free = !node.closing && node.closed.outstanding() < self.look.workers;
-            let is_its_turn = node.gives_way == give_way;
-            if is_free && node.must_close() && is_its_turn && self.has_room(StreamRef::Window(index)) {
+            let choice = match () {
+                () if node.gives_way != give_way => continue,
+                () if node.can_close(self.look.workers) => Choice::Close(index),
+                () if node.can_report(self.look.now_ns) => Choice::Report(index),
+                () => continue,
+            };
+            if self.has_room(StreamRef::Window(index)) {
                 let pending_rows = node.rows_in - node.rows_in_closed;
-                self.place(Choice::Close(index), Some(pending_rows), node.results.ingested_ns, give_way);
-            }
-        }
-    }
-
-    fn reports(&mut self) {
-        for (index, node) in self.state.windows.iter().enumerate() {
-            // Between two parts of a close the windows are neither open nor closed.
-            let is_due = node.is_at_rest() && node.report_ns().is_some_and(|at| at <= self.look.now_ns);
-            if is_due && self.has_room(StreamRef::Window(index)) {
-                let pending_rows = node.rows_in - node.rows_in_closed;
-                self.consider(Choice::Report(index), Some(pending_rows), node.results.ingested_ns);
+                self.place(choice, Some(pending_rows), node.results.ingested_ns, give_way);
             }
         }
     }

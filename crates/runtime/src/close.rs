@@ -12,7 +12,6 @@ use crate::late;
 use crate::operator::Part;
 use crate::results::Timed;
 use crate::run::RunError;
-use crate::slices::WorkerSlices;
 use crate::task::Worker;
 use crate::window::Closed;
 
@@ -188,7 +187,7 @@ impl Worker<'_> {
         Ok(Closed { until: left.until, rows, late_rows, late })
     }
 
-    /// Reports what windows that have not ended come to so far.
+    /// Reports what windows that have not ended come to so far: a part of that, where it is much.
     pub(crate) fn report(&self, window: usize) {
         let started_ns = self.shared.clock.nanos();
         let result = self.report_windows(window);
@@ -196,7 +195,7 @@ impl Worker<'_> {
         let mut state = self.shared.state();
         state.windows[window].busy_ns += busy_ns;
         match result {
-            Ok(rows) => state.windows_reported(window, rows),
+            Ok((rows, is_done)) => state.windows_reported(window, rows, is_done),
             Err(error) => {
                 let pipeline = self.shared.graph.windows[window].name.clone();
                 state.fail(RunError::Kernel { pipeline, error });
@@ -204,18 +203,28 @@ impl Worker<'_> {
         }
     }
 
-    fn report_windows(&self, window: usize) -> Result<Vec<Timed>, KernelError> {
+    /// Returns rows of windows, and whether all have been reported.
+    fn report_windows(&self, window: usize) -> Result<(Vec<Timed>, bool), KernelError> {
         let node = &self.shared.graph.windows[window];
-        // Nothing closes meanwhile: no slice is taken from its worker.
-        let unsealed: Vec<_> = self.shared.slices[window].iter().flat_map(WorkerSlices::copies).collect();
-        let mut batches = Vec::new();
+        let mut open = self.shared.open_windows(window);
+        if !open.is_reporting() {
+            // Workers go on with other tables, which are merged with these by whoever needs both: nothing is copied, and nothing is reported that comes meanwhile.
+            for slices in &self.shared.slices[window] {
+                slices.take_until(Micros::MAX).into_iter().for_each(|(slice, table)| open.seal(slice, table));
+            }
+            self.give_back_slices(window)?;
+        }
+        let (mut batches, mut spare) = (Vec::new(), Vec::new());
         let mut hand_on = |mut leaving: Leaving<'_>| {
             batches.extend(node.rows(leaving.contents())?);
             Ok(())
         };
         let mut hand_on: HandOn<'_> = &mut hand_on;
-        self.shared.open_windows(window).report_early(unsealed, self.shared.options.block_rows, &mut hand_on)?;
-        Ok(batches)
+        let is_done = open.report_early(self.close_limits(Micros::MAX), &mut spare, &mut hand_on)?;
+        self.shared.charge_windows(window, &open)?;
+        drop(open);
+        self.recycle(self.shared.graph.slices_of(window), spare)?;
+        Ok((batches, is_done))
     }
 }
 

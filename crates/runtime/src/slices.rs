@@ -221,13 +221,6 @@ impl WorkerSlices {
         shared.put_aside.drain(..).for_each(|(slice, table)| open.seal(slice, table));
         open.seal_counts(std::mem::take(&mut shared.complete), None);
     }
-
-    /// Copies of the slices that are open.
-    pub fn copies(&self) -> Vec<(SliceId, Table)> {
-        let store = self.store();
-        let shared = self.shared();
-        store.copies().chain(shared.put_aside.iter().map(|(id, table)| (*id, table.copy()))).collect()
-    }
 }
 
 #[cfg(test)]
@@ -280,13 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_aside_is_copied_and_handed_over_with_what_came_later() {
+    fn what_is_put_aside_is_handed_over_with_what_came_later() {
         let slices_of_many = slices(true, true);
         open(&slices_of_many, &[10, 20], 0);
         // Rows of a slice that was put aside may come all the same: of another input, which is behind.
         open(&slices_of_many, &[10, 30], 10);
         assert_eq!(slices_of_many.ids(), [10, 20, 30].map(|end| SliceId::new(end, end - 10)).into());
-        assert_eq!(ends(slices_of_many.copies()).len(), 4);
         assert_eq!(ends(slices_of_many.take_until(10)), [10, 10]);
         assert_eq!(ends(slices_of_many.take_until(30)), [20, 30]);
     }

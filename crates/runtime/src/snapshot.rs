@@ -100,6 +100,9 @@ impl<'a> HeldWindow<'a> {
     }
 
     fn snapshot(&mut self) -> Result<Vec<u8>, SnapshotError> {
+        if self.open.is_reporting() {
+            return Err(SnapshotError::UnderWay("windows are being reported"));
+        }
         self.workers.iter().for_each(|slices| slices.hand_over(&mut self.open));
         let stores = self.stores.iter_mut().map(|store| &mut **store).collect();
         take(&WindowState { open: &mut self.open, stores })

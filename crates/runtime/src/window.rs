@@ -45,7 +45,9 @@ pub(crate) struct WindowState {
     pub corrections: BTreeSet<Micros>,
     /// A worker closes windows, or reports some.
     pub closing: bool,
-    /// A worker has closed a part of what must be closed: something else is done before the next part, if there is anything.
+    /// Some of the windows have been reported that have not ended: the others are before any is closed.
+    pub reporting: bool,
+    /// A worker has closed a part of what must be closed, or reported a part: something else is done before the next part, if there is anything.
     pub gives_way: bool,
     /// Up to where windows are over by the blocks that have been added ahead of closing them, but for those that end no other window than the one before.
     blocks_ahead: VecDeque<Micros>,
@@ -78,6 +80,7 @@ impl WindowState {
             passed_until: WATERMARK_MIN,
             corrections: BTreeSet::new(),
             closing: false,
+            reporting: false,
             gives_way: false,
             blocks_ahead: VecDeque::new(),
             emission: node.emission,
@@ -104,7 +107,21 @@ impl WindowState {
 
     /// Whether the rows of all windows that have been closed have been passed on, and none is being closed.
     pub fn is_at_rest(&self) -> bool {
-        !self.closing && self.closed.outstanding() == 0 && !self.must_close()
+        !self.closing && !self.reporting && self.closed.outstanding() == 0 && !self.must_close()
+    }
+
+    /// Whether windows are to be closed, of those whose rows are read out at a time so many runs at most.
+    pub fn can_close(&self, read_out_max: usize) -> bool {
+        !self.closing && !self.reporting && self.closed.outstanding() < read_out_max && self.must_close()
+    }
+
+    /// Whether windows are to be reported then that have not ended.
+    pub fn can_report(&self, now_ns: u64) -> bool {
+        match self.reporting {
+            true => !self.closing,
+            // Between two parts of a close the windows are neither open nor closed.
+            false => self.report_ns().is_some_and(|at| at <= now_ns) && self.is_at_rest(),
+        }
     }
 
     /// Whether it is slices that windows share.
@@ -205,9 +222,10 @@ impl State {
         }
     }
 
-    /// Passes on what windows come to so far.
-    pub fn windows_reported(&mut self, window: usize, rows: Vec<Timed>) {
-        self.windows[window].closing = false;
+    /// Passes on what windows come to so far, which may not be all of them.
+    pub fn windows_reported(&mut self, window: usize, rows: Vec<Timed>, are_all: bool) {
+        let node = &mut self.windows[window];
+        (node.closing, node.reporting, node.gives_way) = (false, !are_all, !are_all);
         self.deliver_results(StreamRef::Window(window), rows);
         self.pass_marker_on(window);
         self.end_window_if_done(window);

@@ -108,33 +108,16 @@ impl Corrections {
         (slices.into_iter().map(|(_, piece)| piece).collect(), windows)
     }
 
-    /// What the windows that end after `closed_until` come to so far, in the order of their ends: with the slices that are kept, and `others`, which are
-    /// not.
-    pub fn early(&mut self, closed_until: Micros, others: &[(SliceId, &Table)]) -> Vec<(Range<Micros>, Table)> {
-        let kept = std::mem::take(&mut self.kept);
-        let pieces = std::mem::take(&mut self.pieces);
-        let own = kept.iter().map(|(start, (_, table))| (Micros::MIN, *start, table));
-        let correcting = pieces.iter().map(|((due, start), table)| (*due, *start, table));
+    /// The slices that are kept and those that correct windows, each with the end of the first window that it counts in, or an earlier time.
+    pub fn slices(&self) -> impl Iterator<Item = (SliceId, &Table)> {
+        let kept = self.kept.iter().map(|(start, (_, table))| (SliceId::new(Micros::MIN, *start), table));
         // Rows that correct windows count in those that were not over when they came: a window that was, and has not been reported, is final without them first.
-        let others = others.iter().map(|(id, table)| (id.first_end, id.start, *table));
-        let slices: Vec<(Micros, Micros, &Table)> = own.chain(correcting).chain(others).collect();
-        let mut ends = BTreeSet::new();
-        for &(first_end, start, _) in &slices {
-            let covered = self.covered(start);
-            let first_end = self.window.next_end(closed_until.max(first_end.saturating_sub(1))).max(covered.first_end);
-            let next = |end: &Micros| Some(self.window.next_end(*end));
-            ends.extend(std::iter::successors(Some(first_end), next).take_while(|end| *end <= covered.last_end));
-        }
-        let windows = ends.into_iter().map(|end| {
-            let bounds = self.window.start(end)..end;
-            let mut groups = Table::new(self.layout.clone());
-            let counting = slices.iter().filter(|(first_end, start, _)| *first_end <= end && bounds.contains(start));
-            counting.for_each(|(_, _, table)| groups.add(table));
-            (bounds, groups)
-        });
-        let windows = windows.collect();
-        (self.kept, self.pieces) = (kept, pieces);
-        windows
+        let correcting = self.pieces.iter().map(|((due, start), table)| (SliceId::new(*due, *start), table));
+        kept.chain(correcting)
+    }
+
+    pub fn layout(&self) -> &Arc<EntryLayout> {
+        &self.layout
     }
 
     /// Forgets slices all of whose windows are final when time has come to `until`.
@@ -200,7 +183,7 @@ impl Corrections {
         self.kept.values().map(|(_, table)| table).chain(self.pieces.values()).map(Table::bytes).sum()
     }
 
-    fn covered(&self, start: Micros) -> Covered {
+    pub fn covered(&self, start: Micros) -> Covered {
         self.window.slice(start).covered.expect("a slice with rows belongs to a window")
     }
 

@@ -51,7 +51,7 @@ const SLICE_BATCH: usize = 1 << 14;
 const LISTED_SLOTS: usize = 1 << 14;
 
 /// So many slots are looked at in the time that it takes to do something else with one group.
-const LISTED_SLOTS_PER_GROUP: usize = 8;
+pub(crate) const LISTED_SLOTS_PER_GROUP: usize = 8;
 
 /// So many groups are listed in that time.
 const LISTED_GROUPS_PER_GROUP: usize = 2;

@@ -17,6 +17,8 @@ pub mod table;
 
 pub mod slice;
 
+mod sealed;
+
 pub mod pieces;
 
 pub mod gag;

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::Window;
 
-use super::Work;
-use crate::gag::listing_work;
 use crate::layout::EntryLayout;
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
-use crate::table::{Merged, Merging, Table};
+use crate::table::{Merging, Table};
+use crate::window::Work;
 
 /// Slices, over all workers: one table for each, and what is to be merged with it.
 #[derive(Debug, Default)]
-pub(super) struct SealedSlices {
+pub(crate) struct SealedSlices {
     /// Ascending.
     slices: VecDeque<(SliceId, Table)>,
     /// What other workers have of these slices, and how far the first of them has been merged.
@@ -78,8 +77,8 @@ impl SealedSlices {
             into.become_larger(other);
             Merging::new(into, other)
         });
-        if let Some(Merged { slots, groups, work: done }) = merging.advance(into, other) {
-            work.spend(listing_work(slots, groups) + done);
+        if let Some(merged) = merging.advance(into, other) {
+            merged.spend(work);
             return None;
         }
         self.merging = None;
@@ -97,6 +96,14 @@ impl SealedSlices {
         self.slices.pop_front_if(|(id, _)| id.first_end <= end)
     }
 
+    /// Takes, of the slices that are needed first, the one that begins last: merged with all that there is of it.
+    pub fn pop_last_of_first(&mut self) -> Option<(SliceId, Table)> {
+        debug_assert!(self.unmerged.is_empty(), "what is to be merged belongs to one of the slices");
+        let first_end = self.first_end()?;
+        let count = self.slices.partition_point(|(id, _)| id.first_end == first_end);
+        self.slices.remove(count - 1)
+    }
+
     /// How many slices there are.
     pub fn len(&self) -> usize {
         self.slices.len()
@@ -105,6 +112,11 @@ impl SealedSlices {
     /// All tables, in no order: those that are to be merged too.
     pub fn tables(&self) -> impl Iterator<Item = &(SliceId, Table)> {
         self.slices.iter().chain(&self.unmerged)
+    }
+
+    /// The same, to be changed.
+    pub fn tables_mut(&mut self) -> impl Iterator<Item = &mut Table> {
+        self.slices.iter_mut().chain(&mut self.unmerged).map(|(_, table)| table)
     }
 
     /// Bytes of memory held by tables.

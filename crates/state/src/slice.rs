@@ -323,11 +323,6 @@ impl SliceStore {
         }
     }
 
-    /// Copies of the slices that are open.
-    pub fn copies(&self) -> impl Iterator<Item = (SliceId, Table)> {
-        self.open_slices().map(|(id, table)| (id, table.copy()))
-    }
-
     /// The slices that are open; of one there may be two tables.
     pub(crate) fn open_slices(&self) -> impl Iterator<Item = (SliceId, &Table)> {
         self.slices.iter().flat_map(|(id, table)| std::iter::once(table).chain(table.left()).map(|table| (*id, table)))

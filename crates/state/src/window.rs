@@ -1,10 +1,10 @@
 //! Windows that are open, and how they close.
 
+mod early;
+
 mod open;
 
 mod run;
-
-mod sealed;
 
 mod shared;
 
@@ -17,15 +17,16 @@ use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, ResultKind, Window};
 
 use crate::correction::Corrections;
-use crate::gag::Gag;
+use crate::gag::{Gag, LISTED_SLOTS_PER_GROUP};
 use crate::layout::EntryLayout;
 use crate::pieces::Pieces;
 use crate::ranking::ClosedRows;
+use crate::sealed::SealedSlices;
 use crate::slice::SliceId;
 use crate::table::{Chosen, Table};
 use crate::waiting::{Leaving, SmallWindow, Waiting, is_small, small_groups_max};
 
-use self::sealed::SealedSlices;
+use self::early::EarlyReport;
 
 pub use self::open::Open;
 pub use self::shared::SharedSlices;
@@ -86,6 +87,8 @@ pub struct OpenWindows {
     waiting: Waiting,
     /// Where rows may come when their windows have been reported.
     corrections: Option<Box<Corrections>>,
+    /// Where some windows have been reported that have not ended.
+    early: Option<EarlyReport>,
 }
 
 /// Pieces of which some slices have been added to the graph.
@@ -134,6 +137,22 @@ impl Work {
 
     pub fn is_done(&self) -> bool {
         self.0 == 0
+    }
+
+    /// So many slots may be gone through at a time, or fewer where less may be done.
+    pub fn slots(&self, slots_max: usize) -> usize {
+        slots_max.min(self.0.saturating_mul(LISTED_SLOTS_PER_GROUP)).max(1)
+    }
+
+    /// The same for groups.
+    pub fn groups(&self, groups_max: usize) -> usize {
+        groups_max.min(self.0).max(1)
+    }
+
+    /// Clears a part of a table: whether all of it is clear.
+    pub fn clear(&mut self, table: &mut Table) -> bool {
+        self.spend(table.bytes().min(CLEARED_BYTES) / CLEARED_BYTES_PER_GROUP);
+        table.clear_part(CLEARED_BYTES)
     }
 
     /// Spends what it takes to do something with the first of these groups of a table: so many at most, or fewer where they have more beside their entries.
@@ -206,6 +225,7 @@ impl OpenWindows {
             unneeded: Vec::new(),
             waiting,
             corrections,
+            early: None,
         }
     }
 
@@ -261,9 +281,7 @@ impl OpenWindows {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         if let Some(mut table) = self.unneeded.pop() {
-            work.spend(table.bytes().min(CLEARED_BYTES) / CLEARED_BYTES_PER_GROUP);
-            let is_clear = table.clear_part(CLEARED_BYTES);
-            if is_clear { &mut *spare } else { &mut self.unneeded }.push(table);
+            if work.clear(&mut table) { &mut *spare } else { &mut self.unneeded }.push(table);
             return Ok(true);
         }
         if self.sealed.must_merge() {
@@ -478,30 +496,6 @@ impl OpenWindows {
         Ok(groups)
     }
 
-    /// Reports what the windows that have not ended come to so far, with the slices that have not been sealed.
-    ///
-    /// # Panics
-    /// Where windows are reported once only.
-    ///
-    /// # Errors
-    /// What `hand_on` returns.
-    pub fn report_early<E>(
-        &mut self,
-        unsealed: Vec<(SliceId, Table)>,
-        groups_at_once: usize,
-        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let others: Vec<(SliceId, &Table)> =
-            self.sealed.tables().chain(&unsealed).map(|(id, table)| (*id, table)).collect();
-        let corrections = self.corrections.as_mut().expect("windows that are reported early have their slices kept");
-        for (bounds, table) in corrections.early(self.reported_until, &others) {
-            let entries = table.entry_offsets();
-            let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
-            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, hand_on)?;
-        }
-        self.waiting.leave(hand_on)
-    }
-
     /// End of the next window that has rows.
     fn next_end(&self) -> Option<Micros> {
         if self.step != Step::Begin {
@@ -525,6 +519,7 @@ impl OpenWindows {
         let arriving = self.arriving.iter().map(|(_, table)| table);
         let tables: usize = self.sealed.bytes() + arriving.chain(&self.unneeded).map(Table::bytes).sum::<usize>();
         let corrections = self.corrections.as_ref().map_or(0, |corrections| corrections.bytes());
-        tables + self.gag.bytes() + self.waiting.bytes() + corrections
+        let early = self.early.as_ref().map_or(0, EarlyReport::bytes);
+        tables + self.gag.bytes() + self.waiting.bytes() + corrections + early
     }
 }

@@ -2,13 +2,33 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use pelton_data::Micros;
 use pelton_data::window::{ResultKind, SessionSlots};
 
+use crate::gag::listing_work;
 use crate::layout::EntryLayout;
 use crate::table::{ABSENT, KeyScratch, Table};
+use crate::window::Work;
+
+/// Slots of a bucket whose sessions are looked at at a time.
+const LISTED_SLOTS: usize = 1 << 14;
+
+/// Sessions that are found to be over at a time, or about as many.
+const OVER_MAX: usize = 1 << 13;
+
+/// To do something with a session takes as long as with so many groups: it is looked for in several tables.
+pub(super) const WORK_PER_SESSION: usize = 4;
+
+/// Where the times of sessions are, and how far apart their rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub gap: Micros,
+    pub slots: SessionSlots,
+    pub micros_per_tick: i64,
+}
 
 /// The sessions whose last rows are in one slice; at most one of each key, for two would be one. A group without rows is no session.
 #[derive(Debug)]
@@ -25,8 +45,10 @@ pub(super) struct Bucket {
 /// Entries by the end of their sessions. An entry whose session has become longer, or has gone, is found out when its turn comes.
 #[derive(Debug)]
 pub(super) struct ByEnd {
-    /// Those that there were when this was made; the first is last.
-    known: Vec<(Micros, u32)>,
+    /// Those that there were when this was made, in runs of neighbouring slots: the first of each run is last.
+    known: Vec<Vec<(Micros, u32)>>,
+    /// Slots that have been looked at for that.
+    slots_known: usize,
     /// Those that have been noted since.
     noted: BinaryHeap<Reverse<(Micros, u32)>>,
     /// How often the table's entries had moved when this was made.
@@ -34,21 +56,53 @@ pub(super) struct ByEnd {
 }
 
 impl ByEnd {
+    fn new(moves: u64) -> ByEnd {
+        ByEnd { known: Vec::new(), slots_known: 0, noted: BinaryHeap::new(), moves }
+    }
+
     pub fn note(&mut self, entry: u32, end: Micros) {
         self.noted.push(Reverse((end, entry)));
     }
 
-    /// The entries whose sessions have been noted to end at or before `until`.
-    fn take_until(&mut self, until: Micros) -> Vec<u32> {
-        let first = self.known.iter().rev().take_while(|(end, _)| *end <= until).count();
-        let mut taken: Vec<u32> = self.known.drain(self.known.len() - first..).map(|(_, entry)| entry).collect();
-        while self.noted.peek().is_some_and(|Reverse((end, _))| *end <= until) {
-            taken.extend(self.noted.pop().map(|Reverse((_, entry))| entry));
-        }
-        taken
+    /// Looks at the next slots of its table: whether all have been looked at.
+    fn look(&mut self, table: &Table, times: Times, work: &mut Work) -> bool {
+        let slots = self.slots_known..table.slots().min(self.slots_known + work.slots(LISTED_SLOTS));
+        let mut entries = Vec::new();
+        table.push_entries(slots.clone(), &mut entries);
+        let extents = times.extents(table, &entries).into_iter().zip(entries);
+        let sessions = extents.filter(|(extent, _)| !extent.is_empty());
+        let mut run: Vec<(Micros, u32)> = sessions.map(|(extent, entry)| (times.end(extent), entry)).collect();
+        run.sort_unstable_by(|one, other| other.cmp(one));
+        work.spend(listing_work(slots.len(), 0) + run.len());
+        self.slots_known = slots.end;
+        self.known.extend(Some(run).filter(|run| !run.is_empty()));
+        slots.end == table.slots()
     }
 
-    pub fn is_empty(&self) -> bool {
+    /// The entries whose sessions have been noted to end at or before `until`, or, where these are many, at or before an earlier time, which is returned.
+    /// Those that end at once are taken together.
+    fn take_until(&mut self, mut until: Micros, count_max: usize) -> (Vec<u32>, Micros) {
+        let each_max = (count_max / (self.known.len() + 1)).max(1);
+        for run in self.known.iter().filter(|run| run.len() > each_max) {
+            until = until.min(run[run.len() - each_max].0);
+        }
+        let mut taken = Vec::new();
+        while let Some(first) = self.noted.peek_mut().filter(|first| first.0.0 <= until) {
+            let Reverse((end, entry)) = PeekMut::pop(first);
+            taken.push(entry);
+            if taken.len() == each_max {
+                until = end;
+            }
+        }
+        for run in &mut self.known {
+            let count = run.iter().rev().take_while(|(end, _)| *end <= until).count();
+            taken.extend(run.drain(run.len() - count..).map(|(_, entry)| entry));
+        }
+        self.known.retain(|run| !run.is_empty());
+        (taken, until)
+    }
+
+    fn is_empty(&self) -> bool {
         self.known.is_empty() && self.noted.is_empty()
     }
 }
@@ -72,6 +126,10 @@ impl Extent {
 }
 
 impl Bucket {
+    pub fn new(start: Micros, table: Table) -> Bucket {
+        Bucket { start, table, by_end: None, corrections: None }
+    }
+
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         std::iter::once(&self.table).chain(self.corrections.as_deref())
     }
@@ -82,7 +140,8 @@ impl Bucket {
 
     /// Whether it is known that no session is left.
     pub fn has_ended(&self) -> bool {
-        self.by_end.as_ref().is_some_and(ByEnd::is_empty)
+        let is_known = |by_end: &ByEnd| by_end.slots_known >= self.table.slots();
+        self.by_end.as_ref().is_some_and(|by_end| is_known(by_end) && by_end.is_empty())
     }
 
     /// Forgets the sessions of some entries.
@@ -107,10 +166,10 @@ impl Bucket {
     }
 
     /// What the sessions of some entries are when they are reported.
-    pub fn kinds(&self, entries: &[u32], slots: SessionSlots, micros_per_tick: i64) -> Vec<ResultKind> {
+    pub fn kinds(&self, entries: &[u32], times: Times) -> Vec<ResultKind> {
         let Some(corrections) = &self.corrections else { return vec![ResultKind::Final; entries.len()] };
         let kind = |entry: u32| {
-            let corrects = entry != ABSENT && !extents(corrections, &[entry], slots, micros_per_tick)[0].is_empty();
+            let corrects = entry != ABSENT && !times.extents(corrections, &[entry])[0].is_empty();
             if corrects { ResultKind::Correction } else { ResultKind::Final }
         };
         corrections.find_entries_of(&self.table, entries).into_iter().map(kind).collect()
@@ -123,29 +182,32 @@ impl Bucket {
         }
     }
 
-    /// Takes the entries whose sessions end at or before `until`. Returns them in the order of their ends.
-    pub fn take_over(&mut self, until: Micros, gap: Micros, slots: SessionSlots, micros_per_tick: i64) -> Vec<u32> {
+    /// Finds out when the sessions end, or when some of them do: whether that is known of all.
+    fn know_ends(&mut self, times: Times, work: &mut Work) -> bool {
         let Bucket { table, by_end, .. } = self;
-        // What is known of them would be of no use with each part of its entries that a table moves.
-        table.finish_growth();
+        // What is known of entries would be of no use with each part of them that a table moves.
+        if !table.finish_growth_part(LISTED_SLOTS) {
+            work.spend(LISTED_SLOTS);
+            return false;
+        }
         let moves = table.moves();
-        let made = by_end.take().filter(|by_end| by_end.moves == moves).unwrap_or_else(|| {
-            let entries = table.entry_offsets();
-            let extents = extents(table, &entries, slots, micros_per_tick).into_iter().zip(entries);
-            let sessions = extents.filter(|(extent, _)| !extent.is_empty());
-            let mut known: Vec<(Micros, u32)> =
-                sessions.map(|(extent, entry)| (extent.last.saturating_add(gap), entry)).collect();
-            // Those that are all over are put in order below.
-            if known.iter().any(|(end, _)| *end > until) {
-                known.sort_unstable_by(|one, other| other.cmp(one));
-            }
-            ByEnd { known, noted: BinaryHeap::new(), moves }
-        });
-        let by_end = by_end.insert(made);
-        let candidates = by_end.take_until(until);
+        let known = by_end.take().filter(|by_end| by_end.moves == moves).unwrap_or_else(|| ByEnd::new(moves));
+        let by_end = by_end.insert(known);
+        by_end.slots_known >= table.slots() || by_end.look(table, times, work)
+    }
+
+    /// Takes entries whose sessions end at or before `until`: all of them, or those that end at or before an earlier time. Returns them in the order of their ends,
+    /// and that time; `None` where it is not known yet when all sessions end.
+    pub fn take_over(&mut self, until: Micros, times: Times, work: &mut Work) -> Option<(Vec<u32>, Micros)> {
+        if !self.know_ends(times, work) {
+            return None;
+        }
+        let Bucket { table, by_end: Some(by_end), .. } = self else { unreachable!("it is known when sessions end") };
+        let (candidates, until) = by_end.take_until(until, work.groups(OVER_MAX));
+        work.spend(candidates.len());
         let mut over = Vec::with_capacity(candidates.len());
-        for (extent, &entry) in extents(table, &candidates, slots, micros_per_tick).into_iter().zip(&candidates) {
-            let end = extent.last.saturating_add(gap);
+        for (extent, &entry) in times.extents(table, &candidates).into_iter().zip(&candidates) {
+            let end = times.end(extent);
             if extent.is_empty() {
                 continue;
             }
@@ -160,20 +222,70 @@ impl Bucket {
         over.dedup();
         let entries: Vec<u32> = over.iter().map(|(_, _, entry)| *entry).collect();
         if self.corrections.is_none() {
-            return entries;
+            return Some((entries, until));
         }
         // Of those that end at once, what corrects comes behind what does not.
-        let kinds = self.kinds(&entries, slots, micros_per_tick);
+        let kinds = self.kinds(&entries, times);
         let mut over: Vec<_> = over.into_iter().zip(kinds).map(|((end, ..), kind)| (end, kind)).zip(entries).collect();
         over.sort_by_key(|(place, _)| *place);
-        over.into_iter().map(|(_, entry)| entry).collect()
+        Some((over.into_iter().map(|(_, entry)| entry).collect(), until))
     }
 }
 
-/// First and last times of groups.
-pub(super) fn extents(table: &Table, entries: &[u32], slots: SessionSlots, micros_per_tick: i64) -> Vec<Extent> {
-    let firsts = table.integers(slots.first, entries);
-    let lasts = table.integers(slots.last, entries);
-    let micros = |tick: i64| tick.saturating_mul(micros_per_tick);
-    firsts.into_iter().zip(lasts).map(|(first, last)| Extent { first: micros(first), last: micros(last) }).collect()
+impl Times {
+    /// First and last times of groups.
+    pub fn extents(self, table: &Table, entries: &[u32]) -> Vec<Extent> {
+        let firsts = table.integers(self.slots.first, entries);
+        let lasts = table.integers(self.slots.last, entries);
+        let micros = |tick: i64| tick.saturating_mul(self.micros_per_tick);
+        firsts.into_iter().zip(lasts).map(|(first, last)| Extent { first: micros(first), last: micros(last) }).collect()
+    }
+
+    /// When a session ends.
+    pub fn end(self, extent: Extent) -> Micros {
+        extent.last.saturating_add(self.gap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_taken_in_the_order_of_their_ends_about_so_many_at_a_time() {
+        for count_max in [1, 7, 40, 1000] {
+            let mut by_end = ByEnd::new(0);
+            let mut ends: Vec<Micros> = (0..500).map(|entry| Micros::from(entry) * 7919 % 211).collect();
+            for (run, part) in (0_u32..).zip(ends.chunks(40).take(10)) {
+                let entry = |at: usize| run * 40 + at as u32;
+                let mut known: Vec<(Micros, u32)> =
+                    part.iter().enumerate().map(|(at, end)| (*end, entry(at))).collect();
+                known.sort_unstable_by(|one, other| other.cmp(one));
+                by_end.known.push(known);
+            }
+            (400..500).for_each(|entry| by_end.note(entry, ends[entry as usize]));
+
+            let mut taken = Vec::new();
+            for until in [50, 209, 300] {
+                loop {
+                    let (entries, taken_until) = by_end.take_until(until, count_max);
+                    let mut found: Vec<Micros> = entries.iter().map(|&entry| ends[entry as usize]).collect();
+                    found.sort_unstable();
+                    assert!(found.last().is_none_or(|&last| last <= taken_until), "{count_max}");
+                    assert!(taken.last() <= found.first() || found.is_empty(), "{count_max}");
+                    // Some three end at once in each of the runs.
+                    assert!(found.len() <= count_max + 4 * 11, "{} of {count_max}", found.len());
+                    taken.extend(found);
+                    let count = ends.iter().filter(|end| **end <= taken_until).count();
+                    assert_eq!(taken.len(), count, "all that end at or before {taken_until}");
+                    if taken_until == until {
+                        break;
+                    }
+                }
+            }
+            ends.sort_unstable();
+            assert_eq!(taken, ends);
+            assert!(by_end.is_empty());
+        }
+    }
 }

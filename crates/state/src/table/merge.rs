@@ -11,7 +11,9 @@ use pelton_data::wide_float::WideFloat;
 
 use super::stores::Indexing;
 use super::{Chosen, Groups, Table, integer_groups};
+use crate::gag::listing_work;
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_string, value_type};
+use crate::window::Work;
 
 /// Slots whose groups are merged at a time: their entries stay in the second-level cache.
 const MERGE_BATCH: usize = 4096;
@@ -92,6 +94,13 @@ pub(crate) struct Merged {
     pub groups: usize,
     /// What was done with them, in multiples of what is done with a group that has nothing beside its entry.
     pub work: usize,
+}
+
+impl Merged {
+    /// Spends what it took.
+    pub fn spend(self, work: &mut Work) {
+        work.spend(listing_work(self.slots, self.groups) + self.work);
+    }
 }
 
 impl Table {

@@ -85,7 +85,7 @@ pub(crate) use self::counting::{CompleteSlices, CountedKeys, Remainder};
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
 pub(crate) use self::list::LentKeys;
 pub use self::lookup_entries::{LookupKeys, Numbering};
-pub(crate) use self::merge::{KeyScratch, Merged, Merging};
+pub(crate) use self::merge::{KeyScratch, Merging};
 pub use self::numbering::GroupNumbers;
 pub(crate) use self::numbering::SliceGroups;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
@@ -558,10 +558,15 @@ impl Table {
 
     /// Moves all entries at once that are to be moved since the table has grown, for whoever wants to know where they are for longer.
     pub(crate) fn finish_growth(&mut self) {
+        while !self.finish_growth_part(usize::MAX) {}
+    }
+
+    /// The same for the entries in so many slots, or somewhat more: whether all have been moved.
+    pub(crate) fn finish_growth_part(&mut self, slots_max: usize) -> bool {
         match &mut self.groups {
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => {}
-            Groups::Integer(groups) => groups.finish_growth(&self.layout),
-            Groups::Packed(groups) => _ = groups.finish_growth(&self.layout),
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => true,
+            Groups::Integer(groups) => !groups.grow_part(&self.layout, slots_max),
+            Groups::Packed(groups) => !groups.spread(&self.layout, slots_max),
         }
     }
 

@@ -158,7 +158,7 @@ impl PackedGroups {
     /// Makes room for more groups, after a search among those of so many rows that had too little: what the table has grown by before, else twice as much, or, where
     /// that is not allowed, what there is, once. Entries may move.
     pub(super) fn grow_once(&mut self, layout: &EntryLayout, rows: usize) {
-        if self.finish_growth(layout) {
+        if self.spread(layout, usize::MAX) {
             return;
         }
         let capacity = self.homes.capacity();
@@ -168,18 +168,13 @@ impl PackedGroups {
         }
     }
 
-    /// Moves all entries that are to be moved since the table has grown: whether there were some.
-    pub(super) fn finish_growth(&mut self, layout: &EntryLayout) -> bool {
-        self.spread(layout, usize::MAX)
-    }
-
     /// Moves some entries, where the table has grown and not all have been moved that are to be: more before many rows' groups are looked for.
     pub(super) fn spread_for(&mut self, layout: &EntryLayout, rows: usize) {
         self.spread(layout, part_for(rows));
     }
 
     /// Moves the next entries that are to be moved since the table has grown, those of so many slots: whether there were some.
-    fn spread(&mut self, layout: &EntryLayout, count: usize) -> bool {
+    pub(super) fn spread(&mut self, layout: &EntryLayout, count: usize) -> bool {
         let slots = SlotArray { start: self.entries.as_ptr(), stride: layout.stride(), hash: |hash| hash };
         // SAFETY: the slots are this table's, which is borrowed exclusively. It has fewer groups than slots before it grew: there may be no more meanwhile.
         let have_moved = unsafe { self.homes.spread(slots, count) };

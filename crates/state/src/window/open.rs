@@ -141,6 +141,15 @@ impl Open {
         }
     }
 
+    /// Whether a report has been done in part: nothing may be sealed, closed or written down before the rest has.
+    pub fn is_reporting(&self) -> bool {
+        match self {
+            Open::Windows(windows) => windows.is_reporting(),
+            Open::Sessions(sessions) => sessions.is_reporting(),
+            Open::Counts(_) | Open::Ranked(_) | Open::Shared(_) => false,
+        }
+    }
+
     /// See [`OpenWindows::report_early`], [`OpenSessions::report_early`] and [`RankedWindows::report_early`].
     ///
     /// # Panics
@@ -150,14 +159,14 @@ impl Open {
     /// What `hand_on` returns, or where rows cannot be decoded.
     pub fn report_early<E: From<KernelError>>(
         &mut self,
-        unsealed: Vec<(SliceId, Table)>,
-        groups_at_once: usize,
+        limits: CloseLimits,
+        spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<bool, E> {
         match self {
-            Open::Windows(windows) => windows.report_early(unsealed, groups_at_once, hand_on),
-            Open::Sessions(sessions) => sessions.report_early(unsealed, groups_at_once, hand_on),
-            Open::Ranked(ranked) => ranked.report_early(groups_at_once, hand_on),
+            Open::Windows(windows) => windows.report_early(limits, hand_on),
+            Open::Sessions(sessions) => sessions.report_early(limits, spare, hand_on),
+            Open::Ranked(ranked) => ranked.report_early(limits.groups_at_once, hand_on).map(|()| true),
             Open::Counts(_) => panic!("windows that count rows are reported once they are complete"),
             Open::Shared(_) => panic!("slices are shared, and no windows"),
         }

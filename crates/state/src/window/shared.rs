@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::Window;
 
-use super::sealed::SealedSlices;
 use super::{CloseLimits, OpenWindows, Work};
 use crate::layout::EntryLayout;
+use crate::sealed::SealedSlices;
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::Table;

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use pelton_data::Micros;
 use pelton_data::window::{Covered, Window};
 
-use super::sealed::SealedSlices;
 use super::{OpenWindows, SealedPieces, Step};
 use crate::gag::Gag;
+use crate::sealed::SealedSlices;
 use crate::slice::{SliceId, SliceStore};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::Table;

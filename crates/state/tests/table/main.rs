@@ -469,7 +469,6 @@ fn many_keys_are_left_behind_where_one_is_far_away() {
     let bytes = store.bytes();
     assert_eq!(find(store.table(slice), &far), IntegerMode::Hash);
     assert!(store.bytes() > bytes, "what was left behind is still there");
-    assert!(store.copies().map(|(_, table)| held(&table)).eq([far.clone(), near.clone()]));
 
     let hint = store.table(slice).hint();
     let taken = store.take_until(10);
@@ -501,7 +500,6 @@ fn many_keys_are_left_behind_where_they_crowd() {
     assert_eq!(find(store.table(slice), &even), IntegerMode::Hash, "that they crowd is noticed when more come");
     let odd = [5, 1_199_999, 1_300_001];
     assert!(matches!(find(store.table(slice), &odd), IntegerMode::Dense { .. }));
-    assert!(store.copies().map(|(_, table)| held(&table)).eq([odd.to_vec(), even.clone()]));
     // A wider range has few keys beside those that were left behind, and is as full as these make it.
     let wider = [-100_000, 2_000_000];
     assert!(matches!(find(store.table(slice), &wider), IntegerMode::Dense { .. }));

@@ -118,7 +118,7 @@ fn an_early_result_has_no_rows_that_the_final_one_lacks() {
     open.seal(SliceId::new(SLIDE, 0), rows(&[1, 2], true));
     // It came when time had come to 12: the window was over by then, and is to be closed without it.
     let late = SliceId { first_end: 13, start: 0, corrects: true };
-    let unsealed = vec![(late, rows(&[4], false))];
+    open.seal(late, rows(&[4], false));
     let mut found = Model::new();
     let mut take = |mut leaving: Leaving<'_>| {
         let closed = groups(&mut leaving);
@@ -126,7 +126,8 @@ fn an_early_result_has_no_rows_that_the_final_one_lacks() {
         found.extend(read_entries(closed.table, closed.entries));
         Ok::<_, std::convert::Infallible>(())
     };
-    open.report_early(unsealed, 500, &mut take).unwrap();
+    let limits = CloseLimits { until: 0, groups_at_once: 500, groups_max: usize::MAX, parts_min: usize::MAX };
+    assert!(open.report_early(limits, &mut take).unwrap());
     assert_eq!(found, expected);
 }
 

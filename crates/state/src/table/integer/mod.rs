@@ -132,11 +132,9 @@ impl IntegerGroups {
         self.moves
     }
 
-    /// Moves all entries that are to be moved since the table has grown.
-    pub(super) fn finish_growth(&mut self, layout: &EntryLayout) {
-        if let Mode::Hash { .. } = self.mode {
-            self.spread(layout, usize::MAX);
-        }
+    /// Moves entries in so many slots that are to be moved since the table has grown: whether there were some.
+    pub(super) fn grow_part(&mut self, layout: &EntryLayout, slots_max: usize) -> bool {
+        matches!(self.mode, Mode::Hash { .. }) && self.spread(layout, slots_max)
     }
 
     pub(super) fn extent(&self) -> Option<(i64, i64)> {
