@@ -227,6 +227,11 @@ impl State {
         let node = &mut self.windows[window];
         (node.closing, node.reporting, node.gives_way) = (false, !are_all, !are_all);
         self.deliver_results(StreamRef::Window(window), rows);
+        let node = &self.windows[window];
+        // Nothing was said of it while some had not been reported.
+        if node.inputs.are_idle() && node.is_at_rest() {
+            self.punctuate_window(window);
+        }
         self.pass_marker_on(window);
         self.end_window_if_done(window);
     }

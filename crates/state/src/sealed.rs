@@ -1,4 +1,4 @@
-//! Slices that nobody needed so far, as tables.
+//! Slices of windows that have not ended, as tables.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

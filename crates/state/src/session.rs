@@ -10,7 +10,7 @@
 //! late. Such rows are kept by the watermark under which they came, and judged when time comes to that watermark: rows under one watermark
 //! together, those of later slices first.
 //!
-//! Sessions are kept by the slice of their last row, a table each. Those of the older tables are in a heap by their end, as far as any can be
+//! Sessions are kept by the slice of their last row, a table each. Of the older tables it is known in which order they end, as far as any can be
 //! over, so that closing looks at no others. Without a lateness there are never more than two tables once all that is due has been closed: a session
 //! whose last row is older is over.
 //!
@@ -141,7 +141,9 @@ impl OpenSessions {
     /// # Panics
     /// Where the slots are not those of times.
     pub fn new((gap, lateness): (Micros, Micros), slots: SessionSlots, layout: &Arc<EntryLayout>) -> OpenSessions {
-        let sessions = Sessions::new((gap, lateness), slots, layout);
+        let time = layout.accumulators()[slots.first].accumulator.argument_type.as_ref();
+        let micros_per_tick = time.and_then(micros_per_tick).expect("the times of a session are timestamps");
+        let sessions = Sessions::new(Times { gap, slots, micros_per_tick }, lateness, layout);
         let waiting = Waiting::new(layout);
         OpenSessions {
             sealed: SealedSlices::default(),
@@ -176,8 +178,18 @@ impl OpenSessions {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
-        let mut work = Work::new(limits.groups_max);
-        while !work.is_done() && self.advance(limits, &mut work, spare, hand_on)? {}
+        self.close_within(limits, &mut Work::new(limits.groups_max), spare, hand_on)
+    }
+
+    /// As [`OpenSessions::close`], with what is left of some work.
+    fn close_within<E>(
+        &mut self,
+        limits: CloseLimits,
+        work: &mut Work,
+        spare: &mut Vec<Table>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<Micros, E> {
+        while !work.is_done() && self.advance(limits, work, spare, hand_on)? {}
         self.waiting.leave(hand_on)?;
         Ok(self.closed_until)
     }
@@ -190,18 +202,7 @@ impl OpenSessions {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        if let Some(mut table) = self.sessions.unneeded.pop() {
-            if !work.clear(&mut table) {
-                self.sessions.unneeded.push(table);
-            } else if self.sessions.spare.is_none() {
-                self.sessions.spare = Some(table);
-            } else {
-                spare.push(table);
-            }
-            return Ok(true);
-        }
-        if self.sealed.must_merge() {
-            self.sessions.unneeded.extend(self.sealed.merge(work));
+        if self.sessions.clear(work, spare) || self.merge_sealed(work) {
             return Ok(true);
         }
         if let Some(arriving) = &mut self.arriving {
@@ -233,6 +234,15 @@ impl OpenSessions {
         Ok(true)
     }
 
+    /// Merges a part of what there is several times of a slice: whether there was any.
+    fn merge_sealed(&mut self, work: &mut Work) -> bool {
+        let must_merge = self.sealed.must_merge();
+        if must_merge {
+            self.sessions.unneeded.extend(self.sealed.merge(work));
+        }
+        must_merge
+    }
+
     /// Begins to merge the next slice.
     fn begin_next(&mut self) {
         self.arriving = self.sealed.pop_last_of_first().map(|(id, pieces)| self.sessions.begin(id, pieces));
@@ -252,7 +262,7 @@ impl OpenSessions {
         let next = self.sessions.buckets.get(1);
         let next_end_min = next.map_or(Micros::MAX, |next| next.start.saturating_add(self.sessions.times.gap));
         self.closed_until = self.closed_until.max(self.sessions.over.until.min(next_end_min.saturating_sub(1)));
-        self.sessions.put_over_away();
+        self.sessions.put_over_away(work);
         Ok(())
     }
 
@@ -287,11 +297,9 @@ impl OpenSessions {
 }
 
 impl Sessions {
-    fn new((gap, lateness): (Micros, Micros), slots: SessionSlots, layout: &Arc<EntryLayout>) -> Sessions {
-        let time = layout.accumulators()[slots.first].accumulator.argument_type.as_ref();
-        let micros_per_tick = time.and_then(micros_per_tick).expect("the times of a session are timestamps");
+    fn new(times: Times, lateness: Micros, layout: &Arc<EntryLayout>) -> Sessions {
         Sessions {
-            times: Times { gap, slots, micros_per_tick },
+            times,
             lateness,
             layout: layout.clone(),
             buckets: Vec::new(),
@@ -302,6 +310,19 @@ impl Sessions {
             spare: None,
             scratch: KeyScratch::default(),
         }
+    }
+
+    /// Clears a part of a table that is no longer needed: whether there was one.
+    fn clear(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
+        let Some(mut table) = self.unneeded.pop() else { return false };
+        if !work.clear(&mut table) {
+            self.unneeded.push(table);
+        } else if self.spare.is_none() {
+            self.spare = Some(table);
+        } else {
+            spare.push(table);
+        }
+        true
     }
 
     /// Finds sessions of one table that end at or before `until`, or does a part of that; where there are none, forgets those that are final by then. Returns whether there
@@ -372,10 +393,11 @@ impl Sessions {
     }
 
     /// Takes the sessions that are over from those that have not been reported.
-    fn put_over_away(&mut self) {
+    fn put_over_away(&mut self, work: &mut Work) {
         let over = std::mem::take(&mut self.over).entries;
         let Some(start) = self.buckets.first().map(|bucket| bucket.start).filter(|_| !over.is_empty()) else { return };
         if self.lateness > 0 {
+            work.spend(over.len() * self.buckets[0].table.work_per_group());
             let extents = self.times.extents(&self.buckets[0].table, &over);
             let into = bucket_of(start, &mut self.reported, &mut self.spare, &self.layout);
             let (bucket, table) = (&mut self.reported[into], &self.buckets[0].table);

@@ -67,7 +67,7 @@ pub struct OpenWindows {
     window: Window,
     /// Of the tables of slices.
     sliced: Arc<EntryLayout>,
-    /// Slices that no window needed so far.
+    /// Slices that no window needed so far that has ended.
     sealed: SealedSlices,
     /// Small slices, those of one block or of a part of it together.
     pieces: Vec<SealedPieces>,
@@ -280,12 +280,7 @@ impl OpenWindows {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        if let Some(mut table) = self.unneeded.pop() {
-            if work.clear(&mut table) { &mut *spare } else { &mut self.unneeded }.push(table);
-            return Ok(true);
-        }
-        if self.sealed.must_merge() {
-            self.unneeded.extend(self.sealed.merge(work));
+        if self.clear(work, spare) || self.merge(work) {
             return Ok(true);
         }
         match self.step {
@@ -296,6 +291,22 @@ impl OpenWindows {
             Step::Evict => self.evict(work),
         }
         Ok(true)
+    }
+
+    /// Clears a part of a table that is no longer needed: whether there was one.
+    fn clear(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
+        let Some(mut table) = self.unneeded.pop() else { return false };
+        if work.clear(&mut table) { spare } else { &mut self.unneeded }.push(table);
+        true
+    }
+
+    /// Merges a part of what there is several times of a slice: whether there was any.
+    fn merge(&mut self, work: &mut Work) -> bool {
+        let must_merge = self.sealed.must_merge();
+        if must_merge {
+            self.unneeded.extend(self.sealed.merge(work));
+        }
+        must_merge
     }
 
     /// Begins to close the next window whose time has come, or corrects some: whether there was any.

@@ -92,6 +92,10 @@ impl Sorter {
             runs.keep_front(wanted, rows.num_rows().saturating_mul(LOOKED_AT_PER_ROW));
         }
         if runs.rows() > SORTED_ROWS_MAX {
+            // Many of them may not be wanted.
+            runs.keep_front(self.wanted.unwrap_or(usize::MAX), usize::MAX);
+        }
+        if runs.rows() > SORTED_ROWS_MAX {
             let problem = format!("more than {SORTED_ROWS_MAX} rows are to be put in order; add a LIMIT");
             return Err(SinkError { place: "ORDER BY".to_string(), problem });
         }

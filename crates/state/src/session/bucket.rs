@@ -79,27 +79,33 @@ impl ByEnd {
         slots.end == table.slots()
     }
 
-    /// The entries whose sessions have been noted to end at or before `until`, or, where these are many, at or before an earlier time, which is returned.
-    /// Those that end at once are taken together.
-    fn take_until(&mut self, mut until: Micros, count_max: usize) -> (Vec<u32>, Micros) {
+    /// Entries whose sessions have been noted to end at or before `until`, or, where these are many, about so many of those that end first. Returns up to when all have been
+    /// taken: those that end at once `are_together`, or some of the next.
+    fn take_until(&mut self, mut until: Micros, count_max: usize, are_together: bool) -> (Vec<u32>, Micros) {
         let each_max = (count_max / (self.known.len() + 1)).max(1);
         for run in self.known.iter().filter(|run| run.len() > each_max) {
             until = until.min(run[run.len() - each_max].0);
         }
         let mut taken = Vec::new();
         while let Some(first) = self.noted.peek_mut().filter(|first| first.0.0 <= until) {
+            if taken.len() >= each_max && !are_together {
+                break;
+            }
             let Reverse((end, entry)) = PeekMut::pop(first);
             taken.push(entry);
             if taken.len() == each_max {
                 until = end;
             }
         }
+        let mut are_all = self.noted.peek().is_none_or(|first| first.0.0 > until);
         for run in &mut self.known {
-            let count = run.iter().rev().take_while(|(end, _)| *end <= until).count();
+            let ended = run.iter().rev().take_while(|(end, _)| *end <= until);
+            let count = if are_together { ended.count() } else { ended.take(each_max).count() };
             taken.extend(run.drain(run.len() - count..).map(|(_, entry)| entry));
+            are_all &= run.last().is_none_or(|(end, _)| *end > until);
         }
         self.known.retain(|run| !run.is_empty());
-        (taken, until)
+        (taken, if are_all { until } else { until - 1 })
     }
 
     fn is_empty(&self) -> bool {
@@ -196,16 +202,21 @@ impl Bucket {
         by_end.slots_known >= table.slots() || by_end.look(table, times, work)
     }
 
-    /// Takes entries whose sessions end at or before `until`: all of them, or those that end at or before an earlier time. Returns them in the order of their ends,
-    /// and that time; `None` where it is not known yet when all sessions end.
+    /// Takes entries whose sessions end at or before `until`: all of them, or those that end first. Returns them in the order of their ends, and up to when these are all;
+    /// `None` where it is not known yet when all sessions end.
     pub fn take_over(&mut self, until: Micros, times: Times, work: &mut Work) -> Option<(Vec<u32>, Micros)> {
         if !self.know_ends(times, work) {
             return None;
         }
         let Bucket { table, by_end: Some(by_end), .. } = self else { unreachable!("it is known when sessions end") };
-        let (candidates, until) = by_end.take_until(until, work.groups(OVER_MAX));
+        let count_max = work.groups((OVER_MAX / table.work_per_group()).max(1));
+        // Of those that end at once, what corrects comes behind what does not.
+        let are_together = self.corrections.is_some();
+        let (candidates, all_until) = by_end.take_until(until, count_max, are_together);
         work.spend(candidates.len());
         let mut over = Vec::with_capacity(candidates.len());
+        // Those that have been taken of the next that end are at that.
+        let until = if are_together { all_until } else { until.min(all_until.saturating_add(1)) };
         for (extent, &entry) in times.extents(table, &candidates).into_iter().zip(&candidates) {
             let end = times.end(extent);
             if extent.is_empty() {
@@ -222,13 +233,12 @@ impl Bucket {
         over.dedup();
         let entries: Vec<u32> = over.iter().map(|(_, _, entry)| *entry).collect();
         if self.corrections.is_none() {
-            return Some((entries, until));
+            return Some((entries, all_until));
         }
-        // Of those that end at once, what corrects comes behind what does not.
         let kinds = self.kinds(&entries, times);
         let mut over: Vec<_> = over.into_iter().zip(kinds).map(|((end, ..), kind)| (end, kind)).zip(entries).collect();
         over.sort_by_key(|(place, _)| *place);
-        Some((over.into_iter().map(|(_, entry)| entry).collect(), until))
+        Some((over.into_iter().map(|(_, entry)| entry).collect(), all_until))
     }
 }
 
@@ -253,7 +263,8 @@ mod tests {
 
     #[test]
     fn sessions_are_taken_in_the_order_of_their_ends_about_so_many_at_a_time() {
-        for count_max in [1, 7, 40, 1000] {
+        for (count_max, are_together) in [1, 7, 40, 1000].into_iter().flat_map(|count| [(count, false), (count, true)])
+        {
             let mut by_end = ByEnd::new(0);
             let mut ends: Vec<Micros> = (0..500).map(|entry| Micros::from(entry) * 7919 % 211).collect();
             for (run, part) in (0_u32..).zip(ends.chunks(40).take(10)) {
@@ -265,20 +276,20 @@ mod tests {
             }
             (400..500).for_each(|entry| by_end.note(entry, ends[entry as usize]));
 
-            let mut taken = Vec::new();
+            let mut taken: Vec<Micros> = Vec::new();
+            let at_most = if are_together { count_max + 4 * 11 } else { count_max.max(11) };
             for until in [50, 209, 300] {
                 loop {
-                    let (entries, taken_until) = by_end.take_until(until, count_max);
+                    let (entries, all_until) = by_end.take_until(until, count_max, are_together);
                     let mut found: Vec<Micros> = entries.iter().map(|&entry| ends[entry as usize]).collect();
                     found.sort_unstable();
-                    assert!(found.last().is_none_or(|&last| last <= taken_until), "{count_max}");
-                    assert!(taken.last() <= found.first() || found.is_empty(), "{count_max}");
-                    // Some three end at once in each of the runs.
-                    assert!(found.len() <= count_max + 4 * 11, "{} of {count_max}", found.len());
+                    assert!(found.is_empty() || taken.last() <= found.first(), "{count_max}");
+                    assert!(found.len() <= at_most, "{} of {count_max}", found.len());
                     taken.extend(found);
-                    let count = ends.iter().filter(|end| **end <= taken_until).count();
-                    assert_eq!(taken.len(), count, "all that end at or before {taken_until}");
-                    if taken_until == until {
+                    assert!(taken.last().is_none_or(|&last| last <= all_until + Micros::from(!are_together)));
+                    let ended = |until: Micros| ends.iter().filter(|end| **end <= until).count();
+                    assert!((ended(all_until)..=ended(until)).contains(&taken.len()), "{count_max}");
+                    if all_until == until {
                         break;
                     }
                 }

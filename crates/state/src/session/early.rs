@@ -3,20 +3,22 @@
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::ResultKind;
 
-use super::{Bucket, LateSessions, OpenSessions, Over, Sessions};
+use super::{Bucket, OpenSessions, Sessions};
 use crate::sealed::SealedSlices;
-use crate::table::{KeyScratch, Merging, Table};
+use crate::table::{Merging, Table};
 use crate::waiting::{Leaving, Waiting};
 use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Contents, Work};
 
 /// A report of the sessions that have not been reported, of which a part has been done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EarlyReport {
-    /// What they are, once it has been copied; and what of that has left.
-    copy: OpenSessions,
+    /// What they are, or as much of it as has been copied, without what has been reported; none before anything has been copied.
+    copy: Option<OpenSessions>,
     tables_copied: usize,
     /// How far the next table has been copied.
     copying: Option<Merging>,
+    /// Tables are left to be cleared.
+    is_done: bool,
 }
 
 impl OpenSessions {
@@ -26,7 +28,8 @@ impl OpenSessions {
     }
 
     /// Reports what the sessions that have not been reported come to so far: those that there would be if no more rows came. A session that has been reported, and
-    /// is another since, is among them. It is copies that are merged. Returns whether all have been reported: the next call goes on, and nothing may be closed before.
+    /// is another since, is among them. It is copies that are merged. Tables that are no longer needed are cleared and added to `spare`. Returns whether all have been
+    /// reported: the next call goes on, and nothing may be closed before.
     ///
     /// # Errors
     /// What `hand_on` returns.
@@ -36,20 +39,6 @@ impl OpenSessions {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let mut work = Work::new(limits.groups_max);
-        while self.sealed.must_merge() {
-            self.sessions.unneeded.extend(self.sealed.merge(&mut work));
-            if work.is_done() {
-                return Ok(false);
-            }
-        }
-        let mut report = self.early.take().unwrap_or_else(|| Box::new(EarlyReport::new(self)));
-        while !report.copy_part(self, &mut work) {
-            if work.is_done() {
-                self.early = Some(report);
-                return Ok(false);
-            }
-        }
         let mut early = |mut leaving: Leaving<'_>| {
             let Contents::Groups(groups) = leaving.contents() else { unreachable!("sessions have groups") };
             let early = |window: &ClosedWindow| ClosedWindow { kind: ResultKind::Early, ..*window };
@@ -58,10 +47,32 @@ impl OpenSessions {
         };
         // The same code as that of sessions that close.
         let mut early: &mut dyn FnMut(Leaving<'_>) -> Result<(), E> = &mut early;
-        let limits = CloseLimits { until: WATERMARK_MAX, ..limits };
-        let is_done = report.copy.close(limits, spare, &mut early)? == WATERMARK_MAX;
-        self.early = (!is_done).then_some(report);
-        Ok(is_done)
+        let mut work = Work::new(limits.groups_max);
+        let mut report = self.early.take().unwrap_or_default();
+        while !work.is_done() {
+            if self.sessions.clear(&mut work, spare) || self.merge_sealed(&mut work) {
+                continue;
+            }
+            if report.is_done {
+                return Ok(true);
+            }
+            if report.copy_part(self, &mut work) {
+                let limits = CloseLimits { until: WATERMARK_MAX, ..limits };
+                let copy = report.copy.as_mut().expect("it has been copied");
+                report.is_done = copy.close_within(limits, &mut work, spare, &mut early)? == WATERMARK_MAX;
+            }
+            if report.is_done {
+                self.sessions.unneeded.extend(report.copy.take().into_iter().flat_map(OpenSessions::into_tables));
+            }
+        }
+        self.early = Some(report);
+        Ok(false)
+    }
+
+    /// All tables of sessions, which are no longer needed.
+    fn into_tables(self) -> impl Iterator<Item = Table> {
+        let Sessions { buckets, reported, unneeded, spare, .. } = self.sessions;
+        buckets.into_iter().chain(reported).flat_map(Bucket::into_tables).chain(unneeded).chain(spare)
     }
 
     /// All tables, in an order that is the same as long as there are no others.
@@ -81,43 +92,27 @@ impl OpenSessions {
     }
 }
 
-impl EarlyReport {
-    /// Nothing has been copied yet.
-    fn new(open: &OpenSessions) -> EarlyReport {
-        let Sessions { layout, times, lateness, buckets, reported, .. } = &open.sessions;
-        let mut sealed = SealedSlices::default();
-        open.sealed.tables().for_each(|(id, _)| sealed.add(*id, Table::new(layout.clone())));
-        let empty = |bucket: &Bucket| {
-            let corrections = bucket.corrections.as_ref().map(|_| Box::new(Table::new(layout.clone())));
-            Bucket { corrections, ..Bucket::new(bucket.start, Table::new(layout.clone())) }
-        };
-        let sessions = Sessions {
-            layout: layout.clone(),
-            times: *times,
-            lateness: *lateness,
-            buckets: buckets.iter().map(empty).collect(),
-            reported: reported.iter().map(empty).collect(),
-            over: Over::default(),
-            late: LateSessions::new(layout),
-            unneeded: Vec::new(),
-            spare: None,
-            scratch: KeyScratch::default(),
-        };
-        let copy = OpenSessions {
-            sealed,
-            arriving: None,
-            sessions,
-            closed_until: open.closed_until,
-            waiting: Waiting::new(layout),
-            early: None,
-        };
-        EarlyReport { copy, tables_copied: 0, copying: None }
-    }
+/// The same slices and tables of sessions, in which nothing is.
+fn empty_copy(open: &OpenSessions) -> OpenSessions {
+    let Sessions { layout, times, lateness, buckets, reported, .. } = &open.sessions;
+    let mut sealed = SealedSlices::default();
+    open.sealed.tables().for_each(|(id, _)| sealed.add(*id, Table::new(layout.clone())));
+    let empty = |bucket: &Bucket| {
+        let corrections = bucket.corrections.as_ref().map(|_| Box::new(Table::new(layout.clone())));
+        Bucket { corrections, ..Bucket::new(bucket.start, Table::new(layout.clone())) }
+    };
+    let (buckets, reported) = (buckets.iter().map(empty).collect(), reported.iter().map(empty).collect());
+    let sessions = Sessions { buckets, reported, ..Sessions::new(*times, *lateness, layout) };
+    let (closed_until, waiting) = (open.closed_until, Waiting::new(layout));
+    OpenSessions { sealed, arriving: None, sessions, closed_until, waiting, early: None }
+}
 
+impl EarlyReport {
     /// Copies a part of the next table: whether all have been copied.
     fn copy_part(&mut self, open: &OpenSessions, work: &mut Work) -> bool {
+        let copy = self.copy.get_or_insert_with(|| empty_copy(open));
         let from = open.tables().nth(self.tables_copied);
-        let (Some(from), Some(to)) = (from, self.copy.tables_mut().nth(self.tables_copied)) else { return true };
+        let (Some(from), Some(to)) = (from, copy.tables_mut().nth(self.tables_copied)) else { return true };
         match self.copying.get_or_insert_with(|| Merging::new(to, from)).advance(to, from) {
             Some(merged) => merged.spend(work),
             None => {
@@ -130,6 +125,6 @@ impl EarlyReport {
 
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
-        self.copy.bytes()
+        self.copy.as_ref().map_or(0, OpenSessions::bytes)
     }
 }

@@ -42,7 +42,8 @@ impl Sessions {
         let Arriving { id, pieces, slots_done } = arriving;
         let sessions = self.buckets.last().map(|last| &last.table);
         let table = pieces.as_ref().or(sessions).expect("pieces are in a table, or are sessions of the last one");
-        let slots = *slots_done..table.slots().min(*slots_done + work.slots(MERGED_SLOTS));
+        let per_group = table.work_per_group();
+        let slots = *slots_done..table.slots().min(*slots_done + work.slots((MERGED_SLOTS / per_group).max(1)));
         let mut from = Vec::new();
         table.push_entries(slots.clone(), &mut from);
         let is_last = slots.end == table.slots();
@@ -51,7 +52,7 @@ impl Sessions {
             Some(pieces) if id.first_end == id.start => self.merge_in_time(id.start, pieces, &from),
             Some(pieces) => from.iter().for_each(|&piece| self.merge_behind(id.first_end, pieces, piece)),
         }
-        work.spend(listing_work(slots.len(), 0) + from.len() * WORK_PER_SESSION);
+        work.spend(listing_work(slots.len(), 0) + from.len() * WORK_PER_SESSION * per_group);
         *slots_done = slots.end;
         is_last
     }

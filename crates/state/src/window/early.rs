@@ -1,16 +1,16 @@
 //! Windows that are reported before their time.
 
-use std::sync::Arc;
-
 use pelton_data::Micros;
 use pelton_data::window::{Covered, ResultKind, Window};
 
-use super::{CloseLimits, ClosedWindow, OpenWindows, Work};
+use super::{CloseLimits, ClosedWindow, GROUPS_PER_WINDOW, OpenWindows, Work};
 use crate::gag::listing_work;
-use crate::layout::EntryLayout;
 use crate::slice::SliceId;
 use crate::table::{Merging, Table};
 use crate::waiting::{Leaving, Waiting};
+
+/// So many slices are looked at, for whether they count in a window, in the time that it takes to do something with one group.
+const SLICES_PER_GROUP: usize = 4;
 
 /// A report of the windows that have not ended, of which a part has been done.
 #[derive(Debug)]
@@ -47,7 +47,8 @@ impl OpenWindows {
         self.early.is_some()
     }
 
-    /// Reports what the windows that have not ended come to so far. Returns whether all have been reported: the next call goes on, and nothing may be closed before.
+    /// Reports what the windows that have not ended come to so far. Tables that are no longer needed are cleared and added to `spare`. Returns whether all have been
+    /// reported: the next call goes on, and nothing may be closed before.
     ///
     /// # Panics
     /// Where windows are reported once only.
@@ -57,42 +58,54 @@ impl OpenWindows {
     pub fn report_early<E>(
         &mut self,
         limits: CloseLimits,
+        spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let mut work = Work::new(limits.groups_max);
-        while self.sealed.must_merge() {
-            self.unneeded.extend(self.sealed.merge(&mut work));
-            if work.is_done() {
-                return Ok(false);
-            }
+        let mut report = self.early.take().unwrap_or(EarlyReport { reported_until: self.reported_until, window: None });
+        let mut is_done = false;
+        while !is_done && !work.is_done() {
+            let is_ready = !self.clear(&mut work, spare) && !self.merge(&mut work);
+            is_done = is_ready && self.report_windows(&mut report, limits.groups_at_once, &mut work, spare, hand_on)?;
         }
-        let OpenWindows { window, sealed, waiting, corrections, early, unneeded, reported_until, .. } = self;
+        self.waiting.leave(hand_on)?;
+        self.early = (!is_done).then_some(report);
+        Ok(is_done)
+    }
+
+    /// Reports windows until a table is to be cleared, or does a part of that: whether there are no more.
+    fn report_windows<E>(
+        &mut self,
+        report: &mut EarlyReport,
+        groups_at_once: usize,
+        work: &mut Work,
+        spare: &mut Vec<Table>,
+        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let OpenWindows { window, sealed, waiting, corrections, unneeded, .. } = self;
         let corrections = corrections.as_ref().expect("windows that are reported early have their slices kept");
         let sealed = sealed.tables().map(|(id, table)| (*id, table));
         let slices = corrections.slices().chain(sealed);
         let slices = slices.map(|(id, table)| OpenSlice { id, covered: corrections.covered(id.start), table });
         let slices: Vec<OpenSlice<'_>> = slices.collect();
-        let mut report = early.take().unwrap_or(EarlyReport { reported_until: *reported_until, window: None });
-        let mut is_done = false;
-        while !is_done && !work.is_done() {
-            let Some(next) = report.next(window, &slices) else {
-                is_done = true;
-                continue;
-            };
+        while !work.is_done() {
+            let Some(next) = report.next(window, &slices) else { return Ok(true) };
             let bounds = window.start(next.end)..next.end;
-            let counting =
-                slices.iter().filter(|slice| slice.id.first_end <= next.end && bounds.contains(&slice.id.start));
-            let counting: Vec<&Table> = counting.map(|slice| slice.table).collect();
-            if next.combine(&counting, corrections.layout(), &mut work) {
-                let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
-                if next.read_out(window, &counting, (limits.groups_at_once.max(1), &mut work), waiting, hand_on)? {
-                    unneeded.extend(report.end_window());
-                }
+            let counts = |slice: &&OpenSlice<'_>| slice.id.first_end <= next.end && bounds.contains(&slice.id.start);
+            let counting: Vec<&Table> = slices.iter().filter(counts).map(|slice| slice.table).collect();
+            let empty = || spare.pop().unwrap_or_else(|| Table::new(corrections.layout().clone()));
+            let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
+            if next.combine(&counting, empty, work)
+                && next.read_out(window, &counting, (groups_at_once.max(1), work), waiting, hand_on)?
+            {
+                work.spend(GROUPS_PER_WINDOW + slices.len() / SLICES_PER_GROUP);
+                unneeded.extend(report.end_window());
+            }
+            if !unneeded.is_empty() {
+                return Ok(false);
             }
         }
-        waiting.leave(hand_on)?;
-        *early = (!is_done).then_some(report);
-        Ok(is_done)
+        Ok(false)
     }
 }
 
@@ -130,11 +143,11 @@ impl EarlyWindow {
     }
 
     /// Puts the window together from its slices, or a part of it: whether it has been.
-    fn combine(&mut self, slices: &[&Table], layout: &Arc<EntryLayout>, work: &mut Work) -> bool {
+    fn combine(&mut self, slices: &[&Table], empty: impl FnOnce() -> Table, work: &mut Work) -> bool {
         if slices.len() == 1 {
             return true;
         }
-        let groups = self.groups.get_or_insert_with(|| Table::new(layout.clone()));
+        let groups = self.groups.get_or_insert_with(empty);
         while let Some(slice) = slices.get(self.slices_merged).filter(|_| !work.is_done()) {
             match self.merging.get_or_insert_with(|| Merging::new(groups, slice)).advance(groups, slice) {
                 Some(merged) => merged.spend(work),

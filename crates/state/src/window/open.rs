@@ -164,7 +164,7 @@ impl Open {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         match self {
-            Open::Windows(windows) => windows.report_early(limits, hand_on),
+            Open::Windows(windows) => windows.report_early(limits, spare, hand_on),
             Open::Sessions(sessions) => sessions.report_early(limits, spare, hand_on),
             Open::Ranked(ranked) => ranked.report_early(limits.groups_at_once, hand_on).map(|()| true),
             Open::Counts(_) => panic!("windows that count rows are reported once they are complete"),

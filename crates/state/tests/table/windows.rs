@@ -127,8 +127,54 @@ fn an_early_result_has_no_rows_that_the_final_one_lacks() {
         Ok::<_, std::convert::Infallible>(())
     };
     let limits = CloseLimits { until: 0, groups_at_once: 500, groups_max: usize::MAX, parts_min: usize::MAX };
-    assert!(open.report_early(limits, &mut take).unwrap());
+    assert!(open.report_early(limits, &mut Vec::new(), &mut take).unwrap());
     assert_eq!(found, expected);
+}
+
+#[test]
+fn reports_take_no_more_memory_the_more_there_are() {
+    let types = key_types(8);
+    let keys: Vec<KeyColumn> =
+        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let layout = EntryLayout::new(&keys, &accumulators());
+    let emission = Emission { lateness: 0, early_after: Some(1), delay: 0 };
+    let windows = [
+        (Window::Tumbling { size: SLIDE, offset: 0 }, Combination::Single),
+        (Window::Hopping { size: 2 * SLIDE, slide: SLIDE, offset: 0 }, Combination::TwoStacks),
+    ];
+    for (window, combination) in windows {
+        let mut open = OpenWindows::new(window, combination, &layout, emission);
+        let limits = CloseLimits { until: 0, groups_at_once: 64, groups_max: 100, parts_min: usize::MAX };
+        let (mut spare, mut bytes) = (Vec::new(), Vec::new());
+        for round in 0..20 {
+            for start in [0, SLIDE] {
+                let values: Vec<i64> = (0..1000).collect();
+                let columns: Vec<ArrayRef> = types
+                    .iter()
+                    .map(|key| column(key, &values.iter().map(|value| Some(*value)).collect::<Vec<_>>()))
+                    .collect();
+                let mut table = spare.pop().unwrap_or_else(|| Table::new(layout.clone()));
+                add_to_table(&mut table, &columns, &values);
+                open.seal(SliceId::new(start + SLIDE, start), table);
+            }
+            let (mut parts, mut groups_reported) = (1, 0);
+            let mut take = |mut leaving: Leaving<'_>| {
+                groups_reported += groups(&mut leaving).entries.len();
+                Ok::<_, std::convert::Infallible>(())
+            };
+            while !open.report_early(limits, &mut spare, &mut take).unwrap() {
+                assert!(open.is_reporting());
+                parts += 1;
+            }
+            assert!(!open.is_reporting() && parts > 10, "{parts} parts");
+            let windows = if matches!(window, Window::Hopping { .. }) { 3 } else { 2 };
+            assert_eq!(groups_reported, windows * 1000, "round {round}");
+            bytes.push(open.bytes());
+        }
+        // Strings that come again take some before they are gone through.
+        assert!(bytes[19] < 2 * bytes[1], "{bytes:?}");
+        assert!(spare.len() <= 4, "{} tables to spare", spare.len());
+    }
 }
 
 fn take(
