@@ -71,6 +71,8 @@ pub enum OverFunction {
         fraction: f64,
         /// Whether it may lie between two values, which are floating-point then.
         is_continuous: bool,
+        /// Whether values are counted from the largest.
+        is_descending: bool,
     },
     /// `ARRAY_AGG(x)`, in the order of the rows.
     Array {

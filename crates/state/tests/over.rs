@@ -160,7 +160,7 @@ fn call(random: &mut Random) -> OverCall {
         First,
         Last,
         Mode,
-        Percentile { fraction, is_continuous },
+        Percentile { fraction, is_continuous, is_descending: is_sample },
         Array { ignores_nulls: is_sample },
         Joined { delimiter: "; ".into() },
     ];

@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 41] = [
+const FUNCTIONS: [&str; 43] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -57,6 +57,7 @@ const FUNCTIONS: [&str; 41] = [
     "MEDIAN(i)",
     "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
     "PERCENTILE_DISC(i, 0.7)",
+    "PERCENTILE_DISC(0.7) WITHIN GROUP (ORDER BY i DESC)",
     "PERCENTILE_DISC(s, 0.4)",
     "MODE(i)",
     "MODE(s)",
@@ -73,6 +74,7 @@ const FUNCTIONS: [&str; 41] = [
     "APPROX_COUNT_DISTINCT(MOD(i, 10))",
     "APPROX_PERCENTILE(MOD(i, 100), 0.7)",
     "ARRAY_AGG(i)",
+    "ARRAY_AGG(i) FILTER (WHERE f > 0)",
     "ARRAY_AGG(DISTINCT i) IGNORE NULLS",
     "LISTAGG(s, '+')",
     "LISTAGG(DISTINCT s)",

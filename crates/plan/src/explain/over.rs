@@ -60,9 +60,10 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
             let rows = condition.as_ref().map_or(String::new(), |column| format!(" where {}", name_of(column)));
             return format!("{}({arguments}) over {}{rows}", function.0.name(), frame(call.frame));
         }
-        OverFunction::Percentile { fraction, is_continuous } => {
+        OverFunction::Percentile { fraction, is_continuous, is_descending } => {
             let kind = if *is_continuous { "between values" } else { "of the values" };
-            return format!("percentile {fraction} of {argument}, {kind}, over {}", frame(call.frame));
+            let from = if *is_descending { " from the largest" } else { "" };
+            return format!("percentile {fraction}{from} of {argument}, {kind}, over {}", frame(call.frame));
         }
     };
     format!("{name} of {argument} over {}", frame(call.frame))

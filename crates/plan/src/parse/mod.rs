@@ -12,6 +12,8 @@ mod dialect;
 
 mod respell;
 
+mod within_group;
+
 mod patterns;
 
 mod substitutes;
@@ -39,6 +41,7 @@ pub use statement::{
     ViewDefinition, WatermarkDefinition,
 };
 pub(crate) use substitutes::instead_of;
+pub(crate) use within_group::DESCENDING;
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::substitutes;
+use super::within_group::without_group;
 use crate::error::{Place, PlanError};
 use crate::types::TIMESTAMP_PRECISION_DEFAULT;
 
@@ -161,29 +162,6 @@ fn plain_arguments(function: &Function) -> Option<Vec<Expr>> {
         }
         _ => None,
     }
-}
-
-/// A function OVER rows whose argument stands in `WITHIN GROUP (ORDER BY …)`, as one that has it in front of its others.
-fn without_group(name: &str, function: &Function) -> Result<Option<Function>, PlanError> {
-    let FunctionArguments::List(list) = &function.args else { return Ok(None) };
-    let [order] = function.within_group.as_slice() else { return Ok(None) };
-    if function.over.is_none() {
-        return Ok(None);
-    }
-    let refused = |construct: &str, hint: &str| {
-        let place = Place::of(function.name.0[0].span());
-        Err(PlanError::unsupported(place, format!("{name} … WITHIN GROUP {construct}OVER"), hint))
-    };
-    if !["MODE", "PERCENTILE_CONT", "PERCENTILE_DISC"].contains(&name) {
-        return refused("", "leave WITHIN GROUP out");
-    }
-    if order.options.asc == Some(false) {
-        return refused("(ORDER BY … DESC) ", "leave DESC out: values are counted from the smallest");
-    }
-    let mut list = list.clone();
-    list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(order.expr.clone())));
-    let args = FunctionArguments::List(list);
-    Ok(Some(Function { args, within_group: Vec::new(), ..function.clone() }))
 }
 
 fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {

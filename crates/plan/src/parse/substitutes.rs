@@ -16,6 +16,8 @@ pub(super) fn of_syntax(name: &str) -> Option<&'static str> {
         "SESSION_END" => "write window_end, a column of TABLE(SESSION(…))",
         "SESSION_ROWTIME" => "write window_time, a column of TABLE(SESSION(…))",
         "RANDOM" => "write RAND()",
+        "PERCENTILE_CONT_DESCENDING" => "write PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY column DESC)",
+        "PERCENTILE_DISC_DESCENDING" => "write PERCENTILE_DISC(0.95) WITHIN GROUP (ORDER BY column DESC)",
         _ => return None,
     })
 }

@@ -124,7 +124,7 @@ struct Definition {
     returns: fn(&[DataType]) -> DataType,
 }
 
-const DEFINITIONS: [Definition; 12] = {
+const DEFINITIONS: [Definition; 14] = {
     use Parameter::{Any, Fraction, Number, Text};
     [
         define("first_value", &[Any], first, "FIRST_VALUE(column)"),
@@ -138,6 +138,19 @@ const DEFINITIONS: [Definition; 12] = {
             "PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY column)",
         ),
         ordered_set("percentile_disc", &[Any, Fraction], first, "PERCENTILE_DISC(0.95) WITHIN GROUP (ORDER BY column)"),
+        // What stands OVER rows for those two with DESC.
+        define(
+            "percentile_cont_descending",
+            &[Number, Fraction],
+            double,
+            "PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY column DESC)",
+        ),
+        define(
+            "percentile_disc_descending",
+            &[Any, Fraction],
+            first,
+            "PERCENTILE_DISC(0.95) WITHIN GROUP (ORDER BY column DESC)",
+        ),
         ordered_set("mode", &[Any], first, "MODE(column)"),
         define("array_agg", &[Any], array, "ARRAY_AGG(column)"),
         define(RESULT_KIND, &[], text, "RESULT_KIND()"),

@@ -123,9 +123,9 @@ impl<K: Findable> HeldValues<K> {
     /// The one that a function picks, the most frequent or a percentile; `None` where there are none.
     pub fn picked(&self, function: &OverFunction) -> Option<&K> {
         match function {
-            OverFunction::Percentile { fraction, .. } => {
+            OverFunction::Percentile { fraction, is_descending, .. } => {
                 let ranked = self.ranked();
-                (ranked.len() > 0).then(|| ranked.nth(discrete_place(ranked.len(), *fraction, false)))
+                (ranked.len() > 0).then(|| ranked.nth(discrete_place(ranked.len(), *fraction, *is_descending)))
             }
             _ => self.frequencies.as_ref().expect("values are counted where there are modes").mode(),
         }
@@ -239,8 +239,8 @@ impl<T: Value> Held<T> {
                 let variance = self.sums().variance(count, *is_sample);
                 push(variance.map(|variance| if *is_root { variance.sqrt() } else { variance }), results);
             }
-            OverFunction::Percentile { fraction, is_continuous: true } => {
-                push(continuous_percentile::<T>(self.values.ranked(), *fraction), results);
+            OverFunction::Percentile { fraction, is_continuous: true, is_descending } => {
+                push(continuous_percentile::<T>(self.values.ranked(), *fraction, *is_descending), results);
             }
             function => push(self.values.picked(function).map(|&key| T::of_key(key)), results),
         }
@@ -281,9 +281,9 @@ impl<T: Value> Held<T> {
     }
 }
 
-fn continuous_percentile<T: Value>(ranked: &Ranked<T::Key>, fraction: f64) -> Option<f64> {
+fn continuous_percentile<T: Value>(ranked: &Ranked<T::Key>, fraction: f64, is_descending: bool) -> Option<f64> {
     let last = ranked.len().checked_sub(1)?;
-    let (place, share) = continuous_place(ranked.len(), fraction, false);
+    let (place, share) = continuous_place(ranked.len(), fraction, is_descending);
     let value = |place: usize| T::of_key(*ranked.nth(place)).float();
     let low = value(place);
     let high = if share > 0.0 { value((place + 1).min(last)) } else { low };

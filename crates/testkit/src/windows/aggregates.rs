@@ -211,10 +211,21 @@ pub const AGGREGATES: &[Aggregate] = &[
         value: |rows| written(continuous(rows.iter().filter_map(|row| row.float), 0.25)),
     },
     Aggregate { sql: "PERCENTILE_DISC(i, 0.7)", value: |rows| written(discrete(integers(rows), 0.7)) },
+    Aggregate {
+        sql: "PERCENTILE_DISC(0.7) WITHIN GROUP (ORDER BY i DESC)",
+        value: |rows| written(discrete(integers(rows).map(std::cmp::Reverse), 0.7).map(|value| value.0)),
+    },
     Aggregate { sql: "PERCENTILE_DISC(s, 0.4)", value: |rows| word(discrete(texts(rows), 0.4)) },
     Aggregate { sql: "MODE(i)", value: |rows| written(mode(integers(rows))) },
     Aggregate { sql: "MODE(s)", value: |rows| word(mode(texts(rows))) },
     Aggregate { sql: "ARRAY_AGG(i)", value: |rows| array(rows.iter().map(|row| written(row.integer)).collect()) },
+    Aggregate {
+        sql: "ARRAY_AGG(i) FILTER (WHERE f > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+            array(passing.map(|row| written(row.integer)).collect())
+        },
+    },
     Aggregate {
         sql: "ARRAY_AGG(DISTINCT i) IGNORE NULLS",
         value: |rows| array(firsts(integers(rows)).into_iter().map(|integer| integer.to_string()).collect()),

@@ -7,9 +7,11 @@ use datafusion_expr::{Expr, WindowFunctionDefinition};
 use pelton_data::over::{Frame, OverCall, OverFunction};
 use pelton_data::own::OwnFunction;
 
+use super::arrays::arrays;
 use super::frame::frame_of;
 use super::{Collector, functions};
 use crate::error::{Place, PlanError};
+use crate::parse::DESCENDING;
 use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes};
 use crate::query::context::external;
 use crate::query::diagnose::sql_name;
@@ -34,11 +36,17 @@ impl Lowering<'_> {
         let name = window.fun.name();
         let place = self.landmarks.over(name);
         let (mut function, is_distinct) = function_of_call(window, place).map_err(external)?;
+        let data_type = held_or_same(field.data_type());
+        if leaves_out_beside_nulls(collector, window, &function, schema)?
+            && let Some(arrays) = arrays(&data_type, is_distinct)
+        {
+            return self.call_of_rows(collector, (arrays, data_type), window, schema);
+        }
         let frame = match function {
             OverFunction::RowNumber | OverFunction::Lag { .. } => Frame::Rows { preceding: None },
             _ => frame_of(&window.params.window_frame, place).map_err(external)?,
         };
-        let argument = argument_of(collector, window, (&mut function, is_distinct), (schema, place))?;
+        let argument = argument_of(collector, window, (&mut function, is_distinct), schema)?;
         let counts_rows = |column: &usize| {
             function == OverFunction::Count && !is_distinct && !collector.fields[*column].is_nullable()
         };
@@ -49,11 +57,10 @@ impl Lowering<'_> {
         if let Some(column) = argument {
             let data_type = collector.fields[column].data_type();
             if !takes(&function, is_distinct, data_type) {
-                let construct = format!("{} of {} OVER rows", name.to_uppercase(), sql_name(data_type));
+                let construct = format!("{} of {} OVER rows", shown_name(name), sql_name(data_type));
                 return Err(external(PlanError::unsupported(place, construct, "cast the argument to a number")));
             }
         }
-        let data_type = held_or_same(field.data_type());
         Ok(OverCall { function, is_distinct, argument, frame, data_type })
     }
 
@@ -77,6 +84,19 @@ impl Lowering<'_> {
         if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
             return refused(format!("{shown} … IGNORE NULLS"), "let the function pass over them");
         }
+        self.call_of_rows(collector, (function, held_or_same(field.data_type())), window, schema)
+    }
+
+    /// A call of a function that is given its arguments row by row, with values of a type.
+    fn call_of_rows(
+        &self,
+        collector: &mut Collector,
+        (function, data_type): (OwnFunction, DataType),
+        window: &WindowFunction,
+        schema: &DFSchema,
+    ) -> Result<OverCall> {
+        let params = &window.params;
+        let place = self.landmarks.over(window.fun.name());
         let mut columns = |expression: &Expr, name: &str| {
             let values = collector.simplified(collector.of_branches(expression, schema)?)?;
             collector.add_column(values, name)
@@ -84,7 +104,6 @@ impl Lowering<'_> {
         let arguments = params.args.iter().map(|argument| columns(argument, "argument")).collect::<Result<_>>()?;
         let condition = params.filter.as_ref().map(|filter| columns(filter, "condition")).transpose()?;
         let frame = frame_of(&params.window_frame, place).map_err(external)?;
-        let data_type = held_or_same(field.data_type());
         Ok(OverCall {
             function: OverFunction::Own { function, arguments, condition },
             is_distinct: false,
@@ -95,16 +114,22 @@ impl Lowering<'_> {
     }
 }
 
+/// A function's name as it is written in queries.
+fn shown_name(name: &str) -> String {
+    let shown = name.to_uppercase();
+    shown.strip_suffix(DESCENDING).unwrap_or(&shown).to_owned()
+}
+
 /// What is called, with its constants, and whether each value counts once.
 fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(OverFunction, bool), PlanError> {
     let (name, params) = (window.fun.name(), &window.params);
-    let shown = name.to_uppercase();
+    let shown = shown_name(name);
     let refused = |construct: String, hint: &str| Err(PlanError::unsupported(place, construct, hint));
     let Some(mut function) = function_of(name) else {
         return refused(format!("{shown} … OVER"), functions::HINT);
     };
     match (&mut function, params.args.as_slice()) {
-        (OverFunction::Percentile { fraction, .. }, [_, constant]) => *fraction = fraction_of(name, constant, place)?,
+        (OverFunction::Percentile { fraction, .. }, [_, constant]) => *fraction = fraction_of(&shown, constant, place)?,
         (OverFunction::Joined { delimiter }, [_, constant]) => {
             *delimiter = delimiter_of(Some(constant), place)?.into();
         }
@@ -123,7 +148,7 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(Ov
         }
         OverFunction::Mode if params.distinct => {
             // Each value is there once: it is the smallest.
-            function = OverFunction::Percentile { fraction: 0.0, is_continuous: false };
+            function = percentile(0.0, false, false);
             true
         }
         OverFunction::Minimum | OverFunction::Maximum | OverFunction::First | OverFunction::Last => false,
@@ -144,12 +169,27 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(Ov
     }
 }
 
+/// Whether a FILTER leaves rows out of arrays in which NULLs stand.
+fn leaves_out_beside_nulls(
+    collector: &Collector,
+    window: &WindowFunction,
+    function: &OverFunction,
+    schema: &DFSchema,
+) -> Result<bool> {
+    match (function, window.params.args.as_slice()) {
+        (OverFunction::Array { ignores_nulls: false }, [argument]) if window.params.filter.is_some() => {
+            collector.is_nullable(&collector.of_branches(argument, schema)?)
+        }
+        _ => Ok(false),
+    }
+}
+
 /// The column that a function is computed from: NULL in rows that a FILTER leaves out.
 fn argument_of(
     collector: &mut Collector,
     window: &WindowFunction,
     (function, is_distinct): (&mut OverFunction, bool),
-    (schema, place): (&DFSchema, Option<Place>),
+    schema: &DFSchema,
 ) -> Result<Option<usize>> {
     let params = &window.params;
     let argument = params.args.first().filter(|argument| !is_wildcard(argument));
@@ -157,12 +197,7 @@ fn argument_of(
     let argument = match &params.filter {
         None => argument,
         Some(filter) => {
-            if let (OverFunction::Array { ignores_nulls }, Some(arguments)) = (&mut *function, &argument) {
-                if !*ignores_nulls && collector.is_nullable(arguments)? {
-                    let construct = "ARRAY_AGG … FILTER OVER rows of values that may be NULL";
-                    let hint = "write IGNORE NULLS behind ARRAY_AGG(…)";
-                    return Err(external(PlanError::unsupported(place, construct, hint)));
-                }
+            if let OverFunction::Array { ignores_nulls } = function {
                 *ignores_nulls = true;
             }
             let filters = collector.of_branches(filter, schema)?;
@@ -175,6 +210,10 @@ fn argument_of(
     };
     let argument = argument.map(|argument| collector.argument(argument, function, is_distinct)).transpose()?;
     argument.map(|values| collector.add_column(values, "argument")).transpose()
+}
+
+fn percentile(fraction: f64, is_continuous: bool, is_descending: bool) -> OverFunction {
+    OverFunction::Percentile { fraction, is_continuous, is_descending }
 }
 
 fn function_of(name: &str) -> Option<OverFunction> {
@@ -194,8 +233,10 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "row_number" => OverFunction::RowNumber,
         "lag" => OverFunction::Lag { rows: 1 },
         "mode" => OverFunction::Mode,
-        "median" | "percentile" | "percentile_cont" => OverFunction::Percentile { fraction: 0.5, is_continuous: true },
-        "percentile_disc" | "approx_percentile" => OverFunction::Percentile { fraction: 0.5, is_continuous: false },
+        "median" | "percentile" | "percentile_cont" => percentile(0.5, true, false),
+        "percentile_cont_descending" => percentile(0.5, true, true),
+        "percentile_disc" | "approx_percentile" => percentile(0.5, false, false),
+        "percentile_disc_descending" => percentile(0.5, false, true),
         "array_agg" => OverFunction::Array { ignores_nulls: false },
         "listagg" => OverFunction::Joined { delimiter: ",".into() },
         _ => return None,

@@ -3,6 +3,8 @@
 //! All functions over one partitioning and order are one node of DataFusion's plan, and become one of the program's. Those over others
 //! lie above or below it: rows keep their time attribute, and so a chain of nodes computes them.
 
+mod arrays;
+
 mod call;
 
 pub(super) mod frame;

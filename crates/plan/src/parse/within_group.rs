@@ -1,0 +1,35 @@
+//! `WITHIN GROUP (ORDER BY …)` of functions OVER rows, which DataFusion does not know there: their argument stands in front of the others.
+
+use sqlparser::ast::{Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, Spanned};
+
+use crate::error::{Place, PlanError};
+
+/// What follows the name of a function that stands for one with `WITHIN GROUP (ORDER BY … DESC)`.
+pub(crate) const DESCENDING: &str = "_DESCENDING";
+
+/// A function OVER rows whose argument stands in `WITHIN GROUP (ORDER BY …)`, as one that has it in front of its others.
+pub(super) fn without_group(name: &str, function: &Function) -> Result<Option<Function>, PlanError> {
+    let [order] = function.within_group.as_slice() else { return Ok(None) };
+    if function.over.is_none() {
+        return Ok(None);
+    }
+    let refused = |construct: &str, hint: &str| {
+        let place = Place::of(function.name.0[0].span());
+        Err(PlanError::unsupported(place, format!("{name} … WITHIN GROUP {construct}OVER"), hint))
+    };
+    if !["MODE", "PERCENTILE_CONT", "PERCENTILE_DISC"].contains(&name) {
+        return refused("", "leave WITHIN GROUP out");
+    }
+    let is_descending = order.options.asc == Some(false);
+    if is_descending && name == "MODE" {
+        return refused("(ORDER BY … DESC) ", "leave DESC out: of several values it is the smallest");
+    }
+    let mut respelt = Function { within_group: Vec::new(), ..function.clone() };
+    if is_descending && let ObjectNamePart::Identifier(written) = &mut respelt.name.0[0] {
+        written.value = format!("{name}{DESCENDING}").to_lowercase();
+    }
+    if let FunctionArguments::List(list) = &mut respelt.args {
+        list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(order.expr.clone())));
+    }
+    Ok(Some(respelt))
+}
