@@ -126,7 +126,9 @@ impl Worker<'_> {
     /// Gives workers tables back that have been cleared.
     fn recycle(&self, window: usize, spare: Vec<Table>) -> Result<(), KernelError> {
         let workers = &self.shared.slices[window];
-        spare.into_iter().zip(workers.iter().cycle()).for_each(|(table, slices)| slices.recycle(table));
+        // There is one at a time mostly, and whoever has some to give is another worker each time.
+        let takers = workers.iter().cycle().skip(self.index);
+        spare.into_iter().zip(takers).for_each(|(table, slices)| slices.recycle(table));
         (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))
     }
 

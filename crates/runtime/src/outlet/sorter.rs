@@ -89,11 +89,11 @@ impl Sorter {
             runs.sort(self.wanted);
         }
         if let Some(wanted) = self.wanted {
-            runs.keep_front(wanted, rows.num_rows().saturating_mul(LOOKED_AT_PER_ROW));
+            let rows_max = wanted.saturating_mul(2).saturating_add(UNWANTED_ROWS_MAX);
+            runs.keep_front(wanted, rows_max, rows.num_rows().saturating_mul(LOOKED_AT_PER_ROW));
         }
-        if runs.rows() > SORTED_ROWS_MAX {
-            // Many of them may not be wanted.
-            runs.keep_front(self.wanted.unwrap_or(usize::MAX), usize::MAX);
+        if let Some(wanted) = self.wanted.filter(|_| runs.rows() > SORTED_ROWS_MAX) {
+            runs.keep_front(wanted, wanted, usize::MAX);
         }
         if runs.rows() > SORTED_ROWS_MAX {
             let problem = format!("more than {SORTED_ROWS_MAX} rows are to be put in order; add a LIMIT");
@@ -169,9 +169,9 @@ impl Runs {
         self.add(sorted);
     }
 
-    /// Keeps so many rows of the front of the order, where there are many others: a part of that, about as long as to look at `count` rows.
-    fn keep_front(&mut self, wanted: usize, count: usize) {
-        if self.front.is_none() && self.sorted_rows > wanted.saturating_mul(2).saturating_add(UNWANTED_ROWS_MAX) {
+    /// Keeps so many rows of the front of the order, where there are more than `rows_max`: a part of that, about as long as to look at `count` rows.
+    fn keep_front(&mut self, wanted: usize, rows_max: usize, count: usize) {
+        if self.front.is_none() && self.sorted_rows > rows_max {
             let rest = Merge::new(std::mem::take(&mut self.sorted));
             let bytes_about = (self.sorted_bytes as u128 * wanted as u128 / self.sorted_rows as u128) as usize;
             let rows = self.form.converter.empty_rows(wanted, bytes_about);

@@ -80,15 +80,17 @@ impl ByEnd {
     }
 
     /// Entries whose sessions have been noted to end at or before `until`, or, where these are many, about so many of those that end first. Returns up to when all have been
-    /// taken: those that end at once `are_together`, or some of the next.
-    fn take_until(&mut self, mut until: Micros, count_max: usize, are_together: bool) -> (Vec<u32>, Micros) {
-        let each_max = (count_max / (self.known.len() + 1)).max(1);
+    /// taken: those that end at once are taken together, or, where they are more than `together_max` or so, some of the next that end.
+    fn take_until(&mut self, mut until: Micros, count_max: usize, together_max: usize) -> (Vec<u32>, Micros) {
+        let runs = self.known.len() + 1;
+        let each_max = (count_max / runs).max(1);
+        let each_together_max = (together_max / runs).max(each_max);
         for run in self.known.iter().filter(|run| run.len() > each_max) {
             until = until.min(run[run.len() - each_max].0);
         }
         let mut taken = Vec::new();
         while let Some(first) = self.noted.peek_mut().filter(|first| first.0.0 <= until) {
-            if taken.len() >= each_max && !are_together {
+            if taken.len() >= each_together_max {
                 break;
             }
             let Reverse((end, entry)) = PeekMut::pop(first);
@@ -99,8 +101,7 @@ impl ByEnd {
         }
         let mut are_all = self.noted.peek().is_none_or(|first| first.0.0 > until);
         for run in &mut self.known {
-            let ended = run.iter().rev().take_while(|(end, _)| *end <= until);
-            let count = if are_together { ended.count() } else { ended.take(each_max).count() };
+            let count = run.iter().rev().take(each_together_max).take_while(|(end, _)| *end <= until).count();
             taken.extend(run.drain(run.len() - count..).map(|(_, entry)| entry));
             are_all &= run.last().is_none_or(|(end, _)| *end > until);
         }
@@ -209,14 +210,14 @@ impl Bucket {
             return None;
         }
         let Bucket { table, by_end: Some(by_end), .. } = self else { unreachable!("it is known when sessions end") };
-        let count_max = work.groups((OVER_MAX / table.work_per_group()).max(1));
-        // Of those that end at once, what corrects comes behind what does not.
-        let are_together = self.corrections.is_some();
-        let (candidates, all_until) = by_end.take_until(until, count_max, are_together);
+        let over_max = (OVER_MAX / table.work_per_group()).max(1);
+        // Of those that end at once, what corrects comes behind what does not. Few are in an order that does not depend on how much may be done.
+        let together_max = if self.corrections.is_some() { usize::MAX } else { over_max };
+        let (candidates, all_until) = by_end.take_until(until, work.groups(over_max), together_max);
         work.spend(candidates.len());
         let mut over = Vec::with_capacity(candidates.len());
         // Those that have been taken of the next that end are at that.
-        let until = if are_together { all_until } else { until.min(all_until.saturating_add(1)) };
+        let until = if self.corrections.is_some() { all_until } else { until.min(all_until.saturating_add(1)) };
         for (extent, &entry) in times.extents(table, &candidates).into_iter().zip(&candidates) {
             let end = times.end(extent);
             if extent.is_empty() {
@@ -263,7 +264,8 @@ mod tests {
 
     #[test]
     fn sessions_are_taken_in_the_order_of_their_ends_about_so_many_at_a_time() {
-        for (count_max, are_together) in [1, 7, 40, 1000].into_iter().flat_map(|count| [(count, false), (count, true)])
+        for (count_max, together_max) in
+            [1, 7, 40, 1000].into_iter().flat_map(|count| [(count, 0), (count, 20), (count, usize::MAX)])
         {
             let mut by_end = ByEnd::new(0);
             let mut ends: Vec<Micros> = (0..500).map(|entry| Micros::from(entry) * 7919 % 211).collect();
@@ -277,16 +279,17 @@ mod tests {
             (400..500).for_each(|entry| by_end.note(entry, ends[entry as usize]));
 
             let mut taken: Vec<Micros> = Vec::new();
-            let at_most = if are_together { count_max + 4 * 11 } else { count_max.max(11) };
+            let at_most = if together_max > 20 { count_max + 4 * 11 } else { count_max.max(together_max).max(11) };
             for until in [50, 209, 300] {
                 loop {
-                    let (entries, all_until) = by_end.take_until(until, count_max, are_together);
+                    let (entries, all_until) = by_end.take_until(until, count_max, together_max);
                     let mut found: Vec<Micros> = entries.iter().map(|&entry| ends[entry as usize]).collect();
                     found.sort_unstable();
                     assert!(found.is_empty() || taken.last() <= found.first(), "{count_max}");
                     assert!(found.len() <= at_most, "{} of {count_max}", found.len());
                     taken.extend(found);
-                    assert!(taken.last().is_none_or(|&last| last <= all_until + Micros::from(!are_together)));
+                    let cut = Micros::from(together_max < usize::MAX);
+                    assert!(taken.last().is_none_or(|&last| last <= all_until + cut));
                     let ended = |until: Micros| ends.iter().filter(|end| **end <= until).count();
                     assert!((ended(all_until)..=ended(until)).contains(&taken.len()), "{count_max}");
                     if all_until == until {

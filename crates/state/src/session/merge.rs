@@ -22,28 +22,31 @@ pub(super) struct Arriving {
     pub pieces: Option<Table>,
     /// Slots whose pieces have been merged.
     slots_done: usize,
+    /// What it is to merge a piece, in multiples of one that has nothing beside its entry.
+    work_per_piece: usize,
 }
 
 impl Sessions {
     /// Begins to merge the pieces of a slice. The sessions that are over before `id.first_end` have been closed; slices come in the order of
     /// `first_end`, and for each in the opposite order of their starts.
     pub(super) fn begin(&mut self, id: SliceId, pieces: Table) -> Arriving {
+        let work_per_piece = pieces.work_per_group();
         let mut pieces = Some(pieces);
         let is_in_time = id.first_end == id.start;
         if is_in_time && self.buckets.last().is_none_or(|last| last.start < id.start) {
             // Nobody else has had rows of the slice: its pieces are its sessions.
             self.buckets.extend(pieces.take().map(|table| Bucket::new(id.start, table)));
         }
-        Arriving { id, pieces, slots_done: 0 }
+        Arriving { id, pieces, slots_done: 0, work_per_piece }
     }
 
     /// Merges some pieces of a slice: whether that was all of them.
     pub(super) fn merge(&mut self, arriving: &mut Arriving, work: &mut Work) -> bool {
-        let Arriving { id, pieces, slots_done } = arriving;
+        let Arriving { id, pieces, slots_done, work_per_piece } = arriving;
         let sessions = self.buckets.last().map(|last| &last.table);
         let table = pieces.as_ref().or(sessions).expect("pieces are in a table, or are sessions of the last one");
-        let per_group = table.work_per_group();
-        let slots = *slots_done..table.slots().min(*slots_done + work.slots((MERGED_SLOTS / per_group).max(1)));
+        let slots_max = work.slots((MERGED_SLOTS / *work_per_piece).max(1));
+        let slots = *slots_done..table.slots().min(*slots_done + slots_max);
         let mut from = Vec::new();
         table.push_entries(slots.clone(), &mut from);
         let is_last = slots.end == table.slots();
@@ -52,7 +55,7 @@ impl Sessions {
             Some(pieces) if id.first_end == id.start => self.merge_in_time(id.start, pieces, &from),
             Some(pieces) => from.iter().for_each(|&piece| self.merge_behind(id.first_end, pieces, piece)),
         }
-        work.spend(listing_work(slots.len(), 0) + from.len() * WORK_PER_SESSION * per_group);
+        work.spend(listing_work(slots.len(), 0) + from.len() * WORK_PER_SESSION * *work_per_piece);
         *slots_done = slots.end;
         is_last
     }

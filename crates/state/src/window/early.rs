@@ -98,9 +98,10 @@ impl OpenWindows {
             if next.combine(&counting, empty, work)
                 && next.read_out(window, &counting, (groups_at_once.max(1), work), waiting, hand_on)?
             {
-                work.spend(GROUPS_PER_WINDOW + slices.len() / SLICES_PER_GROUP);
+                work.spend(GROUPS_PER_WINDOW);
                 unneeded.extend(report.end_window());
             }
+            work.spend(slices.len() / SLICES_PER_GROUP);
             if !unneeded.is_empty() {
                 return Ok(false);
             }
