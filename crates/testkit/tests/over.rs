@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 43] = [
+const FUNCTIONS: [&str; 45] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -56,6 +56,7 @@ const FUNCTIONS: [&str; 43] = [
     "ROUND(VAR_SAMP(f) / 7000000000 + 1, 6)",
     "MEDIAN(i)",
     "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
+    "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f DESC)",
     "PERCENTILE_DISC(i, 0.7)",
     "PERCENTILE_DISC(0.7) WITHIN GROUP (ORDER BY i DESC)",
     "PERCENTILE_DISC(s, 0.4)",
@@ -75,6 +76,7 @@ const FUNCTIONS: [&str; 43] = [
     "APPROX_PERCENTILE(MOD(i, 100), 0.7)",
     "ARRAY_AGG(i)",
     "ARRAY_AGG(i) FILTER (WHERE f > 0)",
+    "ARRAY_AGG(DISTINCT s) FILTER (WHERE f > 0)",
     "ARRAY_AGG(DISTINCT i) IGNORE NULLS",
     "LISTAGG(s, '+')",
     "LISTAGG(DISTINCT s)",

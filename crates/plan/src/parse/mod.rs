@@ -41,7 +41,7 @@ pub use statement::{
     ViewDefinition, WatermarkDefinition,
 };
 pub(crate) use substitutes::instead_of;
-pub(crate) use within_group::DESCENDING;
+pub(crate) use within_group::shown_name;
 
 #[cfg(test)]
 mod tests;

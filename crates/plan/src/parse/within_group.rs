@@ -5,7 +5,13 @@ use sqlparser::ast::{Function, FunctionArg, FunctionArgExpr, FunctionArguments, 
 use crate::error::{Place, PlanError};
 
 /// What follows the name of a function that stands for one with `WITHIN GROUP (ORDER BY … DESC)`.
-pub(crate) const DESCENDING: &str = "_DESCENDING";
+const DESCENDING: &str = "_DESCENDING";
+
+/// A function's name as it is written in queries, in upper case.
+pub(crate) fn shown_name(name: &str) -> String {
+    let shown = name.to_uppercase();
+    shown.strip_suffix(DESCENDING).unwrap_or(&shown).to_owned()
+}
 
 /// A function OVER rows whose argument stands in `WITHIN GROUP (ORDER BY …)`, as one that has it in front of its others.
 pub(super) fn without_group(name: &str, function: &Function) -> Result<Option<Function>, PlanError> {

@@ -13,6 +13,7 @@ use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Vo
 
 use super::diagnose::sql_name;
 use super::draft::held_type;
+use crate::parse::shown_name;
 
 /// Says of a window's results whether they are its first or correct others.
 pub(crate) const RESULT_KIND: &str = "result_kind";
@@ -250,7 +251,7 @@ impl AggregateUDFImpl for Function {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let Definition { name, parameters, required, written, .. } = self.definition;
-        let name = name.to_uppercase();
+        let name = shown_name(name);
         if let Some(wanted) = pelton_functions::unmet_count(*required, parameters.len(), types.len()) {
             return plan_err!("{name} takes {wanted}, not {}; write {written}", types.len());
         }

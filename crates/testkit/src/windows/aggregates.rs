@@ -68,6 +68,18 @@ fn continuous(values: impl Iterator<Item = f64>, fraction: f64) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let rank = values.len().checked_sub(1)? as f64 * fraction;
+    between(&values, rank)
+}
+
+/// The same, counted from the largest.
+fn continuous_descending(values: impl Iterator<Item = f64>, fraction: f64) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)? as f64;
+    between(&values, last - last * fraction)
+}
+
+fn between(values: &[f64], rank: f64) -> Option<f64> {
     let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
     Some(low + (high - low) * (rank - rank.floor()))
 }
@@ -210,6 +222,10 @@ pub const AGGREGATES: &[Aggregate] = &[
         sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
         value: |rows| written(continuous(rows.iter().filter_map(|row| row.float), 0.25)),
     },
+    Aggregate {
+        sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f DESC)",
+        value: |rows| written(continuous_descending(rows.iter().filter_map(|row| row.float), 0.25)),
+    },
     Aggregate { sql: "PERCENTILE_DISC(i, 0.7)", value: |rows| written(discrete(integers(rows), 0.7)) },
     Aggregate {
         sql: "PERCENTILE_DISC(0.7) WITHIN GROUP (ORDER BY i DESC)",
@@ -224,6 +240,13 @@ pub const AGGREGATES: &[Aggregate] = &[
         value: |rows| {
             let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
             array(passing.map(|row| written(row.integer)).collect())
+        },
+    },
+    Aggregate {
+        sql: "ARRAY_AGG(DISTINCT s) FILTER (WHERE f > 0)",
+        value: |rows| {
+            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
+            array(firsts(passing.map(|row| word(row.text.as_ref()))))
         },
     },
     Aggregate {

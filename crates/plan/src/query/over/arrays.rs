@@ -46,19 +46,30 @@ impl AggregateFunction for Arrays {
     }
 }
 
+/// Rows are put together once there are so many: before, each is a part of the rows that it came with.
+const PIECE_ROWS: usize = 128;
+
 /// For each group the values that have come.
 #[derive(Debug)]
 struct Lists {
     item: FieldRef,
     is_distinct: bool,
-    groups: Vec<Vec<ArrayRef>>,
+    groups: Vec<List>,
+}
+
+/// Values in the order in which they came.
+#[derive(Debug, Clone, Default)]
+struct List {
+    pieces: Vec<ArrayRef>,
+    /// Those behind them.
+    last: Vec<ArrayRef>,
 }
 
 impl Lists {
     /// The values of a group.
     fn values(&self, group: u32) -> Result<ArrayRef, ArrowError> {
-        let pieces: Vec<&dyn Array> = self.groups[group as usize].iter().map(AsRef::as_ref).collect();
-        if pieces.is_empty() { Ok(new_null_array(self.item.data_type(), 0)) } else { concat(&pieces) }
+        let List { pieces, last } = &self.groups[group as usize];
+        joined(pieces.iter().chain(last), self.item.data_type())
     }
 
     /// Arrays of the values of groups; NULL where there is no number.
@@ -70,10 +81,21 @@ impl Lists {
         });
         let values = values.collect::<Result<Vec<ArrayRef>, _>>()?;
         let offsets = OffsetBuffer::from_lengths(values.iter().map(|values| values.len()));
-        let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+        let values = joined(values.iter(), self.item.data_type())?;
         let nulls = groups.iter().map(Option::is_some).collect::<NullBuffer>();
-        Ok(Arc::new(ListArray::try_new(self.item.clone(), offsets, concat(&values)?, Some(nulls))?))
+        Ok(Arc::new(ListArray::try_new(self.item.clone(), offsets, values, Some(nulls))?))
     }
+}
+
+/// Values one behind the other, which share nothing with those that they were made of: strings are copied.
+fn joined<'a>(values: impl Iterator<Item = &'a ArrayRef>, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    let values: Vec<&dyn Array> = values.map(AsRef::as_ref).collect();
+    let joined = if values.is_empty() { new_null_array(data_type, 0) } else { concat(&values)? };
+    Ok(match data_type {
+        DataType::Utf8View => Arc::new(joined.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(joined.as_binary_view().gc()),
+        _ => joined,
+    })
 }
 
 /// Those values that have not come before.
@@ -91,7 +113,7 @@ impl States for Lists {
     }
 
     fn grow_to(&mut self, groups: usize) {
-        self.groups.resize(groups.max(self.groups.len()), Vec::new());
+        self.groups.resize(groups.max(self.groups.len()), List::default());
     }
 
     fn clear(&mut self) {
@@ -99,14 +121,18 @@ impl States for Lists {
     }
 
     fn bytes(&self) -> usize {
-        self.groups.iter().flatten().map(|values| values.get_array_memory_size()).sum()
+        let pieces = self.groups.iter().flat_map(|list| &list.pieces).map(|piece| piece.get_array_memory_size());
+        let last = self.groups.iter().map(|list| list.last.len()).sum::<usize>();
+        pieces.sum::<usize>() + last * size_of::<ArrayRef>()
     }
 
     fn accumulate(&mut self, group: u32, arguments: &[ArrayRef]) -> Result<(), String> {
-        // A part of a larger array would hold all of it.
-        let all: UInt32Array = (0..arguments[0].len() as u32).collect();
-        let values = take(&arguments[0], &all, None).map_err(|error| error.to_string())?;
-        self.groups[group as usize].push(values);
+        let List { pieces, last } = &mut self.groups[group as usize];
+        last.push(arguments[0].clone());
+        if last.len() == PIECE_ROWS {
+            pieces.push(joined(last.iter(), self.item.data_type()).map_err(|error| error.to_string())?);
+            last.clear();
+        }
         Ok(())
     }
 
@@ -114,7 +140,8 @@ impl States for Lists {
         assert!(change == Change::Add, "rows are not taken away");
         let other = (other as &dyn Any).downcast_ref::<Lists>().expect("states of one function");
         for &(theirs, mine) in pairs {
-            self.groups[mine as usize].extend(other.groups[theirs as usize].iter().cloned());
+            let theirs = &other.groups[theirs as usize];
+            self.groups[mine as usize].last.extend(theirs.pieces.iter().chain(&theirs.last).cloned());
         }
         Ok(())
     }
@@ -128,7 +155,7 @@ impl States for Lists {
         let saved = saved.as_list_opt::<i32>().filter(|saved| saved.len() == groups.len());
         let saved = saved.ok_or_else(|| "no arrays of as many groups".to_owned())?;
         groups.iter().zip(saved.iter()).for_each(|(group, values)| {
-            self.groups[*group as usize] = values.into_iter().collect();
+            self.groups[*group as usize] = List { pieces: values.into_iter().collect(), last: Vec::new() };
         });
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::arrays::arrays;
 use super::frame::frame_of;
 use super::{Collector, functions};
 use crate::error::{Place, PlanError};
-use crate::parse::DESCENDING;
+use crate::parse::shown_name;
 use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes};
 use crate::query::context::external;
 use crate::query::diagnose::sql_name;
@@ -40,7 +40,7 @@ impl Lowering<'_> {
         if leaves_out_beside_nulls(collector, window, &function, schema)?
             && let Some(arrays) = arrays(&data_type, is_distinct)
         {
-            return self.call_of_rows(collector, (arrays, data_type), window, schema);
+            return self.call_of_rows(collector, (arrays, data_type), is_distinct, window, schema);
         }
         let frame = match function {
             OverFunction::RowNumber | OverFunction::Lag { .. } => Frame::Rows { preceding: None },
@@ -84,14 +84,15 @@ impl Lowering<'_> {
         if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
             return refused(format!("{shown} … IGNORE NULLS"), "let the function pass over them");
         }
-        self.call_of_rows(collector, (function, held_or_same(field.data_type())), window, schema)
+        self.call_of_rows(collector, (function, held_or_same(field.data_type())), false, window, schema)
     }
 
-    /// A call of a function that is given its arguments row by row, with values of a type.
+    /// A call of a function that is given its arguments row by row, with values of a type. Where it `tells_equal` ones, both zeros are one.
     fn call_of_rows(
         &self,
         collector: &mut Collector,
         (function, data_type): (OwnFunction, DataType),
+        tells_equal: bool,
         window: &WindowFunction,
         schema: &DFSchema,
     ) -> Result<OverCall> {
@@ -99,6 +100,7 @@ impl Lowering<'_> {
         let place = self.landmarks.over(window.fun.name());
         let mut columns = |expression: &Expr, name: &str| {
             let values = collector.simplified(collector.of_branches(expression, schema)?)?;
+            let values = if tells_equal { collector.with_one_zero(values)? } else { values };
             collector.add_column(values, name)
         };
         let arguments = params.args.iter().map(|argument| columns(argument, "argument")).collect::<Result<_>>()?;
@@ -112,12 +114,6 @@ impl Lowering<'_> {
             data_type,
         })
     }
-}
-
-/// A function's name as it is written in queries.
-fn shown_name(name: &str) -> String {
-    let shown = name.to_uppercase();
-    shown.strip_suffix(DESCENDING).unwrap_or(&shown).to_owned()
 }
 
 /// What is called, with its constants, and whether each value counts once.

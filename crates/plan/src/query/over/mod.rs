@@ -30,6 +30,7 @@ use super::lower::{Lowering, materialize, simplify};
 use super::time_attribute::{time_attribute, time_attributes};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
+use crate::parse::shown_name;
 use crate::pipeline::StreamRef;
 
 /// The input of a node while its columns are collected.
@@ -80,7 +81,7 @@ impl Lowering<'_> {
         let mut result_fields: Vec<FieldRef> = columns.iter().map(|column| collector.field(*column)).collect();
         for (function, field) in functions.iter().zip(&window.schema.fields()[schema.fields().len()..]) {
             let call = self.call(&mut collector, function, field, schema)?;
-            let name = collector.names.unique(function.fun.name());
+            let name = collector.names.unique(&shown_name(function.fun.name()).to_lowercase());
             results.push(result(&name, &call.data_type, field));
             result_fields.push(Arc::new(Field::new(name, call.data_type.clone(), field.is_nullable())));
             columns.push(OverColumn::Value(calls.len()));
@@ -284,6 +285,11 @@ impl Collector {
             return Ok(values);
         }
         // Equal ones are looked for.
+        self.with_one_zero(values)
+    }
+
+    /// Values of which both zeros are one.
+    fn with_one_zero(&self, values: Vec<Expr>) -> Result<Vec<Expr>> {
         let pairs = self.branches.iter().zip(values);
         pairs.map(|(branch, value)| with_one_zero(value, &branch.scope)).collect()
     }
