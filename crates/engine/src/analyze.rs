@@ -42,6 +42,7 @@ fn write_figures(text: &mut String, name: &str, story: &Story) {
         story.variants.iter().fold((0, 0), |(rows, blocks), variant| (rows + variant.rows, blocks + variant.blocks));
     line(text, 0, &format!("{name}: {rows} rows in {blocks} blocks"));
     story.variants.iter().for_each(|variant| line(text, 1, &variant.figures()));
+    story.keys_figures().iter().for_each(|figures| line(text, 1, figures));
     story.events.iter().for_each(|event| line(text, 1, &event_figures(event)));
 }
 

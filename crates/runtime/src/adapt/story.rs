@@ -28,9 +28,32 @@ pub struct Story {
     pub events: VecDeque<Event>,
     /// What tables assume of keys by now; nothing where they find them by hash.
     pub keys: Option<String>,
+    /// What rows took while keys were found by what is assumed of them, and by hash, whatever code ran.
+    pub by_keys: [Spent; 2],
+}
+
+/// Rows, and what they took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spent {
+    /// How many.
+    pub rows: u64,
+    /// Time of workers by the clock, others' on the same cores included.
+    pub busy: Duration,
 }
 
 impl Story {
+    /// What rows took by how keys were found, where that has changed; tables decide by themselves, and nothing is compared before.
+    pub fn keys_figures(&self) -> Option<String> {
+        let [suited, by_hash] = self.by_keys.map(|spent| (nanos_per(spent.busy, spent.rows), spent.rows));
+        let (suited_ns, by_hash_ns) = suited.0.zip(by_hash.0)?;
+        Some(format!(
+            "with {}: {suited_ns:.2} ns a row by the clock, of {} rows; by hash {by_hash_ns:.2}, of {}",
+            Specialisation::DenseKeys.name(),
+            suited.1,
+            by_hash.1
+        ))
+    }
+
     /// What tables assume of keys by now, where that is not what the events say: the range of keys has become wider, or moved on.
     pub fn keys_since(&self) -> Option<String> {
         let told = self.events.iter().rev().find_map(|event| match &event.what {
@@ -354,7 +377,12 @@ impl Written {
                 variant.misses += misses;
             }
         }
-        self.keys = ran.met.keys.or(self.keys);
+        if let Some(keys) = ran.met.keys {
+            self.keys = Some(keys);
+            let spent = &mut self.story.by_keys[usize::from(keys == KeysFound::ByHash)];
+            spent.rows += ran.rows;
+            spent.busy += Duration::from_nanos(ran.busy_ns);
+        }
     }
 
     /// Notes a new variant.
@@ -413,5 +441,15 @@ mod tests {
     fn what_was_lost_is_not_told_as_a_gain_below_zero() {
         assert_eq!(time_a_row(0.25), "25.0 % less processor time a row");
         assert_eq!(time_a_row(-0.182), "18.2 % more processor time a row");
+    }
+    #[test]
+    fn what_rows_took_by_how_keys_were_found_is_told_where_that_has_changed() {
+        let spent = |rows, micros| Spent { rows, busy: Duration::from_micros(micros) };
+        let figures = |by_keys| Story { by_keys, ..Story::default() }.keys_figures();
+        assert_eq!(figures([spent(1000, 2), Spent::default()]), None);
+        assert_eq!(
+            figures([spent(1000, 2), spent(500, 4)]).as_deref(),
+            Some("with dense-keys: 2.00 ns a row by the clock, of 1000 rows; by hash 8.00, of 500")
+        );
     }
 }

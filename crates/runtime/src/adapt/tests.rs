@@ -529,6 +529,8 @@ fn what_is_assumed_of_keys_is_told_as_it_is_by_now() {
     assert_eq!(found(KeysFound::ByHash).as_deref(), Some("by now keys are found by hash"));
     assert_eq!(found(among(30)), None);
     assert_eq!(found(among(31)).as_deref(), Some("by now keys are among 31 combinations of values"));
+    let [suited, by_hash] = run.slot.story().by_keys.map(|spent| spent.rows);
+    assert_eq!((suited, by_hash > 0), (2 * by_hash, true), "six tasks and three");
 }
 
 #[test]

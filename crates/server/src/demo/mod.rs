@@ -204,7 +204,7 @@ pub(crate) fn adaptation(pipeline: &PipelineProgress) -> Vec<String> {
     );
     let shown = story.events.iter().skip(story.events.len().saturating_sub(EVENTS_SHOWN));
     lines.extend(shown.map(|event| format!("  at {:.1} s: {}", event.at.as_secs_f64(), event.summary())));
-    lines.extend(story.keys_since().map(|keys| format!("  {keys}")));
+    lines.extend(story.keys_since().into_iter().chain(story.keys_figures()).map(|keys| format!("  {keys}")));
     lines
 }
 
