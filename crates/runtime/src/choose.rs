@@ -393,14 +393,14 @@ impl Search<'_> {
 
     /// Of windows that have, or have not, closed or been reported in part just now.
     fn closings(&mut self, give_way: bool) {
-        for (index, node) in self.state.windows.iter().enumerate() {
-            let choice = match () {
-                () if node.gives_way != give_way => continue,
-                () if node.can_close(self.look.workers) => Choice::Close(index),
-                () if node.can_report(self.look.now_ns) => Choice::Report(index),
-                () => continue,
+        let windows = self.state.windows.iter().enumerate();
+        for (index, node) in windows.filter(|(_, node)| node.gives_way == give_way) {
+            let choice = if node.can_close(self.look.workers) {
+                Some(Choice::Close(index))
+            } else {
+                node.can_report(self.look.now_ns).then_some(Choice::Report(index))
             };
-            if self.has_room(StreamRef::Window(index)) {
+            if let Some(choice) = choice.filter(|_| self.has_room(StreamRef::Window(index))) {
                 let pending_rows = node.rows_in - node.rows_in_closed;
                 self.place(choice, Some(pending_rows), node.results.ingested_ns, give_way);
             }

@@ -57,19 +57,14 @@ impl SealedSlices {
         self.slices.binary_search_by_key(&id, |slice| slice.0)
     }
 
-    /// Whether there are tables that are to be merged.
-    pub fn must_merge(&self) -> bool {
-        !self.unmerged.is_empty()
-    }
-
     /// Whether a table has been merged in part.
     pub fn is_merging(&self) -> bool {
         self.merging.is_some()
     }
 
-    /// Merges some groups of the first table that is to be merged. Returns it when it is no longer needed.
-    pub fn merge(&mut self, work: &mut Work) -> Option<Table> {
-        let (id, other) = self.unmerged.front_mut().expect("a table is to be merged");
+    /// Merges some groups of the first table that is to be merged, which is added to `unneeded` with the last of them: whether there was one.
+    pub fn merge_next(&mut self, unneeded: &mut Vec<Table>, work: &mut Work) -> bool {
+        let Some((id, other)) = self.unmerged.front_mut() else { return false };
         let index =
             self.slices.binary_search_by_key(id, |slice| slice.0).expect("it is merged with one that is sealed");
         let into = &mut self.slices[index].1;
@@ -77,12 +72,14 @@ impl SealedSlices {
             into.become_larger(other);
             Merging::new(into, other)
         });
-        if let Some(merged) = merging.advance(into, other) {
-            merged.spend(work);
-            return None;
+        match merging.advance(into, other) {
+            Some(merged) => merged.spend(work),
+            None => {
+                self.merging = None;
+                unneeded.extend(self.unmerged.pop_front().map(|(_, table)| table));
+            }
         }
-        self.merging = None;
-        self.unmerged.pop_front().map(|(_, table)| table)
+        true
     }
 
     /// When the first slice is needed.

@@ -202,7 +202,7 @@ impl OpenSessions {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        if self.sessions.clear(work, spare) || self.merge_sealed(work) {
+        if self.tidy(work, spare) {
             return Ok(true);
         }
         if let Some(arriving) = &mut self.arriving {
@@ -234,13 +234,14 @@ impl OpenSessions {
         Ok(true)
     }
 
-    /// Merges a part of what there is several times of a slice: whether there was any.
-    fn merge_sealed(&mut self, work: &mut Work) -> bool {
-        let must_merge = self.sealed.must_merge();
-        if must_merge {
-            self.sessions.unneeded.extend(self.sealed.merge(work));
+    /// Does a part of what comes before all else: clears what is no longer needed, and merges what there is several times of a slice. Whether there was any.
+    fn tidy(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
+        let Sessions { unneeded, spare: for_buckets, .. } = &mut self.sessions;
+        let has_cleared = work.clear_next(unneeded, spare);
+        if for_buckets.is_none() {
+            *for_buckets = spare.pop();
         }
-        must_merge
+        has_cleared || self.sealed.merge_next(unneeded, work)
     }
 
     /// Begins to merge the next slice.
@@ -310,19 +311,6 @@ impl Sessions {
             spare: None,
             scratch: KeyScratch::default(),
         }
-    }
-
-    /// Clears a part of a table that is no longer needed: whether there was one.
-    fn clear(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
-        let Some(mut table) = self.unneeded.pop() else { return false };
-        if !work.clear(&mut table) {
-            self.unneeded.push(table);
-        } else if self.spare.is_none() {
-            self.spare = Some(table);
-        } else {
-            spare.push(table);
-        }
-        true
     }
 
     /// Finds sessions of one table that end at or before `until`, or does a part of that; where there are none, forgets those that are final by then. Returns whether there

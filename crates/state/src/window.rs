@@ -149,10 +149,12 @@ impl Work {
         groups_max.min(self.0).max(1)
     }
 
-    /// Clears a part of a table: whether all of it is clear.
-    pub fn clear(&mut self, table: &mut Table) -> bool {
+    /// Clears a part of a table that is no longer needed, which is added to `spare` with the last part: whether there was one.
+    pub fn clear_next(&mut self, unneeded: &mut Vec<Table>, spare: &mut Vec<Table>) -> bool {
+        let Some(mut table) = unneeded.pop() else { return false };
         self.spend(table.bytes().min(CLEARED_BYTES) / CLEARED_BYTES_PER_GROUP);
-        table.clear_part(CLEARED_BYTES)
+        if table.clear_part(CLEARED_BYTES) { spare } else { unneeded }.push(table);
+        true
     }
 
     /// Spends what it takes to do something with the first of these groups of a table: so many at most, or fewer where they have more beside their entries.
@@ -280,7 +282,7 @@ impl OpenWindows {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        if self.clear(work, spare) || self.merge(work) {
+        if self.tidy(work, spare) {
             return Ok(true);
         }
         match self.step {
@@ -293,20 +295,9 @@ impl OpenWindows {
         Ok(true)
     }
 
-    /// Clears a part of a table that is no longer needed: whether there was one.
-    fn clear(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
-        let Some(mut table) = self.unneeded.pop() else { return false };
-        if work.clear(&mut table) { spare } else { &mut self.unneeded }.push(table);
-        true
-    }
-
-    /// Merges a part of what there is several times of a slice: whether there was any.
-    fn merge(&mut self, work: &mut Work) -> bool {
-        let must_merge = self.sealed.must_merge();
-        if must_merge {
-            self.unneeded.extend(self.sealed.merge(work));
-        }
-        must_merge
+    /// Does a part of what comes before all else: clears what is no longer needed, and merges what there is several times of a slice. Whether there was any.
+    fn tidy(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
+        work.clear_next(&mut self.unneeded, spare) || self.sealed.merge_next(&mut self.unneeded, work)
     }
 
     /// Begins to close the next window whose time has come, or corrects some: whether there was any.

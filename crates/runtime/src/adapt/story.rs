@@ -442,6 +442,7 @@ mod tests {
         assert_eq!(time_a_row(0.25), "25.0 % less processor time a row");
         assert_eq!(time_a_row(-0.182), "18.2 % more processor time a row");
     }
+
     #[test]
     fn what_rows_took_by_how_keys_were_found_is_told_where_that_has_changed() {
         let spent = |rows, micros| Spent { rows, busy: Duration::from_micros(micros) };

@@ -50,7 +50,7 @@ impl OpenSessions {
         let mut work = Work::new(limits.groups_max);
         let mut report = self.early.take().unwrap_or_default();
         while !work.is_done() {
-            if self.sessions.clear(&mut work, spare) || self.merge_sealed(&mut work) {
+            if self.tidy(&mut work, spare) {
                 continue;
             }
             if report.is_done {

@@ -65,8 +65,8 @@ impl OpenWindows {
         let mut report = self.early.take().unwrap_or(EarlyReport { reported_until: self.reported_until, window: None });
         let mut is_done = false;
         while !is_done && !work.is_done() {
-            let is_ready = !self.clear(&mut work, spare) && !self.merge(&mut work);
-            is_done = is_ready && self.report_windows(&mut report, limits.groups_at_once, &mut work, spare, hand_on)?;
+            is_done = !self.tidy(&mut work, spare)
+                && self.report_windows(&mut report, limits.groups_at_once, &mut work, spare, hand_on)?;
         }
         self.waiting.leave(hand_on)?;
         self.early = (!is_done).then_some(report);

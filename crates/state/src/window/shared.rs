@@ -61,8 +61,9 @@ impl SharedSlices {
     ) -> Result<Micros, E> {
         let mut work = Work::new(limits.groups_max);
         while !work.is_done() {
-            if self.sealed.must_merge() {
-                spare.extend(self.sealed.merge(&mut work).map(cleared));
+            let mut unneeded = Vec::new();
+            if self.sealed.merge_next(&mut unneeded, &mut work) {
+                spare.extend(unneeded.into_iter().map(cleared));
                 continue;
             }
             let Some((id, table)) = self.sealed.pop_until(limits.until) else { break };

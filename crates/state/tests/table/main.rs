@@ -26,7 +26,6 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, DictionaryArray, Int64Array, StringArray, StringViewArray, UInt8Array};
 use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt8Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
-use pelton_data::column::logical_type;
 use pelton_state::layout::DenseKeys;
 use pelton_state::profile::KeysFound;
 use pelton_state::slice::{SliceId, SliceStore};
@@ -34,7 +33,8 @@ use pelton_state::table::{EntryLayout, IntegerMode, KeyLayout, KeyRows, Table};
 use proptest::prelude::*;
 
 use model::{
-    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, key_types, keys_of_rows, read,
+    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, key_columns, key_types,
+    keys_of_rows, read,
 };
 
 /// A table that is made of a snapshot of another. Spoiled snapshots are refused.
@@ -57,8 +57,7 @@ fn check_drawn(
     batches: usize,
     rows_max: u64,
 ) {
-    let keys: Vec<KeyColumn> =
-        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable }).collect();
+    let keys = key_columns(&types, nullable);
     let layout = EntryLayout::new(&keys, &accumulators());
     let mut tables = [Table::new(layout.clone()), Table::new(layout.clone())];
     let mut models = [Model::new(), Model::new()];

@@ -10,7 +10,8 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt8Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
+use pelton_data::column::logical_type;
 use pelton_state::table::{Chosen, KeyLayout, KeyRows, Table, widen_keys};
 
 /// How key values are drawn.
@@ -236,6 +237,11 @@ pub fn read_entries(table: &Table, entries: Chosen<'_>) -> Vec<(Vec<Option<Strin
         float: values[7].as_primitive::<Float64Type>().value(row),
     };
     keys_of_rows(&keys, entries.len()).into_iter().enumerate().map(|(row, key)| (key, group(row))).collect()
+}
+
+/// Key columns of these types, as tables are told of them.
+pub fn key_columns(types: &[DataType], nullable: bool) -> Vec<KeyColumn> {
+    types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable }).collect()
 }
 
 pub fn key_types(kind: usize) -> Vec<DataType> {

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn, position};
-use pelton_data::column::logical_type;
 use pelton_state::snapshot::{Snapshot, restore, take, with_hash};
 use pelton_state::table::{AccumulatorSlot, Entries, EntryLayout, GroupedValues, Positions, Table};
 use proptest::prelude::*;
 
-use super::model::{Draw, Random, column, draw, entries_of_rows, key_types, keys_of_rows, texts};
+use super::model::{Draw, Random, column, draw, entries_of_rows, key_columns, key_types, keys_of_rows, texts};
 
 /// State that is made of a snapshot. Copies of the snapshot that are spoiled are refused; where their hash is right, nothing panics.
 pub fn again<S: Snapshot>(state: &S, new: impl Fn() -> S, random: &mut Random) -> S {
@@ -121,8 +120,7 @@ fn kept(table: &Table, keys: usize) -> BTreeMap<Vec<Option<String>>, Vec<String>
 fn check_stored(seed: u64) {
     let random = &mut Random(seed | 1);
     let types = key_types(random.below(14) as usize);
-    let keys: Vec<KeyColumn> =
-        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let keys = key_columns(&types, true);
     let layout = EntryLayout::new(&keys, &stored());
     let (mut table, mut position) = (Table::new(layout.clone()), position(0, 0));
     let mut made = Table::new(layout.clone());

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use pelton_data::aggregate::KeyColumn;
-use pelton_data::column::logical_type;
 use pelton_data::window::{Combination, Emission, Window};
 use pelton_state::slice::SliceId;
 use pelton_state::table::{EntryLayout, Table};
@@ -13,7 +12,7 @@ use pelton_state::waiting::{CopiedGroups, Leaving};
 use pelton_state::window::{CloseLimits, ClosedGroups, Contents, OpenWindows};
 use proptest::prelude::*;
 
-use super::model::{Random, accumulators, column, entries_of_rows, key_types, keys_of_rows};
+use super::model::{Random, accumulators, column, entries_of_rows, key_columns, key_types, keys_of_rows};
 use super::windows::add_sums;
 
 const SLIDE: i64 = 10;
@@ -57,8 +56,7 @@ struct Slices {
 
 impl Slices {
     fn new(types: &[DataType], slides: i64, combination: Combination, parts_min: usize) -> Slices {
-        let keys: Vec<KeyColumn> =
-            types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+        let keys = key_columns(types, true);
         let layout = EntryLayout::new(&keys, &[accumulators()[1].clone(), accumulators()[0].clone()]);
         let window = Window::Hopping { size: slides * SLIDE, slide: SLIDE, offset: 0 };
         let open = OpenWindows::new(window, combination, &layout, Emission::default());

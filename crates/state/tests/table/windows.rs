@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
-use pelton_data::column::logical_type;
 use pelton_data::window::{Combination, Emission, Window};
 use pelton_state::pieces::PieceWriter;
 use pelton_state::slice::{SliceId, SliceStore};
@@ -17,8 +16,8 @@ use proptest::prelude::*;
 use super::snapshots::{again, sometimes_again};
 
 use super::model::{
-    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, entries_of_rows, key_types,
-    keys_of_rows, read_entries,
+    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, entries_of_rows, key_columns,
+    key_types, keys_of_rows, read_entries,
 };
 
 /// Rows of one slice: its number, the number of the first window that they count in, and their groups.
@@ -30,8 +29,7 @@ const SLIDE: i64 = 10;
 fn check_windows(seed: u64) {
     let random = &mut Random(seed | 1);
     let types = key_types(random.below(11) as usize);
-    let keys: Vec<KeyColumn> =
-        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let keys = key_columns(&types, true);
     let slides = [1, 2, 3, 6][random.below(4) as usize];
     let size = slides * SLIDE;
     let (window, combination) = match random.below(3) {
@@ -100,8 +98,7 @@ fn check_windows(seed: u64) {
 #[test]
 fn an_early_result_has_no_rows_that_the_final_one_lacks() {
     let types = key_types(0);
-    let keys: Vec<KeyColumn> =
-        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let keys = key_columns(&types, true);
     let layout = EntryLayout::new(&keys, &accumulators());
     let emission = Emission { lateness: 20, early_after: Some(1), delay: 0 };
     let window = Window::Tumbling { size: SLIDE, offset: 0 };
@@ -134,8 +131,7 @@ fn an_early_result_has_no_rows_that_the_final_one_lacks() {
 #[test]
 fn reports_take_no_more_memory_the_more_there_are() {
     let types = key_types(8);
-    let keys: Vec<KeyColumn> =
-        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let keys = key_columns(&types, true);
     let layout = EntryLayout::new(&keys, &accumulators());
     let emission = Emission { lateness: 0, early_after: Some(1), delay: 0 };
     let windows = [
@@ -222,8 +218,7 @@ pub fn add_sums(table: &mut Table, entries: &[u32], values: &[i64]) {
 fn check_coming_and_going(seed: u64) {
     let random = &mut Random(seed | 1);
     let types = key_types(random.below(11) as usize);
-    let keys: Vec<KeyColumn> =
-        types.iter().map(|key| KeyColumn { data_type: logical_type(key).clone(), nullable: true }).collect();
+    let keys = key_columns(&types, true);
     let counts = random.below(2) as usize;
     let accumulators = [accumulators()[1].clone(), accumulators()[0].clone()];
     let layout = EntryLayout::new(&keys, &accumulators[..1 + counts]);

@@ -65,21 +65,19 @@ fn firsts<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
 
 /// A value between two where the fraction points between them.
 fn continuous(values: impl Iterator<Item = f64>, fraction: f64) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let rank = values.len().checked_sub(1)? as f64 * fraction;
-    between(&values, rank)
+    between(values, |last| last * fraction)
 }
 
 /// The same, counted from the largest.
 fn continuous_descending(values: impl Iterator<Item = f64>, fraction: f64) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)? as f64;
-    between(&values, last - last * fraction)
+    between(values, |last| last - last * fraction)
 }
 
-fn between(values: &[f64], rank: f64) -> Option<f64> {
+/// The value at a rank, or between the two next to it, given the rank of the last.
+fn between(values: impl Iterator<Item = f64>, rank: impl Fn(f64) -> f64) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let rank = rank(values.len().checked_sub(1)? as f64);
     let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
     Some(low + (high - low) * (rank - rank.floor()))
 }

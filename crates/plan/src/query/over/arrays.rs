@@ -129,7 +129,7 @@ impl States for Lists {
     fn accumulate(&mut self, group: u32, arguments: &[ArrayRef]) -> Result<(), String> {
         let List { pieces, last } = &mut self.groups[group as usize];
         last.push(arguments[0].clone());
-        if last.len() == PIECE_ROWS {
+        if last.len() >= PIECE_ROWS {
             pieces.push(joined(last.iter(), self.item.data_type()).map_err(|error| error.to_string())?);
             last.clear();
         }
