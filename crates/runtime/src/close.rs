@@ -3,10 +3,9 @@
 use pelton_data::Micros;
 use pelton_state::kernel::KernelError;
 use pelton_state::session::LateSessions;
-use pelton_state::slice::SliceId;
 use pelton_state::table::Table;
 use pelton_state::waiting::{CopiedGroups, Leaving};
-use pelton_state::window::{CloseLimits, Open, OpenWindows};
+use pelton_state::window::{CloseLimits, Open, Share};
 
 use crate::late;
 use crate::operator::Part;
@@ -132,7 +131,7 @@ impl Worker<'_> {
         (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))
     }
 
-    /// Merges the workers' tables of each slice that has ended, and gives every window its share: a part of all that, where it is much.
+    /// Merges the workers' tables of each slice that has ended, and has every window take its share: a part of all that, where it is much.
     fn share_slices(&self, window: usize, watermark: Micros) -> Result<Left, KernelError> {
         let node = &self.shared.graph.windows[window];
         let mut open = self.shared.open_windows(window);
@@ -142,8 +141,11 @@ impl Worker<'_> {
         }
         self.give_back_slices(window)?;
         let mut spare = Vec::new();
-        let share = |id, table| Ok::<_, KernelError>(self.share_slice(&node.shared_by, id, table));
-        let until = slices.share(self.close_limits(watermark), &mut spare, share)?;
+        let take = |nth: usize, id, share: Share<'_>| match &mut *self.shared.open_windows(node.shared_by[nth]) {
+            Open::Windows(windows) => Ok::<_, KernelError>(windows.take_share(id, share)),
+            _ => unreachable!("only windows by time share slices"),
+        };
+        let until = slices.share(self.close_limits(watermark), node.shared_by.len(), &mut spare, take)?;
         self.shared.charge_windows(window, &open)?;
         drop(open);
         for &window in &node.shared_by {
@@ -151,22 +153,6 @@ impl Worker<'_> {
         }
         self.recycle(window, spare)?;
         Ok(Left { until, groups: Vec::new(), late: None })
-    }
-
-    /// Gives each window its share of a slice. Returns the table where none keeps it.
-    fn share_slice(&self, windows: &[usize], id: SliceId, table: Table) -> Option<Table> {
-        let sharing = windows.iter().map(|&window| (window, id.share_of(&self.shared.graph.windows[window].window)));
-        let sharing: Vec<(usize, SliceId)> = sharing.filter_map(|(window, own)| Some((window, own?))).collect();
-        let Some((&(last, id_of_last), others)) = sharing.split_last() else { return Some(table) };
-        let seal = |window: usize, seal: &mut dyn FnMut(&mut OpenWindows)| match &mut *self.shared.open_windows(window)
-        {
-            Open::Windows(windows) => seal(windows),
-            _ => unreachable!("only windows by time share slices"),
-        };
-        others.iter().for_each(|&(window, own)| seal(window, &mut |windows| windows.seal_copy(own, &table)));
-        let (mut table, mut unneeded) = (Some(table), None);
-        seal(last, &mut |windows| unneeded = table.take().and_then(|table| windows.seal_merged(id_of_last, table)));
-        unneeded
     }
 
     /// Reads out what windows have left that have closed.

@@ -404,7 +404,7 @@ impl Worker<'_> {
             for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
                 let candidates = ranker.choose(&batch)?;
                 let mut open = self.shared.open_windows(window);
-                open.add_rows(slice.slice, &candidates);
+                open.add_rows(slice.slice, candidates);
                 self.shared.charge_windows(window, &open)?;
             }
         }

@@ -7,18 +7,19 @@
 //!
 //! The slices that windows share with others that have been reported are kept also where windows are reported before their time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use pelton_data::Micros;
-use pelton_data::window::{Covered, Window};
+use pelton_data::window::{Covered, ResultKind, Window};
 
+use crate::gag::listing_work;
 use crate::layout::EntryLayout;
+use crate::sealed::SealedSlices;
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
-use crate::table::{ABSENT, KeyScratch, Table};
-use crate::window::covered;
+use crate::table::{ABSENT, Chosen, KeyScratch, Merging, Table};
+use crate::window::{ClosedWindow, GROUPS_PER_WINDOW, Work, covered};
 
 /// What of the slices of one aggregation is kept so that windows can be corrected, and what corrects them.
 #[derive(Debug)]
@@ -26,69 +27,83 @@ pub(crate) struct Corrections {
     window: Window,
     lateness: Micros,
     layout: Arc<EntryLayout>,
-    /// Slices of windows that may still be corrected, by start: the end of the last, and all rows that count in any of them.
-    kept: BTreeMap<Micros, (Micros, Table)>,
+    /// Slices of windows that may still be corrected, each needed until the end of the last: all rows that count in any of them.
+    kept: SealedSlices,
     /// Rows that correct windows, by when they do so and the start of their slice.
-    pieces: BTreeMap<(Micros, Micros), Table>,
+    pieces: SealedSlices,
+    /// Windows that are being corrected.
+    correcting: Option<Correcting>,
+    /// The groups of one of them that are reported next; empty between calls.
+    groups: Table,
     scratch: KeyScratch,
 }
 
-/// Rows of one slice that have corrected windows.
-pub(crate) struct Piece {
-    pub table: Table,
-    /// The end of the last window that the rows count in.
-    pub last_end: Micros,
+/// Windows that are corrected, of which a part has been.
+#[derive(Debug)]
+struct Correcting {
+    /// The rows that correct them, by the start of their slice.
+    pieces: VecDeque<(Micros, Table)>,
+    /// How many of these have been added to the slices that are kept, and how far the next one has been.
+    pieces_added: usize,
+    merging: Option<Merging>,
+    /// The ends of windows that have not been reported, ascending.
+    ends: VecDeque<Micros>,
+    /// Of the first of these, how many pieces' groups have been reported,
+    pieces_reported: usize,
+    /// and how many slots of the next.
+    slots_reported: usize,
 }
 
 impl Corrections {
     pub fn new(window: Window, lateness: Micros, layout: &Arc<EntryLayout>) -> Corrections {
-        let (kept, pieces) = (BTreeMap::new(), BTreeMap::new());
-        Corrections { window, lateness, layout: layout.clone(), kept, pieces, scratch: KeyScratch::default() }
-    }
-
-    /// Takes one worker's table of rows that correct windows. Returns a table that is no longer needed, where there is one.
-    pub fn seal(&mut self, id: SliceId, table: Table) -> Option<Table> {
-        match self.pieces.get_mut(&(id.first_end, id.start)) {
-            Some(merged) => Some(merged.merge(table)),
-            None => {
-                self.pieces.insert((id.first_end, id.start), table);
-                None
-            }
+        Corrections {
+            window,
+            lateness,
+            layout: layout.clone(),
+            kept: SealedSlices::default(),
+            pieces: SealedSlices::default(),
+            correcting: None,
+            groups: Table::new(layout.clone()),
+            scratch: KeyScratch::default(),
         }
     }
 
-    /// Keeps the rows of a slice that counts in no more windows which have not been reported. Returns a table that is no longer needed, where there
-    /// is one.
-    pub fn keep(&mut self, start: Micros, table: Table) -> Option<Table> {
-        match self.kept.get_mut(&start) {
-            Some((_, kept)) => Some(kept.merge(table)),
-            None => {
-                self.kept.insert(start, (self.covered(start).last_end, table));
-                None
-            }
-        }
+    /// Takes one worker's table of rows that correct windows.
+    pub fn seal(&mut self, id: SliceId, table: Table) {
+        self.pieces.add(id, table);
+    }
+
+    /// Keeps the rows of a slice that counts in no more windows which have not been reported.
+    pub fn keep(&mut self, start: Micros, table: Table) {
+        self.kept.add(self.kept_id(start), table);
+    }
+
+    /// What a slice is called that is kept.
+    fn kept_id(&self, start: Micros) -> SliceId {
+        SliceId::new(self.covered(start).last_end, start)
+    }
+
+    /// Merges a part of what there is several times of a slice: whether there was any.
+    pub fn merge_next(&mut self, unneeded: &mut Vec<Table>, work: &mut Work) -> bool {
+        self.kept.merge_next(unneeded, work) || self.pieces.merge_next(unneeded, work)
     }
 
     /// When windows are corrected, ascending.
     pub fn dues(&self) -> impl Iterator<Item = Micros> {
-        self.pieces.keys().map(|(due, _)| *due)
+        self.pieces.ids().map(|id| id.first_end)
     }
 
     /// When the next windows are corrected.
     pub fn next_due(&self) -> Option<Micros> {
-        self.dues().next()
+        self.pieces.first_end()
     }
 
-    /// Adds the rows that correct windows at `due` to the slices that are kept. Returns the rows, and the windows that they change, in the order of
-    /// their ends, each with the groups that are changed.
-    pub fn correct(&mut self, due: Micros) -> (Vec<Piece>, Vec<(Range<Micros>, Table)>) {
-        let later = self.pieces.split_off(&(due.saturating_add(1), Micros::MIN));
-        let pieces = std::mem::replace(&mut self.pieces, later);
+    /// Begins to correct windows by the rows that do so at `due`.
+    pub fn begin(&mut self, due: Micros) {
         let watermark = due - 1;
         let mut ends = BTreeSet::new();
-        let mut slices = Vec::new();
-        for ((_, start), table) in pieces {
-            self.add(start, &table);
+        let mut pieces = VecDeque::new();
+        while let Some((SliceId { start, .. }, table)) = self.pieces.pop_until(due) {
             let Covered { first_end, last_end } = self.covered(start);
             // Rows are too late for windows that end before this, and come in time for those that end after the watermark.
             let first_end = self.window.next_end(watermark.saturating_sub(self.lateness)).max(first_end);
@@ -96,23 +111,129 @@ impl Corrections {
             let changed =
                 std::iter::successors(Some(first_end), next).take_while(|end| *end <= last_end.min(watermark));
             ends.extend(changed);
-            slices.push((start, Piece { table, last_end }));
+            pieces.push_back((start, table));
         }
-        let windows = ends.into_iter().map(|end| {
-            let bounds = self.window.start(end)..end;
-            let changing = slices.iter().filter(|(start, _)| bounds.contains(start)).map(|(_, piece)| &piece.table);
-            let groups = self.groups(&bounds, changing);
-            (bounds, groups)
-        });
-        let windows = windows.collect();
-        (slices.into_iter().map(|(_, piece)| piece).collect(), windows)
+        let ends = ends.into_iter().collect();
+        self.correcting =
+            Some(Correcting { pieces, pieces_added: 0, merging: None, ends, pieces_reported: 0, slots_reported: 0 });
+    }
+
+    /// Adds the rows that correct windows to the slices that are kept, and reports the groups that they change of each window, in the order of their ends: a part
+    /// of all that. Returns whether it has been done.
+    ///
+    /// # Panics
+    /// Where nothing is being corrected.
+    ///
+    /// # Errors
+    /// What `report` returns.
+    pub fn advance<E>(
+        &mut self,
+        groups_at_once: usize,
+        work: &mut Work,
+        report: &mut impl FnMut(ClosedWindow, &Table, Chosen<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        while self.add_next(work) {
+            if work.is_done() {
+                return Ok(false);
+            }
+        }
+        while let Some(&end) = self.correcting().ends.front() {
+            if work.is_done() {
+                return Ok(false);
+            }
+            if !self.list_next(end, groups_at_once, work) {
+                let correcting = self.correcting();
+                correcting.ends.pop_front();
+                correcting.pieces_reported = 0;
+                work.spend(GROUPS_PER_WINDOW);
+                continue;
+            }
+            let entries = self.groups.entry_offsets();
+            let (start, kind) = (self.window.start(end), ResultKind::Correction);
+            let result = match entries.is_empty() {
+                true => Ok(()),
+                false => report(ClosedWindow { start, end, groups: 0, kind }, &self.groups, (&entries).into()),
+            };
+            self.groups.clear();
+            result?;
+        }
+        Ok(true)
+    }
+
+    fn correcting(&mut self) -> &mut Correcting {
+        self.correcting.as_mut().expect("windows are being corrected")
+    }
+
+    /// Takes the rows of a slice that have corrected windows, with its start; once there are no more, nothing is being corrected.
+    pub fn take_corrected(&mut self) -> Option<(Micros, Table)> {
+        let piece = self.correcting().pieces.pop_front();
+        if piece.is_none() {
+            self.correcting = None;
+        }
+        piece
+    }
+
+    /// Puts back what was taken last.
+    pub fn put_back(&mut self, start: Micros, table: Table) {
+        self.correcting().pieces.push_front((start, table));
+    }
+
+    /// Adds some rows that correct windows to the slice that is kept: whether there were any.
+    fn add_next(&mut self, work: &mut Work) -> bool {
+        let correcting = self.correcting.as_mut().expect("windows are being corrected");
+        let Some((start, piece)) = correcting.pieces.get(correcting.pieces_added) else { return false };
+        let last_end = self.window.slice(*start).covered.expect("a slice with rows belongs to a window").last_end;
+        let kept = self.kept.table(SliceId::new(last_end, *start), || Table::new(self.layout.clone()));
+        match correcting.merging.get_or_insert_with(|| Merging::new(kept, piece)).advance(kept, piece) {
+            Some(merged) => merged.spend(work),
+            None => {
+                correcting.merging = None;
+                correcting.pieces_added += 1;
+            }
+        }
+        true
+    }
+
+    /// Puts some groups together of the window that ends at `end`, of those that are changed and have not been reported: whether there were slots left with any.
+    fn list_next(&mut self, end: Micros, groups_at_once: usize, work: &mut Work) -> bool {
+        let bounds = self.window.start(end)..end;
+        let correcting = self.correcting.as_mut().expect("windows are being corrected");
+        let mut changing = correcting.pieces.iter().filter(|(start, _)| bounds.contains(start)).map(|(_, piece)| piece);
+        let before: Vec<&Table> = changing.by_ref().take(correcting.pieces_reported).collect();
+        let Some(piece) = changing.next() else { return false };
+        let kept: Vec<&Table> = self.kept.begun_in(&bounds).collect();
+        let first = correcting.slots_reported;
+        let work_per_group = kept.iter().map(|kept| kept.work_per_group()).sum::<usize>().max(1);
+        let slots = first..piece.slots().min(first + work.slots((groups_at_once / work_per_group).max(1)));
+        let mut from = Vec::new();
+        piece.push_entries(slots.clone(), &mut from);
+        for before in before {
+            let known = before.find_entries_of(piece, &from);
+            let mut known = known.into_iter();
+            from.retain(|_| known.next() == Some(ABSENT));
+        }
+        work.spend(listing_work(slots.len(), 0) + from.len() * work_per_group);
+        self.groups.entries_of(piece, (&from).into(), &mut Vec::new(), &mut self.scratch);
+        let entries = self.groups.entry_offsets();
+        for kept in kept {
+            let found = kept.find_entries_of(&self.groups, &entries);
+            let pairs = found.into_iter().zip(entries.iter().copied()).filter(|(from, _)| *from != ABSENT);
+            let (from, to): (Vec<u32>, Vec<u32>) = pairs.unzip();
+            self.groups.add_at(kept, &from, &to);
+        }
+        correcting.slots_reported = slots.end;
+        if slots.end == piece.slots() {
+            correcting.slots_reported = 0;
+            correcting.pieces_reported += 1;
+        }
+        true
     }
 
     /// The slices that are kept and those that correct windows, each with the end of the first window that it counts in, or an earlier time.
     pub fn slices(&self) -> impl Iterator<Item = (SliceId, &Table)> {
-        let kept = self.kept.iter().map(|(start, (_, table))| (SliceId::new(Micros::MIN, *start), table));
+        let kept = self.kept.tables().map(|(id, table)| (SliceId::new(Micros::MIN, id.start), table));
         // Rows that correct windows count in those that were not over when they came: a window that was, and has not been reported, is final without them first.
-        let correcting = self.pieces.iter().map(|((due, start), table)| (SliceId::new(*due, *start), table));
+        let correcting = self.pieces.tables().map(|(id, table)| (SliceId::new(id.first_end, id.start), table));
         kept.chain(correcting)
     }
 
@@ -121,24 +242,28 @@ impl Corrections {
     }
 
     /// Forgets slices all of whose windows are final when time has come to `until`.
-    pub fn forget(&mut self, until: Micros, spare: &mut Vec<Table>) {
-        while let Some(first) =
-            self.kept.first_entry().filter(|first| first.get().0.saturating_add(self.lateness) <= until)
-        {
-            spare.push(first.remove().1);
+    pub fn forget(&mut self, until: Micros, unneeded: &mut Vec<Table>) {
+        let lateness = self.lateness;
+        while let Some((_, table)) = self.kept.pop_if(|id| id.first_end.saturating_add(lateness) <= until) {
+            unneeded.push(table);
         }
+    }
+
+    /// Whether a slice has been merged in part, or windows have been corrected in part.
+    pub fn is_under_way(&self) -> bool {
+        self.kept.is_merging() || self.pieces.is_merging() || self.correcting.is_some()
     }
 
     /// Writes what is kept, and what corrects it.
     pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        out.count(self.kept.len());
-        for (start, (_, table)) in &self.kept {
+        out.count(self.kept.tables_written());
+        for (SliceId { start, .. }, table) in self.kept.tables() {
             out.instant(*start);
             table.write_to(out)?;
         }
-        out.count(self.pieces.len());
-        for ((due, start), table) in &self.pieces {
-            out.instant(*due);
+        out.count(self.pieces.tables_written());
+        for (SliceId { first_end, start, .. }, table) in self.pieces.tables() {
+            out.instant(*first_end);
             out.instant(*start);
             table.write_to(out)?;
         }
@@ -154,8 +279,9 @@ impl Corrections {
     ) -> Result<(), SnapshotError> {
         for _ in 0..input.count(1, "slices that are kept")? {
             let start = input.instant("the start of a slice")?;
-            let last_end = covered(&self.window, start, input)?.last_end;
-            self.kept.insert(start, (last_end, self.read_table(is_subtracted, input)?));
+            covered(&self.window, start, input)?;
+            let table = self.read_table(is_subtracted, input)?;
+            self.keep(start, table);
         }
         for _ in 0..input.count(1, "slices that correct windows")? {
             let due = input.instant("when windows are corrected")?;
@@ -163,7 +289,8 @@ impl Corrections {
             let covered = covered(&self.window, start, input)?;
             let is_due = due > closed_until && covered.first_end < due;
             input.check(is_due, "a time when windows are corrected")?;
-            self.pieces.insert((due, start), self.read_table(is_subtracted, input)?);
+            let table = self.read_table(is_subtracted, input)?;
+            self.seal(SliceId { first_end: due, start, corrects: true }, table);
         }
         Ok(())
     }
@@ -180,34 +307,12 @@ impl Corrections {
 
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
-        self.kept.values().map(|(_, table)| table).chain(self.pieces.values()).map(Table::bytes).sum()
+        let correcting = self.correcting.iter().flat_map(|correcting| &correcting.pieces);
+        let correcting: usize = correcting.map(|(_, table)| table.bytes()).sum();
+        self.kept.bytes() + self.pieces.bytes() + correcting + self.groups.bytes()
     }
 
     pub fn covered(&self, start: Micros) -> Covered {
         self.window.slice(start).covered.expect("a slice with rows belongs to a window")
-    }
-
-    /// Adds rows to the slice that is kept.
-    fn add(&mut self, start: Micros, piece: &Table) {
-        let last_end = self.covered(start).last_end;
-        let (_, kept) = self.kept.entry(start).or_insert_with(|| (last_end, Table::new(self.layout.clone())));
-        kept.add(piece);
-    }
-
-    /// The groups of a window that have rows in any of `changing`, with all of their rows.
-    fn groups<'t>(&mut self, bounds: &Range<Micros>, changing: impl Iterator<Item = &'t Table>) -> Table {
-        let mut groups = Table::new(self.layout.clone());
-        for piece in changing {
-            let from = piece.entry_offsets();
-            groups.entries_of(piece, (&from).into(), &mut Vec::new(), &mut self.scratch);
-        }
-        let entries = groups.entry_offsets();
-        for (_, kept) in self.kept.range(bounds.clone()).map(|(_, kept)| kept) {
-            let found = kept.find_entries_of(&groups, &entries);
-            let pairs = found.into_iter().zip(entries.iter().copied()).filter(|(from, _)| *from != ABSENT);
-            let (from, to): (Vec<u32>, Vec<u32>) = pairs.unzip();
-            groups.add_at(kept, &from, &to);
-        }
-        groups
     }
 }

@@ -9,11 +9,15 @@
 //! together by the watermark of their partition under which they came, as those of groups are (`crate::correction`). When time has passed
 //! that, the first rows of each key that they change are reported once more, all of them.
 
+mod correct;
+
+mod early;
+
 mod keys;
 
 mod snapshot;
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
@@ -25,7 +29,9 @@ use pelton_data::arrangement::OrderKey;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{ResultKind, Window};
 
-use self::keys::{Keys, Unneeded};
+use self::correct::Correcting;
+use self::early::EarlyReport;
+use self::keys::{Keys, LeftRows};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::waiting::Leaving;
@@ -56,6 +62,14 @@ pub struct Candidates {
     rows: Rows,
 }
 
+impl Candidates {
+    /// Bytes of memory held.
+    fn bytes(&self) -> usize {
+        let keys = self.keys.as_ref().map_or(0, Rows::size);
+        keys + self.rows.size() + self.places.capacity() * size_of::<u32>()
+    }
+}
+
 /// The first rows of windows that have ended.
 #[derive(Debug, Clone, Copy)]
 pub struct ClosedRows<'a> {
@@ -81,8 +95,12 @@ pub struct RankedWindows {
     closed_until: Micros,
     /// A window of which some keys have been reported.
     closing: Option<Closing>,
+    /// Windows that are being corrected.
+    correcting: Option<Correcting>,
+    /// Where some windows have been reported that have not ended.
+    early: Option<EarlyReport>,
     /// Slices whose windows are all final.
-    unneeded: Vec<Unneeded>,
+    unneeded: Vec<LeftRows>,
 }
 
 /// A window that is reported key by key.
@@ -244,15 +262,24 @@ impl RankedWindows {
             corrections,
             closed_until: Micros::MIN,
             closing: None,
+            correcting: None,
+            early: None,
             unneeded: Vec::new(),
         }
     }
 
-    /// Adds rows of a slice that were chosen by the same ranker.
+    /// Adds rows of a slice that were chosen by the same ranker: at once, or when a report has been done that is under way.
     ///
     /// # Panics
     /// Where the slice is in no window.
-    pub fn add(&mut self, id: SliceId, candidates: &Candidates) {
+    pub fn add(&mut self, id: SliceId, candidates: Candidates) {
+        match &mut self.early {
+            Some(early) => early.keep(id, candidates),
+            None => self.add_now(id, &candidates),
+        }
+    }
+
+    fn add_now(&mut self, id: SliceId, candidates: &Candidates) {
         let last_end = self.last_end(id.start);
         let slices = if id.corrects { &mut self.corrections } else { &mut self.slices };
         let slice = slices.entry(id).or_insert_with(|| RankedSlice::new(id.first_end, last_end));
@@ -282,7 +309,7 @@ impl RankedWindows {
         let mut work = Work::new(limits.groups_max);
         loop {
             let end = self.next_end().filter(|&end| end <= limits.until);
-            let due = self.corrections.keys().next().map(|id| id.first_end).filter(|&due| due <= limits.until);
+            let due = self.next_due().filter(|&due| due <= limits.until);
             // As much is freed as is added.
             if (end.is_some() || due.is_some()) && self.closing.is_none() && self.free(&mut work) {
                 if work.is_done() {
@@ -300,7 +327,9 @@ impl RankedWindows {
                     end
                 }
                 (_, Some(due)) => {
-                    work.spend(self.correct(due, rows_at_once, hand_on)? * WORK_PER_ROW);
+                    if !self.correct(due, rows_at_once, &mut work, hand_on)? {
+                        return Ok(self.closed_until);
+                    }
                     due - 1
                 }
                 _ => {
@@ -328,7 +357,8 @@ impl RankedWindows {
     /// Frees a part of what nobody needs: whether there was any.
     fn free(&mut self, work: &mut Work) -> bool {
         let Some(unneeded) = self.unneeded.last_mut() else { return false };
-        if !unneeded.free(work) {
+        unneeded.take(work).for_each(drop);
+        if unneeded.is_empty() {
             self.unneeded.pop();
         }
         true
@@ -340,7 +370,7 @@ impl RankedWindows {
         slices.retain(|_, slice| {
             let is_needed = slice.is_open() || slice.last_end.saturating_add(*lateness) > until;
             if !is_needed {
-                unneeded.push(Unneeded::new(slice));
+                unneeded.push(LeftRows::of(slice));
             }
             is_needed
         });
@@ -383,103 +413,6 @@ impl RankedWindows {
         first
     }
 
-    /// Reports what the windows that have not ended come to so far, in the order of their ends.
-    ///
-    /// # Errors
-    /// Where rows cannot be decoded, or what `hand_on` returns.
-    pub fn report_early<E: From<KernelError>>(
-        &self,
-        rows_at_once: usize,
-        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let first_open = self.window.next_end(self.closed_until);
-        let slices = self.slices.iter().map(|(id, slice)| (slice.next_end, id.start, slice));
-        // Rows that correct windows count in all that have not been reported.
-        let correcting = self.corrections.iter().map(|(id, slice)| (first_open, id.start, slice));
-        let slices: Vec<(Micros, Micros, &RankedSlice)> = slices.chain(correcting).collect();
-        let mut ends = BTreeSet::new();
-        for &(next_end, start, slice) in &slices {
-            let covered = self.window.slice(start).covered.expect("a slice with rows belongs to a window");
-            let first_end = next_end.max(covered.first_end);
-            let next = |end: &Micros| Some(self.window.next_end(*end));
-            ends.extend(std::iter::successors(Some(first_end), next).take_while(|end| *end <= slice.last_end));
-        }
-        for end in ends {
-            let bounds = self.window.start(end)..end;
-            let counting = slices.iter().filter(|(next_end, start, _)| *next_end <= end && bounds.contains(start));
-            let counting: Vec<&RankedSlice> = counting.map(|(.., slice)| *slice).collect();
-            let (mut keys, mut leaving) = (Keys::new(), Vec::new());
-            while let Some(keys) = keys.next(&counting, &mut Work::new(usize::MAX)) {
-                leaving.extend(self.first_rows(&counting, &keys));
-            }
-            self.hand_on_rows((end, ResultKind::Early), &leaving, rows_at_once.max(1), hand_on)?;
-        }
-        Ok(())
-    }
-
-    /// Adds the rows that correct windows at `due` to the slices, and hands on the first rows of each window and key that they change. Returns how
-    /// many these are.
-    fn correct<E: From<KernelError>>(
-        &mut self,
-        due: Micros,
-        rows_at_once: usize,
-        hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        let watermark = due - 1;
-        let mut ends = BTreeSet::new();
-        let mut arriving = Vec::new();
-        while let Some(first) = self.corrections.first_entry().filter(|first| first.key().first_end <= due) {
-            let (SliceId { start, .. }, mut slice) = first.remove_entry();
-            let covered = self.window.slice(start).covered.expect("a slice with rows belongs to a window");
-            // Rows are too late for windows that end before this, and come in time for those that end after the watermark.
-            let first_end = self.window.next_end(watermark.saturating_sub(self.lateness)).max(covered.first_end);
-            let next = |end: &Micros| Some(self.window.next_end(*end));
-            let last_end = covered.last_end.min(watermark);
-            ends.extend(std::iter::successors(Some(first_end), next).take_while(|end| *end <= last_end));
-            slice.next_end = self.window.next_end(watermark).max(covered.first_end);
-            arriving.push((SliceId { first_end, start, corrects: true }, slice));
-        }
-        let mut count = 0;
-        for end in ends {
-            let leaving = self.changed(end, &arriving);
-            self.hand_on_rows((end, ResultKind::Correction), &leaving, rows_at_once, hand_on)?;
-            count += leaving.len();
-        }
-        let rows_max = self.ranker.rows_max();
-        for (id, slice) in arriving {
-            match self.slices.get_mut(&id) {
-                Some(known) => slice.rows().for_each(|(key, row)| known.add(key, row, rows_max)),
-                None => {
-                    self.slices.insert(id, slice);
-                }
-            }
-        }
-        Ok(count)
-    }
-
-    /// The ranked rows of the window that ends at `end`, of the keys whose first rows are others with those that arrive.
-    fn changed<'a>(&'a self, end: Micros, arriving: &'a [(SliceId, RankedSlice)]) -> Vec<(i64, KeyedRow<'a>)> {
-        let bounds = self.window.start(end)..end;
-        let counts = |id: &SliceId| bounds.contains(&id.start) && id.first_end <= end;
-        let arriving = || arriving.iter().filter(|(id, _)| counts(id)).map(|(_, slice)| slice);
-        let keys: BTreeSet<&[u8]> = arriving().flat_map(|slice| slice.keys.keys().map(|key| &**key)).collect();
-        let known: Vec<&RankedSlice> =
-            self.slices.iter().filter(|(id, _)| counts(id)).map(|(_, slice)| slice).collect();
-        let mut changed = Vec::new();
-        for key in keys {
-            let mut rows: Vec<KeyedRow<'_>> = known.iter().flat_map(|slice| slice.rows_of(key)).collect();
-            rows.sort_unstable();
-            let before: Vec<_> = self.ranker.ranked(&rows).collect();
-            rows.extend(arriving().flat_map(|slice| slice.rows_of(key)));
-            rows.sort_unstable();
-            let after: Vec<_> = self.ranker.ranked(&rows).collect();
-            if after != before {
-                changed.extend(after);
-            }
-        }
-        changed
-    }
-
     /// Hands on ranked rows of the window that ends at `end`.
     fn hand_on_rows<E: From<KernelError>>(
         &self,
@@ -503,6 +436,12 @@ impl RankedWindows {
         self.slices.values().filter(|slice| slice.is_open()).map(|slice| slice.next_end).min()
     }
 
+    /// When windows are corrected next.
+    fn next_due(&self) -> Option<Micros> {
+        let correcting = self.correcting.as_ref().map(|correcting| correcting.due);
+        correcting.or_else(|| self.corrections.keys().next().map(|id| id.first_end))
+    }
+
     /// Slices with rows of windows that have not been reported.
     pub fn slices(&self) -> usize {
         self.slices.values().filter(|slice| slice.is_open()).count()
@@ -511,7 +450,9 @@ impl RankedWindows {
     /// Bytes of memory that their rows take.
     pub fn bytes(&self) -> usize {
         let slices = self.slices.values().chain(self.corrections.values()).map(|slice| slice.bytes);
-        slices.chain(self.unneeded.iter().map(Unneeded::bytes)).sum()
+        let unneeded = self.unneeded.iter().map(LeftRows::bytes);
+        let correcting = self.correcting.as_ref().map_or(0, Correcting::bytes);
+        slices.chain(unneeded).sum::<usize>() + correcting + self.early.as_ref().map_or(0, EarlyReport::bytes)
     }
 }
 

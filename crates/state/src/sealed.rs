@@ -1,6 +1,7 @@
 //! Slices of windows that have not ended, as tables.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::Micros;
@@ -34,27 +35,13 @@ impl SealedSlices {
         }
     }
 
-    /// Takes what a slice has that others need as well.
-    pub fn add_copy(&mut self, id: SliceId, table: &Table) {
-        match self.find(id) {
-            Ok(index) => self.slices[index].1.add(table),
-            Err(index) => self.slices.insert(index, (id, table.copy())),
-        }
-    }
-
-    /// The same, where nobody needs the table any more: what is left of one, if anything, is returned.
-    pub fn add_merged(&mut self, id: SliceId, table: Table) -> Option<Table> {
-        match self.find(id) {
-            Ok(index) => Some(self.slices[index].1.merge(table)),
-            Err(index) => {
-                self.slices.insert(index, (id, table));
-                None
-            }
-        }
-    }
-
     fn find(&self, id: SliceId) -> Result<usize, usize> {
         self.slices.binary_search_by_key(&id, |slice| slice.0)
+    }
+
+    /// Whether there is a slice.
+    pub fn has(&self, id: SliceId) -> bool {
+        self.find(id).is_ok()
     }
 
     /// Whether a table has been merged in part.
@@ -89,8 +76,13 @@ impl SealedSlices {
 
     /// Takes the first slice, where a window needs it that ends at or before `end`: merged with all that there is of it.
     pub fn pop_until(&mut self, end: Micros) -> Option<(SliceId, Table)> {
+        self.pop_if(|id| id.first_end <= end)
+    }
+
+    /// Takes the first slice, where `is_taken` says so: merged with all that there is of it.
+    pub fn pop_if(&mut self, is_taken: impl FnOnce(SliceId) -> bool) -> Option<(SliceId, Table)> {
         debug_assert!(self.unmerged.is_empty(), "what is to be merged belongs to one of the slices");
-        self.slices.pop_front_if(|(id, _)| id.first_end <= end)
+        self.slices.pop_front_if(|(id, _)| is_taken(*id))
     }
 
     /// Takes, of the slices that are needed first, the one that begins last: merged with all that there is of it.
@@ -99,6 +91,28 @@ impl SealedSlices {
         let first_end = self.first_end()?;
         let count = self.slices.partition_point(|(id, _)| id.first_end == first_end);
         self.slices.remove(count - 1)
+    }
+
+    /// The table of a slice, an empty one where there was none.
+    pub fn table(&mut self, id: SliceId, empty: impl FnOnce() -> Table) -> &mut Table {
+        let index = self.find(id).unwrap_or_else(|index| {
+            self.slices.insert(index, (id, empty()));
+            index
+        });
+        &mut self.slices[index].1
+    }
+
+    /// The slices that begin within `starts`, where those that begin later are needed later: merged with all that there is of them.
+    pub fn begun_in(&self, starts: &Range<Micros>) -> impl Iterator<Item = &Table> {
+        debug_assert!(self.unmerged.is_empty(), "what is to be merged belongs to one of the slices");
+        let first = self.slices.partition_point(|(id, _)| id.start < starts.start);
+        let end = self.slices.partition_point(|(id, _)| id.start < starts.end);
+        self.slices.range(first..end).map(|(_, table)| table)
+    }
+
+    /// Which slices there are, ascending.
+    pub fn ids(&self) -> impl Iterator<Item = SliceId> {
+        self.slices.iter().map(|(id, _)| *id)
     }
 
     /// How many slices there are.

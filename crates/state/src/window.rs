@@ -29,12 +29,15 @@ use crate::waiting::{Leaving, SmallWindow, Waiting, is_small, small_groups_max};
 use self::early::EarlyReport;
 
 pub use self::open::Open;
-pub use self::shared::SharedSlices;
+pub use self::shared::{Share, SharedSlices};
 pub use self::snapshot::WindowState;
 pub(crate) use self::snapshot::covered;
 
 /// To close a window takes as long as to do something with so many groups, beside what is done with its groups.
-const GROUPS_PER_WINDOW: usize = 16;
+pub(crate) const GROUPS_PER_WINDOW: usize = 16;
+
+/// So many slices are looked at, for whether they count in a window, in the time that it takes to do something with one group.
+pub(crate) const SLICES_PER_GROUP: usize = 4;
 
 /// Bytes of a table that are cleared at a time.
 const CLEARED_BYTES: usize = 1 << 20;
@@ -106,7 +109,7 @@ impl SealedPieces {
     }
 }
 
-/// What is done next to close a window: a part of this, and when all of it is done what comes behind.
+/// What is done next to close a window, or to correct some: a part of this, and when all of it is done what comes behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// It is found which window that is.
@@ -119,6 +122,8 @@ enum Step {
     ReadOut(usize),
     /// The graph forgets slices that no other window needs.
     Evict,
+    /// Windows that have been reported are corrected.
+    Correct,
 }
 
 /// How much more may be done, in groups that something is done with.
@@ -239,7 +244,7 @@ impl OpenWindows {
         assert!(id.first_end > self.closed_until, "a slice is sealed before its windows close");
         if id.corrects {
             let corrections = self.corrections.as_mut().expect("windows that are corrected have what corrects them");
-            self.unneeded.extend(corrections.seal(id, table));
+            corrections.seal(id, table);
         } else {
             self.sealed.add(id, table);
         }
@@ -291,13 +296,16 @@ impl OpenWindows {
             Step::Combine => self.combine(limits, work, hand_on)?,
             Step::ReadOut(first) => self.read_out(first, limits.groups_at_once, work, hand_on)?,
             Step::Evict => self.evict(work),
+            Step::Correct => self.correct(limits.groups_at_once, work, hand_on)?,
         }
         Ok(true)
     }
 
     /// Does a part of what comes before all else: clears what is no longer needed, and merges what there is several times of a slice. Whether there was any.
     fn tidy(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
-        work.clear_next(&mut self.unneeded, spare) || self.sealed.merge_next(&mut self.unneeded, work)
+        work.clear_next(&mut self.unneeded, spare)
+            || self.sealed.merge_next(&mut self.unneeded, work)
+            || self.corrections.as_mut().is_some_and(|corrections| corrections.merge_next(&mut self.unneeded, work))
     }
 
     /// Begins to close the next window whose time has come, or corrects some: whether there was any.
@@ -318,8 +326,9 @@ impl OpenWindows {
                 }
             }
             (_, Some(due)) => {
-                work.spend(self.correct(due, limits.groups_at_once, hand_on)?);
-                self.reported_until = due - 1;
+                self.corrections.as_mut().expect("something is due").begin(due);
+                self.closed_until = self.closed_until.max(due - 1);
+                self.step = Step::Correct;
             }
             _ => {
                 if let Some(corrections) = &mut self.corrections {
@@ -463,44 +472,47 @@ impl OpenWindows {
 
     /// Puts a slice away that no window needs which has not been reported.
     fn discard(&mut self, start: Micros, table: Table) {
-        self.unneeded.extend(match &mut self.corrections {
+        match &mut self.corrections {
             Some(corrections) => corrections.keep(start, table),
-            None => Some(table),
-        });
+            None => self.unneeded.push(table),
+        }
     }
 
-    /// Reports the windows once more that rows have corrected whose turn it is. Returns how many groups they have.
+    /// Reports the windows once more that rows have corrected whose turn it is, or a part of them. Then the rows are added to the graph that count in windows as well
+    /// which are open.
     fn correct<E>(
         &mut self,
-        due: Micros,
         groups_at_once: usize,
+        work: &mut Work,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        let watermark = due - 1;
-        let corrections = self.corrections.as_mut().expect("something is due");
-        let (pieces, windows) = corrections.correct(due);
-        self.closed_until = self.closed_until.max(watermark);
-        for piece in pieces {
-            // The rows count in windows as well that are open.
-            let mut table = Some(piece.table);
-            if piece.last_end > watermark {
-                while !self.gag.insert(&mut table, piece.last_end, &mut Work::new(usize::MAX)) {}
-            }
-            self.unneeded.extend(table);
+    ) -> Result<(), E> {
+        let OpenWindows { corrections, waiting, .. } = self;
+        let corrections = corrections.as_mut().expect("windows are being corrected");
+        let mut report = |window, table: &Table, entries: Chosen<'_>| {
+            waiting.take_or_hand_on(window, (table, entries), groups_at_once, hand_on)
+        };
+        if !corrections.advance(groups_at_once, work, &mut report)? {
+            return Ok(());
         }
-        let mut groups = 0;
-        for (bounds, table) in windows {
-            let entries = table.entry_offsets();
-            groups += entries.len();
-            let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Correction };
-            self.waiting.take_or_hand_on(window, (&table, (&entries).into()), groups_at_once, hand_on)?;
+        let watermark = self.closed_until;
+        let Some((start, table)) = corrections.take_corrected() else {
+            self.step = Step::Begin;
+            self.reported_until = watermark;
+            return Ok(());
+        };
+        let last_end = corrections.covered(start).last_end;
+        let mut left = Some(table);
+        if last_end > watermark && !self.gag.insert(&mut left, last_end, work) {
+            left.into_iter().for_each(|table| corrections.put_back(start, table));
+        } else {
+            self.unneeded.extend(left);
         }
-        Ok(groups)
+        Ok(())
     }
 
     /// End of the next window that has rows.
     fn next_end(&self) -> Option<Micros> {
-        if self.step != Step::Begin {
+        if !matches!(self.step, Step::Begin | Step::Correct) {
             Some(self.closed_until)
         } else if !self.gag.is_empty() {
             Some(self.window.next_end(self.closed_until))

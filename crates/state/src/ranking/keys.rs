@@ -8,7 +8,7 @@ use itertools::{KMerge, kmerge};
 use super::{FirstRows, Key, RankedSlice};
 use crate::window::Work;
 
-/// Keys that are copied and sorted at a time, or dropped with their rows.
+/// Keys that are copied and sorted at a time, or taken with their rows.
 const KEYS_PER_RUN: usize = 4096;
 
 /// To do that with one takes as long as to do something with so many groups.
@@ -61,27 +61,32 @@ impl Keys {
     }
 }
 
-/// What is left of a slice that nobody needs any more: to free many rows at once takes long.
+/// Rows of a slice that is taken apart: to move or to free many rows at once takes long.
 #[derive(Debug)]
-pub(super) struct Unneeded {
+pub(super) struct LeftRows {
     keys: IntoIter<Key, FirstRows>,
     bytes_per_key: usize,
 }
 
-impl Unneeded {
-    pub fn new(slice: &mut RankedSlice) -> Unneeded {
+impl LeftRows {
+    /// All rows of a slice.
+    pub fn of(slice: &mut RankedSlice) -> LeftRows {
         let keys = std::mem::take(&mut slice.keys);
-        Unneeded { bytes_per_key: slice.bytes / keys.len().max(1), keys: keys.into_iter() }
+        LeftRows { bytes_per_key: slice.bytes / keys.len().max(1), keys: keys.into_iter() }
     }
 
-    /// Frees some of it: whether there is more.
-    pub fn free(&mut self, work: &mut Work) -> bool {
-        let freed = self.keys.by_ref().take(KEYS_PER_RUN).count();
-        work.spend(freed * WORK_PER_KEY);
-        self.keys.len() > 0
+    /// Takes the rows of some keys.
+    pub fn take(&mut self, work: &mut Work) -> impl Iterator<Item = (Key, FirstRows)> {
+        let count = self.keys.len().min(KEYS_PER_RUN);
+        work.spend(count * WORK_PER_KEY);
+        self.keys.by_ref().take(count)
     }
 
-    /// Bytes of memory that it takes.
+    pub fn is_empty(&self) -> bool {
+        self.keys.len() == 0
+    }
+
+    /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
         self.keys.len() * self.bytes_per_key
     }

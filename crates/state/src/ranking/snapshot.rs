@@ -25,8 +25,8 @@ impl Snapshot for RankedWindows {
     }
 
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        if self.closing.is_some() {
-            return Err(SnapshotError::UnderWay("a window is being closed"));
+        if self.closing.is_some() || self.correcting.is_some() || self.early.is_some() {
+            return Err(SnapshotError::UnderWay("windows are being closed or reported"));
         }
         out.instant(self.closed_until);
         for slices in [&self.slices, &self.corrections] {

@@ -3,14 +3,11 @@
 use pelton_data::Micros;
 use pelton_data::window::{Covered, ResultKind, Window};
 
-use super::{CloseLimits, ClosedWindow, GROUPS_PER_WINDOW, OpenWindows, Work};
+use super::{CloseLimits, ClosedWindow, GROUPS_PER_WINDOW, OpenWindows, SLICES_PER_GROUP, Work};
 use crate::gag::listing_work;
 use crate::slice::SliceId;
 use crate::table::{Merging, Table};
 use crate::waiting::{Leaving, Waiting};
-
-/// So many slices are looked at, for whether they count in a window, in the time that it takes to do something with one group.
-const SLICES_PER_GROUP: usize = 4;
 
 /// A report of the windows that have not ended, of which a part has been done.
 #[derive(Debug)]

@@ -110,7 +110,7 @@ impl Open {
     ///
     /// # Panics
     /// Where groups are kept.
-    pub fn add_rows(&mut self, id: SliceId, candidates: &Candidates) {
+    pub fn add_rows(&mut self, id: SliceId, candidates: Candidates) {
         match self {
             Open::Ranked(ranked) => ranked.add(id, candidates),
             Open::Windows(_) | Open::Sessions(_) | Open::Counts(_) | Open::Shared(_) => {
@@ -146,7 +146,8 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.is_reporting(),
             Open::Sessions(sessions) => sessions.is_reporting(),
-            Open::Counts(_) | Open::Ranked(_) | Open::Shared(_) => false,
+            Open::Ranked(ranked) => ranked.is_reporting(),
+            Open::Counts(_) | Open::Shared(_) => false,
         }
     }
 
@@ -166,7 +167,7 @@ impl Open {
         match self {
             Open::Windows(windows) => windows.report_early(limits, spare, hand_on),
             Open::Sessions(sessions) => sessions.report_early(limits, spare, hand_on),
-            Open::Ranked(ranked) => ranked.report_early(limits.groups_at_once, hand_on).map(|()| true),
+            Open::Ranked(ranked) => ranked.report_early(limits, hand_on),
             Open::Counts(_) => panic!("windows that count rows are reported once they are complete"),
             Open::Shared(_) => panic!("slices are shared, and no windows"),
         }

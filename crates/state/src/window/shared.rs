@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::Window;
 
-use super::{CloseLimits, OpenWindows, Work};
+use super::{CloseLimits, GROUPS_PER_WINDOW, OpenWindows, Work};
 use crate::layout::EntryLayout;
 use crate::sealed::SealedSlices;
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
-use crate::table::Table;
+use crate::table::{Merging, Table};
 
 /// Slices of one stream that the watermark has not passed, or that have not been handed to all windows that are put together from them.
 ///
@@ -21,14 +21,47 @@ pub struct SharedSlices {
     grid: Window,
     layout: Arc<EntryLayout>,
     sealed: SealedSlices,
+    /// The one that is being handed on.
+    leaving: Option<LeavingSlice>,
     /// All slices that windows need which end at or before this have been handed on.
     shared_until: Micros,
+    /// Tables that are no longer needed, and have not been cleared.
+    unneeded: Vec<Table>,
+}
+
+/// A slice on its way to the windows that share it.
+#[derive(Debug)]
+struct LeavingSlice {
+    id: SliceId,
+    table: Option<Table>,
+    /// How many of the windows have it,
+    shared: usize,
+    /// and how far it has been merged with what the next one has.
+    merging: Option<Merging>,
+}
+
+/// A slice that is merged with what a window has of its own slice, which holds it.
+#[derive(Debug)]
+pub struct Share<'a> {
+    /// There until a window takes it that is the last which needs it.
+    table: &'a mut Option<Table>,
+    is_last: bool,
+    merging: &'a mut Option<Merging>,
+    spare: &'a mut Vec<Table>,
+    work: &'a mut Work,
 }
 
 impl SharedSlices {
     /// None yet. Their tables will have this layout.
     pub fn new(grid: Window, layout: Arc<EntryLayout>) -> SharedSlices {
-        SharedSlices { grid, layout, sealed: SealedSlices::default(), shared_until: Micros::MIN }
+        SharedSlices {
+            grid,
+            layout,
+            sealed: SealedSlices::default(),
+            leaving: None,
+            shared_until: Micros::MIN,
+            unneeded: Vec::new(),
+        }
     }
 
     /// Takes one worker's table of a slice which that worker adds no more rows to.
@@ -48,27 +81,31 @@ impl SharedSlices {
         &self.grid
     }
 
-    /// Hands slices on that windows need which end by `limits.until`, up to which all must have been sealed: each once, in their order, with what all workers have
-    /// of it; `hand_on` returns tables that are not needed. These are cleared and added to `spare`. Returns up to which end all have been handed on: what is left the next call goes on with.
+    /// Hands slices on that windows need which end by `limits.until`, up to which all must have been sealed: each once to each of so many windows, in their order, with
+    /// what all workers have of it; `take` has one of the windows take its share by [`OpenWindows::take_share`], and says whether it has. Tables that are no longer
+    /// needed are cleared and added to `spare`. Returns up to which end all have been handed on: what is left the next call goes on with.
     ///
     /// # Errors
-    /// What `hand_on` returns.
+    /// What `take` returns.
     pub fn share<E>(
         &mut self,
         limits: CloseLimits,
+        windows: usize,
         spare: &mut Vec<Table>,
-        mut hand_on: impl FnMut(SliceId, Table) -> Result<Option<Table>, E>,
+        mut take: impl FnMut(usize, SliceId, Share<'_>) -> Result<bool, E>,
     ) -> Result<Micros, E> {
         let mut work = Work::new(limits.groups_max);
         while !work.is_done() {
-            let mut unneeded = Vec::new();
-            if self.sealed.merge_next(&mut unneeded, &mut work) {
-                spare.extend(unneeded.into_iter().map(cleared));
+            if work.clear_next(&mut self.unneeded, spare) || self.sealed.merge_next(&mut self.unneeded, &mut work) {
                 continue;
             }
-            let Some((id, table)) = self.sealed.pop_until(limits.until) else { break };
-            work.spend(table.groups_about());
-            spare.extend(hand_on(id, table)?.map(cleared));
+            let next = self.leaving.take().or_else(|| self.sealed.pop_until(limits.until).map(LeavingSlice::new));
+            let Some(mut leaving) = next else { break };
+            leaving.share(windows, spare, &mut work, &mut take)?;
+            match leaving.shared < windows {
+                true => self.leaving = Some(leaving),
+                false => self.unneeded.extend(leaving.table),
+            }
         }
         // What counts for the end of a slice that has been handed on may be that of others as well.
         let next = self.next_end().filter(|&end| end <= limits.until);
@@ -78,47 +115,80 @@ impl SharedSlices {
 
     /// When the first slice is needed.
     pub fn next_end(&self) -> Option<Micros> {
-        self.sealed.first_end()
+        self.leaving.as_ref().map(|leaving| leaving.id.first_end).or_else(|| self.sealed.first_end())
     }
 
     /// Which slices there are.
     pub fn ids(&self) -> impl Iterator<Item = SliceId> {
-        self.sealed.tables().map(|(id, _)| *id)
+        self.leaving.iter().map(|leaving| leaving.id).chain(self.sealed.tables().map(|(id, _)| *id))
     }
 
     /// How many slices there are.
     pub fn slices(&self) -> usize {
-        self.sealed.len()
+        self.sealed.len() + usize::from(self.leaving.is_some())
     }
 
     /// Bytes of memory held by tables.
     pub fn bytes(&self) -> usize {
-        self.sealed.bytes()
+        let tables = self.leaving.iter().filter_map(|leaving| leaving.table.as_ref()).chain(&self.unneeded);
+        self.sealed.bytes() + tables.map(Table::bytes).sum::<usize>()
     }
 }
 
-fn cleared(mut table: Table) -> Table {
-    table.clear();
-    table
+impl LeavingSlice {
+    fn new((id, table): (SliceId, Table)) -> LeavingSlice {
+        LeavingSlice { id, table: Some(table), shared: 0, merging: None }
+    }
+
+    /// Has windows take their shares until so much has been done.
+    fn share<E>(
+        &mut self,
+        windows: usize,
+        spare: &mut Vec<Table>,
+        work: &mut Work,
+        take: &mut impl FnMut(usize, SliceId, Share<'_>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        while self.shared < windows && !work.is_done() {
+            let LeavingSlice { id, table, shared, merging } = self;
+            let is_last = *shared + 1 == windows;
+            if take(*shared, *id, Share { table, is_last, merging, spare, work })? {
+                *shared += 1;
+                *merging = None;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl OpenWindows {
-    /// Takes what a slice has that other windows need as well.
+    /// Takes a part of what a shared slice has, where any window still needs it: whether all has been taken.
     ///
     /// # Panics
-    /// As [`OpenWindows::seal`].
-    pub fn seal_copy(&mut self, id: SliceId, table: &Table) {
+    /// Where a window that it counts in has closed.
+    pub fn take_share(&mut self, id: SliceId, share: Share<'_>) -> bool {
+        let Some(id) = id.share_of(&self.window) else { return true };
         assert!(id.first_end > self.closed_until, "a slice is sealed before its windows close");
-        self.sealed.add_copy(id, table);
-    }
-
-    /// The same, where nobody needs the table any more: what is left of one, if anything, is returned.
-    ///
-    /// # Panics
-    /// As [`OpenWindows::seal`].
-    pub fn seal_merged(&mut self, id: SliceId, table: Table) -> Option<Table> {
-        assert!(id.first_end > self.closed_until, "a slice is sealed before its windows close");
-        self.sealed.add_merged(id, table)
+        let Share { table, is_last, merging, spare, work } = share;
+        if is_last && merging.is_none() && !self.sealed.has(id) {
+            table.take().into_iter().for_each(|table| self.sealed.add(id, table));
+            work.spend(GROUPS_PER_WINDOW);
+            return true;
+        }
+        let own = self.sealed.table(id, || spare.pop().unwrap_or_else(|| Table::new(self.sliced.clone())));
+        let table = table.as_mut().expect("nobody else takes it");
+        let merging = merging.get_or_insert_with(|| {
+            if is_last {
+                own.become_larger(table);
+            }
+            Merging::new(own, table)
+        });
+        match merging.advance(own, table) {
+            Some(merged) => {
+                merged.spend(work);
+                false
+            }
+            None => true,
+        }
     }
 }
 
@@ -128,7 +198,7 @@ impl Snapshot for SharedSlices {
     }
 
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        if self.sealed.is_merging() {
+        if self.sealed.is_merging() || self.leaving.is_some() {
             return Err(SnapshotError::UnderWay("slices are being handed on"));
         }
         out.instant(self.shared_until);

@@ -143,7 +143,8 @@ impl Snapshot for OpenWindows {
     }
 
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        if self.step != Step::Begin || self.sealed.is_merging() || self.arriving.is_some() {
+        let is_correcting = self.corrections.as_ref().is_some_and(|corrections| corrections.is_under_way());
+        if self.step != Step::Begin || self.sealed.is_merging() || self.arriving.is_some() || is_correcting {
             return Err(SnapshotError::UnderWay(CLOSING));
         }
         out.instant(self.closed_until);

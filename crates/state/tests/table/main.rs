@@ -4,6 +4,8 @@ mod beside;
 
 mod coming;
 
+mod correcting;
+
 mod growing;
 
 mod model;

@@ -229,16 +229,16 @@ fn the_first_rows_of_windows_go_on_from_snapshots() {
     };
     let mut before = operator();
     for slice in 0..6 {
-        before.open.add_rows(SliceId::new((slice + 1) * SLICE, slice * SLICE), &rows(slice));
+        before.open.add_rows(SliceId::new((slice + 1) * SLICE, slice * SLICE), rows(slice));
         if slice < 4 {
             before.close((slice + 1) * SLICE);
         }
     }
     before.close(5 * SLICE);
     // Rows of a slice all of whose windows have been reported, a while ago.
-    before.open.add_rows(SliceId { first_end: 5 * SLICE + 1, start: SLICE, corrects: true }, &rows(40));
+    before.open.add_rows(SliceId { first_end: 5 * SLICE + 1, start: SLICE, corrects: true }, rows(40));
     before.close(5 * SLICE + 1);
-    before.open.add_rows(SliceId { first_end: 5 * SLICE + 2, start: 2 * SLICE, corrects: true }, &rows(50));
+    before.open.add_rows(SliceId { first_end: 5 * SLICE + 2, start: 2 * SLICE, corrects: true }, rows(50));
     check(before, operator, 6 * SLICE);
 }
 
