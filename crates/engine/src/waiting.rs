@@ -76,6 +76,8 @@ fn waits_for(window: &WindowProgress) -> String {
         (_, None) => "the rest of its input to be processed".to_owned(),
         (_, Some(laggard)) if window.window.counts_rows() => format!("rows of {}", partition(laggard)),
         (None, Some(laggard)) => format!("rows of {}", partition(laggard)),
+        // It has no need of time.
+        (Some(WATERMARK_MAX), Some(laggard)) => format!("the end of {}", partition(laggard)),
         (Some(end), Some(laggard)) if laggard.reached() < end => time_of(laggard),
         (Some(_), Some(_)) => "rows that were read to be processed".to_owned(),
     }

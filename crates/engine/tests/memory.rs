@@ -12,15 +12,19 @@ use shown::shown;
 fn session(workers: &str, rows: i64) -> Session {
     let session = Session::new();
     session.set("pelton.workers", workers).unwrap();
+    add_table(&session, "n", rows);
+    session
+}
+
+fn add_table(session: &Session, name: &str, rows: i64) {
     let sql = format!(
-        "CREATE TABLE n (i BIGINT NOT NULL, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at) WITH (
+        "CREATE TABLE {name} (i BIGINT NOT NULL, at TIMESTAMP(3) NOT NULL, WATERMARK FOR at AS at) WITH (
              'connector' = 'datagen', 'number-of-rows' = '{rows}', 'pace' = 'flat-out', 'base-time' = '2020-01-01 00:00:00', 'rows-per-second' = '1000',
              'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '{rows}')"
     );
     for statement in session.prepare(&sql).unwrap() {
         session.execute(&statement).unwrap();
     }
-    session
 }
 
 /// How many groups there are of numbers divided by `divisor`: all are in one window.
@@ -170,6 +174,49 @@ fn inputs_are_not_read_while_too_much_waits() {
         let rows: usize = query.collect().unwrap().iter().map(RecordBatch::num_rows).sum();
         assert_eq!(rows, 1_200_000);
     }
+}
+
+#[test]
+fn one_insert_of_a_set_whose_rows_nobody_reads_leaves_room_for_the_others() {
+    for workers in ["1", "2"] {
+        let session = session(workers, 1_200_000);
+        session.set("pelton.memory", "1 mb").unwrap();
+        session.set("pelton.block-rows", "1000").unwrap();
+        let [mut unread, mut read] = ["unread", "read"].map(|name| session.pull_table(name, "i BIGINT").unwrap());
+        add_table(&session, "m", 1_200_000);
+        let inserts = "EXECUTE STATEMENT SET BEGIN
+            INSERT INTO unread SELECT i FROM n WHERE i > 0;
+            INSERT INTO read SELECT COUNT(*) AS i FROM TUMBLE(TABLE m, DESCRIPTOR(at), INTERVAL '1' SECOND) GROUP BY window_start, window_end;
+            END";
+        let query = session.sql(inserts).unwrap();
+        let mut windows = 0;
+        while let Some(batch) = read.next_batch() {
+            windows += batch.num_rows();
+        }
+        assert!(windows >= 1_200 && !unread.has_ended(), "{windows} windows of a second each");
+        let rows = std::iter::from_fn(|| unread.next_batch()).map(|batch| batch.num_rows()).sum::<usize>();
+        assert_eq!(rows, 1_200_000);
+        query.wait().unwrap();
+    }
+}
+
+#[test]
+fn what_rows_look_back_at_is_charged_as_it_grows() {
+    const LIMIT: usize = 48 << 20;
+    let session = session("1", 2_000_000);
+    session.set("pelton.memory", "64 mb").unwrap();
+    session.set("pelton.block-rows", "1000").unwrap();
+    let over = "SELECT COUNT(m) AS c FROM (SELECT MAX(i) OVER (PARTITION BY i ORDER BY at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM n)";
+    let mut query = session.sql(over).unwrap();
+    let mut most = 0;
+    while query.try_next_batch().is_ok_and(|batch| batch.is_none()) && !query.control().has_ended() {
+        most = most.max(session.state_bytes());
+        std::thread::yield_now();
+    }
+    let failure = failure(&mut query);
+    assert!(failure.contains("more than the 48 MiB for it of 'pelton.memory' = '64 MiB'"), "{failure}");
+    let taken: f64 = failure.split("takes ").nth(1).and_then(|text| text.split(' ').next()?.parse().ok()).unwrap();
+    assert!(most <= LIMIT && (taken as usize) << 20 < LIMIT + (12 << 20), "{failure}");
 }
 
 #[test]

@@ -21,6 +21,9 @@ use size::{Beyond, Bytes};
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;
 
+/// Less than this it takes at no time.
+const MEASURING_NS_MIN: u64 = 250;
+
 /// One of so many parts of the memory is for rows that wait, the others are for state.
 const WAITING_PART: usize = 4;
 
@@ -232,6 +235,8 @@ pub(crate) struct Account {
 #[repr(align(128))]
 struct Part {
     bytes: AtomicUsize,
+    /// How long measuring it takes, about.
+    measuring_ns: AtomicU64,
     /// It is not measured again before this instant.
     next_ns: AtomicU64,
 }
@@ -294,7 +299,11 @@ impl Account {
         }
         let bytes = measure();
         let ended_ns = clock.nanos();
-        node.next_ns.store(ended_ns + (ended_ns - began_ns) * MEASURING_PART, Ordering::Relaxed);
+        // Who measures may have lost its core meanwhile: once is no reason to look away for long.
+        let usual_ns = node.measuring_ns.load(Ordering::Relaxed).max(MEASURING_NS_MIN);
+        let measuring_ns = (ended_ns - began_ns).min(2 * usual_ns);
+        node.measuring_ns.store(measuring_ns, Ordering::Relaxed);
+        node.next_ns.store(ended_ns + measuring_ns * MEASURING_PART, Ordering::Relaxed);
         self.set(operator, part, bytes, advice)
     }
 
@@ -348,7 +357,7 @@ impl Drop for Account {
 
 /// Rows of one run that were read and wait. What they take is given back with the run.
 ///
-/// They never make a query fail: where there is no room for more, its inputs are not read. A run of which nothing waits may read in any case, so
+/// They never make a query fail: where there is no room for more, its inputs are not read. A run of which nothing waits may read in any case, and a region of one, so
 /// that each gets on, however much others have waiting; and what is read at once, and being computed, is beyond the limit.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -386,6 +395,11 @@ impl Waiting {
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
         self.bytes + self.unread.bytes() == 0 || self.budget.has_room()
+    }
+
+    /// Bytes that each of so many regions of the run may have waiting while others have some.
+    pub fn share(&self, regions: usize) -> usize {
+        self.budget.bytes_max() / WAITING_PART / regions.max(1)
     }
 
     /// Whether as much waits in front of an operator as may: there is always room for one block.

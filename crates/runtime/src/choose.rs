@@ -21,7 +21,7 @@ use crate::window::WindowState;
 mod backpressure;
 
 pub(crate) use backpressure::{HeldBackBy, held_back_by};
-use backpressure::{QUEUED_PER_WORKER_MAX, has_room, may_run_ahead, over_has_room};
+use backpressure::{QUEUED_PER_WORKER_MAX, has_memory, has_room, may_run_ahead, over_has_room};
 
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
@@ -449,9 +449,10 @@ impl Search<'_> {
     /// Of several inputs of a region the one that has delivered least: none starves, and their times advance together.
     fn reads(&mut self) {
         let Search { state, look, room, .. } = *self;
-        if state.stop != Stop::No || !state.waiting.has_room_or_awaits() {
+        if state.stop != Stop::No {
             return;
         }
+        let may_wait = state.waiting.has_room_or_awaits();
         let readable = |index: usize| {
             let node = &state.sources[index];
             let may_be_large = state.waiting.is_limited() && node.has_unknown_chunk();
@@ -463,7 +464,7 @@ impl Search<'_> {
             let partition = free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?;
             Some((node.rows, index, partition))
         };
-        for region in &state.regions.all {
+        for region in state.regions.all.iter().filter(|region| has_memory(state, region, may_wait)) {
             let Some((_, source, partition)) = region.sources.iter().copied().filter_map(readable).min() else {
                 continue;
             };

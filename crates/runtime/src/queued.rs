@@ -14,6 +14,7 @@ use crate::events::Passing;
 use crate::load::Mark;
 use crate::operator::Part;
 use crate::state::{SinkState, SourceState, State};
+use crate::turn::Region;
 
 /// Rows that wait together.
 pub(crate) trait Waiting {
@@ -134,6 +135,20 @@ impl State {
         let written = self.sinks.iter().map(|node| node.queue.bytes());
         let passing = self.passing.iter().map(Passing::bytes);
         blocks.chain(ordered).chain(written).chain(passing).sum()
+    }
+
+    /// Bytes of rows that wait in a region, with what is being decoded there.
+    pub fn bytes_in(&self, region: &Region) -> usize {
+        let is_here = |part: Part| region.has_operator[self.operators.index(part)];
+        let blocks = self.pipelines.iter().enumerate();
+        let blocks = blocks.filter(|(index, _)| is_here(Part::Pipeline(*index))).map(|(_, node)| node.queue.bytes());
+        let ordered = self.overs.iter().enumerate();
+        let ordered = ordered.filter(|(index, _)| is_here(Part::Over(*index))).map(|(_, node)| node.queue.bytes());
+        let written = self.sinks.iter().enumerate();
+        let written = written.filter(|(index, _)| is_here(Part::Sink(*index))).map(|(_, node)| node.queue.bytes());
+        let passing = self.passing.iter().filter(|node| is_here(node.to)).map(Passing::bytes);
+        let decoding = region.sources.iter().map(|&source| self.sources[source].bytes_decoding());
+        blocks.chain(ordered).chain(written).chain(passing).chain(decoding).sum()
     }
 
     /// Rows that wait in front of an operator, and their bytes; of an output those as well that nobody has read. What has come to a window is in its state.

@@ -77,6 +77,8 @@ impl Turns {
 #[derive(Debug, Default)]
 pub(crate) struct Region {
     pub sources: Vec<usize>,
+    /// For each operator of the run whether it is here, or an output that takes rows from here.
+    pub has_operator: Vec<bool>,
     pub service: Service,
 }
 
@@ -114,6 +116,13 @@ impl Regions {
                 all.len() - 1
             });
             all[region].sources.push(source);
+        }
+        for (number, region) in all.iter_mut().enumerate() {
+            let is_here = |operator: usize| numbers[least[operator]] == Some(number) && !is_output(&operator);
+            let here: Vec<usize> = (0..least.len()).filter(|&operator| is_here(operator)).collect();
+            region.has_operator = vec![false; least.len()];
+            here.iter().for_each(|&operator| region.has_operator[operator] = true);
+            here.iter().flat_map(|&operator| downstream(operator)).for_each(|&fed| region.has_operator[fed] = true);
         }
         let is_in_one = |operator: &usize| all.len() > 1 && !is_output(operator);
         let of_operators = (0..least.len()).map(|operator| numbers[least[operator]].filter(|_| is_in_one(&operator)));

@@ -50,7 +50,7 @@ pub struct RunArguments {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,
     /// While a query runs, say every so many seconds how it is and what it waits for (SHOW QUERIES, SHOW PROGRESS), on standard error
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     pub status: Option<u64>,
 }
 

@@ -290,10 +290,10 @@ impl OpenSessions {
     pub fn bytes(&self) -> usize {
         let Sessions { buckets, reported, unneeded, spare, .. } = &self.sessions;
         let arriving = self.arriving.iter().filter_map(|arriving| arriving.pieces.as_ref());
-        let buckets = buckets.iter().chain(reported).flat_map(Bucket::tables);
-        let tables = arriving.chain(buckets).chain(unneeded).chain(spare);
+        let buckets = buckets.iter().chain(reported).map(Bucket::bytes).sum::<usize>();
+        let tables = arriving.chain(unneeded).chain(spare).map(Table::bytes).sum::<usize>();
         let early = self.early.as_ref().map_or(0, |early| early.bytes());
-        self.sealed.bytes() + tables.map(Table::bytes).sum::<usize>() + self.waiting.bytes() + early
+        self.sealed.bytes() + buckets + tables + self.waiting.bytes() + early
     }
 }
 

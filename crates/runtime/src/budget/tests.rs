@@ -125,10 +125,25 @@ fn what_takes_long_to_measure_is_measured_seldom() {
         hands.advance(Duration::from_micros(1));
         bytes
     };
-    account.charge(0, 0, &clock, || measured(10)).unwrap();
+    // That it takes so long is believed the second time.
+    for bytes in [5, 10] {
+        hands.advance(Duration::from_micros(50));
+        account.charge(0, 0, &clock, || measured(bytes)).unwrap();
+        assert_eq!(budget.bytes(), bytes);
+    }
     hands.advance(Duration::from_micros(99));
     account.charge(0, 0, &clock, || unreachable!("it is not time yet")).unwrap();
     hands.advance(Duration::from_micros(1));
     account.charge(0, 0, &clock, || measured(20)).unwrap();
     assert_eq!(budget.bytes(), 20);
+    // Whoever measured had lost its core.
+    hands.advance(Duration::from_micros(100));
+    let interrupted = || {
+        hands.advance(Duration::from_millis(20));
+        30
+    };
+    account.charge(0, 0, &clock, interrupted).unwrap();
+    hands.advance(Duration::from_micros(200));
+    account.charge(0, 0, &clock, || measured(40)).unwrap();
+    assert_eq!(budget.bytes(), 40);
 }

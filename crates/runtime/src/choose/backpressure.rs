@@ -3,6 +3,7 @@
 use crate::graph::StreamRef;
 use crate::operator::Part;
 use crate::state::{PipelineState, State, TargetState};
+use crate::turn::Region;
 use crate::window::WindowState;
 
 /// Blocks that may wait in front of a pipeline, or batches in front of a sink, for each worker.
@@ -47,6 +48,16 @@ pub(super) fn over_has_room(state: &State, over: usize, room: usize) -> bool {
     queue.len() < room && !state.waiting.is_full_of(queue.bytes())
 }
 
+/// Whether more may wait of what a region reads, where rows of the run may wait at all if `has_room`: no region fills the room of the others, and one of which nothing
+/// waits may read in any case.
+pub(super) fn has_memory(state: &State, region: &Region, has_room: bool) -> bool {
+    if !state.waiting.is_limited() || !state.regions.are_several() {
+        return has_room;
+    }
+    let bytes = state.bytes_in(region);
+    bytes == 0 || has_room && bytes < state.waiting.share(state.regions.all.len())
+}
+
 /// What keeps sources from being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeldBackBy {
@@ -58,11 +69,14 @@ pub(crate) enum HeldBackBy {
 
 /// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room.
 pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> {
-    let mut sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended).peekable();
-    let is_open = sources.peek().is_some();
-    let part =
-        sources.filter_map(|source| full(state, StreamRef::Source(source), workers * QUEUED_PER_WORKER_MAX)).next();
-    part.map(HeldBackBy::Part).or((is_open && !state.waiting.has_room()).then_some(HeldBackBy::Memory))
+    let mut sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended);
+    let part = sources.find_map(|source| full(state, StreamRef::Source(source), workers * QUEUED_PER_WORKER_MAX));
+    let lacks_memory = || {
+        let has_room = state.waiting.has_room();
+        let is_open = |region: &&Region| region.sources.iter().any(|&source| !state.sources[source].ended);
+        state.regions.all.iter().filter(is_open).any(|region| !has_memory(state, region, has_room))
+    };
+    part.map(HeldBackBy::Part).or_else(|| lacks_memory().then_some(HeldBackBy::Memory))
 }
 
 /// What keeps a stream from going on.

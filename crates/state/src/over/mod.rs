@@ -76,6 +76,9 @@ const RUN_ROWS: usize = 1024;
 /// Rows that are computed at once, at most: those who wait for them may be full, and other input waits.
 pub const ROWS_AT_ONCE_MAX: usize = 1 << 16;
 
+/// What a key has is measured again when a row has come for so many of its bytes: to go through its chunks then costs little for each row.
+const MEASURED_BYTES_PER_ROW: usize = 512;
+
 /// With fewer keys than this, those that no row looks back at any more stay: they cost little.
 const IDLE_KEYS_MIN: usize = 1024;
 
@@ -97,6 +100,8 @@ pub struct OverRows {
     /// None where all rows are of one key.
     keys: Option<Keys>,
     partitions: Vec<Partition>,
+    /// Bytes of these, when each was measured last.
+    partitions_bytes: usize,
     /// With so many keys the idle ones are looked for.
     idle_looked_for_at: usize,
     /// For each frame, of the run that is computed.
@@ -130,6 +135,9 @@ struct Partition {
     kept: Vec<Option<Kept>>,
     /// For each call.
     states: Vec<CallState>,
+    /// Bytes that all this took when there had been so many rows.
+    measured_bytes: usize,
+    measured_rows: u64,
 }
 
 impl OverRows {
@@ -169,6 +177,7 @@ impl OverRows {
             pending: Pending::default(),
             keys,
             partitions: Vec::new(),
+            partitions_bytes: 0,
             spec,
         }
     }
@@ -239,6 +248,7 @@ impl OverRows {
             let mut kept = kept.into_iter();
             self.partitions.retain(|_| kept.next().expect("each key was looked at"));
             self.partitions.shrink_to_fit();
+            self.partitions_bytes = self.partitions.iter().map(|partition| partition.measured_bytes).sum();
         }
         self.idle_looked_for_at = (self.partitions.len() * 2).max(IDLE_KEYS_MIN);
     }
@@ -251,7 +261,8 @@ impl OverRows {
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
         let keys = self.keys.as_ref().map_or(0, Keys::bytes);
-        self.pending.bytes() + keys + self.partitions.iter().map(Partition::bytes).sum::<usize>()
+        let reserved = self.partitions.capacity() - self.partitions.len();
+        self.pending.bytes() + keys + self.partitions_bytes + reserved * size_of::<Partition>()
     }
 
     /// Rows that are in order, with the values of their calls.
@@ -296,6 +307,7 @@ impl OverRows {
                 self.compute_run(number, &columns, start..end, &mut results)?;
                 start = end;
             }
+            self.measure(number);
         }
         let places = order.map(|order| inverse(order.values()));
         let values = results.into_iter().zip(&self.calls).map(|(results, call)| {
@@ -315,6 +327,16 @@ impl OverRows {
         while self.partitions.len() < count {
             let partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
             self.partitions.push(partition);
+        }
+    }
+
+    /// Measures what a key has, unless it has too few new rows for that.
+    fn measure(&mut self, number: usize) {
+        let partition = &mut self.partitions[number];
+        if (partition.rows - partition.measured_rows) as usize >= partition.measured_bytes / MEASURED_BYTES_PER_ROW {
+            let bytes = partition.bytes();
+            self.partitions_bytes = self.partitions_bytes - partition.measured_bytes + bytes;
+            (partition.measured_rows, partition.measured_bytes) = (partition.rows, bytes);
         }
     }
 
@@ -345,7 +367,9 @@ impl OverRows {
         if let Some(looks_back) = self.looks_back {
             // The key may have been dropped, or not yet: what is rounded must not depend on it.
             if partition.rows > 0 && ticks[rows.start].saturating_sub(partition.last_tick) > looks_back {
+                let measured_bytes = partition.measured_bytes;
                 *partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
+                partition.measured_bytes = measured_bytes;
             }
             partition.last_tick = ticks[rows.end - 1];
         }
@@ -448,6 +472,8 @@ impl Partition {
             times: ColumnStore::new(false, None),
             kept: arguments.iter().map(Argument::store).collect(),
             states: calls.iter().map(state).collect(),
+            measured_bytes: 0,
+            measured_rows: 0,
         }
     }
 

@@ -112,6 +112,12 @@ impl ByEnd {
     fn is_empty(&self) -> bool {
         self.known.is_empty() && self.noted.is_empty()
     }
+
+    /// Bytes of memory held.
+    fn bytes(&self) -> usize {
+        let known: usize = self.known.iter().map(Vec::capacity).sum();
+        (known + self.noted.capacity()) * size_of::<(Micros, u32)>() + self.known.capacity() * size_of::<Vec<()>>()
+    }
 }
 
 /// First and last time of rows.
@@ -135,6 +141,11 @@ impl Extent {
 impl Bucket {
     pub fn new(start: Micros, table: Table) -> Bucket {
         Bucket { start, table, by_end: None, corrections: None }
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.tables().map(Table::bytes).sum::<usize>() + self.by_end.as_ref().map_or(0, ByEnd::bytes)
     }
 
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
