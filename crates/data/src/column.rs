@@ -4,15 +4,20 @@
 //! still STRING, only its layout in the block is a small code per row and one array of distinct values.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, NullBufferBuilder, StringViewArray, downcast_primitive_array, make_array,
-    make_view,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, MAX_INLINE_VIEW_LEN, NullBufferBuilder, StringViewArray,
+    downcast_primitive_array, make_array, make_view,
 };
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
 };
+
+/// Strings lie in so many buffers, and one more for so many values, before they are gathered in one.
+const BUFFERS_MAX: usize = 8;
+const VALUES_PER_BUFFER: usize = 256;
 
 /// How the values of a column lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,12 +75,13 @@ pub fn row_bytes<'a>(columns: impl IntoIterator<Item = &'a ArrayRef>) -> usize {
     columns.into_iter().filter_map(|column| Layout::of(column.data_type())).map(Layout::width).sum()
 }
 
-/// Bytes of what these columns have beside their fixed-width part: strings that no view holds itself, and lists. Whatever shares them counts all of them.
+/// Bytes of what these columns have beside their fixed-width part: strings that no view holds itself, and lists. Whatever shares the strings counts all of them; of
+/// lists, which columns of few rows are often a part of, each counts its own.
 pub fn bytes_beside<'a>(columns: impl IntoIterator<Item = &'a ArrayRef>) -> usize {
     let beside = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8View => bytes_of_buffers(column.as_string_view().data_buffers()),
         DataType::BinaryView => bytes_of_buffers(column.as_binary_view().data_buffers()),
-        DataType::List(_) => column.get_buffer_memory_size(),
+        DataType::List(_) => bytes_of_lists(column),
         _ => 0,
     };
     columns.into_iter().map(beside).sum()
@@ -85,6 +91,73 @@ pub fn bytes_beside<'a>(columns: impl IntoIterator<Item = &'a ArrayRef>) -> usiz
 fn bytes_of_buffers(buffers: &[Buffer]) -> usize {
     let is_first = |index: &usize| *index == 0 || buffers[index - 1].data_ptr() != buffers[*index].data_ptr();
     (0..buffers.len()).filter(is_first).map(|index| buffers[index].capacity()).sum()
+}
+
+/// Bytes of the values that a column of lists refers to, and of its offsets.
+pub(crate) fn bytes_of_lists(lists: &ArrayRef) -> usize {
+    let values = listed_values(lists.as_list());
+    let beside = match values.data_type() {
+        DataType::Utf8View => bytes_of_long(values.as_string_view().views()),
+        DataType::BinaryView => bytes_of_long(values.as_binary_view().views()),
+        DataType::List(_) => bytes_of_lists(&values),
+        _ => 0,
+    };
+    size_of_val(lists.as_list::<i32>().value_offsets()) + row_bytes([&values]) * values.len() + beside
+}
+
+/// The values of these lists alone.
+fn listed_values(lists: &ListArray) -> ArrayRef {
+    let [first, end] =
+        [lists.value_offsets().first(), lists.value_offsets().last()].map(|end| end.map_or(0, |end| *end));
+    lists.values().slice(first as usize, (end - first) as usize)
+}
+
+/// Bytes of the strings that no view holds itself.
+fn bytes_of_long(views: &[u128]) -> usize {
+    views
+        .iter()
+        .map(|view| *view as u32)
+        .filter(|length| *length > MAX_INLINE_VIEW_LEN)
+        .map(|length| length as usize)
+        .sum()
+}
+
+/// The same strings, or lists of strings, in one buffer of their own: they hold nothing of what they were made of. Other columns as they are.
+pub fn compacted(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        DataType::List(item) => {
+            let lists = column.as_list::<i32>();
+            let lengths = lists.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize);
+            let (offsets, values) = (OffsetBuffer::from_lengths(lengths), compacted(&listed_values(lists)));
+            Arc::new(ListArray::new(item.clone(), offsets, values, lists.nulls().cloned()))
+        }
+        _ => column.clone(),
+    }
+}
+
+/// As [`compacted`], where strings lie in many buffers for so few: each column that is made of theirs would name them all again.
+pub fn gathered(column: ArrayRef) -> ArrayRef {
+    if buffers_of(&column).is_some_and(|(buffers, values)| buffers > BUFFERS_MAX + values / VALUES_PER_BUFFER) {
+        compacted(&column)
+    } else {
+        column
+    }
+}
+
+/// How many buffers strings lie in, and how many strings there are.
+fn buffers_of(column: &ArrayRef) -> Option<(usize, usize)> {
+    match column.data_type() {
+        DataType::Utf8View => Some((column.as_string_view().data_buffers().len(), column.len())),
+        DataType::BinaryView => Some((column.as_binary_view().data_buffers().len(), column.len())),
+        DataType::List(_) => {
+            let lists = column.as_list::<i32>();
+            let (buffers, _) = buffers_of(lists.values())?;
+            Some((buffers, listed_values(lists).len()))
+        }
+        _ => None,
+    }
 }
 
 /// The SQL-level type of a column: a dictionary-coded string is a string.
@@ -140,7 +213,7 @@ pub fn align_bits(array: ArrayRef) -> ArrayRef {
             return array;
         }
         let values = aligned_bits(booleans.values());
-        return std::sync::Arc::new(BooleanArray::new(values, nulls.or_else(|| array.nulls().cloned())));
+        return Arc::new(BooleanArray::new(values, nulls.or_else(|| array.nulls().cloned())));
     }
     match nulls {
         None => array,

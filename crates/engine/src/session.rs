@@ -513,6 +513,9 @@ impl Known {
         let query = self.queries.iter().find(|query| query.number == number);
         let query = query.ok_or_else(|| {
             let last = self.queries_started;
+            if last == 0 {
+                return Error::Usage(format!("query {number} is not known: none has been started"));
+            }
             Error::Usage(format!(
                 "query {number} is not known: queries are numbered from 1, the last one is {last}, and of those that have ended the last \
                  {ENDED_QUERIES_MAX} are kept"

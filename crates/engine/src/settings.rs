@@ -264,6 +264,10 @@ impl Settings {
     fn agree(&self, key: &str, value: &str) -> Result<(), String> {
         // Nothing is interpreted where all is compiled, and nothing changes but by adaptation, apart from tables.
         let is_compiled = (self.tier == TierChoice::Compile).then_some((TIER, "auto", "compile"));
+        // Interpreted code is made for nothing else.
+        let pinned_tier = format!("{SPECIALISATIONS}{}", Specialisation::Tier.name());
+        let is_interpreted = self.permissions.of(Specialisation::Tier) == Permission::Pin;
+        let is_interpreted = is_interpreted.then_some((pinned_tier.as_str(), "auto", "pin"));
         let does_not_adapt = match self.adapt {
             AdaptChoice::On | AdaptChoice::Random => None,
             AdaptChoice::Off => Some((ADAPT, "on", "off")),
@@ -271,8 +275,8 @@ impl Settings {
         };
         let in_vain = [
             (Specialisation::Tier, is_compiled.or(does_not_adapt)),
-            (Specialisation::PredicateOrder, does_not_adapt),
-            (Specialisation::FetchAhead, does_not_adapt),
+            (Specialisation::PredicateOrder, is_interpreted.or(does_not_adapt)),
+            (Specialisation::FetchAhead, is_interpreted.or(does_not_adapt)),
         ];
         let mut in_vain = in_vain.into_iter().filter(|(one, _)| self.permissions.of(*one) == Permission::Pin);
         let problem = in_vain.find_map(|(one, by)| {

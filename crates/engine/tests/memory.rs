@@ -2,7 +2,12 @@
 
 mod shown;
 
-use pelton::arrow::array::{AsArray, RecordBatch};
+use std::sync::Arc;
+
+use pelton::arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray,
+};
+use pelton::arrow::compute::cast;
 use pelton::arrow::datatypes::Int64Type;
 use pelton::{Error, Query, Session};
 
@@ -217,6 +222,35 @@ fn what_rows_look_back_at_is_charged_as_it_grows() {
     assert!(failure.contains("more than the 48 MiB for it of 'pelton.memory' = '64 MiB'"), "{failure}");
     let taken: f64 = failure.split("takes ").nth(1).and_then(|text| text.split(' ').next()?.parse().ok()).unwrap();
     assert!(most <= LIMIT && (taken as usize) << 20 < LIMIT + (12 << 20), "{failure}");
+}
+
+/// Arrays of strings that were read in many blocks, or are parts of one, take what they refer to: not all strings, and all blocks, for each of them.
+#[test]
+fn arrays_of_strings_do_not_multiply_in_blocks_of_a_row() {
+    let session = Session::new();
+    for (key, value) in [("pelton.workers", "1"), ("pelton.block-rows", "1"), ("pelton.memory", "16 mb")] {
+        session.set(key, value).unwrap();
+    }
+    let columns = "at TIMESTAMP(3) NOT NULL, k BIGINT, s STRING, WATERMARK FOR at AS at - INTERVAL '100' SECOND";
+    let rows = session.push_table("t", columns).unwrap();
+    let sql = "SELECT ARRAY_AGG(s) FILTER (WHERE k = 0) OVER (PARTITION BY k ORDER BY at) AS a, COUNT(*) OVER (PARTITION BY k + 1 ORDER BY at) AS n FROM t";
+    let query = session.sql(sql).unwrap();
+    let feeder = std::thread::spawn(move || {
+        for row in 0..400 {
+            let at: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![row / 2 * 10]));
+            let at = cast(&at, rows.schema().field(0).data_type()).unwrap();
+            let k: ArrayRef = Arc::new(Int64Array::from(vec![row % 2]));
+            let s = if row % 5 == 0 { "a string that no view holds itself" } else { "short" };
+            let s: ArrayRef = Arc::new(StringViewArray::from(vec![s]));
+            let columns = vec![at, k, s];
+            rows.push_blocking(RecordBatch::try_new(rows.schema().clone(), columns).unwrap()).unwrap();
+        }
+    });
+    let batches = query.collect().unwrap();
+    feeder.join().unwrap();
+    let values = batches.iter().map(|batch| batch.column(0).as_list::<i32>());
+    let lengths: usize = values.flat_map(|lists| (0..lists.len()).map(|row| lists.value_length(row) as usize)).sum();
+    assert_eq!(lengths, (1..=200).sum::<usize>());
 }
 
 #[test]

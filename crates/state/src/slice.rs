@@ -249,14 +249,14 @@ impl SliceStore {
     pub fn table(&mut self, id: SliceId) -> &mut Table {
         self.take_back_allowance();
         if self.slices.last().is_none_or(|last| last.0 < id) {
-            let table = self.new_table();
+            let table = self.new_table(id);
             self.slices.push((id, table));
             self.last = self.slices.len() - 1;
         } else if self.slices.get(self.last).is_none_or(|slice| slice.0 != id) {
             self.last = match self.slices.binary_search_by_key(&id, |slice| slice.0) {
                 Ok(index) => index,
                 Err(index) => {
-                    let table = self.new_table();
+                    let table = self.new_table(id);
                     self.slices.insert(index, (id, table));
                     index
                 }
@@ -269,7 +269,11 @@ impl SliceStore {
         table
     }
 
-    fn new_table(&mut self) -> Table {
+    fn new_table(&mut self, id: SliceId) -> Table {
+        // Few rows correct windows, and there is a slice of them for each block: room for what others have would be made in vain each time.
+        if id.corrects {
+            return Table::new(self.layout.clone());
+        }
         let mut table = match self.recycled.pop() {
             Some(table) => {
                 self.recycled_bytes -= table.bytes();
@@ -290,7 +294,7 @@ impl SliceStore {
     pub fn take_until(&mut self, end: Micros) -> Vec<(SliceId, Table)> {
         let count = self.slices.partition_point(|slice| slice.0.first_end <= end);
         self.last = self.last.saturating_sub(count);
-        if let Some((_, table)) = self.slices[..count].last() {
+        if let Some((_, table)) = self.slices[..count].iter().rfind(|(id, _)| !id.corrects) {
             self.hint = table.hint();
         }
         let mut taken = Vec::with_capacity(count);

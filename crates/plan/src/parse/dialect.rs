@@ -15,7 +15,8 @@ use super::respell::respell;
 use crate::error::{Place, PlanError};
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
-/// `Expr::Prefixed { prefix: TABLE, value: name }`. For `TABLE name PARTITION BY key, …` the value is the tuple `(name, key, …)`.
+/// `Expr::Prefixed { prefix: TABLE, value: name }`. For `TABLE name PARTITION BY key, …` the value is the tuple `(name, key, …)`, and for
+/// `(SELECT …) PARTITION BY key, …` the subquery is in the place of the name.
 pub const TABLE_ARGUMENT_PREFIX: &str = "TABLE";
 
 /// Flink's dialect: identifiers in backticks, `TABLE name` as an argument, its own INTERVAL literals, and its functions, which
@@ -118,11 +119,34 @@ impl FlinkDialect {
         }
         let mut value = if name.len() == 1 { Expr::Identifier(name.remove(0)) } else { Expr::CompoundIdentifier(name) };
         if parser.parse_keywords(&[Keyword::PARTITION, Keyword::BY]) {
-            let keys = parse_partition_keys(parser)?.into_iter().map(Expr::Identifier);
-            value = Expr::Tuple([value].into_iter().chain(keys).collect());
+            value = self.partitioned(parser, value)?;
         }
         let prefix = Ident::with_span(table.span, TABLE_ARGUMENT_PREFIX);
         Ok(Expr::Prefixed { prefix, value: Box::new(value) })
+    }
+
+    /// A table and its keys, which follow.
+    fn partitioned(&self, parser: &mut Parser, table: Expr) -> Result<Expr, ParserError> {
+        let keys = parse_partition_keys(parser)?;
+        if parser.peek_token_ref().token == Token::LParen {
+            let place = keys.last().and_then(|key| Place::of(key.span));
+            let error = PlanError::syntax(place, "PARTITION BY takes columns");
+            return Err(self.fail(error.with_hint("compute it in a view or subquery, and partition by that column")));
+        }
+        Ok(Expr::Tuple([table].into_iter().chain(keys.into_iter().map(Expr::Identifier)).collect()))
+    }
+
+    /// `(SELECT …) PARTITION BY key, …`.
+    fn parse_partitioned_query(&self, parser: &mut Parser, query: &Expr) -> Result<Expr, ParserError> {
+        let partition = parser.expect_keyword(Keyword::PARTITION)?;
+        if !matches!(query, Expr::Subquery(_)) {
+            let error =
+                PlanError::syntax(Place::of(partition.span), "PARTITION BY stands behind a table or a subquery");
+            return Err(self.fail(error.with_hint(format!("write TABLE {query} PARTITION BY …"))));
+        }
+        parser.expect_keyword(Keyword::BY)?;
+        let value = Box::new(self.partitioned(parser, query.clone())?);
+        Ok(Expr::Prefixed { prefix: Ident::with_span(query.span(), TABLE_ARGUMENT_PREFIX), value })
     }
 }
 
@@ -191,6 +215,9 @@ impl Dialect for FlinkDialect {
             // Before other comparisons, as in Flink: a = b IS DISTINCT FROM c is a = (b IS DISTINCT FROM c).
             return Some(Ok(self.prec_value(Precedence::Pipe)));
         }
+        if parser.peek_keyword(Keyword::PARTITION) {
+            return Some(Ok(self.prec_value(Precedence::Or)));
+        }
         let is_comparison = matches!(parser.peek_token_ref().token, Token::CustomBinaryOperator(_));
         is_comparison.then(|| Ok(self.prec_value(Precedence::Eq)))
     }
@@ -219,6 +246,9 @@ impl Dialect for FlinkDialect {
                 _ => Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right)),
             };
             return Some(right.map(compared));
+        }
+        if parser.peek_keyword(Keyword::PARTITION) {
+            return Some(self.parse_partitioned_query(parser, left));
         }
         if let Some(product) = interval::parse_product(parser, left, precedence) {
             return Some(product);

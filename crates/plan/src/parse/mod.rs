@@ -12,7 +12,7 @@ mod dialect;
 
 mod respell;
 
-mod within_group;
+mod over_calls;
 
 mod patterns;
 
@@ -35,13 +35,13 @@ mod interval;
 pub(crate) use column_type::unknown_type;
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
 pub use interval::interval_micros;
+pub(crate) use over_calls::shown_name;
 pub(crate) use respell::{BASE64_PADDED, is_written, respelt_names, written_name};
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, Insert, Named, OptionPlace, Parsed, Statement, TableDefinition,
     ViewDefinition, WatermarkDefinition,
 };
 pub(crate) use substitutes::instead_of;
-pub(crate) use within_group::shown_name;
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,8 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::over_calls::{without_filter, without_group};
 use super::substitutes;
-use super::within_group::without_group;
 use crate::error::{Place, PlanError};
 use crate::types::TIMESTAMP_PRECISION_DEFAULT;
 
@@ -170,6 +170,9 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let span = function.name.0[0].span();
     refuse(&name, function, span)?;
     if let Some(function) = without_group(&name, function)? {
+        return Ok(Some(Expr::Function(function)));
+    }
+    if let Some(function) = without_filter(&name, function) {
         return Ok(Some(Expr::Function(function)));
     }
     let is_known = RESPELT.contains(&name.as_str())

@@ -264,6 +264,8 @@ impl Visitor for Walk<'_, '_> {
         self.around.push(match expression {
             // `TABLE(TUMBLE(…))`
             Expr::Function(call) if is_argument_of_window && is_window_function(call) => Part::Window,
+            // `(SELECT …) PARTITION BY key`
+            Expr::Prefixed { .. } | Expr::Tuple(_) if is_argument_of_window => Part::Window,
             _ => self.part(expression),
         });
         let place = Place::of(expression.span());
@@ -402,8 +404,15 @@ impl Walk<'_, '_> {
         }
         let aggregate = self.context.get_aggregate_meta(&name);
         if !function.within_group.is_empty() && aggregate.is_some_and(|known| !known.supports_within_group_clause()) {
-            let construct = format!("WITHIN GROUP of {shown}");
-            return refuse(place, &construct, "leave it out: values come in the order of their arrival");
+            let hint = match name.as_str() {
+                "approx_percentile" => "write APPROX_PERCENTILE(value, fraction)",
+                _ => "leave it out: values come in the order of their arrival",
+            };
+            return refuse(place, &format!("WITHIN GROUP of {shown}"), hint);
+        }
+        if function.within_group.len() > 1 {
+            let error = PlanError::invalid(place, format!("WITHIN GROUP (ORDER BY …) of {shown} takes one value"));
+            return Err(error.with_hint("leave the others out"));
         }
         if let Some(canonical) = self.context.function_name(&name) {
             if !self.context.is_own(&name) {

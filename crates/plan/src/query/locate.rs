@@ -207,9 +207,10 @@ impl Search<'_, '_> {
     fn table_argument(&mut self, data: &Expr) -> Option<Place> {
         match data {
             Expr::Subquery(query) => self.query(query),
+            Expr::Identifier(name) => self.view(&name.value),
             Expr::Prefixed { prefix, value } if prefix.value == TABLE_ARGUMENT_PREFIX => match value.as_ref() {
-                Expr::Identifier(name) => self.view(&name.value),
-                _ => None,
+                Expr::Tuple(parts) => self.table_argument(parts.first()?),
+                table => self.table_argument(table),
             },
             _ => None,
         }

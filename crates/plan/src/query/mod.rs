@@ -26,6 +26,8 @@ mod flink_types;
 
 mod common_types;
 
+mod conditions;
+
 mod fractions;
 
 mod foreign;

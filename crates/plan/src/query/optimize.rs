@@ -16,6 +16,7 @@ use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
 use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerContext};
 
+use super::conditions;
 use super::context::CONFIGURATION;
 use super::flink_types::flink_types;
 use super::zeros::equate;
@@ -35,6 +36,7 @@ static JOIN_RULES: LazyLock<Optimizer> = LazyLock::new(|| {
 
 /// Makes types agree, with casts where SQL has implicit ones.
 pub(super) fn coerce(plan: LogicalPlan) -> Result<LogicalPlan> {
+    conditions::check(&plan)?;
     ANALYZER.execute_and_check(flink_types(plan)?, &CONFIGURATION, |_, _| {})
 }
 

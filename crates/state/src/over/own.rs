@@ -10,6 +10,7 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
+use pelton_data::column::{compacted, gathered};
 use pelton_data::own::{Change, Merging, OwnFunction, States};
 
 use super::call::KeyRows;
@@ -265,7 +266,7 @@ impl OwnRows {
     /// Adds some rows of columns, copied: what they are a part of is not held.
     fn append(&mut self, columns: &[ArrayRef], rows: Range<usize>) {
         let places = UInt32Array::from_iter_values(rows.start as u32..rows.end as u32);
-        let taken = |column: &ArrayRef| take(column, &places, None).expect("places are those of the rows");
+        let taken = |column: &ArrayRef| compacted(&take(column, &places, None).expect("places are those of the rows"));
         let columns: Vec<ArrayRef> = columns.iter().map(taken).collect();
         let start = self.end;
         self.end += rows.len() as u64;
@@ -273,7 +274,7 @@ impl OwnRows {
             None => self.pieces.push_back(Piece { start, columns }),
             Some(last) => {
                 for (known, more) in last.columns.iter_mut().zip(&columns) {
-                    *known = concat(&[known.as_ref(), more.as_ref()]).expect("both are of one column");
+                    *known = gathered(concat(&[known.as_ref(), more.as_ref()]).expect("both are of one column"));
                 }
             }
         }

@@ -7,6 +7,7 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use pelton_data::block::{shifted, ticks};
+use pelton_data::column::{bytes_beside, gathered, row_bytes};
 
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
@@ -110,7 +111,8 @@ impl Pending {
 
     /// Bytes of memory that they hold.
     pub fn bytes(&self) -> usize {
-        self.batches.values().chain(&self.arrived).map(|batch| batch.rows.get_array_memory_size()).sum()
+        let bytes = |rows: &RecordBatch| row_bytes(rows.columns()) * rows.num_rows() + bytes_beside(rows.columns());
+        self.batches.values().chain(&self.arrived).map(|batch| bytes(&batch.rows)).sum()
     }
 
     /// Takes rows of one input. Column `time` is their time. Returns how many of them are left out, because rows of their time have been
@@ -232,6 +234,8 @@ impl Pending {
         }
         let batches = pieces.iter().map(|piece| piece.batch(time)).collect::<Result<Vec<_>, _>>()?;
         let all = concat_batches(&pieces[0].rows.schema(), &batches)?;
+        let columns = all.columns().iter().map(|column| gathered(column.clone())).collect();
+        let all = RecordBatch::try_new(all.schema(), columns)?;
         Ok(vec![in_order(all.into(), time)?])
     }
 }

@@ -9,6 +9,7 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use pelton_data::column::gathered;
 use pelton_data::decimal::{DecimalTotal, fits};
 
 use super::distinct::{DistinctSums, FloatSums};
@@ -252,7 +253,7 @@ impl Results {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
                 return match arrays.is_empty() {
                     true => new_empty_array(data_type),
-                    false => concat(&arrays).expect("a function's values are of its type"),
+                    false => gathered(concat(&arrays).expect("a function's values are of its type")),
                 };
             }
             ResultValues::Lists(items, ends) => {

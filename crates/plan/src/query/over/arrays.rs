@@ -11,6 +11,7 @@ use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
+use pelton_data::column::compacted;
 use pelton_data::own::{AggregateFunction, Change, Merging, OwnFunction, States};
 
 /// Arrays of the rows that it is given.
@@ -91,11 +92,7 @@ impl Lists {
 fn joined<'a>(values: impl Iterator<Item = &'a ArrayRef>, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     let values: Vec<&dyn Array> = values.map(AsRef::as_ref).collect();
     let joined = if values.is_empty() { new_null_array(data_type, 0) } else { concat(&values)? };
-    Ok(match data_type {
-        DataType::Utf8View => Arc::new(joined.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(joined.as_binary_view().gc()),
-        _ => joined,
-    })
+    Ok(compacted(&joined))
 }
 
 /// Those values that have not come before.

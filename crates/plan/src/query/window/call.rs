@@ -359,10 +359,7 @@ fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<(Tab
             ast::Expr::Tuple(parts) => (parts.first(), parts.get(1..).unwrap_or_default()),
             name => (Some(name), Default::default()),
         },
-        ast::Expr::Subquery(query) => {
-            let table = TableFactor::Derived { lateral: false, subquery: query.clone(), alias: None, sample: None };
-            return Ok((table, Vec::new()));
-        }
+        query @ ast::Expr::Subquery(_) => (Some(query), Default::default()),
         _ => (None, Default::default()),
     };
     let name = match table {
@@ -378,6 +375,10 @@ fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<(Tab
         let hint =
             "only SESSION, TUMBLE_ROWS and HOP_ROWS have PARTITION BY; the keys of other windows are those of GROUP BY";
         return Err(PlanError::invalid(Place::of(first.span), message).with_hint(hint));
+    }
+    if let Some(ast::Expr::Subquery(query)) = table {
+        let table = TableFactor::Derived { lateral: false, subquery: query.clone(), alias: None, sample: None };
+        return Ok((table, keys));
     }
     if name.is_empty() {
         let message = format!("the first argument of {} must be a table", function.name());

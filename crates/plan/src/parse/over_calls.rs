@@ -1,6 +1,10 @@
-//! `WITHIN GROUP (ORDER BY …)` of functions OVER rows, which DataFusion does not know there: their argument stands in front of the others.
+//! What DataFusion does not know of functions OVER rows: `WITHIN GROUP (ORDER BY …)`, whose argument stands in front of the others, and `FILTER` of those that it has no
+//! aggregates for.
 
-use sqlparser::ast::{Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, Spanned};
+use sqlparser::ast::helpers::attached_token::AttachedToken;
+use sqlparser::ast::{
+    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, Spanned,
+};
 
 use crate::error::{Place, PlanError};
 
@@ -38,4 +42,24 @@ pub(super) fn without_group(name: &str, function: &Function) -> Result<Option<Fu
         list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(order.expr.clone())));
     }
     Ok(Some(respelt))
+}
+
+/// `FIRST_VALUE` or `LAST_VALUE` OVER rows, of a value that is NULL where the `FILTER` leaves a row out: they pass over NULLs.
+pub(super) fn without_filter(name: &str, function: &Function) -> Option<Function> {
+    if function.over.is_none() || !["FIRST_VALUE", "LAST_VALUE"].contains(&name) {
+        return None;
+    }
+    let mut respelt = function.clone();
+    let condition = *respelt.filter.take()?;
+    let FunctionArguments::List(list) = &mut respelt.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_mut_slice() else { return None };
+    let result = std::mem::replace(value, Expr::value(sqlparser::ast::Value::Null));
+    *value = Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: None,
+    };
+    Some(respelt)
 }

@@ -1,0 +1,51 @@
+//! What has to be a condition: DataFusion would make one of any value, where it does not refuse it, and take each number but 0 for true.
+
+use arrow::datatypes::DataType;
+use datafusion_common::Result;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
+
+use super::context::external;
+use super::diagnose::sql_name;
+use super::foreign_types::place_in;
+use crate::error::PlanError;
+
+/// Refuses other values behind `FILTER (WHERE` and `CASE WHEN`, before types are made to agree.
+pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
+    plan.apply(|node| {
+        let schema = merge_schema(&node.inputs());
+        for expression in node.expressions() {
+            expression.apply(|part| {
+                for (needs, condition) in conditions(part) {
+                    let data_type = condition.get_type(&schema)?;
+                    if !matches!(data_type, DataType::Boolean | DataType::Null) {
+                        let message = format!("{needs} a condition, and this is a {}", sql_name(&data_type));
+                        let error = PlanError::invalid(place_in(condition), message);
+                        return Err(external(error.with_hint("compare it with something")));
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// The conditions of an expression, with what needs each.
+fn conditions(expression: &Expr) -> Vec<(&'static str, &Expr)> {
+    let filter = match expression {
+        Expr::AggregateFunction(call) => call.params.filter.as_deref(),
+        Expr::WindowFunction(call) => call.params.filter.as_deref(),
+        Expr::Case(case) if case.expr.is_none() => {
+            return case
+                .when_then_expr
+                .iter()
+                .map(|(condition, _)| ("CASE WHEN and IF need", condition.as_ref()))
+                .collect();
+        }
+        _ => None,
+    };
+    filter.map(|filter| ("FILTER needs", filter)).into_iter().collect()
+}
