@@ -49,7 +49,7 @@ pub struct RunArguments {
     /// Threads that do the work; all that the process may use where not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,
-    /// While a query runs, say every so many seconds how it is and what it waits for (SHOW QUERIES, SHOW PROGRESS), on standard error
+    /// While a query runs, say every so many seconds how it is, what it waits for and what its operators cost (SHOW QUERIES, SHOW PROGRESS, SHOW OPERATORS), on standard error
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     pub status: Option<u64>,
 }

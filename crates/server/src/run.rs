@@ -127,10 +127,10 @@ fn reporting<T>(interval: Duration, mut report: impl FnMut() + Send, wait: impl 
     })
 }
 
-/// Says how the query that runs is, and what its windows wait for.
+/// Says how the query that runs is, what its windows wait for, and what its operators cost.
 fn status(session: &Session) {
     // A report that fails has only failed to report.
-    let Ok(statements) = session.prepare("SHOW QUERIES; SHOW PROGRESS") else { return };
+    let Ok(statements) = session.prepare("SHOW QUERIES; SHOW PROGRESS; SHOW OPERATORS") else { return };
     for statement in &statements {
         if let Ok(Outcome::Rows(rows)) = session.execute(statement) {
             let mut printer = Printer::of_statement(Format::Table, rows.schema());

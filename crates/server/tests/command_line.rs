@@ -260,7 +260,11 @@ fn rows_of_a_pipe_are_printed_as_they_come_and_ctrl_c_ends_the_wait() {
         assert_eq!(lines.next().unwrap().unwrap(), written.trim_end());
     }
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("held back by")), "SHOW QUERIES");
+    for (column, statement) in
+        [("held back by", "SHOW QUERIES"), ("waits for", "SHOW PROGRESS"), ("ns a row", "SHOW OPERATORS")]
+    {
+        assert!(said.any(|line| line.unwrap().contains(column)), "{statement}");
+    }
     // The pipe is open, and nothing comes.
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
