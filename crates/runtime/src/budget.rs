@@ -357,8 +357,8 @@ impl Drop for Account {
 
 /// Rows of one run that were read and wait. What they take is given back with the run.
 ///
-/// They never make a query fail: where there is no room for more, its inputs are not read. A run of which nothing waits may read in any case, and a region of one, so
-/// that each gets on, however much others have waiting; and what is read at once, and being computed, is beyond the limit.
+/// They never make a query fail: where there is no room for more, its inputs are not read. A run of which nothing waits may read in any case, and a region of one in front
+/// of whose operators nothing does, whatever results wait for their readers: so each gets on, however much others have waiting; and what is read at once, and being computed, is beyond the limit.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     budget: Budget,
@@ -395,6 +395,11 @@ impl Waiting {
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
         self.bytes + self.unread.bytes() == 0 || self.budget.has_room()
+    }
+
+    /// Bytes that were charged last.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Bytes that each of so many regions of the run may have waiting while others have some.

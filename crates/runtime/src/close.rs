@@ -1,6 +1,7 @@
 //! How a worker closes windows, reports them before their time, and gives each its share of slices that several have in common.
 
 use pelton_data::Micros;
+use pelton_data::window::Window;
 use pelton_state::kernel::KernelError;
 use pelton_state::session::LateSessions;
 use pelton_state::table::Table;
@@ -145,7 +146,9 @@ impl Worker<'_> {
             Open::Windows(windows) => Ok::<_, KernelError>(windows.take_share(id, share)),
             _ => unreachable!("only windows by time share slices"),
         };
-        let until = slices.share(self.close_limits(watermark), node.shared_by.len(), &mut spare, take)?;
+        let windows: Vec<Window> =
+            node.shared_by.iter().map(|&window| self.shared.graph.windows[window].window).collect();
+        let until = slices.share(self.close_limits(watermark), &windows, &mut spare, take)?;
         self.shared.charge_windows(window, &open)?;
         drop(open);
         for &window in &node.shared_by {

@@ -19,7 +19,7 @@ use crate::sealed::SealedSlices;
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, KeyScratch, Merging, Table};
-use crate::window::{ClosedWindow, GROUPS_PER_WINDOW, Work, covered};
+use crate::window::{ClosedWindow, GROUPS_PER_WINDOW, SLICES_PER_GROUP, Work, covered};
 
 /// What of the slices of one aggregation is kept so that windows can be corrected, and what corrects them.
 #[derive(Debug)]
@@ -202,17 +202,30 @@ impl Corrections {
         let before: Vec<&Table> = changing.by_ref().take(correcting.pieces_reported).collect();
         let Some(piece) = changing.next() else { return false };
         let kept: Vec<&Table> = self.kept.begun_in(&bounds).collect();
-        let first = correcting.slots_reported;
         let work_per_group = kept.iter().map(|kept| kept.work_per_group()).sum::<usize>().max(1);
-        let slots = first..piece.slots().min(first + work.slots((groups_at_once / work_per_group).max(1)));
-        let mut from = Vec::new();
-        piece.push_entries(slots.clone(), &mut from);
+        let groups_max = (groups_at_once / work_per_group).max(1);
+        // Groups may be few in many slots, and all slices are looked at for any of them.
+        let (mut from, first) = (Vec::new(), correcting.slots_reported);
+        while from.len() < groups_max && correcting.slots_reported < piece.slots() && !work.is_done() {
+            let listed = correcting.slots_reported;
+            let slots = listed..piece.slots().min(listed + work.slots(groups_max - from.len()));
+            piece.push_entries(slots.clone(), &mut from);
+            correcting.slots_reported = slots.end;
+        }
+        work.spend(listing_work(correcting.slots_reported - first, 0));
         for before in before {
             let known = before.find_entries_of(piece, &from);
             let mut known = known.into_iter();
             from.retain(|_| known.next() == Some(ABSENT));
         }
-        work.spend(listing_work(slots.len(), 0) + from.len() * work_per_group);
+        if correcting.slots_reported == piece.slots() {
+            correcting.slots_reported = 0;
+            correcting.pieces_reported += 1;
+        }
+        if from.is_empty() {
+            return true;
+        }
+        work.spend(from.len() * work_per_group + kept.len() / SLICES_PER_GROUP);
         self.groups.entries_of(piece, (&from).into(), &mut Vec::new(), &mut self.scratch);
         let entries = self.groups.entry_offsets();
         for kept in kept {
@@ -220,11 +233,6 @@ impl Corrections {
             let pairs = found.into_iter().zip(entries.iter().copied()).filter(|(from, _)| *from != ABSENT);
             let (from, to): (Vec<u32>, Vec<u32>) = pairs.unzip();
             self.groups.add_at(kept, &from, &to);
-        }
-        correcting.slots_reported = slots.end;
-        if slots.end == piece.slots() {
-            correcting.slots_reported = 0;
-            correcting.pieces_reported += 1;
         }
         true
     }

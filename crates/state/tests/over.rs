@@ -109,6 +109,34 @@ fn keys_that_no_row_looks_back_at_are_dropped() {
 }
 
 #[test]
+fn what_has_left_is_charged_no_more() {
+    // A key that begins anew after a pause has none of what it had.
+    let mut over = sums(Frame::Range { preceding: Some(1_000_000_000) }, true);
+    let mut bytes = Vec::new();
+    for key in [0, 1] {
+        let first = key * 10_000_000;
+        over.add(0, batch((first..first + 100_000).map(|row| (key, 1.0, row)))).unwrap();
+        over.add(0, batch([(key, 1.0, first + 5_000_000)].into_iter())).unwrap();
+        for until in [first + 200_000, first + 6_000_000] {
+            while over.advance(until * 1_000, (1 << 16, 8192)).unwrap().1 < until * 1_000 {}
+            bytes.push(over.bytes());
+        }
+    }
+    assert!(bytes[0] > 800_000 && bytes[1] < 400_000 && bytes[2] > 800_000 && bytes[3] < 400_000, "{bytes:?}");
+    // Of rows that wait for others of their block nothing else is held.
+    let mut over = sums(Frame::Range { preceding: Some(10_000) }, true);
+    for first in (0..50).map(|block| block * 10_000) {
+        over.add(
+            0,
+            batch((first..first + 10_000).map(|row| (0, 1.0, if row % 1_000 > 0 { row } else { row + 90_000_000 }))),
+        )
+        .unwrap();
+        while over.advance((first + 10_000) * 1_000, (1 << 16, 8192)).unwrap().1 < (first + 10_000) * 1_000 {}
+    }
+    assert!(over.waiting_rows() == 500 && over.bytes() < 500_000, "{} bytes", over.bytes());
+}
+
+#[test]
 fn values_that_stay_in_their_columns_give_the_same_sums_as_copies() {
     let frame = Frame::Rows { preceding: Some(2_999) };
     let (mut alone, mut among_others) = (sums(frame, false), sums(frame, true));

@@ -215,7 +215,7 @@ impl Dialect for FlinkDialect {
             // Before other comparisons, as in Flink: a = b IS DISTINCT FROM c is a = (b IS DISTINCT FROM c).
             return Some(Ok(self.prec_value(Precedence::Pipe)));
         }
-        if parser.peek_keyword(Keyword::PARTITION) {
+        if is_partition_by(parser) {
             return Some(Ok(self.prec_value(Precedence::Or)));
         }
         let is_comparison = matches!(parser.peek_token_ref().token, Token::CustomBinaryOperator(_));
@@ -247,7 +247,7 @@ impl Dialect for FlinkDialect {
             };
             return Some(right.map(compared));
         }
-        if parser.peek_keyword(Keyword::PARTITION) {
+        if is_partition_by(parser) {
             return Some(self.parse_partitioned_query(parser, left));
         }
         if let Some(product) = interval::parse_product(parser, left, precedence) {
@@ -260,6 +260,15 @@ impl Dialect for FlinkDialect {
         };
         matches.then(|| self.parse_match(parser, left))
     }
+}
+
+/// Whether `PARTITION BY` follows.
+fn is_partition_by(parser: &Parser) -> bool {
+    let are_words = |words: [&Token; 2]| {
+        matches!(words, [Token::Word(partition), Token::Word(by)]
+            if partition.keyword == Keyword::PARTITION && by.keyword == Keyword::BY)
+    };
+    are_words(parser.peek_tokens_ref::<2>().map(|token| &token.token))
 }
 
 /// Words of `IS DISTINCT FROM`.

@@ -17,10 +17,11 @@ pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
         let schema = merge_schema(&node.inputs());
         for expression in node.expressions() {
             expression.apply(|part| {
-                for (needs, condition) in conditions(part) {
+                for condition in conditions(part) {
                     let data_type = condition.get_type(&schema)?;
                     if !matches!(data_type, DataType::Boolean | DataType::Null) {
-                        let message = format!("{needs} a condition, and this is a {}", sql_name(&data_type));
+                        let found = sql_name(&data_type);
+                        let message = format!("FILTER, CASE WHEN and IF need a condition, and this is a {found}");
                         let error = PlanError::invalid(place_in(condition), message);
                         return Err(external(error.with_hint("compare it with something")));
                     }
@@ -33,19 +34,14 @@ pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// The conditions of an expression, with what needs each.
-fn conditions(expression: &Expr) -> Vec<(&'static str, &Expr)> {
-    let filter = match expression {
-        Expr::AggregateFunction(call) => call.params.filter.as_deref(),
-        Expr::WindowFunction(call) => call.params.filter.as_deref(),
+/// The conditions of an expression. Some calls with a filter have been respelt as CASE.
+fn conditions(expression: &Expr) -> Vec<&Expr> {
+    match expression {
+        Expr::AggregateFunction(call) => call.params.filter.as_deref().into_iter().collect(),
+        Expr::WindowFunction(call) => call.params.filter.as_deref().into_iter().collect(),
         Expr::Case(case) if case.expr.is_none() => {
-            return case
-                .when_then_expr
-                .iter()
-                .map(|(condition, _)| ("CASE WHEN and IF need", condition.as_ref()))
-                .collect();
+            case.when_then_expr.iter().map(|(condition, _)| condition.as_ref()).collect()
         }
-        _ => None,
-    };
-    filter.map(|filter| ("FILTER needs", filter)).into_iter().collect()
+        _ => Vec::new(),
+    }
 }

@@ -54,8 +54,12 @@ pub(super) fn has_memory(state: &State, region: &Region, has_room: bool) -> bool
     if !state.waiting.is_limited() || !state.regions.are_several() {
         return has_room;
     }
+    let share = state.waiting.share(state.regions.all.len());
+    if has_room && state.waiting.bytes() < share {
+        return true;
+    }
     let bytes = state.bytes_in(region);
-    bytes == 0 || has_room && bytes < state.waiting.share(state.regions.all.len())
+    bytes == 0 || has_room && bytes < share
 }
 
 /// What keeps sources from being read.

@@ -54,6 +54,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Int64Type};
 use arrow::error::ArrowError;
 use pelton_data::aggregate::KeyColumn;
+use pelton_data::column::{bytes_beside, row_bytes};
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_data::{Micros, TimeColumn};
 
@@ -76,8 +77,11 @@ const RUN_ROWS: usize = 1024;
 /// Rows that are computed at once, at most: those who wait for them may be full, and other input waits.
 pub const ROWS_AT_ONCE_MAX: usize = 1 << 16;
 
-/// What a key has is measured again when a row has come for so many of its bytes: to go through its chunks then costs little for each row.
-const MEASURED_BYTES_PER_ROW: usize = 512;
+/// What a key has is measured again when this part of it may have come since: to go through its chunks then costs little for each row.
+const MEASURED_PART: usize = 8;
+
+/// What a row may take of a key's state beside its values.
+const STATE_BYTES_PER_ROW: usize = 32;
 
 /// With fewer keys than this, those that no row looks back at any more stay: they cost little.
 const IDLE_KEYS_MIN: usize = 1024;
@@ -135,9 +139,9 @@ struct Partition {
     kept: Vec<Option<Kept>>,
     /// For each call.
     states: Vec<CallState>,
-    /// Bytes that all this took when there had been so many rows.
+    /// Bytes that all this took when it was measured, and those that may have come since, about.
     measured_bytes: usize,
-    measured_rows: u64,
+    unmeasured_bytes: usize,
 }
 
 impl OverRows {
@@ -299,6 +303,8 @@ impl OverRows {
             is_whole: runs.len() == 1,
         };
         let mut results: Vec<Results> = self.calls.iter().map(|call| call.results(rows.num_rows())).collect();
+        let (columns_beside, rows_of_all) = (bytes_beside(rows.columns()), rows.num_rows().max(1));
+        let row_bytes = row_bytes(rows.columns()) + columns_beside / rows_of_all + STATE_BYTES_PER_ROW;
         for (number, run) in runs {
             self.add_partitions(number + 1);
             let mut start = run.start;
@@ -307,7 +313,7 @@ impl OverRows {
                 self.compute_run(number, &columns, start..end, &mut results)?;
                 start = end;
             }
-            self.measure(number);
+            self.measure(number, run.len() * row_bytes);
         }
         let places = order.map(|order| inverse(order.values()));
         let values = results.into_iter().zip(&self.calls).map(|(results, call)| {
@@ -330,13 +336,14 @@ impl OverRows {
         }
     }
 
-    /// Measures what a key has, unless it has too few new rows for that.
-    fn measure(&mut self, number: usize) {
+    /// Measures what a key has, unless rows that may take so much are too little for that.
+    fn measure(&mut self, number: usize, more_bytes: usize) {
         let partition = &mut self.partitions[number];
-        if (partition.rows - partition.measured_rows) as usize >= partition.measured_bytes / MEASURED_BYTES_PER_ROW {
+        partition.unmeasured_bytes += more_bytes;
+        if partition.unmeasured_bytes >= partition.measured_bytes / MEASURED_PART {
             let bytes = partition.bytes();
             self.partitions_bytes = self.partitions_bytes - partition.measured_bytes + bytes;
-            (partition.measured_rows, partition.measured_bytes) = (partition.rows, bytes);
+            (partition.measured_bytes, partition.unmeasured_bytes) = (bytes, 0);
         }
     }
 
@@ -367,9 +374,8 @@ impl OverRows {
         if let Some(looks_back) = self.looks_back {
             // The key may have been dropped, or not yet: what is rounded must not depend on it.
             if partition.rows > 0 && ticks[rows.start].saturating_sub(partition.last_tick) > looks_back {
-                let measured_bytes = partition.measured_bytes;
+                self.partitions_bytes -= partition.measured_bytes;
                 *partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
-                partition.measured_bytes = measured_bytes;
             }
             partition.last_tick = ticks[rows.end - 1];
         }
@@ -473,7 +479,7 @@ impl Partition {
             kept: arguments.iter().map(Argument::store).collect(),
             states: calls.iter().map(state).collect(),
             measured_bytes: 0,
-            measured_rows: 0,
+            unmeasured_bytes: 0,
         }
     }
 

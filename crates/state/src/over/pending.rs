@@ -7,9 +7,12 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use pelton_data::block::{shifted, ticks};
-use pelton_data::column::{bytes_beside, gathered, row_bytes};
+use pelton_data::column::{bytes_beside, compacted, gathered, row_bytes};
 
 use crate::snapshot::{Reader, SnapshotError, Writer};
+
+/// Rows that wait hold the batch that they came with as long as no more than so many rows of it are held for each: then they are copied.
+const HELD_PER_ROW_MAX: usize = 4;
 
 /// Rows that wait.
 ///
@@ -57,13 +60,31 @@ pub(super) struct Ordered {
     shift: i64,
     /// The first and the last of them, where they are known without a look at rows that nobody looks at.
     ends: Option<(i64, i64)>,
+    /// What is held of the batch that came: its bytes and rows, of which these may be a part.
+    held: (usize, usize),
 }
 
 impl Ordered {
     /// The rows from `first` on, so many.
     fn slice(&self, first: usize, rows: usize) -> Ordered {
         let ends = self.ends.filter(|_| rows == self.ticks.len());
-        Ordered { rows: self.rows.slice(first, rows), ticks: self.ticks.slice(first, rows), shift: self.shift, ends }
+        let (ticks, held) = (self.ticks.slice(first, rows), self.held);
+        Ordered { rows: self.rows.slice(first, rows), ticks, shift: self.shift, ends, held }
+    }
+
+    fn new(rows: RecordBatch, ticks: Int64Array, shift: i64, ends: Option<(i64, i64)>) -> Ordered {
+        let bytes = row_bytes(rows.columns()) * rows.num_rows() + bytes_beside(rows.columns());
+        let held = (bytes, rows.num_rows());
+        Ordered { rows, ticks, shift, ends, held }
+    }
+
+    /// The same rows, copied: the batch that they are a part of is not held.
+    fn copied(&self, time: usize) -> Result<Ordered, ArrowError> {
+        let places = UInt32Array::from_iter_values(0..self.rows.num_rows() as u32);
+        let taken = take_record_batch(&self.rows, &places)?;
+        let rows = RecordBatch::try_new(taken.schema(), taken.columns().iter().map(compacted).collect())?;
+        let ticks = ticks(rows.column(time));
+        Ok(Ordered::new(rows, ticks, self.shift, self.ends))
     }
 
     fn first_tick(&self) -> Option<i64> {
@@ -111,8 +132,7 @@ impl Pending {
 
     /// Bytes of memory that they hold.
     pub fn bytes(&self) -> usize {
-        let bytes = |rows: &RecordBatch| row_bytes(rows.columns()) * rows.num_rows() + bytes_beside(rows.columns());
-        self.batches.values().chain(&self.arrived).map(|batch| bytes(&batch.rows)).sum()
+        self.batches.values().chain(&self.arrived).map(|batch| batch.held.0).sum()
     }
 
     /// Takes rows of one input. Column `time` is their time. Returns how many of them are left out, because rows of their time have been
@@ -128,7 +148,7 @@ impl Pending {
     /// Takes rows that stay in the order of their arrival.
     pub fn arrive(&mut self, rows: RecordBatch) {
         self.rows += rows.num_rows();
-        self.arrived.push(Ordered { rows, ticks: Int64Array::from(Vec::<i64>::new()), shift: 0, ends: None });
+        self.arrived.push(Ordered::new(rows, Int64Array::from(Vec::<i64>::new()), 0, None));
     }
 
     /// Takes out all rows that arrived.
@@ -220,7 +240,9 @@ impl Pending {
             let ((_, input, number), batch) = first.remove_entry();
             let count = batch.count_until(last);
             self.rows -= batch.ticks.len();
-            self.put_back(input, number, batch.slice(count, batch.ticks.len() - count));
+            let left = batch.slice(count, batch.ticks.len() - count);
+            let are_few = left.ticks.len() < left.held.1 / HELD_PER_ROW_MAX;
+            self.put_back(input, number, if are_few { left.copied(time)? } else { left });
             pieces.push(((input, number), batch.slice(0, count)));
         }
         pieces.sort_by_key(|(order, _)| *order);
@@ -246,13 +268,13 @@ fn in_order(arriving: Arriving, time: usize) -> Result<Ordered, ArrowError> {
     let unordered = ticks(rows.column(time));
     debug_assert!(in_time_order.is_none() || unordered.values().is_sorted());
     if in_time_order.is_some() || unordered.values().is_sorted() {
-        return Ok(Ordered { rows, ticks: unordered, shift, ends: in_time_order });
+        return Ok(Ordered::new(rows, unordered, shift, in_time_order));
     }
     let mut order: Vec<u32> = (0..unordered.len() as u32).collect();
     order.sort_by_key(|&row| unordered.value(row as usize));
     let rows = take_record_batch(&rows, &UInt32Array::from(order))?;
     let ticks = ticks(rows.column(time));
-    Ok(Ordered { rows, ticks, shift, ends: None })
+    Ok(Ordered::new(rows, ticks, shift, None))
 }
 
 #[cfg(test)]

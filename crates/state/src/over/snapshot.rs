@@ -36,7 +36,7 @@ impl Snapshot for OverRows {
         for number in 0..count {
             self.add_partitions(number + 1);
             self.partitions[number].read_from((&self.calls, &self.arguments, &self.frames), self.needs_times, input)?;
-            self.measure(number);
+            self.measure(number, 0);
         }
         self.idle_looked_for_at = self.idle_looked_for_at.max(2 * count);
         Ok(())

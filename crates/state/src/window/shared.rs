@@ -81,7 +81,7 @@ impl SharedSlices {
         &self.grid
     }
 
-    /// Hands slices on that windows need which end by `limits.until`, up to which all must have been sealed: each once to each of so many windows, in their order, with
+    /// Hands slices on that windows need which end by `limits.until`, up to which all must have been sealed: each once to each of these windows, in their order, with
     /// what all workers have of it; `take` has one of the windows take its share by [`OpenWindows::take_share`], and says whether it has. Tables that are no longer
     /// needed are cleared and added to `spare`. Returns up to which end all have been handed on: what is left the next call goes on with.
     ///
@@ -90,7 +90,7 @@ impl SharedSlices {
     pub fn share<E>(
         &mut self,
         limits: CloseLimits,
-        windows: usize,
+        windows: &[Window],
         spare: &mut Vec<Table>,
         mut take: impl FnMut(usize, SliceId, Share<'_>) -> Result<bool, E>,
     ) -> Result<Micros, E> {
@@ -102,7 +102,7 @@ impl SharedSlices {
             let next = self.leaving.take().or_else(|| self.sealed.pop_until(limits.until).map(LeavingSlice::new));
             let Some(mut leaving) = next else { break };
             leaving.share(windows, spare, &mut work, &mut take)?;
-            match leaving.shared < windows {
+            match leaving.shared < windows.len() {
                 true => self.leaving = Some(leaving),
                 false => self.unneeded.extend(leaving.table),
             }
@@ -143,14 +143,14 @@ impl LeavingSlice {
     /// Has windows take their shares until so much has been done.
     fn share<E>(
         &mut self,
-        windows: usize,
+        windows: &[Window],
         spare: &mut Vec<Table>,
         work: &mut Work,
         take: &mut impl FnMut(usize, SliceId, Share<'_>) -> Result<bool, E>,
     ) -> Result<(), E> {
-        while self.shared < windows && !work.is_done() {
+        while self.shared < windows.len() && !work.is_done() {
             let LeavingSlice { id, table, shared, merging } = self;
-            let is_last = *shared + 1 == windows;
+            let is_last = windows[*shared + 1..].iter().all(|window| id.share_of(window).is_none());
             if take(*shared, *id, Share { table, is_last, merging, spare, work })? {
                 *shared += 1;
                 *merging = None;

@@ -17,6 +17,8 @@ mod random;
 
 mod runs;
 
+mod sessions;
+
 mod snapshots;
 
 mod staying;

@@ -115,7 +115,7 @@ fn integer_key() -> KeyColumn {
 }
 
 /// Adds rows of keys to a table; each accumulator is changed by its own number.
-fn add(table: &mut Table, keys: &[i64], change: impl Fn(usize, i64) -> i64) {
+pub(super) fn add(table: &mut Table, keys: &[i64], change: impl Fn(usize, i64) -> i64) {
     let (mut entries, layout) = (Vec::new(), table.layout().clone());
     let (first, last) = (keys.iter().min().unwrap(), keys.iter().max().unwrap());
     table.prepare_integers(*first, *last, keys.len());
