@@ -241,7 +241,7 @@ impl Pending {
             let count = batch.count_until(last);
             self.rows -= batch.ticks.len();
             let left = batch.slice(count, batch.ticks.len() - count);
-            let are_few = left.ticks.len() < left.held.1 / HELD_PER_ROW_MAX;
+            let are_few = (1..left.held.1 / HELD_PER_ROW_MAX).contains(&left.ticks.len());
             self.put_back(input, number, if are_few { left.copied(time)? } else { left });
             pieces.push(((input, number), batch.slice(0, count)));
         }
