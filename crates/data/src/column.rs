@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, ListArray, MAX_INLINE_VIEW_LEN, NullBufferBuilder, StringViewArray,
-    downcast_primitive_array, make_array, make_view,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, MAX_INLINE_VIEW_LEN, NullBufferBuilder, RecordBatch,
+    StringViewArray, downcast_primitive_array, make_array, make_view,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -85,6 +85,11 @@ pub fn bytes_beside<'a>(columns: impl IntoIterator<Item = &'a ArrayRef>) -> usiz
         _ => 0,
     };
     columns.into_iter().map(beside).sum()
+}
+
+/// Bytes that rows take in memory, as [`Block::memory_bytes`](crate::Block::memory_bytes) counts them.
+pub fn bytes_of(rows: &RecordBatch) -> usize {
+    row_bytes(rows.columns()) * rows.num_rows() + bytes_beside(rows.columns())
 }
 
 /// Columns that were put together of parts of one name its buffers again for each part.

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
+use pelton_data::column::bytes_of;
 use pelton_state::kernel::KernelError;
 
 use crate::clock::Clock;
-use crate::queued::bytes_of;
 use crate::wake::Awaited;
 use size::{Beyond, Bytes};
 
@@ -116,9 +116,14 @@ impl Budget {
         bytes_max - bytes_max / WAITING_PART
     }
 
+    /// Bytes that rows which wait may take together.
+    fn room(&self) -> usize {
+        self.bytes_max() / WAITING_PART
+    }
+
     /// Whether more rows may wait in queries. Those in front of inputs take a part of the room at most, or they would be in their own way.
     pub fn has_room(&self) -> bool {
-        let room = self.bytes_max() / WAITING_PART;
+        let room = self.room();
         let before_inputs = self.all.before_inputs.load(Ordering::Relaxed).min(room / UNREAD_PART);
         self.all.waiting.load(Ordering::Relaxed) + before_inputs < room
     }
@@ -126,7 +131,7 @@ impl Budget {
     /// Whether more rows may wait in front of a query's inputs; nothing where memory is not limited, so that something else must limit these.
     pub fn has_room_before_inputs(&self) -> Option<bool> {
         let bytes_max = Some(self.bytes_max()).filter(|&bytes_max| bytes_max != usize::MAX);
-        bytes_max.map(|bytes_max| self.waiting_bytes() < bytes_max / WAITING_PART / UNREAD_PART)
+        bytes_max.map(|_| self.waiting_bytes() < self.room() / UNREAD_PART)
     }
 
     /// Charges rows that wait in front of a query's input.
@@ -404,7 +409,7 @@ impl Waiting {
 
     /// Bytes that each of so many regions of the run may have waiting while others have some.
     pub fn share(&self, regions: usize) -> usize {
-        self.budget.bytes_max() / WAITING_PART / regions.max(1)
+        self.budget.room() / regions.max(1)
     }
 
     /// Whether as much waits in front of an operator as may: there is always room for one block.

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
+use pelton_data::column::bytes_of;
 use pelton_data::{Block, Origin};
 
 use crate::graph::{Graph, StreamRef};
 use crate::operator::Part;
-use crate::queued::bytes_of;
 use crate::records::{Records, put_together};
 use crate::run::RunError;
 use crate::state::State;

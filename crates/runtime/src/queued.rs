@@ -5,12 +5,11 @@ use std::collections::vec_deque::Drain;
 use std::ops::Deref;
 
 use arrow::array::RecordBatch;
-use pelton_data::column::{bytes_beside, row_bytes};
+use pelton_data::column::bytes_of;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, Origin};
 use pelton_state::over::Arriving;
 
-use crate::events::Passing;
 use crate::load::Mark;
 use crate::operator::Part;
 use crate::state::{SinkState, SourceState, State};
@@ -130,25 +129,23 @@ impl State {
 
     /// Bytes of these rows, as [`pelton_data::Block::memory_bytes`] counts them.
     pub fn bytes_waiting(&self) -> usize {
-        let blocks = self.pipelines.iter().map(|node| node.queue.bytes());
-        let ordered = self.overs.iter().map(|node| node.queue.bytes());
-        let written = self.sinks.iter().map(|node| node.queue.bytes());
-        let passing = self.passing.iter().map(Passing::bytes);
-        blocks.chain(ordered).chain(written).chain(passing).sum()
+        self.bytes_in_front_of(|_| true)
     }
 
     /// Bytes of rows that wait in a region, with what is being decoded there.
     pub fn bytes_in(&self, region: &Region) -> usize {
-        let is_here = |part: Part| region.has_operator[self.operators.index(part)];
-        let blocks = self.pipelines.iter().enumerate();
-        let blocks = blocks.filter(|(index, _)| is_here(Part::Pipeline(*index))).map(|(_, node)| node.queue.bytes());
-        let ordered = self.overs.iter().enumerate();
-        let ordered = ordered.filter(|(index, _)| is_here(Part::Over(*index))).map(|(_, node)| node.queue.bytes());
-        let written = self.sinks.iter().enumerate();
-        let written = written.filter(|(index, _)| is_here(Part::Sink(*index))).map(|(_, node)| node.queue.bytes());
-        let passing = self.passing.iter().filter(|node| is_here(node.to)).map(Passing::bytes);
         let decoding = region.sources.iter().map(|&source| self.sources[source].bytes_decoding());
-        blocks.chain(ordered).chain(written).chain(passing).chain(decoding).sum()
+        self.bytes_in_front_of(|part| region.has_operator[self.operators.index(part)]) + decoding.sum::<usize>()
+    }
+
+    /// Bytes of rows that wait in front of some of the operators.
+    fn bytes_in_front_of(&self, is_meant: impl Fn(Part) -> bool) -> usize {
+        let blocks = self.pipelines.iter().enumerate().map(|(index, node)| (Part::Pipeline(index), node.queue.bytes()));
+        let ordered = self.overs.iter().enumerate().map(|(index, node)| (Part::Over(index), node.queue.bytes()));
+        let written = self.sinks.iter().enumerate().map(|(index, node)| (Part::Sink(index), node.queue.bytes()));
+        let passing = self.passing.iter().map(|node| (node.to, node.bytes()));
+        let waiting = blocks.chain(ordered).chain(written).chain(passing);
+        waiting.filter(|(part, _)| is_meant(*part)).map(|(_, bytes)| bytes).sum()
     }
 
     /// Rows that wait in front of an operator, and their bytes; of an output those as well that nobody has read. What has come to a window is in its state.
@@ -222,11 +219,6 @@ impl SinkState {
         self.closed = true;
         self.queue.clear();
     }
-}
-
-/// Bytes that rows take in memory, as [`pelton_data::Block::memory_bytes`] counts them.
-pub fn bytes_of(rows: &RecordBatch) -> usize {
-    row_bytes(rows.columns()) * rows.num_rows() + bytes_beside(rows.columns())
 }
 
 #[cfg(test)]

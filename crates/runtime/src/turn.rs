@@ -117,12 +117,12 @@ impl Regions {
             });
             all[region].sources.push(source);
         }
-        for (number, region) in all.iter_mut().enumerate() {
-            let is_here = |operator: usize| numbers[least[operator]] == Some(number) && !is_output(&operator);
-            let here: Vec<usize> = (0..least.len()).filter(|&operator| is_here(operator)).collect();
-            region.has_operator = vec![false; least.len()];
-            here.iter().for_each(|&operator| region.has_operator[operator] = true);
-            here.iter().flat_map(|&operator| downstream(operator)).for_each(|&fed| region.has_operator[fed] = true);
+        all.iter_mut().for_each(|region| region.has_operator = vec![false; least.len()]);
+        for operator in (0..least.len()).filter(|operator| !is_output(operator)) {
+            if let Some(region) = numbers[least[operator]] {
+                let here = std::iter::once(operator).chain(downstream(operator).iter().copied());
+                here.for_each(|here| all[region].has_operator[here] = true);
+            }
         }
         let is_in_one = |operator: &usize| all.len() > 1 && !is_output(operator);
         let of_operators = (0..least.len()).map(|operator| numbers[least[operator]].filter(|_| is_in_one(&operator)));

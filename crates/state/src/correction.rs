@@ -54,6 +54,16 @@ struct Correcting {
     slots_reported: usize,
 }
 
+/// The first of the windows over a slice that rows count in which came under a watermark, by its end: they are too late for those before.
+pub(crate) fn first_counted(window: &Window, covered: &Covered, watermark: Micros, lateness: Micros) -> Micros {
+    window.next_end(watermark.saturating_sub(lateness)).max(covered.first_end)
+}
+
+/// The ends of windows from the first on that is counted, up to `last_end`.
+pub(crate) fn ends_from(window: &Window, first_end: Micros, last_end: Micros) -> impl Iterator<Item = Micros> {
+    std::iter::successors(Some(first_end), |end| Some(window.next_end(*end))).take_while(move |end| *end <= last_end)
+}
+
 impl Corrections {
     pub fn new(window: Window, lateness: Micros, layout: &Arc<EntryLayout>) -> Corrections {
         Corrections {
@@ -104,13 +114,10 @@ impl Corrections {
         let mut ends = BTreeSet::new();
         let mut pieces = VecDeque::new();
         while let Some((SliceId { start, .. }, table)) = self.pieces.pop_until(due) {
-            let Covered { first_end, last_end } = self.covered(start);
-            // Rows are too late for windows that end before this, and come in time for those that end after the watermark.
-            let first_end = self.window.next_end(watermark.saturating_sub(self.lateness)).max(first_end);
-            let next = |end: &Micros| Some(self.window.next_end(*end));
-            let changed =
-                std::iter::successors(Some(first_end), next).take_while(|end| *end <= last_end.min(watermark));
-            ends.extend(changed);
+            let covered = self.covered(start);
+            let first_end = first_counted(&self.window, &covered, watermark, self.lateness);
+            // They come in time for windows that end after the watermark.
+            ends.extend(ends_from(&self.window, first_end, covered.last_end.min(watermark)));
             pieces.push_back((start, table));
         }
         let ends = ends.into_iter().collect();

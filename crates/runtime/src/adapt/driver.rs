@@ -321,9 +321,9 @@ impl Driver {
         let present = self.variants[self.current].specialisation;
         let pinned = present.filter(|&present| self.may(present) == Permission::Pin);
         // What is pinned waits for nothing that is measured.
-        let (first, others): (Vec<_>, Vec<_>) =
-            Specialisation::ALL.into_iter().partition(|one| self.may(*one) == Permission::Pin);
-        for specialisation in first.into_iter().chain(others) {
+        let mut in_turn = Specialisation::ALL;
+        in_turn.sort_by_key(|one| self.may(*one) != Permission::Pin);
+        for specialisation in in_turn {
             let is_due = self.sampling.profiles >= self.waiting[specialisation as usize].until;
             let is_allowed = self.may(specialisation) != Permission::Forbid;
             if !is_due || !is_allowed || pinned.is_some_and(|pinned| excludes(pinned, specialisation)) {

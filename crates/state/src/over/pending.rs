@@ -7,7 +7,7 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use pelton_data::block::{shifted, ticks};
-use pelton_data::column::{bytes_beside, compacted, gathered, row_bytes};
+use pelton_data::column::{bytes_of, compacted, gathered};
 
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
@@ -73,8 +73,7 @@ impl Ordered {
     }
 
     fn new(rows: RecordBatch, ticks: Int64Array, shift: i64, ends: Option<(i64, i64)>) -> Ordered {
-        let bytes = row_bytes(rows.columns()) * rows.num_rows() + bytes_beside(rows.columns());
-        let held = (bytes, rows.num_rows());
+        let held = (bytes_of(&rows), rows.num_rows());
         Ordered { rows, ticks, shift, ends, held }
     }
 

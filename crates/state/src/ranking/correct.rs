@@ -8,6 +8,7 @@ use pelton_data::window::ResultKind;
 
 use super::keys::{Keys, LeftRows};
 use super::{Key, KeyedRow, RankedSlice, RankedWindows, WORK_PER_ROW};
+use crate::correction::{ends_from, first_counted};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::waiting::Leaving;
@@ -68,11 +69,9 @@ impl RankedWindows {
         while let Some(first) = self.corrections.first_entry().filter(|first| first.key().first_end <= due) {
             let (SliceId { start, .. }, mut slice) = first.remove_entry();
             let covered = self.window.slice(start).covered.expect("a slice with rows belongs to a window");
-            // Rows are too late for windows that end before this, and come in time for those that end after the watermark.
-            let first_end = self.window.next_end(watermark.saturating_sub(self.lateness)).max(covered.first_end);
-            let next = |end: &Micros| Some(self.window.next_end(*end));
-            let last_end = covered.last_end.min(watermark);
-            ends.extend(std::iter::successors(Some(first_end), next).take_while(|end| *end <= last_end));
+            let first_end = first_counted(&self.window, &covered, watermark, self.lateness);
+            // They come in time for windows that end after the watermark.
+            ends.extend(ends_from(&self.window, first_end, covered.last_end.min(watermark)));
             slice.next_end = self.window.next_end(watermark).max(covered.first_end);
             arriving.push_back((SliceId { first_end, start, corrects: true }, slice));
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use arrow::array::ArrayRef;
 use pelton_data::window::{Combination, Emission, ResultKind, Window};
 use pelton_state::slice::SliceId;
 use pelton_state::table::{EntryLayout, Table};
@@ -12,8 +11,7 @@ use pelton_state::window::{CloseLimits, Contents, OpenWindows};
 use proptest::prelude::*;
 
 use super::model::{
-    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, key_columns, key_types,
-    keys_of_rows, read_entries,
+    Draw, Model, Random, accumulators, add_drawn, add_to_model, draw, key_columns, key_types, read_entries,
 };
 use super::snapshots::sometimes_again;
 
@@ -108,14 +106,8 @@ fn check_corrections(seed: u64) {
             let rows = 1 + random.below(rows_max) as usize;
             let draws = (0..rows).map(|_| (random.below(9) > 0).then(|| draw(random, Draw::Near, step)));
             let draws: Vec<Option<i64>> = draws.collect();
-            let columns: Vec<ArrayRef> = types.iter().map(|data_type| column(data_type, &draws)).collect();
-            let values: Vec<i64> = (0..rows).map(|_| random.next() as i64 >> random.below(60)).collect();
             let mut table = spare.pop().unwrap_or_else(|| Table::new(layout.clone()));
-            add_to_table(&mut table, &columns, &values);
-            let mut model = Model::new();
-            for (key, &value) in keys_of_rows(&columns, rows).into_iter().zip(&values) {
-                add_to_model(&mut model, key, &Group::new(value));
-            }
+            let model = add_drawn(&mut table, &types, &draws, random);
             open.seal(id, table);
             stream.arrived.push(Arrived { start, watermark, rows: model });
         }

@@ -209,6 +209,18 @@ pub fn add_to_table(table: &mut Table, columns: &[ArrayRef], values: &[i64]) {
     table.update_string_extreme(6, &entries, &strings, None);
 }
 
+/// Adds rows of drawn keys with values at random to a table. Returns what they come to.
+pub fn add_drawn(table: &mut Table, types: &[DataType], draws: &[Option<i64>], random: &mut Random) -> Model {
+    let columns: Vec<ArrayRef> = types.iter().map(|data_type| column(data_type, draws)).collect();
+    let values: Vec<i64> = draws.iter().map(|_| random.next() as i64 >> random.below(60)).collect();
+    add_to_table(table, &columns, &values);
+    let mut model = Model::new();
+    for (key, &value) in keys_of_rows(&columns, draws.len()).into_iter().zip(&values) {
+        add_to_model(&mut model, key, &Group::new(value));
+    }
+    model
+}
+
 pub fn read(table: &Table) -> Model {
     let entries = table.entry_offsets();
     assert_eq!(entries.len(), table.groups());

@@ -16,8 +16,8 @@ use proptest::prelude::*;
 use super::snapshots::{again, sometimes_again};
 
 use super::model::{
-    Draw, Group, Model, Random, accumulators, add_to_model, add_to_table, column, draw, entries_of_rows, key_columns,
-    key_types, keys_of_rows, read_entries,
+    Draw, Group, Model, Random, accumulators, add_drawn, add_to_model, add_to_table, column, draw, entries_of_rows,
+    key_columns, key_types, keys_of_rows, read_entries,
 };
 
 /// Rows of one slice: its number, the number of the first window that they count in, and their groups.
@@ -59,14 +59,8 @@ fn check_windows(seed: u64) {
             let rows = 1 + random.below(300) as usize;
             let draws = (0..rows).map(|_| (random.below(5) > 0).then(|| draw(random, Draw::Moving, slice)));
             let draws: Vec<Option<i64>> = draws.collect();
-            let columns: Vec<ArrayRef> = types.iter().map(|data_type| column(data_type, &draws)).collect();
-            let values: Vec<i64> = (0..rows).map(|_| random.next() as i64 >> random.below(60)).collect();
             let mut table = spare.pop().unwrap_or_else(|| Table::new(layout.clone()));
-            add_to_table(&mut table, &columns, &values);
-            let mut model = Model::new();
-            for (key, &value) in keys_of_rows(&columns, rows).into_iter().zip(&values) {
-                add_to_model(&mut model, key, &Group::new(value));
-            }
+            let model = add_drawn(&mut table, &types, &draws, random);
             let first_end = covered.first_end.max(closed_until + SLIDE);
             open.seal(SliceId::new(first_end, of_slice * SLIDE), table);
             slices.push((of_slice, first_end, model));
