@@ -493,15 +493,15 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
         }
         _ => None,
     };
-    // Where windows are longer than blocks, those that a block closes do not wait for the blocks behind it.
-    let closing = state.pipelines[pipeline]
-        .queue
-        .iter()
-        .position(|(_, block)| due.is_some_and(|node| node.must_close_at(node.over_until(block.stamp.watermark))));
-    let until_close = closing.map_or(usize::MAX, |position| position + 1);
-    let block_rows = state.pipelines[pipeline].queue.front().map_or(0, |(_, block)| block.rows());
+    let queue = &state.pipelines[pipeline].queue;
     let operator = state.operators.of_part(Part::Pipeline(pipeline));
-    let most = operator.blocks_per_task(block_rows);
+    let most = operator.blocks_per_task(queue.front().map_or(0, |(_, block)| block.rows()));
+    // Where windows are longer than blocks, those that a block closes do not wait for the blocks behind it.
+    let closing = due.and_then(|node| {
+        let closes = |(_, block): &(u64, Block)| node.must_close_at(node.over_until(block.stamp.watermark));
+        queue.iter().take(most).position(closes)
+    });
+    let until_close = closing.map_or(usize::MAX, |position| position + 1);
     let rows_max = look.policy.rows_max(operator, look.epoch_ns - look.now_ns % look.epoch_ns);
     let cost_ns = operator.cost_ns;
     let is_in_order = is_in_order(state, &state.pipelines[pipeline]);
@@ -515,13 +515,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     let have_own = (look.has_runs || state.regions.are_several()) && !look.has_idle;
     let sharing = if is_in_order || is_short || have_own { 1 } else { look.workers };
     let count = node.queue.len().div_ceil(sharing).min(blocks_max);
-    let mut rows_before = 0;
-    let few = node.queue.iter().take(count).take_while(|(_, block)| {
-        let is_wanted = rows_before < rows_max;
-        rows_before += block.rows() as u64;
-        is_wanted
-    });
-    let count = few.count().max(1);
+    let count = node.queue.count_of(rows_max).min(count).max(1);
     blocks.extend(node.queue.take(count).map(|(position, mut block)| {
         block.stamp.watermark_before = block.stamp.watermark_before.max(time);
         (position, block)

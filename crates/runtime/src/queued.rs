@@ -68,6 +68,20 @@ impl<T: Waiting> Queue<T> {
         self.waiting.push_front(first);
     }
 
+    /// How many from the front have so many rows, all where that is not reached.
+    pub fn count_of(&self, rows: u64) -> usize {
+        if self.rows <= rows {
+            return self.waiting.len();
+        }
+        let mut before = 0;
+        let few = self.waiting.iter().take_while(|waiting| {
+            let is_wanted = before < rows;
+            before += waiting.rows();
+            is_wanted
+        });
+        few.count()
+    }
+
     /// Takes so many from the front.
     pub fn take(&mut self, count: usize) -> Drain<'_, T> {
         for taken in self.waiting.range(..count) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use arrow::array::RecordBatch;
-use pelton_data::time::WATERMARK_MIN;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::window::{Emission, Window};
 use pelton_data::{Micros, Stamp};
 
@@ -35,8 +35,10 @@ pub(crate) struct WindowState {
     pub window: Window,
     /// The pipelines that feed it.
     pub inputs: Inputs,
-    /// Windows that end at or before this have been closed.
-    pub closed_until: Micros,
+    /// Windows that end at or before this have been closed,
+    closed_until: Micros,
+    /// and the next ones end then: asked for each block that waits.
+    next_end: Micros,
     /// Windows that have been closed while their rows are read out, which several workers may do at once.
     pub closed: Reorder<Result<Closed, RunError>>,
     /// The rows of windows that end at or before this have been passed on.
@@ -76,6 +78,7 @@ impl WindowState {
             window: node.window,
             inputs: Inputs::new(inputs),
             closed_until: WATERMARK_MIN,
+            next_end: WATERMARK_MIN,
             closed: Reorder::default(),
             passed_until: WATERMARK_MIN,
             corrections: BTreeSet::new(),
@@ -182,7 +185,7 @@ impl WindowState {
             return false;
         }
         let is_due = self.corrections.first().is_some_and(|due| *due <= watermark);
-        is_due || self.closed_until == WATERMARK_MIN || self.window.next_end(self.closed_until) <= watermark
+        is_due || self.next_end <= watermark
     }
 }
 
@@ -241,6 +244,7 @@ impl State {
         let node = &mut self.windows[window];
         node.closing = false;
         node.closed_until = until;
+        node.next_end = if until == WATERMARK_MAX { until } else { node.window.next_end(until) };
         node.corrections = node.corrections.split_off(&until.saturating_add(1));
         node.gives_way = node.must_close();
         forget_closed(&mut node.blocks_ahead, &node.window, until);
