@@ -24,6 +24,16 @@ pub struct OutputPointer {
     pub validity: *mut u8,
 }
 
+/// The dense table of one of several slices.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SliceTable {
+    /// The entry of the key `dense_base`; null where the slice has no row in the call.
+    pub entries: *mut u8,
+    /// Its byte, as [`CallFrame::dense_present`] has one.
+    pub present: *mut u8,
+}
+
 /// Everything one call of a compiled function reads and writes.
 #[repr(C)]
 #[derive(Debug)]
@@ -54,6 +64,11 @@ pub struct CallFrame {
     pub dense_length: u64,
     /// Dense tables: one byte an entry, set to 1 when a row reached it.
     pub dense_present: *mut u8,
+    /// For rows of several slices: for each row of the block, from row 0 on, which of `slice_tables` is its slice's. These take the place of `table` and
+    /// `dense_present`, and all have entries for the same keys.
+    pub slice_numbers: *const u8,
+    /// The tables of the slices.
+    pub slice_tables: *const SliceTable,
     /// For aggregation by looked-up row: the address of the entry of each number, then of rows that found none; zero where it
     /// is not known yet, which is a side exit. Numbers are rows of the looked-up table, or distances of a key from
     /// `dense_base`; there are `dense_length`.

@@ -269,6 +269,12 @@ impl SliceStore {
         table
     }
 
+    /// The table of a slice, if it is open.
+    pub fn known_table(&self, id: SliceId) -> Option<&Table> {
+        let index = self.slices.binary_search_by_key(&id, |slice| slice.0).ok()?;
+        Some(&self.slices[index].1)
+    }
+
     fn new_table(&mut self, id: SliceId) -> Table {
         // Few rows correct windows, and there is a slice of them for each block: room for what others have would be made in vain each time.
         if id.corrects {

@@ -61,12 +61,20 @@ pub(crate) enum Grouping {
         /// The column of 64-bit integers of the block that the key is.
         column: Option<usize>,
         /// Finds entries and changes accumulators at once, in dense tables; keys are not NULL.
-        dense: Option<Loop>,
+        dense: Option<Dense>,
     },
     /// By columns of the pipeline.
     Columns(Vec<usize>),
     /// By computed columns.
     Computed(Projection),
+}
+
+/// Loops over rows whose entries are in dense tables.
+pub(crate) struct Dense {
+    /// All of one slice.
+    pub(crate) of_slice: Loop,
+    /// Each of its own slice.
+    pub(crate) of_slices: Loop,
 }
 
 /// Arrays of all rows of a call: what machine code does not compute itself.
@@ -134,7 +142,7 @@ impl Aggregation {
                 let keys = IntegerKeys::new(call, keys, *column);
                 let mut position = start;
                 if let (Some(dense), true) = (dense, others.is_empty()) {
-                    position = run_dense(call, positions, table, scratch, &keys, dense)?;
+                    position = run_dense(call, positions, table, scratch, &keys, &dense.of_slice)?;
                 }
                 if position < end {
                     self.run_listed(call, position..end, table, scratch, &keys, others)?;
@@ -445,7 +453,7 @@ fn run_dense(
 }
 
 /// The integer keys of a call.
-struct IntegerKeys<'a> {
+pub(super) struct IntegerKeys<'a> {
     /// Lists them.
     code: &'a Loop,
     /// All of them, where they lie side by side in the block.
@@ -453,7 +461,7 @@ struct IntegerKeys<'a> {
 }
 
 impl<'a> IntegerKeys<'a> {
-    fn new(call: &Call<'a>, code: &'a Loop, column: Option<usize>) -> IntegerKeys<'a> {
+    pub(super) fn new(call: &Call<'a>, code: &'a Loop, column: Option<usize>) -> IntegerKeys<'a> {
         let block = call.block;
         let column = column.map(|column| block.raw_columns()[column].as_primitive::<Int64Type>());
         let column = column.filter(|column| column.null_count() == 0 && call.selection.is_none());
@@ -468,15 +476,25 @@ impl<'a> IntegerKeys<'a> {
         scratch: &mut Scratch,
         positions: Range<usize>,
     ) -> Result<(), KernelError> {
-        match self.plain {
-            Some(keys) => prepare_for(table, &keys[positions]),
-            None => {
-                let bound = call.bind(self.code)?;
-                list_keys(call, self.code, &bound, scratch, positions.start, positions.end)?;
-                prepare_for(table, &scratch.integers);
-            }
-        }
+        let rows = positions.len();
+        let (minimum, maximum) = self.extent(call, scratch, positions)?;
+        table.prepare_integers(minimum, maximum, rows);
         Ok(())
+    }
+
+    /// The least and the largest key of some positions, of which there is at least one.
+    pub(super) fn extent(
+        &self,
+        call: &Call<'_>,
+        scratch: &mut Scratch,
+        positions: Range<usize>,
+    ) -> Result<(i64, i64), KernelError> {
+        if let Some(keys) = self.plain {
+            return Ok(extent(&keys[positions]));
+        }
+        let bound = call.bind(self.code)?;
+        list_keys(call, self.code, &bound, scratch, positions.start, positions.end)?;
+        Ok(extent(&scratch.integers))
     }
 
     /// What listing them reads, where they must be listed.

@@ -397,6 +397,8 @@ impl<'a> Call<'a> {
             dense_base: 0,
             dense_length: 0,
             dense_present: std::ptr::null_mut(),
+            slice_numbers: std::ptr::null(),
+            slice_tables: std::ptr::null(),
             lookup_entries: std::ptr::null(),
             outputs: std::ptr::null(),
             survivors: std::ptr::null_mut(),
@@ -431,12 +433,14 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The row of the block at a position.
+    pub(super) fn row(&self, position: usize) -> usize {
+        self.selection.as_ref().map_or(self.first + position, |selection| selection[position] as usize)
+    }
+
     /// Why the row at a position has no value.
     fn failure(&self, code: &Loop, position: usize) -> KernelError {
-        let row = match &self.selection {
-            Some(selection) => selection[position],
-            None => (self.first + position) as u32,
-        };
+        let row = self.row(position) as u32;
         let tables = self.shared.tables.iter().zip(&self.matches);
         let matches = tables.map(|((table, _), rows)| (table.clone(), vec![rows[position]])).collect();
         let mut rows = Rows::of_list(self.block, &self.shared.origins, vec![row], matches);

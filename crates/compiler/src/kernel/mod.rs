@@ -4,7 +4,7 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`by_lookup`] and [`count`] (tables).
+//! In reading order: [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`by_row`], [`by_lookup`] and [`count`] (tables).
 
 pub(crate) mod call;
 
@@ -13,6 +13,8 @@ mod ahead;
 mod multiply;
 
 pub(crate) mod project;
+
+mod by_row;
 
 mod few;
 
@@ -43,6 +45,7 @@ use crate::fold::Kept;
 use crate::interpret::expression::Expression;
 use crate::select::{Integers, Level, Selector, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
+use by_row::ByRow;
 use call::{Call, Loop, Shared, positions_between};
 use few::FewRows;
 use project::Projection;
@@ -204,6 +207,53 @@ impl CompiledKernel {
         (call, ends)
     }
 
+    /// Adds the rows of a block slice by slice.
+    fn aggregate_by_slice(
+        &self,
+        aggregation: &Aggregation,
+        block: &Block,
+        slices: &[SliceRows],
+        store: &mut SliceStore,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let is_listed = aggregation.by_lookup.is_none() && !(self.steps.is_empty() && aggregation.only_folds());
+        let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
+        let are_runs = slices.iter().all(|slice| slice.belong == Belong::All) && slices.windows(2).all(follows);
+        // Rows are selected and columns bound once for all slices: each has few rows where there are several.
+        let (call, ends) = match slices {
+            [first, .., last] if is_listed && are_runs => {
+                let input = KernelInput { block, first: first.rows.start, end: last.rows.end, mask: None };
+                let call = self.surviving(&self.steps, input, scratch)?;
+                let ends = call.ends(slices.iter().map(|slice| slice.rows.end));
+                (call, ends)
+            }
+            [_, _, ..] if is_listed && self.steps.is_empty() => self.selected_by_slice(block, slices, scratch),
+            _ => return self.aggregate_each(block, slices, store, scratch),
+        };
+        if call.count > 0 {
+            let arguments = aggregation.arguments(&call)?;
+            let pieces = if are_runs { store.pieces(slices) } else { None };
+            let in_pieces = if let Some((pieces, inner)) = pieces {
+                aggregation.run_pieces(&call, &arguments, (slices, &ends, inner.clone()), pieces, scratch)?;
+                inner
+            } else {
+                0..0
+            };
+            let first = if are_runs { 0 } else { largest_first(slices, |index| positions_between(&ends, index).len()) };
+            let others = (0..slices.len()).filter(|&index| index != first);
+            for index in std::iter::once(first).chain(others).filter(|index| !in_pieces.contains(index)) {
+                let positions = positions_between(&ends, index);
+                if !positions.is_empty() {
+                    aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;
+                }
+            }
+            arguments.end(&call);
+        }
+        call.spare.borrow_mut().ends = ends;
+        call.end(scratch);
+        Ok(())
+    }
+
     /// Adds the rows of slices, of one after the other.
     fn aggregate_each(
         &self,
@@ -342,42 +392,14 @@ impl Kernel for CompiledKernel {
         let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
             panic!("this pipeline ends in a stream")
         };
-        let is_listed = aggregation.by_lookup.is_none() && !(self.steps.is_empty() && aggregation.only_folds());
-        let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
-        let are_runs = slices.iter().all(|slice| slice.belong == Belong::All) && slices.windows(2).all(follows);
-        // Rows are selected and columns bound once for all slices: each has few rows where there are several.
-        let (call, ends) = match slices {
-            [first, .., last] if is_listed && are_runs => {
-                let input = KernelInput { block, first: first.rows.start, end: last.rows.end, mask: None };
-                let call = self.surviving(&self.steps, input, scratch)?;
-                let ends = call.ends(slices.iter().map(|slice| slice.rows.end));
-                (call, ends)
-            }
-            [_, _, ..] if is_listed && self.steps.is_empty() => self.selected_by_slice(block, slices, scratch),
-            _ => return self.aggregate_each(block, slices, store, scratch),
+        let is_listed = aggregation.by_lookup.is_none() && self.steps.is_empty();
+        let Some(by_row) = is_listed.then(|| ByRow::new(aggregation, block, slices, store)).flatten() else {
+            return self.aggregate_by_slice(aggregation, block, slices, store, scratch);
         };
-        if call.count > 0 {
-            let arguments = aggregation.arguments(&call)?;
-            let pieces = if are_runs { store.pieces(slices) } else { None };
-            let in_pieces = if let Some((pieces, inner)) = pieces {
-                aggregation.run_pieces(&call, &arguments, (slices, &ends, inner.clone()), pieces, scratch)?;
-                inner
-            } else {
-                0..0
-            };
-            let first = if are_runs { 0 } else { largest_first(slices, |index| positions_between(&ends, index).len()) };
-            let others = (0..slices.len()).filter(|&index| index != first);
-            for index in std::iter::once(first).chain(others).filter(|index| !in_pieces.contains(index)) {
-                let positions = positions_between(&ends, index);
-                if !positions.is_empty() {
-                    aggregation.run(&call, &arguments, positions, store.table(slices[index].slice), scratch)?;
-                }
-            }
-            arguments.end(&call);
-        }
-        call.spare.borrow_mut().ends = ends;
-        call.end(scratch);
-        Ok(())
+        let row = self.aggregate_by_row(&by_row, block, store, scratch)?;
+        let rest = slices.iter().map(|slice| SliceRows { rows: row..slice.rows.end, ..slice.clone() });
+        let rest: Vec<SliceRows> = rest.filter(|slice| !slice.rows.is_empty()).collect();
+        self.aggregate_by_slice(aggregation, block, &rest, store, scratch)
     }
 
     fn count(

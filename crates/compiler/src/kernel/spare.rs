@@ -23,6 +23,8 @@ pub(crate) struct Spare {
     pub(super) found: Vec<Vec<u32>>,
     pub(super) matches: Vec<Vec<u32>>,
     pub(super) ends: Vec<usize>,
+    /// Of slices.
+    pub(super) numbers: Vec<u8>,
     /// Keys, and other arguments of an aggregation.
     pub(super) arguments: [Vec<ArrayRef>; 2],
     pub(super) written: Vec<WrittenColumn>,

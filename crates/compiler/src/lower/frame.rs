@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
-use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer};
+use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, SliceTable};
 use pelton_data::column::Layout;
 
 use super::accumulate::seldom;
@@ -26,13 +26,43 @@ pub(super) struct Function {
     pub(super) entries: Value,
     pub(super) dense_base: Value,
     pub(super) dense_length: Value,
-    pub(super) dense_present: Value,
+    dense_present: Value,
+    slice_numbers: Value,
+    slice_tables: Value,
     pub(super) lookup_entries: Value,
     survivors: Value,
     time_shift_ticks: Value,
     lookups: HashMap<usize, Value>,
     pub(super) outputs: Vec<(Value, Option<Value>)>,
     columns: HashMap<NodeId, ColumnAddress>,
+}
+
+/// The dense table that a row's entry is in.
+#[derive(Clone, Copy)]
+pub(super) enum DenseTable {
+    /// That of the call.
+    Only,
+    /// The one at this address of the call's slices.
+    OfSlice(Value),
+}
+
+impl DenseTable {
+    /// The entry of the first key.
+    pub(super) fn entries(self, builder: &mut FunctionBuilder<'_>, function: &Function) -> Value {
+        self.pointer(builder, function.table, offset_of!(SliceTable, entries))
+    }
+
+    /// The byte that shows that the entry of the first key is in use.
+    fn present(self, builder: &mut FunctionBuilder<'_>, function: &Function) -> Value {
+        self.pointer(builder, function.dense_present, offset_of!(SliceTable, present))
+    }
+
+    fn pointer(self, builder: &mut FunctionBuilder<'_>, of_call: Value, offset: usize) -> Value {
+        match self {
+            DenseTable::Only => of_call,
+            DenseTable::OfSlice(table) => builder.ins().load(types::I64, column_flags(), table, offset as i32),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -62,6 +92,8 @@ impl Function {
             dense_base: field(offset_of!(CallFrame, dense_base)),
             dense_length: field(offset_of!(CallFrame, dense_length)),
             dense_present: field(offset_of!(CallFrame, dense_present)),
+            slice_numbers: field(offset_of!(CallFrame, slice_numbers)),
+            slice_tables: field(offset_of!(CallFrame, slice_tables)),
             lookup_entries: field(offset_of!(CallFrame, lookup_entries)),
             survivors: field(offset_of!(CallFrame, survivors)),
             time_shift_ticks: field(offset_of!(CallFrame, time_shift_ticks)),
@@ -135,17 +167,28 @@ impl Function {
         (place, key.valid.map_or(inside, |valid| builder.ins().band(inside, valid)))
     }
 
+    /// Which table the entry of a row is in, where that is dense.
+    pub(super) fn dense_table(&self, builder: &mut FunctionBuilder<'_>, place: &Place, row: Number) -> DenseTable {
+        if !matches!(place, Place::Dense { of_slices: true, .. }) {
+            return DenseTable::Only;
+        }
+        let address = element(builder, self.slice_numbers, row, 1);
+        let number = builder.ins().uload8(types::I64, column_flags(), address, 0);
+        DenseTable::OfSlice(indexed(builder, self.slice_tables, number, size_of::<SliceTable>()))
+    }
+
     /// Notes in its byte that the entry of a key is in use, where the word beside does not show it by being other than at first.
     pub(super) fn note_use<C: Columns>(
         &self,
         emitter: &mut Emitter<'_, '_, C>,
-        key: NodeId,
+        (key, table): (NodeId, DenseTable),
         shown: Option<(Value, u64)>,
     ) {
         let key = emitter.widened(key, Machine::Integer { bits: 64, signed: true }).value;
         let note = |builder: &mut FunctionBuilder<'_>| {
             let place = builder.ins().isub(key, self.dense_base);
-            let address = builder.ins().iadd(self.dense_present, place);
+            let present = table.present(builder, self);
+            let address = builder.ins().iadd(present, place);
             let one = builder.ins().iconst(types::I8, 1);
             builder.ins().store(MemFlagsData::trusted(), one, address, 0);
         };

@@ -12,7 +12,7 @@ use pelton_state::layout::UseWord;
 
 use super::accumulate::Update;
 use super::emit::{Emitter, column_flags};
-use super::frame::{Function, RowColumns};
+use super::frame::{DenseTable, Function, RowColumns};
 use super::graph::{Graph, Machine, NodeId, Operation};
 use crate::code_memory::Code;
 use crate::error::CompileError;
@@ -111,6 +111,8 @@ pub(crate) enum Place {
         stride: usize,
         /// What shows that an entry is in use, beside its byte.
         use_word: Option<UseWord>,
+        /// Whether each row has the table of its slice.
+        of_slices: bool,
     },
     /// At the address that is known for the number of the row that was looked up.
     ByLookup(LookupNumber),
@@ -401,7 +403,8 @@ impl Recipe<'_> {
                 if *place == Place::Single {
                     return self.change_only_entry(&mut emitter, function.table, updates, state);
                 }
-                let entry = self.entry(function, &mut emitter, &columns, place, (position, exit));
+                let table = function.dense_table(emitter.builder, place, columns.row);
+                let entry = self.entry(function, &mut emitter, (&columns, table), place, (position, exit));
                 let mut shown = None;
                 for update in updates {
                     let word = update.change(&mut emitter, entry);
@@ -411,7 +414,8 @@ impl Recipe<'_> {
                 if let Place::Dense { key, .. } = *place
                     && !updates.iter().any(|update| place.is_counted_by(update))
                 {
-                    function.note_use(&mut emitter, key, shown.map(|(word, UseWord { initial, .. })| (word, initial)));
+                    let shown = shown.map(|(word, UseWord { initial, .. })| (word, initial));
+                    function.note_use(&mut emitter, (key, table), shown);
                 }
                 Vec::new()
             }
@@ -436,7 +440,7 @@ impl Recipe<'_> {
         &self,
         function: &Function,
         emitter: &mut Emitter<'_, '_, RowColumns<'_>>,
-        columns: &RowColumns<'_>,
+        (columns, table): (&RowColumns<'_>, DenseTable),
         place: &Place,
         (position, exit): (Number, ir::Block),
     ) -> Value {
@@ -470,7 +474,8 @@ impl Recipe<'_> {
                 let place = builder.ins().isub(key, function.dense_base);
                 let outside = builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, place, function.dense_length);
                 leave_if(builder, outside, Status::KeyOutOfRange, position, &[], exit);
-                indexed(builder, function.table, place, stride)
+                let entries = table.entries(builder, function);
+                indexed(builder, entries, place, stride)
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::error::CompileError;
 use crate::interpret::expression::{Expression, can_fail};
 use crate::interpret::key_expression;
 use crate::interpret::rows::Origin;
-use crate::kernel::aggregate::{Aggregation, Fold, Grouping, is_block_column};
+use crate::kernel::aggregate::{Aggregation, Dense, Fold, Grouping, is_block_column};
 use crate::kernel::by_lookup::ByLookup;
 use crate::kernel::call::{Loop, Shared};
 use crate::kernel::project::{Projected, Projection};
@@ -113,10 +113,11 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
         CompiledTarget::Window(aggregation) => {
             match &aggregation.grouping {
                 Grouping::Single | Grouping::Columns(_) => {}
+                // Whether there are blocks with rows of several slices in no order is not known.
                 Grouping::Integer { keys, dense, .. } => {
                     keys.compile_for(&kernel.shared, variant)?;
                     if let Some(dense) = dense {
-                        dense.compile_for(&kernel.shared, variant)?;
+                        dense.of_slice.compile_for(&kernel.shared, variant)?;
                     }
                 }
                 Grouping::Computed(projection) => compile_projection(kernel, projection, variant)?,
@@ -460,9 +461,13 @@ impl Planner {
             _ => false,
         };
         let dense = graph.never_null(node, &|id| !may_miss(id)).then(|| {
-            let place = Place::Dense { key: node, stride: layout.dense_stride(), use_word: layout.use_word() };
-            let planned = std::iter::once(expression).chain(planned.iter().cloned()).collect();
-            Loop::new(graph, Effect::Accumulate { place, updates: updates.to_vec() }, planned)
+            let (stride, use_word) = (layout.dense_stride(), layout.use_word());
+            let planned: Vec<_> = std::iter::once(expression).chain(planned.iter().cloned()).collect();
+            let [of_slice, of_slices] = [false, true].map(|of_slices| {
+                let place = Place::Dense { key: node, stride, use_word, of_slices };
+                Loop::new(graph, Effect::Accumulate { place, updates: updates.to_vec() }, planned.clone())
+            });
+            Dense { of_slice, of_slices }
         });
         let column = match graph.node(node).operation {
             Operation::Column(column) if column < self.block_columns && !self.columns[column].shifted => Some(column),
