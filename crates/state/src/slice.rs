@@ -102,11 +102,12 @@ impl SliceRows {
             Belong::Mask(mask) => Some(mask.as_slice()),
             Belong::Ticks(belonging) => {
                 let ticks = block.raw_ticks().expect("rows with event times belong to a slice by them");
+                let (first, last) = (*belonging.start(), *belonging.end());
+                let belongs = |tick: i64| u64::from(first <= tick) & u64::from(tick <= last);
+                // Word by word: what is not in a register is written and read again for each row.
+                let word = |ticks: &[i64]| (0..).zip(ticks).fold(0, |word, (bit, tick)| word | belongs(*tick) << bit);
                 mask.clear();
-                mask.resize(block.rows().div_ceil(64), 0);
-                for row in self.rows.clone() {
-                    mask[row / 64] |= u64::from(belonging.contains(&ticks[row])) << (row % 64);
-                }
+                mask.extend(ticks.chunks(64).map(word));
                 Some(mask.as_slice())
             }
         };
