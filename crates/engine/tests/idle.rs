@@ -9,8 +9,18 @@ use pelton::{Query, Session};
 
 /// A query over pipes, and the ends of the pipes that are written.
 fn over_pipes<const N: usize>(tables: [(&str, &str); N], query: &str) -> (Session, Query, [PipeWriter; N]) {
+    over_pipes_with(&[], tables, query)
+}
+
+/// The same, with settings.
+fn over_pipes_with<const N: usize>(
+    settings: &[(&str, &str)],
+    tables: [(&str, &str); N],
+    query: &str,
+) -> (Session, Query, [PipeWriter; N]) {
     let session = Session::new();
     session.set("pelton.workers", "2").unwrap();
+    settings.iter().for_each(|(name, value)| session.set(name, value).unwrap());
     let pipes = tables.map(|(name, columns)| {
         let (read, write) = std::io::pipe().unwrap();
         let path = format!("/dev/fd/{}", read.as_raw_fd());
@@ -102,4 +112,34 @@ fn rows_by_event_time_do_not_wait_for_the_clock_that_others_wait_for() {
     assert!(decisions(&query) <= 4, "the hour of the clock lasts, and no event says that the other is over");
     rows.write_all(b"2020-01-01 01:00:00\n").unwrap();
     assert_eq!(query.next_batch().unwrap().unwrap().num_rows(), 1);
+}
+
+#[test]
+fn what_late_rows_correct_does_not_wait_for_a_source_that_is_idle() {
+    let settings = [("table.exec.source.idle-timeout", "20 ms"), ("table.exec.emit.allow-lateness", "1 h")];
+    let columns = "v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts";
+    let count = |window: &str| {
+        format!("SELECT COUNT(*) AS n, RESULT_KIND() AS kind FROM {window} GROUP BY window_start, window_end")
+    };
+    let tumbling = count("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)");
+    let session = count("SESSION(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)");
+    for sql in [tumbling, session] {
+        let (_session, mut query, [mut write]) = over_pipes_with(&settings, [("t", columns)], &sql);
+        let mut results = |rows: &[u8]| {
+            write.write_all(rows).unwrap();
+            let batch = query.next_batch().unwrap().expect("the pipe is open");
+            let columns = batch.columns();
+            let texts = columns.iter().map(|column| arrow::util::display::array_value_to_string(column, 0).unwrap());
+            (batch.num_rows(), texts.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(results(b"1,2020-01-01 00:00:00.1\n2,2020-01-01 00:00:09\n"), (1, "1 final".to_owned()), "{sql}");
+        // Nothing else comes.
+        assert_eq!(results(b"3,2020-01-01 00:00:00.2\n"), (1, "2 correction".to_owned()), "{sql}");
+        assert_eq!(results(b"4,2020-01-01 00:00:00.3\n"), (1, "3 correction".to_owned()), "{sql}");
+        assert!(decisions(&query) <= 4, "all has left: {sql}");
+        drop(write);
+        // The last window.
+        assert_eq!(query.next_batch().unwrap().unwrap().num_rows(), 1, "{sql}");
+        assert!(query.next_batch().unwrap().is_none(), "{sql}");
+    }
 }

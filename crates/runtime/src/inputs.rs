@@ -74,6 +74,11 @@ impl Inputs {
         has_moved
     }
 
+    /// Moves time on by as little as it can be.
+    pub fn pass_instant(&mut self) {
+        self.watermark = self.watermark.saturating_add(1);
+    }
+
     /// Notes that there is a block for a pipeline. Returns whether all had been idle.
     pub fn wake(&mut self, input: usize) -> bool {
         let were_idle = self.are_idle();

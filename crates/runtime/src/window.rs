@@ -64,6 +64,8 @@ pub(crate) struct WindowState {
     pub rows_in: u64,
     /// Of them, those that had come when windows were closed last.
     pub rows_in_closed: u64,
+    /// How many there were when nothing came for a while, and an instant passed.
+    rows_in_at_rest: u64,
     /// How far the time of sources had come when the last of them came.
     filled_until: Micros,
     pub busy_ns: u64,
@@ -93,6 +95,7 @@ impl WindowState {
             late_rows: 0,
             rows_in: 0,
             rows_in_closed: 0,
+            rows_in_at_rest: 0,
             filled_until: WATERMARK_MIN,
             busy_ns: 0,
         }
@@ -174,6 +177,23 @@ impl WindowState {
         Some(next.saturating_add(behind))
     }
 
+    /// Rows that correct windows do so when time moves on, all that have come by then together: where nothing comes for now that would move it, an
+    /// instant passes for them. Sessions do not know which rows do.
+    fn pass_instant_at_rest(&mut self) {
+        let watermark = self.watermark();
+        if self.emission.lateness == 0 || watermark == WATERMARK_MIN || !self.inputs.are_idle() {
+            return;
+        }
+        let waits = match self.window {
+            Window::Session { .. } => self.rows_in > self.rows_in_at_rest,
+            _ => self.corrections.last().is_some_and(|due| *due > watermark),
+        };
+        self.rows_in_at_rest = self.rows_in;
+        if waits {
+            self.inputs.pass_instant();
+        }
+    }
+
     /// Whether the watermark has passed the end of a window that may be open, or rows that correct one.
     pub fn must_close(&self) -> bool {
         self.must_close_at(self.watermark())
@@ -206,6 +226,7 @@ impl State {
     pub fn advance_window(&mut self, window: usize, input: usize, stamp: &Stamp, is_last: bool) {
         let node = &mut self.windows[window];
         let has_moved = node.inputs.pass(input, stamp, is_last);
+        node.pass_instant_at_rest();
         if node.must_close() && node.has_ended_others() {
             node.blocks_ahead.push_back(node.watermark());
         }
