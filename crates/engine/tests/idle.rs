@@ -143,3 +143,26 @@ fn what_late_rows_correct_does_not_wait_for_a_source_that_is_idle() {
         assert!(query.next_batch().unwrap().is_none(), "{sql}");
     }
 }
+
+#[test]
+fn an_idle_source_ends_no_session_before_its_time() {
+    let settings = [("table.exec.source.idle-timeout", "20 ms"), ("table.exec.emit.allow-lateness", "1 h")];
+    let columns = "k BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts";
+    let sql = "SELECT k, COUNT(*) AS n, RESULT_KIND() AS kind
+        FROM SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' SECOND) GROUP BY window_start, window_end, k";
+    let (_session, mut query, [mut write]) = over_pipes_with(&settings, [("t", columns)], sql);
+    // Time has come to where the first session ends, and to where its next row is still in time.
+    write.write_all(b"1,2020-01-01 00:00:00\n2,2020-01-01 00:00:01\n").unwrap();
+    // The source becomes idle.
+    std::thread::sleep(Duration::from_millis(200));
+    write.write_all(b"1,2020-01-01 00:00:01\n3,2020-01-01 00:00:09\n").unwrap();
+    drop(write);
+    let mut results = Vec::new();
+    while let Some(batch) = query.next_batch().unwrap() {
+        let text =
+            |column: usize, row: usize| arrow::util::display::array_value_to_string(batch.column(column), row).unwrap();
+        results.extend((0..batch.num_rows()).map(|row| [text(0, row), text(1, row), text(2, row)].join(" ")));
+    }
+    results.sort_unstable();
+    assert_eq!(results, ["1 2 final", "2 1 final", "3 1 final"]);
+}

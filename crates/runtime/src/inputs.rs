@@ -15,7 +15,8 @@ pub(crate) struct Arrival {
 
 /// How far time has come over all streams, that had come to `before`.
 ///
-/// It is the least watermark of those that are not idle. Where all are, it is the largest, in whatever order they became so, and stands still.
+/// It is the least watermark of those that are not idle. Where all are, it is the largest, in whatever order they became so, and stands still, but for
+/// [`Inputs::pass_instant`].
 /// Time never goes back: a stream that is no longer idle may be behind, and then has rows that are late.
 pub(crate) fn time_of(arrivals: impl Iterator<Item = Arrival> + Clone, before: Micros) -> Micros {
     let open = arrivals.filter(|arrival| arrival.watermark != WATERMARK_MAX);
@@ -76,7 +77,12 @@ impl Inputs {
 
     /// Moves time on by as little as it can be.
     pub fn pass_instant(&mut self) {
-        self.watermark = self.watermark.saturating_add(1);
+        self.raise(self.watermark.saturating_add(1));
+    }
+
+    /// Moves time on up to there, if it has not come so far.
+    pub fn raise(&mut self, watermark: Micros) {
+        self.watermark = self.watermark.max(watermark);
     }
 
     /// Notes that there is a block for a pipeline. Returns whether all had been idle.

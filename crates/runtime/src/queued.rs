@@ -68,7 +68,7 @@ impl<T: Waiting> Queue<T> {
         self.waiting.push_front(first);
     }
 
-    /// How many from the front have so many rows, all where that is not reached.
+    /// How many from the front have so many rows at least, all where that is not reached.
     pub fn count_of(&self, rows: u64) -> usize {
         if self.rows <= rows {
             return self.waiting.len();

@@ -56,8 +56,11 @@ impl RunHandle {
     pub fn restore(&self, operator: StatefulOperator, bytes: &[u8]) -> Result<(), SnapshotError> {
         match operator {
             StatefulOperator::Window(window) => {
-                let dues = HeldWindow::of(&self.0, window).restore(&self.0, window, bytes)?;
-                self.0.state().windows[window].corrections.extend(dues);
+                let mut held = HeldWindow::of(&self.0, window);
+                let dues = held.restore(&self.0, window, bytes)?;
+                let reached = held.open.reached();
+                drop(held);
+                self.0.state().windows[window].restored(reached, dues);
                 Ok(())
             }
             StatefulOperator::Over(over) => restore_over(&self.0, over, &mut self.0.over(over), bytes),

@@ -352,8 +352,12 @@ impl Worker<'_> {
             let late = late.map(|(window, kind)| late_rows(block, kind).take(block, Part::Window(window), Some(kind)));
             finished.late.extend(late.flatten());
         }
-        let correcting = assignment.slices.iter().map(|rows| rows.slice).filter(|slice| slice.corrects);
-        finished.corrections.extend(correcting.map(|slice| slice.first_end));
+        if node.emission.lateness > 0 {
+            let slices = assignment.slices.iter().map(|rows| rows.slice);
+            finished
+                .corrections
+                .extend(slices.filter(|slice| slice.may_correct(&node.window)).map(|slice| slice.first_end));
+        }
         if let Some(ranker) = &node.ranker {
             self.choose(window, ranker, kernel, block, &assignment.slices)?;
             finished.slices = assignment.slices.len();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use arrow::array::RecordBatch;
-use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
+use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::{Emission, Window};
 use pelton_data::{Micros, Stamp};
 
@@ -64,8 +64,6 @@ pub(crate) struct WindowState {
     pub rows_in: u64,
     /// Of them, those that had come when windows were closed last.
     pub rows_in_closed: u64,
-    /// How many there were when nothing came for a while, and an instant passed.
-    rows_in_at_rest: u64,
     /// How far the time of sources had come when the last of them came.
     filled_until: Micros,
     pub busy_ns: u64,
@@ -95,7 +93,6 @@ impl WindowState {
             late_rows: 0,
             rows_in: 0,
             rows_in_closed: 0,
-            rows_in_at_rest: 0,
             filled_until: WATERMARK_MIN,
             busy_ns: 0,
         }
@@ -177,19 +174,21 @@ impl WindowState {
         Some(next.saturating_add(behind))
     }
 
-    /// Rows that correct windows do so when time moves on, all that have come by then together: where nothing comes for now that would move it, an
-    /// instant passes for them. Sessions do not know which rows do.
-    fn pass_instant_at_rest(&mut self) {
-        let watermark = self.watermark();
-        if self.emission.lateness == 0 || watermark == WATERMARK_MIN || !self.inputs.are_idle() {
-            return;
+    /// Goes on from windows that had closed when time had come so far, and are corrected then.
+    pub fn restored(&mut self, reached: Micros, dues: Vec<Micros>) {
+        self.corrections.extend(dues);
+        // Time may have been ahead of the rows.
+        if self.emission.lateness > 0 && reached != WATERMARK_MIN {
+            self.inputs.raise(reached.saturating_add(self.emission.delay));
         }
-        let waits = match self.window {
-            Window::Session { .. } => self.rows_in > self.rows_in_at_rest,
-            _ => self.corrections.last().is_some_and(|due| *due > watermark),
-        };
-        self.rows_in_at_rest = self.rows_in;
-        if waits {
+    }
+
+    /// Rows that correct windows do so when time moves on, all that have come by then together. Where nothing comes for now that would move it, an
+    /// instant passes for them, unless a window would end by that.
+    fn pass_instant_at_rest(&mut self) {
+        let next = self.watermark().saturating_add(1);
+        let ends_window = !matches!(self.window, Window::Session { .. }) && self.next_end <= next;
+        if self.corrections.contains(&next) && !ends_window && self.inputs.are_idle() {
             self.inputs.pass_instant();
         }
     }
@@ -264,8 +263,7 @@ impl State {
     pub fn windows_closed(&mut self, window: usize, until: Micros) -> u64 {
         let node = &mut self.windows[window];
         node.closing = false;
-        node.closed_until = until;
-        node.next_end = if until == WATERMARK_MAX { until } else { node.window.next_end(until) };
+        (node.closed_until, node.next_end) = (until, node.window.next_end(until));
         node.corrections = node.corrections.split_off(&until.saturating_add(1));
         node.gives_way = node.must_close();
         forget_closed(&mut node.blocks_ahead, &node.window, until);

@@ -286,6 +286,11 @@ impl RankedWindows {
         slice.add_all(candidates, self.ranker.rows_max());
     }
 
+    /// Windows that end at or before this have closed.
+    pub(crate) fn closed_until(&self) -> Micros {
+        self.closed_until
+    }
+
     /// When windows are corrected, ascending.
     pub fn dues(&self) -> Vec<Micros> {
         self.corrections.keys().map(|id| id.first_end).collect()

@@ -155,6 +155,11 @@ impl OpenSessions {
         }
     }
 
+    /// Sessions that end at or before this have closed.
+    pub(crate) fn closed_until(&self) -> Micros {
+        self.closed_until
+    }
+
     /// Takes what one worker has of a slice, which may get more rows later.
     ///
     /// # Panics

@@ -48,6 +48,15 @@ impl SliceId {
         SliceId { first_end, start, corrects: false }
     }
 
+    /// Whether the rows may correct windows that have been reported, once time has passed `first_end`.
+    pub fn may_correct(&self, window: &Window) -> bool {
+        match window {
+            // They came behind the watermark: a session that they join or merge may have ended.
+            Window::Session { .. } => self.first_end > self.start,
+            _ => self.corrects,
+        }
+    }
+
     /// What one of `window`'s own slices is called that holds this one, a slice of a grid with the edges of several windows ([`Window::grid`]); `None` where its rows
     /// came when all of their windows had closed.
     pub fn share_of(self, window: &Window) -> Option<SliceId> {

@@ -95,7 +95,7 @@ impl<'a> ByRow<'a> {
     fn run(
         &self,
         call: &Call<'_>,
-        numbers: &[u8],
+        numbers: &mut Vec<u8>,
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<usize, KernelError> {
@@ -103,6 +103,7 @@ impl<'a> ByRow<'a> {
         if !bound.variant.all_valid {
             return Ok(0);
         }
+        self.number(call.block, numbers);
         let keys = IntegerKeys::new(call, self.keys.0, self.keys.1);
         let of_rows = Numbers::new(call, numbers, self.slices.len());
         let mut position = 0;
@@ -125,6 +126,8 @@ impl<'a> ByRow<'a> {
                 self.prepare(&keys, &of_rows, position, store, scratch)?;
             }
         }
+        let mut tables = self.with_rows(of_rows.present).filter_map(|(_, slice)| store.known_table(slice.slice));
+        scratch.met.keys = tables.find_map(Table::keys_found);
         Ok(position)
     }
 
@@ -244,8 +247,7 @@ impl CompiledKernel {
         let Range { start: first, end } = by_row.slices[0].rows;
         let call = self.surviving(&self.steps, KernelInput { block, first, end, mask: None }, scratch)?;
         let mut numbers = std::mem::take(&mut call.spare.borrow_mut().numbers);
-        by_row.number(block, &mut numbers);
-        let position = if call.count > 0 { by_row.run(&call, &numbers, store, scratch)? } else { 0 };
+        let position = if call.count > 0 { by_row.run(&call, &mut numbers, store, scratch)? } else { 0 };
         let row = if position == call.count { end } else { call.row(position) };
         call.spare.borrow_mut().numbers = numbers;
         call.end(scratch);

@@ -100,7 +100,7 @@ impl Loop {
     }
 
     fn code(&self, shared: &Shared, variant: Variant) -> &Code {
-        // What compiled once for other calls compiles for these: only whether rows are listed and NULLs looked at differs.
+        // What compiled once for other calls compiles for these: only whether rows are listed, NULLs looked at, and entries in one table differs.
         self.slot(variant).get_or_init(|| self.recipe(shared, variant).compile().expect("the loop compiled before"))
     }
 }

@@ -392,8 +392,8 @@ impl Kernel for CompiledKernel {
         let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
             panic!("this pipeline ends in a stream")
         };
-        let is_listed = aggregation.by_lookup.is_none() && self.steps.is_empty();
-        let Some(by_row) = is_listed.then(|| ByRow::new(aggregation, block, slices, store)).flatten() else {
+        let is_plain = aggregation.by_lookup.is_none() && self.steps.is_empty();
+        let Some(by_row) = is_plain.then(|| ByRow::new(aggregation, block, slices, store)).flatten() else {
             return self.aggregate_by_slice(aggregation, block, slices, store, scratch);
         };
         let row = self.aggregate_by_row(&by_row, block, store, scratch)?;

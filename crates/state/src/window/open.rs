@@ -190,6 +190,19 @@ impl Open {
         }
     }
 
+    /// The watermark that rows are behind where they come when windows have closed as these have.
+    pub fn reached(&self) -> Micros {
+        match self {
+            Open::Windows(windows) => windows.closed_until(),
+            Open::Ranked(ranked) => ranked.closed_until(),
+            // A session that ends there may still get rows.
+            Open::Sessions(sessions) if sessions.closed_until() > Micros::MIN => {
+                sessions.closed_until().saturating_add(1)
+            }
+            Open::Sessions(_) | Open::Counts(_) | Open::Shared(_) => Micros::MIN,
+        }
+    }
+
     /// Reads the id of a slice that can be sealed.
     pub(super) fn read_id(&self, input: &mut Reader<'_>) -> Result<SliceId, SnapshotError> {
         match self {

@@ -100,6 +100,11 @@ impl OpenWindows {
         &self.window
     }
 
+    /// Windows that end at or before this have closed.
+    pub(crate) fn closed_until(&self) -> Micros {
+        self.closed_until
+    }
+
     /// When windows are corrected, ascending.
     pub fn dues(&self) -> Vec<Micros> {
         self.corrections.iter().flat_map(|corrections| corrections.dues()).collect()
