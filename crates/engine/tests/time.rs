@@ -249,6 +249,8 @@ fn windows_are_reported_before_their_time_when_rows_have_come_for_them() {
     for workers in ["1", "2"] {
         let hands = Arc::new(Hands::default());
         let session = early_session(&hands, workers, "5 s");
+        // Else what late rows correct comes when the source is idle.
+        session.set("table.exec.source.idle-timeout", "0").unwrap();
         let source = push_table(&session, "t");
         let mut query = session
             .sql(
@@ -279,6 +281,39 @@ fn windows_are_reported_before_their_time_when_rows_have_come_for_them() {
         drop(source);
         let rest: Vec<_> = query.collect().unwrap().iter().flat_map(reported).collect();
         assert_eq!(rest, expected(&[(-10, 9, "correction"), (0, 15, "final"), (10, 6, "final")]));
+    }
+}
+
+#[test]
+fn what_late_rows_correct_comes_when_their_source_is_idle() {
+    let sums = "SELECT window_start, SUM(v) AS total, RESULT_KIND() AS kind
+         FROM TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '10' SECOND) GROUP BY window_start, window_end";
+    let largest = "SELECT window_start, v AS total, kind
+         FROM (SELECT *, ROW_NUMBER() OVER w AS n, RESULT_KIND() OVER w AS kind FROM TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '10' SECOND)
+               WINDOW w AS (PARTITION BY window_start, window_end ORDER BY v DESC)) WHERE n <= 1";
+    for (sql, workers, totals) in [(sums, "1", [1, 9, 25]), (sums, "2", [1, 9, 25]), (largest, "1", [1, 8, 16])] {
+        let hands = Arc::new(Hands::default());
+        let session = session(&hands);
+        session.set("pelton.workers", workers).unwrap();
+        session.set("table.exec.emit.allow-lateness", "5 s").unwrap();
+        let source = push_table(&session, "t");
+        let mut query = session.sql(sql).unwrap();
+        let expected = |total: i64, kind: &str| vec![(0, total, kind.to_owned())];
+        push(&source, &[(1, 1), (12, 2)]);
+        assert_eq!(reported(&query.next_batch().unwrap().unwrap()), expected(totals[0], "final"));
+        for (late, total) in [(8, totals[1]), (16, totals[2])] {
+            push(&source, &[(9, late)]);
+            wait_until(|| query.progress().pipelines[0].rows as i64 == 2 + late / 8);
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(query.try_next_batch().unwrap().is_none(), "the next row may move time on");
+            let corrected = turn(&hands, || query.try_next_batch().unwrap());
+            assert_eq!(reported(&corrected), expected(total, "correction"));
+        }
+        // Time has not moved on for rows: neither of them is late.
+        push(&source, &[(12, 4)]);
+        drop(source);
+        let rest: Vec<_> = query.collect().unwrap().iter().flat_map(reported).collect();
+        assert_eq!(rest, [(10, if sql == sums { 6 } else { 4 }, "final".to_owned())]);
     }
 }
 
