@@ -1,5 +1,7 @@
 //! Kernels in words: what EXPLAIN prints, line by line.
 
+mod made;
+
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -9,7 +11,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{binary, case, cast, col, is_null, like, lit};
 use pelton_compiler::{KernelDescription, describe};
 use pelton_data::aggregate::{Accumulate, Accumulator};
-use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate};
+use pelton_plan::pipeline::{Pipeline, Step, StreamRef, Target, Window, WindowAggregate};
 
 type Expression = Arc<dyn PhysicalExpr>;
 
@@ -34,15 +36,7 @@ fn operator(left: Expression, operator: Operator, right: Expression) -> Expressi
 fn described(filters: Vec<Expression>, target: Target, windows: Vec<WindowAggregate>) -> KernelDescription {
     let steps = filters.into_iter().map(Step::Filter).collect();
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema(), steps, target };
-    let program = Program {
-        sources: Vec::new(),
-        lookups: Vec::new(),
-        pipelines: vec![pipeline],
-        windows,
-        shared: Vec::new(),
-        overs: Vec::new(),
-        outputs: Vec::new(),
-    };
+    let program = made::program(pipeline, windows);
     describe(&program, 0).unwrap()
 }
 
@@ -62,17 +56,11 @@ fn window(keys: &[&str], accumulators: Vec<(Accumulate, Option<&str>)>) -> (Wind
         let is_nullable = argument.as_ref().is_some_and(|field| field.is_nullable());
         Accumulator::new(*accumulate, argument.map(|field| field.data_type().clone()), is_nullable)
     };
-    let window = WindowAggregate {
-        window: Window::Tumbling { size: 10_000_000, offset: 0 },
-        bounds: Window::Tumbling { size: 10_000_000, offset: 0 },
-        keys: keys.iter().map(|name| field(name)).collect(),
-        accumulators: accumulators.iter().map(accumulator).collect(),
-        columns: Vec::new(),
-        schema: Arc::new(Schema::empty()),
-        session_slots: None,
-        ranking: None,
-        time_column: None,
-    };
+    let window = made::aggregate(
+        Window::Tumbling { size: 10_000_000, offset: 0 },
+        keys.iter().map(|name| field(name)).collect(),
+        accumulators.iter().map(accumulator).collect(),
+    );
     let arguments = accumulators.iter().map(|(_, argument)| argument.map(column)).collect();
     let keys = keys.iter().map(|name| column(name)).collect();
     (window, Target::Window { window: 0, keys, arguments })

@@ -1,5 +1,7 @@
 //! Groups that leave the second-level cache: other loops find and change them than those of small tables, in both tiers.
 
+mod made;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use datafusion_physical_expr::expressions::col;
 use pelton_compiler::{compile, entry_layout, interpret};
 use pelton_data::Block;
 use pelton_data::aggregate::{Accumulate, Accumulator};
-use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window, WindowAggregate};
+use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window};
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
 use pelton_state::table::{IntegerMode, Table};
 
@@ -47,29 +49,15 @@ fn program(used: &[Accumulate], nulls: bool) -> Program {
     let schema = schema(nulls);
     let argument = |accumulate| (accumulate != Accumulate::Count).then(|| col("v", &schema).unwrap());
     let accumulator = |&accumulate| Accumulator::new(accumulate, argument(accumulate).map(|_| DataType::Int64), false);
-    let window = WindowAggregate {
-        window: Window::Global,
-        bounds: Window::Global,
-        keys: vec![Arc::new(schema.field(0).clone())],
-        accumulators: used.iter().map(accumulator).collect(),
-        columns: Vec::new(),
-        schema: Arc::new(Schema::empty()),
-        session_slots: None,
-        ranking: None,
-        time_column: None,
-    };
+    let window = made::aggregate(
+        Window::Global,
+        vec![Arc::new(schema.field(0).clone())],
+        used.iter().map(accumulator).collect(),
+    );
     let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();
     let target = Target::Window { window: 0, keys: vec![col("k", &schema).unwrap()], arguments };
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema, steps: Vec::new(), target };
-    Program {
-        sources: Vec::new(),
-        lookups: Vec::new(),
-        pipelines: vec![pipeline],
-        windows: vec![window],
-        shared: Vec::new(),
-        overs: Vec::new(),
-        outputs: Vec::new(),
-    }
+    made::program(pipeline, vec![window])
 }
 
 type Groups = BTreeMap<Option<i64>, Vec<i64>>;

@@ -1,5 +1,7 @@
 //! Closed windows as rows: instants, sums and averages in the types that SQL gives them.
 
+mod made;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, RecordBatch, UInt64Array};
@@ -11,7 +13,7 @@ use pelton_compiler::{entry_layout, interpret, read_out};
 use pelton_data::Block;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::ResultKind;
-use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window, WindowAggregate, WindowColumn};
+use pelton_plan::pipeline::{Pipeline, StreamRef, Target, Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
 use pelton_state::window::{ClosedGroups, ClosedWindow};
@@ -31,30 +33,17 @@ fn summed(
         .iter()
         .enumerate()
         .map(|(index, (_, data_type))| Field::new(format!("o{index}"), data_type.clone(), true));
+    let accumulators = vec![accumulator(sum), accumulator(Accumulate::Count)];
     let window = WindowAggregate {
-        window,
-        bounds: window,
-        keys: Vec::new(),
-        accumulators: vec![accumulator(sum), accumulator(Accumulate::Count)],
         schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
         columns: columns.into_iter().map(|(column, _)| column).collect(),
-        session_slots: None,
-        ranking: None,
-        time_column: None,
+        ..made::aggregate(window, Vec::new(), accumulators)
     };
     let target =
         Target::Window { window: 0, keys: Vec::new(), arguments: vec![Some(argument.clone()), Some(argument)] };
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema.clone(), steps: Vec::new(), target };
     let mut table = Table::new(entry_layout(&window));
-    let program = Program {
-        sources: Vec::new(),
-        lookups: Vec::new(),
-        pipelines: vec![pipeline],
-        windows: vec![window],
-        shared: Vec::new(),
-        overs: Vec::new(),
-        outputs: Vec::new(),
-    };
+    let program = made::program(pipeline, vec![window]);
     let block = Block::new(RecordBatch::try_new(schema, vec![values]).unwrap(), None).unwrap();
     let kernel = interpret(&program, 0, &[]).unwrap();
     kernel.aggregate(KernelInput::all(&block), &mut table, &mut Scratch::default()).unwrap();

@@ -1,5 +1,7 @@
 //! Blocks whose rows are of several slices and come in no order: compiled code adds each row where the interpreter does, whatever keys do to the tables.
 
+mod made;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use datafusion_physical_expr::expressions::{binary, col, lit};
 use pelton_compiler::{compile, entry_layout, interpret};
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::{Block, TimeColumn};
-use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate};
+use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window};
 use pelton_state::kernel::{Kernel, Scratch};
 use pelton_state::slice::{Belong, SliceId, SliceRows, SliceStore};
 use proptest::prelude::*;
@@ -33,30 +35,16 @@ fn program(used: &[Accumulate], above: Option<i64>, nulls: bool) -> Program {
     let value = col("v", &schema).unwrap();
     let argument = |accumulate| (accumulate != Accumulate::Count).then(|| value.clone());
     let accumulator = |&accumulate| Accumulator::new(accumulate, argument(accumulate).map(|_| DataType::Int64), false);
-    let window = WindowAggregate {
-        window: Window::Tumbling { size: SLICE_MS * 1_000, offset: 0 },
-        bounds: Window::Tumbling { size: SLICE_MS * 1_000, offset: 0 },
-        keys: vec![Arc::new(schema.field(0).clone())],
-        accumulators: used.iter().map(accumulator).collect(),
-        columns: Vec::new(),
-        schema: Arc::new(Schema::empty()),
-        session_slots: None,
-        ranking: None,
-        time_column: None,
-    };
+    let window = made::aggregate(
+        Window::Tumbling { size: SLICE_MS * 1_000, offset: 0 },
+        vec![Arc::new(schema.field(0).clone())],
+        used.iter().map(accumulator).collect(),
+    );
     let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();
     let filter = |above| binary(value.clone(), Operator::Gt, lit(ScalarValue::Int64(Some(above))), &schema).unwrap();
     let steps = above.map(|above| Step::Filter(filter(above))).into_iter().collect();
     let target = Target::Window { window: 0, keys: vec![col("k", &schema).unwrap()], arguments };
-    Program {
-        sources: Vec::new(),
-        lookups: Vec::new(),
-        pipelines: vec![Pipeline { input: StreamRef::Source(0), input_schema: schema, steps, target }],
-        windows: vec![window],
-        shared: Vec::new(),
-        overs: Vec::new(),
-        outputs: Vec::new(),
-    }
+    made::program(Pipeline { input: StreamRef::Source(0), input_schema: schema, steps, target }, vec![window])
 }
 
 /// Key, value, milliseconds.

@@ -5,6 +5,8 @@ use std::io::{PipeWriter, Write};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
+use arrow::util::display::array_value_to_string;
 use pelton::{Query, Session};
 
 /// A query over pipes, and the ends of the pipes that are written.
@@ -40,6 +42,15 @@ fn over_pipes_with<const N: usize>(
 fn over_a_pipe(columns: &str, query: &str) -> (Session, Query, PipeWriter) {
     let (session, query, [write]) = over_pipes([("t", columns)], query);
     (session, query, write)
+}
+
+/// The values of each row.
+fn texts(batch: &RecordBatch) -> Vec<String> {
+    let text = |row: usize| {
+        let values = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap());
+        values.collect::<Vec<_>>().join(" ")
+    };
+    (0..batch.num_rows()).map(text).collect()
 }
 
 /// How often workers are given something to do in half a second in which nothing happens.
@@ -127,15 +138,12 @@ fn what_late_rows_correct_does_not_wait_for_a_source_that_is_idle() {
         let (_session, mut query, [mut write]) = over_pipes_with(&settings, [("t", columns)], &sql);
         let mut results = |rows: &[u8]| {
             write.write_all(rows).unwrap();
-            let batch = query.next_batch().unwrap().expect("the pipe is open");
-            let columns = batch.columns();
-            let texts = columns.iter().map(|column| arrow::util::display::array_value_to_string(column, 0).unwrap());
-            (batch.num_rows(), texts.collect::<Vec<_>>().join(" "))
+            texts(&query.next_batch().unwrap().expect("the pipe is open"))
         };
-        assert_eq!(results(b"1,2020-01-01 00:00:00.1\n2,2020-01-01 00:00:09\n"), (1, "1 final".to_owned()), "{sql}");
+        assert_eq!(results(b"1,2020-01-01 00:00:00.1\n2,2020-01-01 00:00:09\n"), ["1 final"], "{sql}");
         // Nothing else comes.
-        assert_eq!(results(b"3,2020-01-01 00:00:00.2\n"), (1, "2 correction".to_owned()), "{sql}");
-        assert_eq!(results(b"4,2020-01-01 00:00:00.3\n"), (1, "3 correction".to_owned()), "{sql}");
+        assert_eq!(results(b"3,2020-01-01 00:00:00.2\n"), ["2 correction"], "{sql}");
+        assert_eq!(results(b"4,2020-01-01 00:00:00.3\n"), ["3 correction"], "{sql}");
         assert!(decisions(&query) <= 4, "all has left: {sql}");
         drop(write);
         // The last window.
@@ -159,9 +167,7 @@ fn an_idle_source_ends_no_session_before_its_time() {
     drop(write);
     let mut results = Vec::new();
     while let Some(batch) = query.next_batch().unwrap() {
-        let text =
-            |column: usize, row: usize| arrow::util::display::array_value_to_string(batch.column(column), row).unwrap();
-        results.extend((0..batch.num_rows()).map(|row| [text(0, row), text(1, row), text(2, row)].join(" ")));
+        results.extend(texts(&batch));
     }
     results.sort_unstable();
     assert_eq!(results, ["1 2 final", "2 1 final", "3 1 final"]);

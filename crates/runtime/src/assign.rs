@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use pelton_data::window::{Covered, Slice, Window};
 use pelton_data::{Block, Micros, TimeRange};
-use pelton_state::slice::{Belong, SliceId, SliceRows};
+use pelton_state::slice::{Belong, SLICES_BY_TIME_MAX, SliceId, SliceRows};
 
 use crate::late::LateList;
 
@@ -161,9 +161,6 @@ const RUN_ROWS_MIN: usize = 64;
 
 /// So many runs of one slice are put together by a mask.
 const RUNS_PER_SLICE_MIN: usize = 2;
-
-/// More slices of a block than these are not told apart by looking at the times of all its rows once for each.
-const SLICES_BY_TIME_MAX: usize = 8;
 
 /// A block in which so many windows close and more is looked at row by row.
 const PIECES_BY_TIME_MAX: usize = 4;

@@ -87,6 +87,9 @@ pub struct SliceRows {
     pub belong: Belong,
 }
 
+/// The slices of a block are told apart by looking at the times of all its rows, once for each, where they are no more than this.
+pub const SLICES_BY_TIME_MAX: usize = 8;
+
 /// Which rows of a range belong to a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Belong {

@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::Int64Type;
+use arrow::array::{Array, ArrayRef};
 use pelton_data::Block;
-use pelton_data::abi::Status;
+use pelton_data::abi::{SliceTable, Status};
 use pelton_data::aggregate::{Accumulate, position};
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::pieces::PieceWriter;
@@ -14,9 +13,10 @@ use pelton_state::slice::SliceRows;
 use pelton_state::table::{Entries, IntegerMode, KeyLayout, KeyRows, Positions, Table};
 
 use super::by_lookup::ByLookup;
-use super::call::{Bound, Call, Loop, outputs, positions_between};
+use super::call::{Bound, Call, Loop, positions_between};
+use super::integer_keys::IntegerKeys;
 use super::project::{Projected, Projection};
-use crate::fold::{Kept, extent};
+use crate::fold::Kept;
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::update::update;
 
@@ -431,12 +431,9 @@ fn run_dense(
             (Some(IntegerMode::Dense { base, .. }), Some((first, last))) => {
                 let mut frame = call.frame(&bound, position, end);
                 // The table has room for more keys than it was prepared for, and must be told before they are used.
-                let skipped = first.wrapping_sub(base) as usize;
-                let stride = table.layout().dense_stride();
-                frame.table = table.base().wrapping_add(skipped * stride);
-                frame.dense_base = first;
-                frame.dense_length = last.wrapping_sub(first) as u64 + 1;
-                frame.dense_present = table.dense_present().wrapping_add(skipped);
+                let from_first = dense_from(table, base, first);
+                (frame.table, frame.dense_present) = (from_first.entries, from_first.present);
+                (frame.dense_base, frame.dense_length) = (first, last.wrapping_sub(first) as u64 + 1);
                 // SAFETY: the table is dense, with an entry and a flag for each key from `first` to `last`, and stays
                 // so during the call.
                 let status = unsafe { call.run(dense, &bound, &mut frame)? };
@@ -452,149 +449,12 @@ fn run_dense(
     }
 }
 
-/// The integer keys of a call.
-pub(super) struct IntegerKeys<'a> {
-    /// Lists them.
-    code: &'a Loop,
-    /// All of them, where they lie side by side in the block.
-    plain: Option<&'a [i64]>,
-}
-
-impl<'a> IntegerKeys<'a> {
-    pub(super) fn new(call: &Call<'a>, code: &'a Loop, column: Option<usize>) -> IntegerKeys<'a> {
-        let block = call.block;
-        let column = column.map(|column| block.raw_columns()[column].as_primitive::<Int64Type>());
-        let column = column.filter(|column| column.null_count() == 0 && call.selection.is_none());
-        IntegerKeys { code, plain: column.map(|column| &column.values()[call.first..call.first + call.count]) }
+/// Where a dense table has the entries of the keys from `first` on, where its own begin with that of `base`.
+pub(super) fn dense_from(table: &mut Table, base: i64, first: i64) -> SliceTable {
+    let skipped = first.wrapping_sub(base) as usize;
+    let stride = table.layout().dense_stride();
+    SliceTable {
+        entries: table.base().wrapping_add(skipped * stride),
+        present: table.dense_present().wrapping_add(skipped),
     }
-
-    /// Makes room for the keys of some positions.
-    fn prepare(
-        &self,
-        call: &Call<'_>,
-        table: &mut Table,
-        scratch: &mut Scratch,
-        positions: Range<usize>,
-    ) -> Result<(), KernelError> {
-        let rows = positions.len();
-        let (minimum, maximum) = self.extent(call, scratch, positions)?;
-        table.prepare_integers(minimum, maximum, rows);
-        Ok(())
-    }
-
-    /// The least and the largest key of some positions, of which there is at least one.
-    pub(super) fn extent(
-        &self,
-        call: &Call<'_>,
-        scratch: &mut Scratch,
-        positions: Range<usize>,
-    ) -> Result<(i64, i64), KernelError> {
-        if let Some(keys) = self.plain {
-            return Ok(extent(&keys[positions]));
-        }
-        let bound = call.bind(self.code)?;
-        list_keys(call, self.code, &bound, scratch, positions.start, positions.end)?;
-        Ok(extent(&scratch.integers))
-    }
-
-    /// What listing them reads, where they must be listed.
-    fn bind(&self, call: &Call<'_>) -> Result<Option<Rc<Bound>>, KernelError> {
-        self.plain.is_none().then(|| call.bind(self.code)).transpose()
-    }
-
-    /// Leaves in `scratch.entries` the entries of the keys of some positions.
-    fn find(
-        &self,
-        call: &Call<'_>,
-        bound: Option<&Bound>,
-        table: &mut Table,
-        scratch: &mut Scratch,
-        positions: Range<usize>,
-    ) -> Result<(), KernelError> {
-        let Some(bound) = bound else {
-            let keys = &self.plain.expect("other keys are computed")[positions];
-            prepare_for(table, keys);
-            table.find_or_insert_integers(keys, &mut scratch.entries, &mut scratch.hashes);
-            return Ok(());
-        };
-        list_keys(call, self.code, bound, scratch, positions.start, positions.end)?;
-        let Scratch { integers, entries, hashes, spare, .. } = scratch;
-        let validity = spare.first().map_or(&[][..], Vec::as_slice);
-        find_integers(table, integers, validity, entries, hashes);
-        Ok(())
-    }
-}
-
-/// Makes room for some keys, of which there is at least one.
-fn prepare_for(table: &mut Table, keys: &[i64]) {
-    let (minimum, maximum) = extent(keys);
-    table.prepare_integers(minimum, maximum, keys.len());
-}
-
-/// Lists the keys of positions `start..end` in `scratch.integers`, and in `scratch.spare[0]` whether each is valid
-/// (nothing where all are).
-pub(super) fn list_keys(
-    call: &Call<'_>,
-    keys: &Loop,
-    bound: &Bound,
-    scratch: &mut Scratch,
-    start: usize,
-    end: usize,
-) -> Result<(), KernelError> {
-    let rows = end - start;
-    if scratch.spare.is_empty() {
-        scratch.spare.push(Vec::new());
-    }
-    let (integers, validity) = (&mut scratch.integers, &mut scratch.spare[0]);
-    integers.clear();
-    integers.reserve(rows);
-    validity.clear();
-    let root = keys.effect.root();
-    let never_null = keys.recipe(call.shared, bound.variant).never_null(root);
-    if !never_null {
-        validity.reserve(rows);
-    }
-    let values = integers.as_mut_ptr().wrapping_sub(start).cast::<u8>();
-    let flags = validity.as_mut_ptr().wrapping_sub(start);
-    let pointers = outputs([(values, flags)]);
-    let mut frame = call.frame(bound, start, end);
-    frame.outputs = pointers.as_ptr();
-    // SAFETY: there is room for a key, and a validity byte where keys can be NULL, at each position from `start` on.
-    unsafe {
-        call.run(keys, bound, &mut frame)?;
-        integers.set_len(rows);
-        if !never_null {
-            validity.set_len(rows);
-        }
-    }
-    Ok(())
-}
-
-/// The entries of integer keys; `validity` is empty where all are valid.
-fn find_integers(
-    table: &mut Table,
-    keys: &mut Vec<i64>,
-    validity: &[u8],
-    entries: &mut Vec<u32>,
-    hashes: &mut Vec<u64>,
-) {
-    let find = |table: &mut Table, keys: &[i64], entries: &mut Vec<u32>, hashes: &mut Vec<u64>| {
-        prepare_for(table, keys);
-        table.find_or_insert_integers(keys, entries, hashes);
-    };
-    if validity.iter().all(|&valid| valid == 1) {
-        return find(table, keys, entries, hashes);
-    }
-    let mut flags = validity.iter();
-    keys.retain(|_| flags.next() == Some(&1));
-    entries.clear();
-    if !keys.is_empty() {
-        find(table, keys, entries, hashes);
-    }
-    let null_entry = table.null_entry();
-    let mut found = std::mem::take(entries).into_iter();
-    entries.extend(validity.iter().map(|&valid| match valid {
-        1 => found.next().expect("one entry for each valid key"),
-        _ => null_entry,
-    }));
 }

@@ -5,8 +5,9 @@ use pelton_state::join_index::UNMATCHED;
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::table::{Entries, LookupKeys, Table};
 
-use super::aggregate::{BATCH, list_keys};
+use super::aggregate::BATCH;
 use super::call::{Call, Loop};
+use super::integer_keys::list_keys;
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::rows::{gather, matched_rows};
 

@@ -9,25 +9,26 @@ use std::ops::Range;
 use pelton_data::Block;
 use pelton_data::abi::{SliceTable, Status};
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
-use pelton_state::slice::{Belong, SliceRows, SliceStore};
+use pelton_state::slice::{Belong, SLICES_BY_TIME_MAX, SliceRows, SliceStore};
 use pelton_state::table::{IntegerMode, Table};
 
 use super::CompiledKernel;
-use super::aggregate::{Aggregation, Grouping, IntegerKeys};
+use super::aggregate::{Aggregation, Grouping, dense_from};
 use super::call::{Call, Loop};
+use super::integer_keys::IntegerKeys;
 use crate::select::{Integers, Level, count_reached};
 
 /// Tables take no more together than this: else the entries of one slice stay in the cache only while rows of the others do not come in between.
 const TABLES_BYTES_MAX: usize = 512 << 10;
 
-/// A block's rows are of no more slices than this where times tell which.
-const SLICES_MAX: usize = 8;
+/// A byte has a bit for each slice.
+const _: () = assert!(SLICES_BY_TIME_MAX <= u8::BITS as usize);
 
 /// Slices of rows, and how rows are added to their tables.
 pub(super) struct ByRow<'a> {
     slices: &'a [SliceRows],
     /// The first ticks of all slices but the first.
-    bounds: [i64; SLICES_MAX],
+    bounds: [i64; SLICES_BY_TIME_MAX],
     code: &'a Loop,
     keys: (&'a Loop, Option<usize>),
 }
@@ -35,7 +36,7 @@ pub(super) struct ByRow<'a> {
 /// Where the entries of slices are.
 enum Found {
     /// For all keys between these, both inclusive, in dense tables, one for each slice.
-    Between((i64, i64), [SliceTable; SLICES_MAX]),
+    Between((i64, i64), [SliceTable; SLICES_BY_TIME_MAX]),
     /// There is no key that all tables have been prepared for.
     Nowhere,
     /// Where rows of one slice had better be added after those of another.
@@ -43,9 +44,9 @@ enum Found {
 }
 
 /// Whether slices with these tables have their rows added after those of each other: some find their entries by hash, or all would not be in the cache together.
-fn are_apart<'a>(tables: impl Iterator<Item = &'a Table> + Clone) -> bool {
+fn are_apart<'a>(mut tables: impl Iterator<Item = &'a Table> + Clone) -> bool {
     let bytes: usize = tables.clone().map(Table::bytes).sum();
-    bytes > TABLES_BYTES_MAX || tables.into_iter().any(|table| table.integer_mode() == Some(IntegerMode::Hash))
+    bytes > TABLES_BYTES_MAX || tables.any(|table| table.integer_mode() == Some(IntegerMode::Hash))
 }
 
 impl<'a> ByRow<'a> {
@@ -57,16 +58,13 @@ impl<'a> ByRow<'a> {
         store: &SliceStore,
     ) -> Option<ByRow<'a>> {
         let Grouping::Integer { keys, column, dense: Some(dense) } = &aggregation.grouping else { return None };
-        if !aggregation.others.is_empty() || !(2..=SLICES_MAX).contains(&slices.len()) {
-            return None;
-        }
-        if are_apart(slices.iter().filter_map(|slice| store.known_table(slice.slice))) {
+        if !aggregation.others.is_empty() || !(2..=SLICES_BY_TIME_MAX).contains(&slices.len()) {
             return None;
         }
         let (time, range) = (block.time_column()?, block.time_range()?);
         let [least, largest] =
             [range.min, range.max].map(|micros| micros / time.micros_per_tick - block.time_shift_ticks());
-        let mut bounds = [i64::MAX; SLICES_MAX];
+        let mut bounds = [i64::MAX; SLICES_BY_TIME_MAX];
         let mut next = least;
         for (index, slice) in slices.iter().enumerate() {
             let Belong::Ticks(ticks) = &slice.belong else { return None };
@@ -77,18 +75,23 @@ impl<'a> ByRow<'a> {
             bounds[index.saturating_sub(1)] = *ticks.start();
             next = ticks.end().checked_add(1)?;
         }
-        (largest < next).then_some(ByRow { slices, bounds, code: &dense.of_slices, keys: (keys, *column) })
+        if largest >= next || are_apart(slices.iter().filter_map(|slice| store.known_table(slice.slice))) {
+            return None;
+        }
+        Some(ByRow { slices, bounds, code: &dense.of_slices, keys: (keys, *column) })
     }
 
     /// The numbers of the slices of the block's rows.
     fn number(&self, block: &Block, numbers: &mut Vec<u8>) {
         let Range { start, end } = self.slices[0].rows;
         numbers.resize(block.rows(), 0);
-        let values = match block.tick_distances() {
-            Some((from, distances)) => Integers::Distances { from, distances },
-            None => Integers::Wide(block.raw_ticks().expect("rows with event times belong to a slice by them")),
-        };
-        count_reached(Level::best(), values, &self.bounds[..self.slices.len() - 1], (start, end), numbers);
+        count_reached(
+            Level::best(),
+            Integers::ticks(block),
+            &self.bounds[..self.slices.len() - 1],
+            (start, end),
+            numbers,
+        );
     }
 
     /// Adds the rows of a call, as far as all tables are dense: up to which position.
@@ -108,23 +111,25 @@ impl<'a> ByRow<'a> {
         let of_rows = Numbers::new(call, numbers, self.slices.len());
         let mut position = 0;
         while position < call.count {
-            let mut found = self.find(store, &of_rows);
-            if let Found::Nowhere = found {
-                self.prepare(&keys, &of_rows, position, store, scratch)?;
-                found = self.find(store, &of_rows);
+            match self.find(store, &of_rows) {
+                Found::Apart => break,
+                Found::Between((first, last), tables) => {
+                    let mut frame = call.frame(&bound, position, call.count);
+                    (frame.slice_numbers, frame.slice_tables) = (numbers.as_ptr(), tables.as_ptr());
+                    (frame.dense_base, frame.dense_length) = (first, last.wrapping_sub(first) as u64 + 1);
+                    // SAFETY: each row of the call has the number of a slice whose table has an entry, and a flag, for each key from `first` to
+                    // `last`; tables stay where they are during the call.
+                    let status = unsafe { call.run(self.code, &bound, &mut frame)? };
+                    position = frame.position as usize;
+                    if status == Status::Done {
+                        break;
+                    }
+                    scratch.met.guards_failed += 1;
+                }
+                Found::Nowhere => {}
             }
-            let Found::Between((first, last), tables) = found else { break };
-            let mut frame = call.frame(&bound, position, call.count);
-            (frame.slice_numbers, frame.slice_tables) = (numbers.as_ptr(), tables.as_ptr());
-            (frame.dense_base, frame.dense_length) = (first, last.wrapping_sub(first) as u64 + 1);
-            // SAFETY: each row of the call has the number of a slice whose table has an entry, and a flag, for each key from `first` to `last`; tables stay
-            // where they are during the call.
-            let status = unsafe { call.run(self.code, &bound, &mut frame)? };
-            position = frame.position as usize;
-            if status != Status::Done {
-                scratch.met.guards_failed += 1;
-                self.prepare(&keys, &of_rows, position, store, scratch)?;
-            }
+            // Then one is by hash, or all have the keys of all rows that are left.
+            self.prepare(&keys, &of_rows, position, store, scratch)?;
         }
         let mut tables = self.with_rows(of_rows.present).filter_map(|(_, slice)| store.known_table(slice.slice));
         scratch.met.keys = tables.find_map(Table::keys_found);
@@ -149,16 +154,12 @@ impl<'a> ByRow<'a> {
         if first > last {
             return Found::Nowhere;
         }
-        let mut tables = [SliceTable { entries: std::ptr::null_mut(), present: std::ptr::null_mut() }; SLICES_MAX];
+        let mut tables =
+            [SliceTable { entries: std::ptr::null_mut(), present: std::ptr::null_mut() }; SLICES_BY_TIME_MAX];
         for (number, slice) in self.with_rows(present) {
             let table = store.table(slice.slice);
             let Some(IntegerMode::Dense { base, .. }) = table.integer_mode() else { unreachable!("it is dense") };
-            let skipped = first.wrapping_sub(base) as usize;
-            let stride = table.layout().dense_stride();
-            tables[number] = SliceTable {
-                entries: table.base().wrapping_add(skipped * stride),
-                present: table.dense_present().wrapping_add(skipped),
-            };
+            tables[number] = dense_from(table, base, first);
         }
         Found::Between((first, last), tables)
     }
@@ -199,7 +200,7 @@ impl<'a> Numbers<'a> {
     /// There are so many slices.
     fn new(call: &'a Call<'a>, numbers: &'a [u8], slices: usize) -> Numbers<'a> {
         let mut of_rows = Numbers { call, numbers, present: 0 };
-        let all = u8::MAX >> (SLICES_MAX - slices);
+        let all = u8::MAX >> (u8::BITS as usize - slices);
         // Mostly the first rows have all.
         match &call.selection {
             Some(rows) => {

@@ -4,7 +4,7 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`by_row`], [`by_lookup`] and [`count`] (tables).
+//! In reading order: [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`integer_keys`], [`by_row`], [`by_lookup`] and [`count`] (tables).
 
 pub(crate) mod call;
 
@@ -15,6 +15,8 @@ mod multiply;
 pub(crate) mod project;
 
 mod by_row;
+
+mod integer_keys;
 
 mod few;
 
@@ -333,13 +335,8 @@ fn belonging(slice: &SliceRows, block: &Block, mask: &mut Vec<u64>) {
         Belong::All => {}
         Belong::Mask(belonging) => mask.iter_mut().zip(belonging).for_each(|(bits, belonging)| *bits &= belonging),
         Belong::Ticks(belonging) => {
-            let (level, between) = (Level::best(), (*belonging.start(), *belonging.end()));
-            // Distances are a quarter of the bytes.
-            if let Some((from, distances)) = block.tick_distances() {
-                return refine_between(level, Integers::Distances { from, distances }, between, (start, end), mask);
-            }
-            let ticks = block.raw_ticks().expect("rows with event times belong to a slice by them");
-            refine_between(level, Integers::Wide(ticks), between, (start, end), mask);
+            let between = (*belonging.start(), *belonging.end());
+            refine_between(Level::best(), Integers::ticks(block), between, (start, end), mask);
         }
     }
 }
@@ -397,8 +394,9 @@ impl Kernel for CompiledKernel {
             return self.aggregate_by_slice(aggregation, block, slices, store, scratch);
         };
         let row = self.aggregate_by_row(&by_row, block, store, scratch)?;
-        let rest = slices.iter().map(|slice| SliceRows { rows: row..slice.rows.end, ..slice.clone() });
-        let rest: Vec<SliceRows> = rest.filter(|slice| !slice.rows.is_empty()).collect();
+        let rest = slices.iter().filter(|slice| row < slice.rows.end);
+        let rest = rest.map(|slice| SliceRows { rows: row..slice.rows.end, ..slice.clone() });
+        let rest: Vec<SliceRows> = rest.collect();
         self.aggregate_by_slice(aggregation, block, &rest, store, scratch)
     }
 

@@ -4,6 +4,8 @@
 //! `v - low <= high - low` without a sign, for signed and unsigned integers alike: one subtraction and one comparison.
 //! Floats in total order are integers after one transformation of their bits.
 
+use pelton_data::Block;
+
 use super::level::{Instructions, Level};
 use super::mask::{WordBytes, refine, word_of};
 
@@ -160,6 +162,19 @@ pub(crate) enum Integers<'a> {
         from: i64,
         distances: &'a [u16],
     },
+}
+
+impl<'a> Integers<'a> {
+    /// The event times of a block's rows, as they lie in memory: as distances where there are, which are a quarter of the bytes.
+    ///
+    /// # Panics
+    /// Where it has none.
+    pub(crate) fn ticks(block: &'a Block) -> Integers<'a> {
+        match block.tick_distances() {
+            Some((from, distances)) => Integers::Distances { from, distances },
+            None => Integers::Wide(block.raw_ticks().expect("rows with event times belong to a slice by them")),
+        }
+    }
 }
 
 macro_rules! refine_by_vectors {
