@@ -21,7 +21,7 @@ const ORDER_TASK_NS: f64 = 2e6;
 /// as take about so long.
 const BLOCKS_PER_TASK_MAX: usize = 8;
 const BLOCKS_PER_SHORT_TASK_MAX: usize = 64;
-const SHORT_TASK_NS: f64 = 1e5;
+const SHORT_TASK_NS: f64 = 2e5;
 
 /// A task that takes several blocks, or batches, takes no longer than this, about: others wait for whoever does it.
 pub(crate) const TASK_NS_MAX: f64 = 2e6;
