@@ -12,7 +12,7 @@ use arrow::array::RecordBatch;
 
 use crate::error::CompileError;
 use crate::kernel::aggregate::Grouping;
-use crate::kernel::call::Loop;
+use crate::kernel::loops::Loop;
 use crate::kernel::project::{Projected, Projection};
 use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget};
 use crate::lower::function::Effect;

@@ -7,17 +7,20 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use datafusion_physical_expr::expressions::col;
+use datafusion_common::ScalarValue;
+use datafusion_expr::Operator;
+use datafusion_physical_expr::expressions::{binary, col, lit};
 use pelton_compiler::{compile, entry_layout, interpret};
 use pelton_data::Block;
 use pelton_data::aggregate::{Accumulate, Accumulator};
-use pelton_plan::pipeline::{Pipeline, Program, StreamRef, Target, Window};
+use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window};
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
 use pelton_state::table::{IntegerMode, Table};
 
 const BLOCKS: i64 = 4;
-const BLOCK_ROWS: i64 = 30_000;
-const KEYS: i64 = 100_000;
+const BLOCK_ROWS: i64 = 60_000;
+/// So many that one sum each takes more than 2 MiB.
+const KEYS: i64 = 300_000;
 
 /// A key, spread over all of them, and a value of row `row`.
 fn row(row: i64) -> (i64, i64) {
@@ -44,10 +47,11 @@ fn schema(nulls: bool) -> Arc<Schema> {
 /// What there is by key.
 const ALL: [Accumulate; 4] = [Accumulate::Count, Accumulate::SumInteger, Accumulate::Minimum, Accumulate::Maximum];
 
-/// Some of these by key.
-fn program(used: &[Accumulate], nulls: bool) -> Program {
+/// Some of these by key, of the rows whose value is larger than `above`.
+fn program(used: &[Accumulate], nulls: bool, above: Option<i64>) -> Program {
     let schema = schema(nulls);
-    let argument = |accumulate| (accumulate != Accumulate::Count).then(|| col("v", &schema).unwrap());
+    let value = col("v", &schema).unwrap();
+    let argument = |accumulate| (accumulate != Accumulate::Count).then(|| value.clone());
     let accumulator = |&accumulate| Accumulator::new(accumulate, argument(accumulate).map(|_| DataType::Int64), false);
     let window = made::aggregate(
         Window::Global,
@@ -56,7 +60,9 @@ fn program(used: &[Accumulate], nulls: bool) -> Program {
     );
     let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();
     let target = Target::Window { window: 0, keys: vec![col("k", &schema).unwrap()], arguments };
-    let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema, steps: Vec::new(), target };
+    let filter = |above| binary(value.clone(), Operator::Gt, lit(ScalarValue::Int64(Some(above))), &schema).unwrap();
+    let steps = above.map(|above| Step::Filter(filter(above))).into_iter().collect();
+    let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema, steps, target };
     made::program(pipeline, vec![window])
 }
 
@@ -91,9 +97,10 @@ fn read(table: &Table) -> Groups {
     (0..entries.len()).map(|at| (keys.is_valid(at).then(|| keys.value(at)), values(at))).collect()
 }
 
-fn expected(used: &[Accumulate], nulls: bool) -> Groups {
+fn expected(used: &[Accumulate], nulls: bool, above: Option<i64>) -> Groups {
     let mut groups = Groups::new();
-    for (key, value) in (0..BLOCKS * BLOCK_ROWS).map(row) {
+    let rows = (0..BLOCKS * BLOCK_ROWS).map(row);
+    for (key, value) in rows.filter(|row| above.is_none_or(|above| row.1 > above)) {
         let group = groups.entry(Some(key).filter(|key| !nulls || key % 10 > 0));
         let group = group.or_insert_with(|| vec![0, 0, i64::MAX, i64::MIN]);
         *group = vec![group[0] + 1, group[1] + value, group[2].min(value), group[3].max(value)];
@@ -107,13 +114,15 @@ fn expected(used: &[Accumulate], nulls: bool) -> Groups {
 fn groups_of_large_tables_are_those_of_the_rows() {
     use Accumulate::{Maximum, Minimum, SumInteger};
     let some: [&[Accumulate]; 6] = [&ALL[..1], &ALL[..2], &ALL, &[SumInteger], &[Minimum, SumInteger], &[Maximum]];
-    for (used, nulls) in some.into_iter().flat_map(|used| [(used, false), (used, true)]) {
-        let program = program(used, nulls);
-        let expected = expected(used, nulls);
+    let kinds = [(false, None), (true, None), (false, Some(-300))];
+    for (used, (nulls, above)) in some.into_iter().flat_map(|used| kinds.map(|kind| (used, kind))) {
+        let program = program(used, nulls, above);
+        let expected = expected(used, nulls, above);
         let compiled = compile(&program, 0, &[]).unwrap().kernel;
-        assert!(groups(&compiled, &program, nulls) == expected, "compiled, {used:?}, NULLs: {nulls}");
+        let of = format!("{used:?}, NULLs: {nulls}, above: {above:?}");
+        assert!(groups(&compiled, &program, nulls) == expected, "compiled, {of}");
         let interpreted = interpret(&program, 0, &[]).unwrap();
-        assert!(groups(&interpreted, &program, nulls) == expected, "interpreted, {used:?}, NULLs: {nulls}");
+        assert!(groups(&interpreted, &program, nulls) == expected, "interpreted, {of}");
     }
 }
 
@@ -126,7 +135,7 @@ fn groups_whose_accumulators_are_as_at_first_are_groups() {
     };
     let all_keys =
         |value: &dyn Fn(i64) -> i64| -> Groups { (0..KEYS).map(|row| (Some(2 * row), vec![value(row)])).collect() };
-    let sums = program(&[Accumulate::SumInteger], false);
+    let sums = program(&[Accumulate::SumInteger], false, None);
     let kernel = compile(&sums, 0, &[]).unwrap().kernel;
     let mut tables = [(); 2].map(|()| Table::new(entry_layout(&sums.windows[0])));
     // Of every seventh key the sum is zero at once.
@@ -144,7 +153,7 @@ fn groups_whose_accumulators_are_as_at_first_are_groups() {
     add(&kernel, &[block(&|_| 9)], &mut cleared);
     assert!(read(&cleared) == all_keys(&|_| 9));
 
-    let least = program(&[Accumulate::Minimum], false);
+    let least = program(&[Accumulate::Minimum], false, None);
     let kernel = compile(&least, 0, &[]).unwrap().kernel;
     let mut table = Table::new(entry_layout(&least.windows[0]));
     add(&kernel, &[block(&|_| i64::MAX)], &mut table);

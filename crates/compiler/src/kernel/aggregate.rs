@@ -13,8 +13,9 @@ use pelton_state::slice::SliceRows;
 use pelton_state::table::{Entries, IntegerMode, KeyLayout, KeyRows, Positions, Table};
 
 use super::by_lookup::ByLookup;
-use super::call::{Bound, Call, Loop, positions_between};
+use super::call::{Bound, Call, positions_between};
 use super::integer_keys::IntegerKeys;
+use super::loops::Loop;
 use super::project::{Projected, Projection};
 use crate::fold::Kept;
 use crate::interpret::aggregate::find_entries;
@@ -405,9 +406,11 @@ fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> Kept<'a> {
     }
 }
 
-/// Runs the fused loop as far as the table is dense, and says how far that was. A processor fetches the lines of many rows' entries at once by itself, as
-/// long as each row needs one: where rows change a byte of their entry as well, the entries of a table that leaves the cache are found, and their lines
-/// fetched, before they are changed.
+/// Entries of dense tables are asked for ahead where they take more than this: a part of them, at least, is not in the second-level cache.
+const FAR_BYTES_MIN: usize = 2 << 20;
+
+/// Runs the fused loop as far as the table is dense, and says how far that was. Where rows change a byte of their entry
+/// as well, the entries of a table that leaves the cache are found, and their lines fetched, before they are changed.
 fn run_dense(
     call: &Call<'_>,
     Range { start, end }: Range<usize>,
@@ -436,7 +439,12 @@ fn run_dense(
                 (frame.dense_base, frame.dense_length) = (first, last.wrapping_sub(first) as u64 + 1);
                 // SAFETY: the table is dense, with an entry and a flag for each key from `first` to `last`, and stays
                 // so during the call.
-                let status = unsafe { call.run(dense, &bound, &mut frame)? };
+                let status = unsafe {
+                    match first.abs_diff(last) as usize * table.layout().dense_stride() > FAR_BYTES_MIN {
+                        true => call.run_asking(dense, &bound, &mut frame)?,
+                        false => call.run(dense, &bound, &mut frame)?,
+                    }
+                };
                 position = frame.position as usize;
                 if status == Status::Done {
                     return Ok(end);

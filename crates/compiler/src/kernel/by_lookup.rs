@@ -6,8 +6,9 @@ use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::table::{Entries, LookupKeys, Table};
 
 use super::aggregate::BATCH;
-use super::call::{Call, Loop};
+use super::call::Call;
 use super::integer_keys::list_keys;
+use super::loops::Loop;
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::rows::{gather, matched_rows};
 

@@ -14,8 +14,9 @@ use pelton_state::table::{IntegerMode, Table};
 
 use super::CompiledKernel;
 use super::aggregate::{Aggregation, Grouping, dense_from};
-use super::call::{Call, Loop};
+use super::call::Call;
 use super::integer_keys::IntegerKeys;
+use super::loops::Loop;
 use crate::select::{Integers, Level, count_reached};
 
 /// Tables take no more together than this: else the entries of one slice stay in the cache only while rows of the others do not come in between.

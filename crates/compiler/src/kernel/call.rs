@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::take;
@@ -13,97 +11,17 @@ use pelton_data::Block;
 use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
 use pelton_data::aggregate::position;
 use pelton_data::column::{Layout, align_bits, validity_ptr, values_ptr};
-use pelton_state::join_index::JoinIndex;
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Positions;
 
 use super::Select;
 use super::ahead::{self, Columns};
+use super::loops::{Loop, Shared};
 use super::spare::Spare;
-use crate::code_memory::Code;
-use crate::error::CompileError;
-use crate::interpret::expression::Expression;
 use crate::interpret::rows::{Origin, Rows};
-use crate::lower::function::{ColumnSource, Effect, Recipe, Variant, column_slot, columns_read};
-use crate::lower::graph::{Graph, NodeId, Operation};
+use crate::lower::function::{Effect, Variant, column_slot};
+use crate::lower::graph::{NodeId, Operation};
 use crate::select::{Level, append_rows};
-
-/// What all functions of a kernel have in common.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// The pipeline's expressions.
-    pub(crate) graph: Graph,
-    /// For each column of the pipeline, how machine code reads it.
-    pub(crate) columns: Vec<ColumnSource>,
-    /// For each column of the pipeline, its name.
-    pub(crate) names: Vec<String>,
-    /// For each column of the pipeline, where it is.
-    pub(crate) origins: Vec<Origin>,
-    /// Expressions that DataFusion evaluates before a function runs.
-    pub(crate) foreign: Vec<Expression>,
-    /// The looked-up tables, lookup by lookup, with their columns as machine code reads them.
-    pub(crate) tables: Vec<(Arc<JoinIndex>, Vec<ArrayRef>)>,
-    /// Validity bits for as many rows as any column has.
-    pub(crate) ones: Vec<u8>,
-}
-
-/// A loop of machine code over the positions of a call, compiled for the calls that occur.
-pub(crate) struct Loop {
-    /// What it does.
-    pub(crate) effect: Effect,
-    /// The columns it reads, foreign ones included.
-    reads: Vec<NodeId>,
-    /// What it computes, as planned: says why a row failed.
-    pub(crate) planned: Vec<Expression>,
-    codes: [OnceLock<Code>; 4],
-}
-
-impl Loop {
-    /// A loop that is compiled when it first runs.
-    pub(crate) fn new(graph: &Graph, effect: Effect, planned: Vec<Expression>) -> Loop {
-        let reads = columns_read(graph, &effect);
-        Loop { effect, reads, planned, codes: Default::default() }
-    }
-
-    /// Compiles it now for calls of a kind that is likely.
-    ///
-    /// # Errors
-    /// As [`Code::compile`].
-    pub(crate) fn compile_for(&self, shared: &Shared, variant: Variant) -> Result<(), CompileError> {
-        let code = self.recipe(shared, variant).compile()?;
-        self.slot(variant).get_or_init(|| code);
-        Ok(())
-    }
-
-    /// How it would be compiled.
-    pub(crate) fn recipe<'a>(&'a self, shared: &'a Shared, variant: Variant) -> Recipe<'a> {
-        Recipe { graph: &shared.graph, columns: &shared.columns, effect: &self.effect, variant }
-    }
-
-    /// The foreign columns it reads.
-    pub(crate) fn foreign(&self, graph: &Graph) -> BTreeSet<usize> {
-        let index = |&id: &NodeId| match graph.node(id).operation {
-            Operation::Foreign(index) => Some(index),
-            _ => None,
-        };
-        self.reads.iter().filter_map(index).collect()
-    }
-
-    /// Makes a loop that keeps rows, and was not compiled yet, list them by position.
-    pub(crate) fn keep_positions(&mut self) {
-        let Effect::Keep { by_position, .. } = &mut self.effect else { unreachable!("the loop keeps rows") };
-        *by_position = true;
-    }
-
-    fn slot(&self, variant: Variant) -> &OnceLock<Code> {
-        &self.codes[usize::from(variant.all_valid) + 2 * usize::from(variant.selected)]
-    }
-
-    fn code(&self, shared: &Shared, variant: Variant) -> &Code {
-        // What compiled once for other calls compiles for these: only whether rows are listed, NULLs looked at, and entries in one table differs.
-        self.slot(variant).get_or_init(|| self.recipe(shared, variant).compile().expect("the loop compiled before"))
-    }
-}
 
 /// Rows of one call that are still alive.
 pub(crate) struct Call<'a> {
@@ -331,7 +249,7 @@ impl<'a> Call<'a> {
             all_valid &= !self.checks_nulls;
             self.without_nulls.set(all_of([self.without_nulls.get(), Some(all_valid)]));
         }
-        *variant = Variant { all_valid, selected: self.selection.is_some() };
+        *variant = Variant { all_valid, selected: self.selection.is_some(), asks: false };
         Ok(())
     }
 
@@ -427,6 +345,33 @@ impl<'a> Call<'a> {
         let status = unsafe {
             if self.fetches_ahead { ahead::run(compiled, self, &bound.of_block, frame) } else { compiled.run(frame) }
         };
+        self.status(code, status, frame)
+    }
+
+    /// As [`Call::run`], by code that asks for the entries of later rows of their table, where it can.
+    ///
+    /// # Errors
+    /// As [`Call::run`].
+    ///
+    /// # Safety
+    /// As [`Call::run`].
+    pub(crate) unsafe fn run_asking(
+        &self,
+        code: &Loop,
+        bound: &Bound,
+        frame: &mut CallFrame,
+    ) -> Result<Status, KernelError> {
+        if !code.effect.can_ask(&self.shared.graph) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run(code, bound, frame) };
+        }
+        let compiled = code.code(self.shared, Variant { asks: true, ..bound.variant });
+        // SAFETY: as for `run`. What is read of later rows ends with the frame's.
+        let status = unsafe { compiled.run(frame) };
+        self.status(code, status, frame)
+    }
+
+    fn status(&self, code: &Loop, status: Status, frame: &CallFrame) -> Result<Status, KernelError> {
         match status {
             Status::RowFailed => Err(self.failure(code, frame.position as usize)),
             status => Ok(status),

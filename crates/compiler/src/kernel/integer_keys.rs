@@ -8,7 +8,8 @@ use arrow::datatypes::Int64Type;
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::table::Table;
 
-use super::call::{Bound, Call, Loop, outputs};
+use super::call::{Bound, Call, outputs};
+use super::loops::Loop;
 use crate::fold::extent;
 
 /// The integer keys of a call.

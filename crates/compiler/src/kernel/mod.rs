@@ -4,7 +4,9 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`integer_keys`], [`by_row`], [`by_lookup`] and [`count`] (tables).
+//! In reading order: [`loops`], [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`integer_keys`], [`by_row`], [`by_lookup`] and [`count`] (tables).
+
+pub(crate) mod loops;
 
 pub(crate) mod call;
 
@@ -48,8 +50,9 @@ use crate::interpret::expression::Expression;
 use crate::select::{Integers, Level, Selector, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
 use by_row::ByRow;
-use call::{Call, Loop, Shared, positions_between};
+use call::{Call, positions_between};
 use few::FewRows;
+use loops::{Loop, Shared};
 use project::Projection;
 use spare::Spare;
 

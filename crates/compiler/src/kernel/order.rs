@@ -6,7 +6,8 @@ use arrow::datatypes::DataType;
 use pelton_state::kernel::{KernelInput, Scratch};
 use pelton_state::profile::{PREDICATES_MAX, Predicate, PredicateOrder, Profile};
 
-use super::call::{Call, Loop, Shared};
+use super::call::Call;
+use super::loops::{Loop, Shared};
 use super::spare::Spare;
 use super::{CompiledKernel, CompiledStep, CompiledTarget, Select};
 use crate::interpret::expression::Expression;

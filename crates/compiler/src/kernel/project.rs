@@ -15,8 +15,9 @@ use pelton_data::abi::OutputPointer;
 use pelton_data::column::Layout;
 use pelton_state::kernel::KernelError;
 
-use super::call::{Bound, Call, Loop};
+use super::call::{Bound, Call};
 use super::few::append_rows;
+use super::loops::Loop;
 use super::multiply::multiply;
 use crate::interpret::expression::Expression;
 use crate::interpret::rows::Origin;

@@ -6,8 +6,9 @@ use arrow::array::ArrayRef;
 use pelton_data::abi::OutputPointer;
 use pelton_state::kernel::Scratch;
 
-use super::call::{Bound, Loop};
+use super::call::Bound;
 use super::few::FewColumn;
+use super::loops::Loop;
 use super::project::WrittenColumn;
 
 /// Lists without elements, and bindings without columns.

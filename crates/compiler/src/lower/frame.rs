@@ -158,6 +158,12 @@ impl Function {
         builder.ins().iadd(count, kept)
     }
 
+    /// The distance of a key, which is not NULL, from the first of a dense table.
+    pub(super) fn distance<C: Columns>(&self, emitter: &mut Emitter<'_, '_, C>, key: NodeId) -> Value {
+        let key = emitter.widened(key, Machine::Integer { bits: 64, signed: true }).value;
+        emitter.builder.ins().isub(key, self.dense_base)
+    }
+
     /// The distance of a key from the first of a dense index, and whether the index has a place for it. The key may be NULL.
     pub(super) fn place(&self, emitter: &mut Emitter<'_, '_, RowColumns<'_>>, key: NodeId) -> (Value, Value) {
         let key = emitter.widened(key, Machine::Integer { bits: 64, signed: true });
@@ -184,9 +190,8 @@ impl Function {
         (key, table): (NodeId, DenseTable),
         shown: Option<(Value, u64)>,
     ) {
-        let key = emitter.widened(key, Machine::Integer { bits: 64, signed: true }).value;
+        let place = self.distance(emitter, key);
         let note = |builder: &mut FunctionBuilder<'_>| {
-            let place = builder.ins().isub(key, self.dense_base);
             let present = table.present(builder, self);
             let address = builder.ins().iadd(present, place);
             let one = builder.ins().iconst(types::I8, 1);

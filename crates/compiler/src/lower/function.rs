@@ -11,6 +11,7 @@ use pelton_data::column::Layout;
 use pelton_state::layout::UseWord;
 
 use super::accumulate::Update;
+use super::ask;
 use super::emit::{Emitter, column_flags};
 use super::frame::{DenseTable, Function, RowColumns};
 use super::graph::{Graph, Machine, NodeId, Operation};
@@ -18,7 +19,7 @@ use crate::code_memory::Code;
 use crate::error::CompileError;
 
 /// Rows that a short loop takes in one turn.
-const ROWS_PER_TURN: i64 = 4;
+pub(super) const ROWS_PER_TURN: i64 = 4;
 /// Loops over rows that compute at most so many nodes are short.
 const SHORT_NODES_MAX: usize = 8;
 
@@ -56,6 +57,8 @@ pub(crate) struct Variant {
     pub(crate) all_valid: bool,
     /// Rows are listed, instead of being a range.
     pub(crate) selected: bool,
+    /// The lines of entries are asked for some rows ahead. The effect must be one of those that can ([`Effect::can_ask`]).
+    pub(crate) asks: bool,
 }
 
 /// What a function does with each row.
@@ -98,6 +101,15 @@ pub(crate) struct Written {
     pub(crate) node: NodeId,
     /// Whether it is widened to 64 bits, as keys of tables are.
     pub(crate) as_key: bool,
+}
+
+/// What a loop does before it looks whether rows are left.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// So many rows,
+    rows: i64,
+    /// and whether entries of later rows are asked for.
+    asks: bool,
 }
 
 /// How a row's entry is found.
@@ -271,10 +283,13 @@ impl Recipe<'_> {
         let start = function.frame_field(builder, offset_of!(CallFrame, position), types::I64);
 
         let mut at = (start, carried);
-        if self.is_short() {
-            at = self.turns(&function, builder, ROWS_PER_TURN, at, exit);
+        if self.variant.asks {
+            at = self.turns(&function, builder, Turn { rows: ROWS_PER_TURN, asks: true }, at, exit);
         }
-        let (end, state) = self.turns(&function, builder, 1, at, exit);
+        if self.is_short() {
+            at = self.turns(&function, builder, Turn { rows: ROWS_PER_TURN, asks: false }, at, exit);
+        }
+        let (end, state) = self.turns(&function, builder, Turn { rows: 1, asks: false }, at, exit);
         let done = builder.ins().iconst(types::I64, Status::Done as i64);
         builder.ins().jump(exit, &arguments(&[done, end], &state));
 
@@ -285,25 +300,28 @@ impl Recipe<'_> {
         builder.ins().return_(&[exit_parameters[0]]);
     }
 
-    /// A loop that takes so many rows a turn while so many are left. From the position and the state before it to those behind it.
+    /// A loop that takes a turn while there are rows for one. From the position and the state before it to those behind it.
     fn turns(
         &self,
         function: &Function,
         builder: &mut FunctionBuilder<'_>,
-        rows: i64,
+        Turn { rows, asks }: Turn,
         (start, carried): (Value, Vec<Value>),
         exit: ir::Block,
     ) -> (Value, Vec<Value>) {
         let (body, at) = block(builder, &[types::I64], &carried);
         let (behind, result) = block(builder, &[types::I64], &carried);
         // Below zero where a call has fewer rows than a turn.
-        let last_start = builder.ins().iadd_imm_s(function.count, -rows);
+        let last_start = builder.ins().iadd_imm_s(function.count, -(rows + if asks { ask::ROWS_AHEAD } else { 0 }));
         let any = builder.ins().icmp(IntCC::SignedLessThanOrEqual, start, last_start);
         let arguments_before = arguments(&[start], &carried);
         builder.ins().brif(any, body, &arguments_before, behind, &arguments_before);
 
         builder.switch_to_block(body);
         let mut state = at[1..].to_vec();
+        if asks {
+            self.ask(function, builder, at[0]);
+        }
         for ahead in 0..rows {
             state = self.row(function, builder, Number { base: at[0], ahead }, &state, exit);
         }
@@ -468,10 +486,8 @@ impl Recipe<'_> {
                 entry
             }
             Place::Dense { key, stride, .. } => {
-                let long = Machine::Integer { bits: 64, signed: true };
-                let key = emitter.widened(key, long).value;
+                let place = function.distance(emitter, key);
                 let builder = &mut *emitter.builder;
-                let place = builder.ins().isub(key, function.dense_base);
                 let outside = builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, place, function.dense_length);
                 leave_if(builder, outside, Status::KeyOutOfRange, position, &[], exit);
                 let entries = table.entries(builder, function);
@@ -558,7 +574,7 @@ fn leave_if(
 }
 
 /// A word and so many more.
-fn plus(builder: &mut FunctionBuilder<'_>, word: Value, more: i64) -> Value {
+pub(super) fn plus(builder: &mut FunctionBuilder<'_>, word: Value, more: i64) -> Value {
     if more == 0 { word } else { builder.ins().iadd_imm_s(word, more) }
 }
 

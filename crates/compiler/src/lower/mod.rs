@@ -5,7 +5,7 @@
 //! cannot compute DataFusion does, before the loop runs.
 //!
 //! In reading order: [`graph`], [`translate`] and [`convert`] (expressions to nodes), [`emit`] (nodes to instructions),
-//! [`accumulate`], [`frame`] (what loops read) and [`function`] (loops), [`linear`] and [`selection`] (what needs no machine code), [`plan`]
+//! [`accumulate`], [`frame`] (what loops read), [`ask`] (lines of later rows) and [`function`] (loops), [`linear`] and [`selection`] (what needs no machine code), [`plan`]
 //! (pipelines to loops).
 
 pub(crate) mod graph;
@@ -17,6 +17,8 @@ pub(crate) mod convert;
 pub(crate) mod emit;
 
 pub(crate) mod accumulate;
+
+pub(crate) mod ask;
 
 pub(crate) mod frame;
 

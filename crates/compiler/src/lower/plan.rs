@@ -27,7 +27,7 @@ use crate::interpret::key_expression;
 use crate::interpret::rows::Origin;
 use crate::kernel::aggregate::{Aggregation, Dense, Fold, Grouping, is_block_column};
 use crate::kernel::by_lookup::ByLookup;
-use crate::kernel::call::{Loop, Shared};
+use crate::kernel::loops::{Loop, Shared};
 use crate::kernel::project::{Projected, Projection};
 use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget, Select};
 use crate::read_out::entry_layout;
@@ -99,7 +99,7 @@ fn carry(graph: &Graph, steps: &mut [CompiledStep], target: &CompiledTarget) {
 
 /// Compiles each loop for the calls that are likely: no NULLs, and rows listed where something drops rows.
 pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError> {
-    let mut variant = Variant { all_valid: true, selected: !kernel.selects.is_empty() };
+    let mut variant = Variant { all_valid: true, selected: !kernel.selects.is_empty(), asks: false };
     for step in &kernel.steps {
         match step.as_ref() {
             CompiledStep::Keep { code, .. } => code.compile_for(&kernel.shared, variant)?,

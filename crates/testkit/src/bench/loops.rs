@@ -252,6 +252,7 @@ fn by_places(sharing: &str, case: &Case, input: &Input) -> Result<Loop, BenchErr
     use places::Sharing;
     let known = [
         ("each", Sharing::Each),
+        ("asked", Sharing::Asked),
         ("shared", Sharing::Shared),
         ("hot-apart", Sharing::HotApart),
         ("partitioned", Sharing::Partitioned),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use pelton_data::{Block, Micros};
 
-use super::sums::use_huge_pages;
+use super::sums::{prefetch, use_huge_pages};
 use super::ysb::Window;
 use super::{integers, windows};
 
@@ -23,11 +23,16 @@ pub enum Sharing {
     Each,
     /// All threads the same one, by atomic additions.
     Shared,
+    /// As `Each`, with the line of each row's sum asked for some rows before.
+    Asked,
     /// As `Each`, with the most frequent key of a part spread over several places.
     HotApart,
     /// As `Each`, with rows put aside by ranges of keys whose sums fit a core's cache, and added when there are many of a range.
     Partitioned,
 }
+
+/// Rows before its own in which the line of a sum is asked for.
+const ROWS_AHEAD: usize = 96;
 
 /// Keys of a range, as a power of two: sums of 256 KiB.
 const RANGE_BITS: u32 = 15;
@@ -79,6 +84,7 @@ fn window_sums(parts: &[Part<'_>], keys: usize, workers: usize, sharing: Sharing
         let mut totals = vec![0; keys + HOT_PLACES];
         use_huge_pages(&totals);
         match sharing {
+            Sharing::Asked => each(Box::new(|part| add_asked(&mut totals, part))),
             Sharing::HotApart => each(Box::new(|part| add_apart(&mut totals, part))),
             Sharing::Partitioned => {
                 let mut aside = Aside::new(keys);
@@ -119,6 +125,18 @@ fn add(totals: &mut [i64], (keys, values): Part<'_>) {
         let total = &mut totals[*key as usize];
         *total = total.wrapping_add(*value);
     }
+}
+
+/// As [`add`]; the lines of sums are asked for before.
+fn add_asked(totals: &mut [i64], (keys, values): Part<'_>) {
+    let asked = keys.len().saturating_sub(ROWS_AHEAD);
+    let first = totals.as_ptr();
+    for ((key, value), later) in keys.iter().zip(values).zip(&keys[keys.len() - asked..]) {
+        prefetch(first.wrapping_add(*later as usize));
+        let total = &mut totals[*key as usize];
+        *total = total.wrapping_add(*value);
+    }
+    add(totals, (&keys[asked..], &values[asked..]));
 }
 
 /// As [`add`]; the sums of the most frequent key are in the places behind the others meanwhile.
@@ -221,7 +239,7 @@ mod tests {
         let expected: Vec<Window<i64>> =
             expected.into_iter().map(|(start, groups)| (start, groups.into_iter().collect())).collect();
         let blocks = [block(0..90_000), block(90_000..ROWS)];
-        for sharing in [Sharing::Each, Sharing::Shared, Sharing::HotApart, Sharing::Partitioned] {
+        for sharing in [Sharing::Each, Sharing::Asked, Sharing::Shared, Sharing::HotApart, Sharing::Partitioned] {
             for workers in [1, 2] {
                 let found = sums(&blocks, (0, 1), KEYS as usize, 150_000_000, workers, sharing);
                 assert_eq!(found, expected, "{sharing:?} with {workers}");

@@ -298,12 +298,13 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64 ^ (product >> 64) as u64).wrapping_mul(SPREAD) | 1
 }
 
-fn prefetch<T>(entry: &T) {
+/// Asks for a line into the second-level cache: more of these are waited for at a time than of those into the first.
+pub(super) fn prefetch<T>(entry: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching changes nothing that a program can see.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(entry).cast());
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(entry.cast());
     }
 }
 

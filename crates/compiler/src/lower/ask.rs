@@ -1,0 +1,68 @@
+//! Entries of large dense tables: their lines are asked for some rows before the entries are changed.
+//!
+//! A processor has many rows under way, and waits for the lines of all of them at once; but a core waits for some twenty lines of its first-level cache, however
+//! many memory would answer. Lines that are asked for into the second-level cache are not among those: of a million keys a row takes half as long then, of four
+//! and sixteen million two thirds, where asking into the first gains a tenth. The question has to stand between the rows, so that memory is never idle: asked
+//! in a loop of its own, before the loop over some rows, it gains nothing. Cranelift has no instruction for it, so that code calls one.
+
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::FunctionBuilder;
+
+use super::emit::Emitter;
+use super::frame::Function;
+use super::function::{Effect, Number, Place, ROWS_PER_TURN, Recipe, indexed, plus};
+use super::graph::{Graph, Operation};
+
+/// How many rows before it is changed the line of an entry is asked for: some hundred nanoseconds.
+pub(super) const ROWS_AHEAD: i64 = 96;
+
+impl Effect {
+    /// Whether entries can be asked for ahead: there is one table, and their keys are read and not computed.
+    pub(crate) fn can_ask(&self, graph: &Graph) -> bool {
+        let Effect::Accumulate { place: Place::Dense { key, of_slices: false, .. }, .. } = self else { return false };
+        cfg!(target_arch = "x86_64") && matches!(graph.node(*key).operation, Operation::Column(_))
+    }
+}
+
+impl Recipe<'_> {
+    /// Asks for the entries of the rows of a later turn than the one that begins at a position.
+    pub(super) fn ask(&self, function: &Function, builder: &mut FunctionBuilder<'_>, position: Value) {
+        let Effect::Accumulate { place: Place::Dense { key, stride, .. }, updates } = self.effect else {
+            unreachable!("only dense entries are asked for")
+        };
+        let first = updates.iter().map(|update| update.offset).min().unwrap_or(0);
+        let table = plus(builder, function.table, first as i64);
+        let addresses = std::array::from_fn(|row| {
+            let position = Number { base: position, ahead: ROWS_AHEAD + row as i64 };
+            let columns = function.row_columns(self, builder, position);
+            let place = function.distance(&mut Emitter::new(builder, self.graph, &columns), *key);
+            indexed(builder, table, place, *stride)
+        });
+        ask_for(builder, addresses);
+    }
+}
+
+/// Asks for the lines at some addresses, which need not exist.
+fn ask_for(builder: &mut FunctionBuilder<'_>, addresses: [Value; ROWS_PER_TURN as usize]) {
+    // What is called leaves all registers as they are, so that nothing is saved around the call.
+    let mut signature = Signature::new(CallConv::PreserveAll);
+    signature.params.extend(addresses.map(|_| AbiParam::new(types::I64)));
+    let signature = builder.import_signature(signature);
+    let callee = builder.ins().iconst(types::I64, prefetch as *const () as i64);
+    builder.ins().call_indirect(signature, callee, &addresses);
+}
+
+/// Asks for the lines at four addresses, and changes no register.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+extern "sysv64" fn prefetch(_: *const u8, _: *const u8, _: *const u8, _: *const u8) {
+    // A prefetch is a hint: it reads nothing and cannot fault, whatever the address. The addresses come in these registers by the convention of System V,
+    // which is that of `CallConv::PreserveAll` but for the registers that are left as they are.
+    core::arch::naked_asm!("prefetcht1 [rdi]", "prefetcht1 [rsi]", "prefetcht1 [rdx]", "prefetcht1 [rcx]", "ret")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+extern "C" fn prefetch() {
+    unreachable!("no code is made that asks")
+}
