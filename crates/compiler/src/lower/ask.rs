@@ -5,13 +5,14 @@
 //! and sixteen million two thirds, where asking into the first gains a tenth. The question has to stand between the rows, so that memory is never idle: asked
 //! in a loop of its own, before the loop over some rows, it gains nothing. Cranelift has no instruction for it, so that code calls one.
 
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 
 use super::emit::Emitter;
 use super::frame::Function;
-use super::function::{Effect, Number, Place, ROWS_PER_TURN, Recipe, indexed, plus};
+use super::function::{Effect, Number, Place, ROWS_PER_TURN, Recipe, arguments, block, indexed, plus};
 use super::graph::{Graph, Operation};
 
 /// How many rows before it is changed the line of an entry is asked for: some hundred nanoseconds.
@@ -26,15 +27,34 @@ impl Effect {
 }
 
 impl Recipe<'_> {
-    /// Asks for the entries of the rows of a later turn than the one that begins at a position.
-    pub(super) fn ask(&self, function: &Function, builder: &mut FunctionBuilder<'_>, position: Value) {
+    /// Asks for the entries of the first rows from a position on, for which no turn before has.
+    pub(super) fn ask_first(&self, function: &Function, builder: &mut FunctionBuilder<'_>, start: Value) {
+        let (body, at) = block(builder, &[types::I64], &[]);
+        let (behind, _) = block(builder, &[], &[]);
+        let end = builder.ins().iadd_imm_s(start, ROWS_AHEAD);
+        let end = builder.ins().smin(end, function.count);
+        let last_start = builder.ins().iadd_imm_s(end, -ROWS_PER_TURN);
+        let turn = |builder: &mut FunctionBuilder<'_>, start: Value| {
+            let any = builder.ins().icmp(IntCC::SignedLessThanOrEqual, start, last_start);
+            builder.ins().brif(any, body, &arguments(&[start], &[]), behind, &[]);
+        };
+        turn(builder, start);
+        builder.switch_to_block(body);
+        self.ask(function, builder, Number::from(at[0]));
+        let next = builder.ins().iadd_imm_u(at[0], ROWS_PER_TURN);
+        turn(builder, next);
+        builder.switch_to_block(behind);
+    }
+
+    /// Asks for the entries of the rows of the turn that begins at a position.
+    pub(super) fn ask(&self, function: &Function, builder: &mut FunctionBuilder<'_>, start: Number) {
         let Effect::Accumulate { place: Place::Dense { key, stride, .. }, updates } = self.effect else {
             unreachable!("only dense entries are asked for")
         };
         let first = updates.iter().map(|update| update.offset).min().unwrap_or(0);
         let table = plus(builder, function.table, first as i64);
         let addresses = std::array::from_fn(|row| {
-            let position = Number { base: position, ahead: ROWS_AHEAD + row as i64 };
+            let position = Number { ahead: start.ahead + row as i64, ..start };
             let columns = function.row_columns(self, builder, position);
             let place = function.distance(&mut Emitter::new(builder, self.graph, &columns), *key);
             indexed(builder, table, place, *stride)

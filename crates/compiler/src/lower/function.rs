@@ -284,6 +284,7 @@ impl Recipe<'_> {
 
         let mut at = (start, carried);
         if self.variant.asks {
+            self.ask_first(&function, builder, start);
             at = self.turns(&function, builder, Turn { rows: ROWS_PER_TURN, asks: true }, at, exit);
         }
         if self.is_short() {
@@ -320,7 +321,7 @@ impl Recipe<'_> {
         builder.switch_to_block(body);
         let mut state = at[1..].to_vec();
         if asks {
-            self.ask(function, builder, at[0]);
+            self.ask(function, builder, Number { base: at[0], ahead: ask::ROWS_AHEAD });
         }
         for ahead in 0..rows {
             state = self.row(function, builder, Number { base: at[0], ahead }, &state, exit);
@@ -542,7 +543,7 @@ fn in_registers(updates: &[Update]) -> impl Iterator<Item = &Update> {
 }
 
 /// A block with parameters of these types, and others for what a loop carries.
-fn block(builder: &mut FunctionBuilder<'_>, first: &[Type], carried: &[Value]) -> (ir::Block, Vec<Value>) {
+pub(super) fn block(builder: &mut FunctionBuilder<'_>, first: &[Type], carried: &[Value]) -> (ir::Block, Vec<Value>) {
     let block = builder.create_block();
     let carried = carried.iter().map(|&value| builder.func.dfg.value_type(value));
     let registers: Vec<Type> = first.iter().copied().chain(carried).collect();
@@ -550,7 +551,7 @@ fn block(builder: &mut FunctionBuilder<'_>, first: &[Type], carried: &[Value]) -
     (block, parameters)
 }
 
-fn arguments(first: &[Value], rest: &[Value]) -> Vec<BlockArg> {
+pub(super) fn arguments(first: &[Value], rest: &[Value]) -> Vec<BlockArg> {
     first.iter().chain(rest).map(|&value| BlockArg::Value(value)).collect()
 }
 
