@@ -95,7 +95,7 @@ impl PackedGroups {
         let KeyLayout::Packed { width, columns } = layout.keys() else { panic!("the layout's keys are not packed") };
         PackedGroups {
             entries: Region::empty(),
-            homes: Homes::new(1),
+            homes: Homes::new(1, 1),
             groups: 0,
             rows: 0,
             used: Vec::new(),
@@ -449,7 +449,7 @@ impl PackedGroups {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed(capacity * layout.stride());
         self.assert_size();
-        self.homes = Homes::new(capacity);
+        self.homes = Homes::new(capacity, 1);
         self.used.clear();
         self.used.resize(marked_words(capacity), 0);
         self.moves += 1;
@@ -465,7 +465,7 @@ impl PackedGroups {
         // SAFETY: the slots lie within the region, before and now, and the new ones are zero, as all new memory is.
         unsafe {
             let slots = SlotArray { start: self.entries.as_ptr(), stride, hash: |hash| hash };
-            self.homes.grow(slots, capacity);
+            self.homes.grow(slots, capacity, 1);
         }
         self.mark_used(layout);
         self.moves += 1;
@@ -531,7 +531,7 @@ impl PackedGroups {
             self.rows = 0;
         }
         let capacity = self.homes.capacity();
-        self.homes = Homes::new(capacity);
+        self.homes = Homes::new(capacity, 1);
         if is_hardly_used(self.groups, capacity) {
             self.make(layout, first_capacity(layout, &self.expected));
         } else if !self.used.is_empty() && self.groups < capacity / CLEARED_ONE_BY_ONE {

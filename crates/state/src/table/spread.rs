@@ -12,12 +12,15 @@ const PART_SLOTS: usize = if cfg!(test) { 16 } else { 1 << 12 };
 /// the groups that come meanwhile as well.
 const SLOTS_PER_ROW: usize = 8;
 
-/// Where searches begin. A search goes from slot to slot until it finds its key or a free one.
+/// Where searches begin. A search goes from slot to slot until it finds its key or a free one. Several slots may have one home, the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Homes {
-    /// Slots less one.
+    /// The last slot.
+    last: usize,
+    /// The bits of a hash that say where its home is.
     mask: usize,
-    /// The same before the table grew, as long as not all slots have been spread, else also what it is now.
+    /// Both as they were before the table grew, as long as not all slots have been spread, else also what they are now.
+    last_before: usize,
     mask_before: usize,
     /// How many have been spread of the slots that there were.
     spread_slots: usize,
@@ -40,20 +43,21 @@ pub(super) fn part_for(rows: usize) -> usize {
 }
 
 impl Homes {
-    /// Of a table with so many slots, a power of two.
-    pub fn new(capacity: usize) -> Homes {
-        debug_assert!(capacity.is_power_of_two());
-        Homes { mask: capacity - 1, mask_before: capacity - 1, spread_slots: 0 }
+    /// Of a table with so many slots, of which so many are one home's, both powers of two.
+    pub fn new(capacity: usize, slots_of_home: usize) -> Homes {
+        debug_assert!(capacity.is_power_of_two() && slots_of_home.is_power_of_two() && capacity >= slots_of_home);
+        let (last, mask) = (capacity - 1, capacity - slots_of_home);
+        Homes { last, mask, last_before: last, mask_before: mask, spread_slots: 0 }
     }
 
     /// Slots.
     pub fn capacity(self) -> usize {
-        self.mask + 1
+        self.last + 1
     }
 
     /// Slots that there were before the table grew, while entries are being moved.
     pub fn capacity_before(self) -> Option<usize> {
-        (self.mask_before != self.mask).then_some(self.mask_before + 1)
+        (self.last_before != self.last).then_some(self.last_before + 1)
     }
 
     /// The slot where the search for a hash begins.
@@ -72,23 +76,23 @@ impl Homes {
     /// The slot behind another.
     #[inline(always)]
     pub fn next(self, slot: usize) -> usize {
-        (slot + 1) & self.mask
+        (slot + 1) & self.last
     }
 
     /// How far a slot is from where the search for a hash begins.
     pub fn distance(self, hash: u64, slot: usize) -> usize {
-        slot.wrapping_sub(self.home(hash)) & self.mask
+        slot.wrapping_sub(self.home(hash)) & self.last
     }
 
-    /// The table has so many slots from now on, at least twice as many as it had, over which its entries are to be spread.
+    /// The table has so many slots from now on, at least twice as many as it had, over which its entries are to be spread, and at least as many of each home.
     ///
     /// # Safety
     /// `slots` must be `capacity`, aligned to eight, that nothing else refers to; those behind the ones that there were must be free. One at least of these must
     /// be free, every entry where a search finds it, and all must have been spread.
-    pub unsafe fn grow(&mut self, slots: SlotArray<impl Fn(u64) -> u64 + Copy>, capacity: usize) {
+    pub unsafe fn grow(&mut self, slots: SlotArray<impl Fn(u64) -> u64 + Copy>, capacity: usize, slots_of_home: usize) {
         assert!(capacity.is_power_of_two() && capacity > self.capacity() && self.capacity_before().is_none());
         // SAFETY: slots are only asked for below `capacity`, by the caller's promise.
-        let first_free = unsafe { (0..=self.mask).find(|&slot| slots.word(slot).read() == 0) };
+        let first_free = unsafe { (0..=self.last).find(|&slot| slots.word(slot).read() == 0) };
         let first_free = first_free.expect("a table has a free slot");
         // Entries before the first free slot may belong to the end of the old slots, which is followed by other slots now.
         let mut first = vec![0_u64; first_free * slots.stride / 8];
@@ -96,7 +100,8 @@ impl Homes {
         unsafe { first.as_mut_ptr().copy_from_nonoverlapping(slots.start.cast(), first.len()) };
         // SAFETY: the slots lie in the table.
         (0..first_free).for_each(|slot| unsafe { slots.word(slot).write(0) });
-        (self.mask, self.spread_slots) = (capacity - 1, first_free);
+        assert!(slots_of_home >= self.capacity() - self.mask);
+        (self.last, self.mask, self.spread_slots) = (capacity - 1, capacity - slots_of_home, first_free);
         for entry in first.chunks_exact(slots.stride / 8) {
             // SAFETY: the entry is a slot long, and its target lies in the table: more slots are free than there are entries here.
             unsafe {
@@ -117,7 +122,7 @@ impl Homes {
         let mut slot = self.spread_slots;
         // The last slot is followed by a free one: no entry further on has been displaced from one of these.
         loop {
-            assert!(slot <= self.mask, "fewer slots are in use than there are new ones");
+            assert!(slot <= self.last, "fewer slots are in use than there are new ones");
             // SAFETY: the slots lie in the table, as just checked, and are apart where they differ. An entry finds a free slot at its own place at the latest:
             // all slots from its home on to there were in use, round the end of the table if need be, and those of them that are gone through here have been placed.
             unsafe {
@@ -144,7 +149,7 @@ impl Homes {
         }
         self.spread_slots = slot;
         if slot >= capacity_before {
-            *self = Homes::new(self.capacity());
+            *self = Homes::new(self.capacity(), self.capacity() - self.mask);
         }
         true
     }
@@ -221,18 +226,20 @@ mod tests {
         #[test]
         fn every_entry_is_found_at_any_time_while_a_table_grows(
             bits in 2..8_u32,
+            home_bits in [0..3_u32, 0..3_u32],
             more_bits in 1..4_u32,
             parts in prop::collection::vec((0..40_usize, prop::collection::vec(1..u64::from(u32::MAX), 0..12)), 1..30),
             first in prop::collection::vec(1..u64::from(u32::MAX), 0..250),
             crowds in any::<[bool; 2]>(),
         ) {
             let capacity = 1 << bits;
+            let (homes_before, homes_after) = (1 << home_bits[0].min(home_bits[1]), 1 << home_bits[1]);
             // Crowded at the end of the old slots, or of the new ones, so that searches go round.
             let crowded = |key: u64| {
                 let end = (capacity << if crowds[1] { more_bits } else { 0 }) as u64 - 1;
                 if crowds[0] { key | end & !3 } else { key }
             };
-            let mut map = Map { words: vec![0; capacity * WORDS], homes: Homes::new(capacity) };
+            let mut map = Map { words: vec![0; capacity * WORDS], homes: Homes::new(capacity, homes_before) };
             let mut keys = Vec::new();
             let add = |map: &mut Map, keys: &mut Vec<u64>, key: u64| {
                 if keys.len() < capacity - 1 && !keys.contains(&key) {
@@ -244,7 +251,7 @@ mod tests {
             map.words.resize((capacity << more_bits) * WORDS, 0);
             let slots = map.slots();
             // SAFETY: the vector has that many slots of three words, the new ones zero; at least one of the old ones is free.
-            unsafe { map.homes.grow(slots, capacity << more_bits) };
+            unsafe { map.homes.grow(slots, capacity << more_bits, homes_after) };
             map.check(&keys);
             for (count, added) in parts {
                 added.into_iter().for_each(|key| add(&mut map, &mut keys, crowded(key)));
@@ -257,7 +264,7 @@ mod tests {
             let slots = map.slots();
             // SAFETY: as above.
             unsafe { map.homes.spread(slots, usize::MAX) };
-            prop_assert_eq!(map.homes, Homes::new(capacity << more_bits));
+            prop_assert_eq!(map.homes, Homes::new(capacity << more_bits, homes_after));
             map.check(&keys);
         }
     }

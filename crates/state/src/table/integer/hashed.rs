@@ -13,6 +13,24 @@ use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES};
 /// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.
 const SENTINEL: u64 = 0x5eb7_1a0d_c3f2_9e61;
 
+/// A line of the cache, in bytes.
+const LINE_BYTES: usize = 64;
+
+/// Slots of so many bytes that are in one line, where lines hold several whole ones.
+const fn slots_of_line(stride: usize) -> usize {
+    if stride > 0 && LINE_BYTES.is_multiple_of(stride) { LINE_BYTES / stride } else { 1 }
+}
+
+/// How many slots have one home, in a table of so many. In one that leaves the cache those of a line have: where a key is not at home it is mostly in the same line
+/// then, where the search for one in twelve went on in a line that nobody had asked for. In small tables keys are nearly always at home if each slot is one.
+fn slots_of_home(layout: &EntryLayout, capacity: usize) -> usize {
+    if is_cached(layout, capacity) { 1 } else { slots_of_line(layout.stride()) }
+}
+
+fn is_cached(layout: &EntryLayout, capacity: usize) -> bool {
+    capacity * layout.stride() <= CACHED_BYTES
+}
+
 /// One pass over keys needs more room than there is.
 struct Full;
 
@@ -39,7 +57,11 @@ impl IntegerGroups {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed((capacity + 2) * layout.stride());
         self.assert_size();
-        self.mode = Mode::Hash { homes: Homes::new(capacity), groups: 0, sentinel_present: false };
+        self.mode = Mode::Hash {
+            homes: Homes::new(capacity, slots_of_home(layout, capacity)),
+            groups: 0,
+            sentinel_present: false,
+        };
         self.moves += 1;
         self.initialise_side_entries(layout, capacity);
     }
@@ -77,7 +99,7 @@ impl IntegerGroups {
             let (_, distance_max) = self.allowance.limits(slots.homes, self.rows);
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
             let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present, distance_max };
-            let cached = self.entries.bytes() <= CACHED_BYTES;
+            let cached = is_cached(layout, slots.homes.capacity());
             // SAFETY: `slots` describes this table's region, which nothing else refers to during the pass, and `entries`
             // has room for one entry a key.
             let found = unsafe { find_all(slots, keys, cached, entries.as_mut_ptr(), hashes, &mut counts) };
@@ -127,7 +149,7 @@ impl IntegerGroups {
         let Mode::Hash { homes, sentinel_present, .. } = self.mode else { unreachable!("not in hash mode") };
         let slots = self.probed(layout);
         let sentinel = if sentinel_present { ((homes.capacity() + 1) * slots.stride / 8) as u32 } else { ABSENT };
-        let cached = self.entries.bytes() <= CACHED_BYTES;
+        let cached = is_cached(layout, slots.homes.capacity());
         entries.clear();
         for batch in keys.chunks(BATCH) {
             if !cached {
@@ -158,7 +180,7 @@ impl IntegerGroups {
         unsafe {
             let side = start.add(old_capacity * stride);
             start.add(capacity * stride).copy_from_nonoverlapping(side, 2 * stride);
-            homes.grow(SlotArray { start, stride, hash: hash_word }, capacity);
+            homes.grow(SlotArray { start, stride, hash: hash_word }, capacity, slots_of_home(layout, capacity));
         }
         self.assert_size();
         self.moves += 1;
@@ -183,7 +205,11 @@ impl IntegerGroups {
             return false;
         }
         self.initialise_side_entries(layout, capacity);
-        self.mode = Mode::Hash { homes: Homes::new(capacity), groups: 0, sentinel_present: false };
+        self.mode = Mode::Hash {
+            homes: Homes::new(capacity, slots_of_home(layout, capacity)),
+            groups: 0,
+            sentinel_present: false,
+        };
         true
     }
 
@@ -263,27 +289,64 @@ unsafe fn find_all_with<const STRIDE: usize>(
         for (row, &key) in keys.iter().enumerate() {
             let stored = key as u64 ^ SENTINEL;
             // SAFETY: the caller's promise, passed on.
-            unsafe { entries.add(row).write(find_or_insert::<STRIDE>(slots, stored, hash_word(stored), counts)?) };
+            unsafe {
+                let entry = find_or_insert::<STRIDE>(slots, stored, hash_word(stored), counts)?;
+                entries.add(row).write(entry);
+            }
         }
         return Ok(());
     }
+    let hash = |key: i64| hash_word(key as u64 ^ SENTINEL);
     let fetch = |hash: u64| prefetch(slots.start.wrapping_add(slots.homes.likely_home(hash) * stride));
+    keys.iter().take(AHEAD).for_each(|&key| fetch(hash(key)));
+    let mut in_next_lines = [0_u16; BATCH];
     for (batch, first) in keys.chunks(BATCH).zip((0..).step_by(BATCH)) {
         hashes.clear();
-        hashes.extend(batch.iter().map(|&key| hash_word(key as u64 ^ SENTINEL)));
-        hashes.iter().take(AHEAD).for_each(|&hash| fetch(hash));
+        hashes.extend(batch.iter().map(|&key| hash(key)));
+        let behind = &keys[first + batch.len()..];
+        let mut in_next_line_count = 0;
         for (row, &key) in batch.iter().enumerate() {
-            if let Some(&later) = hashes.get(row + AHEAD) {
-                fetch(later);
+            let later = row + AHEAD;
+            match hashes.get(later) {
+                Some(&later) => fetch(later),
+                None => behind.get(later - batch.len()).map_or((), |&later| fetch(hash(later))),
             }
+            let stored = key as u64 ^ SENTINEL;
             // SAFETY: the caller's promise, passed on.
             unsafe {
-                let entry = find_or_insert::<STRIDE>(slots, key as u64 ^ SENTINEL, hashes[row], counts)?;
+                let entry = match find_in_line::<STRIDE>(slots, stored, hashes[row]) {
+                    InLine::Entry(entry) => entry,
+                    InLine::NotFound => find_or_insert::<STRIDE>(slots, stored, hashes[row], counts)?,
+                    InLine::Full(next) => {
+                        prefetch(slots.start.wrapping_add(next * stride));
+                        in_next_lines[in_next_line_count] = row as u16;
+                        in_next_line_count += 1;
+                        continue;
+                    }
+                };
                 entries.add(first + row).write(entry);
+            }
+        }
+        for &row in &in_next_lines[..in_next_line_count] {
+            let row = usize::from(row);
+            // SAFETY: as above.
+            unsafe {
+                let stored = batch[row] as u64 ^ SENTINEL;
+                entries.add(first + row).write(find_or_insert::<STRIDE>(slots, stored, hashes[row], counts)?);
             }
         }
     }
     Ok(())
+}
+
+/// What the line where the search for a key begins has of it.
+enum InLine {
+    /// Its entry.
+    Entry(u32),
+    /// Not its entry, but a free slot; or nobody has looked, for it is the sentinel, or lines do not hold several slots.
+    NotFound,
+    /// Other keys: the search goes on at this slot.
+    Full(usize),
 }
 
 /// The entry of the key stored as `stored`.
@@ -304,6 +367,27 @@ unsafe fn find_or_insert<const STRIDE: usize>(
             Err(free) => insert(slots, stored, hash, free, counts),
         }
     }
+}
+
+/// Looks into all slots of the line where the search for a key begins at once: no branch depends on which of them it is in.
+///
+/// # Safety
+/// `slots` must describe a region in hash mode that nobody writes to.
+#[inline(always)]
+unsafe fn find_in_line<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash: u64) -> InLine {
+    let in_line = const { slots_of_line(STRIDE) };
+    if in_line == 1 || stored == 0 {
+        return InLine::NotFound;
+    }
+    let home = slots.homes.home(hash);
+    // SAFETY: a home has so many slots of the region.
+    let held = |place: usize| unsafe { slots.start.add((home + place) * STRIDE).cast::<u64>().read() };
+    let found = (0..in_line).fold(0, |found, place| found | u32::from(held(place) == stored) << place);
+    if found != 0 {
+        return InLine::Entry(((home + found.trailing_zeros() as usize) * (STRIDE / 8)) as u32);
+    }
+    // Slots of a line are taken in order.
+    if held(in_line - 1) == 0 { InLine::NotFound } else { InLine::Full(slots.homes.next(home + in_line - 1)) }
 }
 
 /// The entry of the key stored as `stored`, or the free slot where its search ended.
