@@ -343,7 +343,7 @@ unsafe fn find_all_with<const STRIDE: usize>(
 enum InLine {
     /// Its entry.
     Entry(u32),
-    /// Not its entry, but a free slot; or nobody has looked, for it is the sentinel, or lines do not hold several slots.
+    /// Not its entry, but a free slot; or nobody has looked, for it is the sentinel.
     NotFound,
     /// Other keys: the search goes on at this slot.
     Full(usize),
@@ -369,25 +369,43 @@ unsafe fn find_or_insert<const STRIDE: usize>(
     }
 }
 
-/// Looks into all slots of the line where the search for a key begins at once: no branch depends on which of them it is in.
+/// Looks into the slots of the line where the search for a key begins. Where it holds several whole ones, into all at once: no branch depends on which of them it
+/// is in.
 ///
 /// # Safety
 /// `slots` must describe a region in hash mode that nobody writes to.
 #[inline(always)]
 unsafe fn find_in_line<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash: u64) -> InLine {
-    let in_line = const { slots_of_line(STRIDE) };
-    if in_line == 1 || stored == 0 {
+    if stored == 0 {
         return InLine::NotFound;
     }
+    let stride = if STRIDE == 0 { slots.stride } else { STRIDE };
     let home = slots.homes.home(hash);
-    // SAFETY: a home has so many slots of the region.
-    let held = |place: usize| unsafe { slots.start.add((home + place) * STRIDE).cast::<u64>().read() };
-    let found = (0..in_line).fold(0, |found, place| found | u32::from(held(place) == stored) << place);
-    if found != 0 {
-        return InLine::Entry(((home + found.trailing_zeros() as usize) * (STRIDE / 8)) as u32);
+    // SAFETY: only slots of the region are asked for: a home has as many as its line.
+    let held = |slot: usize| unsafe { slots.start.add(slot * stride).cast::<u64>().read() };
+    let entry = |slot: usize| InLine::Entry((slot * (stride / 8)) as u32);
+    let in_line = const { slots_of_line(STRIDE) };
+    if in_line > 1 {
+        let found = (0..in_line).fold(0, |found, place| found | u32::from(held(home + place) == stored) << place);
+        return match (found, held(home + in_line - 1)) {
+            // Slots of a line are taken in order.
+            (0, 0) => InLine::NotFound,
+            (0, _) => InLine::Full(slots.homes.next(home + in_line - 1)),
+            _ => entry(home + found.trailing_zeros() as usize),
+        };
     }
-    // Slots of a line are taken in order.
-    if held(in_line - 1) == 0 { InLine::NotFound } else { InLine::Full(slots.homes.next(home + in_line - 1)) }
+    let line = |slot: usize| slot * stride / LINE_BYTES;
+    let mut slot = home;
+    loop {
+        match held(slot) {
+            held if held == stored => return entry(slot),
+            0 => return InLine::NotFound,
+            _ => slot = slots.homes.next(slot),
+        }
+        if line(slot) != line(home) {
+            return InLine::Full(slot);
+        }
+    }
 }
 
 /// The entry of the key stored as `stored`, or the free slot where its search ended.
