@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(costs([1.0, 0.01], 1 << 16), (1 << 16, 64));
         assert_eq!(costs([1.0, 2.0], 1 << 16), (1 << 16, 8));
         assert_eq!(costs([1.0, 20.0], 1 << 16), (1 << 16, 1), "two are more than one task does");
-        assert_eq!(costs([200.0, 1.0], 1 << 16), (10_000, 10), "the dearest pipeline counts");
+        assert_eq!(costs([200.0, 1.0], 1 << 16), (10_000, 20), "the dearest pipeline counts");
         assert_eq!(costs([1.0, 1e6], 1 << 16), (BLOCK_PART_ROWS_MIN, 1));
         assert_eq!(costs([1.0, 1e6], 100), (100, 1));
     }

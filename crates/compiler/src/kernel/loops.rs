@@ -85,7 +85,7 @@ impl Loop {
     }
 
     pub(super) fn code(&self, shared: &Shared, variant: Variant) -> &Code {
-        // What compiled once for other calls compiles for these: only whether rows are listed, NULLs looked at, and entries in one table differs.
+        // What compiled once for other calls compiles for these: only whether rows are listed, NULLs looked at, entries asked for, and these in one table differs.
         self.slot(variant).get_or_init(|| self.recipe(shared, variant).compile().expect("the loop compiled before"))
     }
 }

@@ -1,4 +1,4 @@
-//! Entries of integer keys found by hash: open addressing with linear probing, one cache line a probe.
+//! Entries of integer keys found by hash: open addressing with linear probing, one cache line a search as far as possible.
 
 use std::ops::Range;
 
@@ -381,7 +381,7 @@ unsafe fn find_in_line<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash:
     }
     let stride = if STRIDE == 0 { slots.stride } else { STRIDE };
     let home = slots.homes.home(hash);
-    // SAFETY: only slots of the region are asked for: a home has as many as its line.
+    // SAFETY: only slots of the region are asked for: behind a home there are as many as a line has, for it begins one, or is of before the table grew.
     let held = |slot: usize| unsafe { slots.start.add(slot * stride).cast::<u64>().read() };
     let entry = |slot: usize| InLine::Entry((slot * (stride / 8)) as u32);
     let in_line = const { slots_of_line(STRIDE) };
