@@ -138,7 +138,8 @@ impl IntegerGroups {
     pub(super) fn spread(&mut self, layout: &EntryLayout, count: usize) -> bool {
         let slots = SlotArray { start: self.entries.as_ptr(), stride: layout.stride(), hash: hash_word };
         let Mode::Hash { homes, .. } = &mut self.mode else { unreachable!("not in hash mode") };
-        // SAFETY: the slots are this table's, which is borrowed exclusively. It has fewer groups than slots before it grew: there may be no more meanwhile.
+        // SAFETY: the slots are this table's, which is borrowed exclusively. It has fewer groups than slots before it grew, by more than a line has: there may be no
+        // more meanwhile.
         let have_moved = unsafe { homes.spread(slots, count) };
         self.moves += u64::from(have_moved);
         have_moved
