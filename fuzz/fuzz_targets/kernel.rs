@@ -7,6 +7,8 @@ mod choices;
 mod columns;
 #[path = "../../crates/compiler/tests/properties/expressions.rs"]
 mod expressions;
+#[path = "../../crates/compiler/tests/made/mod.rs"]
+mod made;
 #[path = "../../crates/compiler/tests/properties/model.rs"]
 mod model;
 #[path = "../../crates/compiler/tests/properties/queries.rs"]

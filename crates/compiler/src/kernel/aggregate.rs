@@ -440,7 +440,7 @@ fn run_dense(
                 // SAFETY: the table is dense, with an entry and a flag for each key from `first` to `last`, and stays
                 // so during the call.
                 let status = unsafe {
-                    match first.abs_diff(last) as usize * table.layout().dense_stride() > FAR_BYTES_MIN {
+                    match frame.dense_length as usize * table.layout().dense_stride() > FAR_BYTES_MIN {
                         true => call.run_asking(dense, &bound, &mut frame)?,
                         false => call.run(dense, &bound, &mut frame)?,
                     }

@@ -8,6 +8,8 @@ mod columns;
 #[path = "../../../../fuzz/corpus.rs"]
 mod corpus;
 mod expressions;
+#[path = "../made/mod.rs"]
+mod made;
 mod model;
 mod queries;
 mod runs;

@@ -13,6 +13,7 @@ use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, 
 use crate::choices::Choices;
 use crate::columns;
 use crate::expressions::{Expressions, KINDS};
+use crate::made;
 
 /// A program, and the rows of the tables it looks rows up in.
 pub struct Query {
@@ -71,16 +72,7 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
         (target, vec![window])
     };
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema.clone(), steps, target };
-    let program = Program {
-        sources: Vec::new(),
-        lookups: Vec::new(),
-        pipelines: vec![pipeline],
-        windows,
-        shared: Vec::new(),
-        overs: Vec::new(),
-        outputs: Vec::new(),
-    };
-    Query { program, tables }
+    Query { program: made::program(pipeline, windows), tables }
 }
 
 /// A lookup in a new table, whose columns are added to `fields`.
@@ -205,15 +197,9 @@ fn window(
     }
     let WindowParts { accumulators, arguments, columns, fields } = parts;
     let aggregate = WindowAggregate {
-        window,
-        bounds: window,
-        keys: key_fields,
-        accumulators,
         columns,
         schema: Arc::new(Schema::new(fields)),
-        session_slots: None,
-        ranking: None,
-        time_column: None,
+        ..made::aggregate(window, key_fields, accumulators)
     };
     (Target::Window { window: 0, keys, arguments }, aggregate)
 }

@@ -52,16 +52,19 @@ struct Counts {
     distance_max: usize,
 }
 
+impl Mode {
+    fn hash_without_groups(layout: &EntryLayout, capacity: usize) -> Mode {
+        let homes = Homes::new(capacity, slots_of_home(layout, capacity));
+        Mode::Hash { homes, groups: 0, sentinel_present: false }
+    }
+}
+
 impl IntegerGroups {
     pub(super) fn make_hash(&mut self, layout: &EntryLayout, capacity: usize) {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed((capacity + 2) * layout.stride());
         self.assert_size();
-        self.mode = Mode::Hash {
-            homes: Homes::new(capacity, slots_of_home(layout, capacity)),
-            groups: 0,
-            sentinel_present: false,
-        };
+        self.mode = Mode::hash_without_groups(layout, capacity);
         self.moves += 1;
         self.initialise_side_entries(layout, capacity);
     }
@@ -206,11 +209,7 @@ impl IntegerGroups {
             return false;
         }
         self.initialise_side_entries(layout, capacity);
-        self.mode = Mode::Hash {
-            homes: Homes::new(capacity, slots_of_home(layout, capacity)),
-            groups: 0,
-            sentinel_present: false,
-        };
+        self.mode = Mode::hash_without_groups(layout, capacity);
         true
     }
 
