@@ -65,6 +65,8 @@ mod region;
 
 mod spread;
 
+mod line;
+
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod stock;
 
@@ -102,6 +104,7 @@ use self::allowance::Allowance;
 use self::arena::Arena;
 use self::grid::Grid;
 use self::integer::{Attempts, IntegerGroups};
+use self::line::is_cached;
 use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
@@ -117,9 +120,6 @@ const AHEAD: usize = 64;
 
 /// Rows for whose entries lines are fetched before anyone touches their accumulators, in tables that leave the second-level cache.
 const CALL_ROWS: usize = 2048;
-
-/// Tables of at most this many bytes stay in the second-level cache: fetching ahead would cost more than it saves.
-const CACHED_BYTES: usize = 512 << 10;
 
 /// To go through so many bytes beside an entry takes as long as to do something with the entry.
 const BESIDE_BYTES_PER_GROUP: usize = 32;
@@ -408,7 +408,7 @@ impl Table {
     /// How many rows a caller should find the entries of before it touches their accumulators: with more, a large table's lines would
     /// have left the cache by then.
     pub fn call_rows(&self) -> usize {
-        if self.entries_bytes() <= CACHED_BYTES { usize::MAX } else { CALL_ROWS }
+        if is_cached(self.entries_bytes()) { usize::MAX } else { CALL_ROWS }
     }
 
     /// Replaces `entries` by the entries of integer keys, or [`ABSENT`].

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use pelton_data::aggregate::Accumulator;
 
+use super::line::is_cached;
 use super::merge::KeyScratch;
 use super::places::{CheckedPlace, Place};
-use super::{CACHED_BYTES, Chosen, Table, TableHint};
+use super::{Chosen, Table, TableHint};
 use crate::layout::EntryLayout;
 
 /// The entries that groups have in lists ([`Table::list`]) of one layout, in the order in which their keys were first seen.
@@ -48,7 +49,7 @@ impl GroupNumbers {
     /// Gives the first numbers to so many groups, all others having none. None can be found before [`GroupNumbers::find_all`], which makes room for so many.
     pub fn begin_anew(&mut self, layout: &EntryLayout, groups: usize, room: usize) {
         // A large table that was only cleared would keep room for the keys of groups that have left, and a small one would grow step by step.
-        if room > self.room || self.table.bytes() > CACHED_BYTES {
+        if room > self.room || !is_cached(self.table.bytes()) {
             self.room = room.next_power_of_two();
             self.table = GroupNumbers::table(layout, self.room);
         } else if self.found_groups > 0 {

@@ -3,26 +3,22 @@
 //! An entry is the key's hash, the key, the accumulators. Hashes are compared before keys, and growing needs no key at all.
 //! Long strings live in the arena; a key that is looked for points to the bytes of its column.
 
-use std::ops::Range;
+mod used;
 
 use arrow::array::ArrayRef;
 
+use self::used::marked_words;
 use super::allowance::Allowance;
 use super::arena::Arena;
-use super::capacity::{first_capacity, is_hardly_used};
+use super::capacity::first_capacity;
 use super::grid::Grid;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
+use super::line::{InLine, Waiting, find_in_line, is_cached, slots_of_home};
 use super::pack::{KeyRows, pack_keys};
 use super::region::{Region, prefetch};
 use super::spread::{Homes, SlotArray, part_for};
-use super::{ABSENT, AHEAD, BATCH, CACHED_BYTES, Chosen, TableHint};
+use super::{ABSENT, AHEAD, BATCH, Chosen, TableHint};
 use crate::layout::{EntryLayout, KeyLayout, PACKED_HEADER};
-
-/// Up to this many slots are marked when they are used: tables that are so small have many more slots than groups.
-const MARKED_SLOTS_MAX: usize = 1 << 14;
-
-/// Slots are cleared one by one where fewer than this part of them are in use.
-const CLEARED_ONE_BY_ONE: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct PackedGroups {
@@ -50,11 +46,6 @@ pub(super) struct PackedGroups {
 /// There is no room for another group.
 #[derive(Debug)]
 pub(super) struct Full;
-
-/// Words of bits that mark the slots in use: none in a large table.
-fn marked_words(capacity: usize) -> usize {
-    if capacity <= MARKED_SLOTS_MAX { capacity.div_ceil(64) } else { 0 }
-}
 
 /// What a search needs to know, in registers.
 #[derive(Clone, Copy)]
@@ -248,7 +239,7 @@ impl PackedGroups {
         entries: &mut [u32],
         (keys, hashes): (&mut Vec<u8>, &mut Vec<u64>),
     ) -> Result<(), Full> {
-        if self.entries.bytes() > CACHED_BYTES {
+        if !is_cached(self.entries.bytes()) {
             let known = entries.iter().filter(|&&entry| entry != ABSENT);
             known.for_each(|&entry| prefetch(self.entries.as_ptr().wrapping_add(entry as usize * 8)));
         }
@@ -349,7 +340,7 @@ impl PackedGroups {
         Ok(())
     }
 
-    /// Appends the entries of the keys with these hashes.
+    /// Appends the entries of the keys with these hashes, of a batch at most, or none.
     ///
     /// # Safety
     /// `key` must give the address of a key, whose strings are there, for each of the hashes, which must be theirs; `FORM` must be the keys'.
@@ -361,30 +352,83 @@ impl PackedGroups {
         key: impl Fn(usize) -> *const u8,
         entries: &mut Vec<u32>,
     ) -> Result<(), Full> {
-        let (stride, count) = (layout.stride(), hashes.len());
-        let cached = self.entries.bytes() <= CACHED_BYTES;
-        let slots = Slots { start: self.entries.as_ptr(), homes: self.homes, stride };
-        entries.reserve(count);
-        let ahead = if cached { count } else { AHEAD };
-        let fetch = |hash: u64| prefetch(slots.start.wrapping_add(slots.homes.likely_home(hash) * stride));
-        if !cached {
-            hashes.iter().take(ahead).for_each(|&hash| fetch(hash));
+        entries.reserve(hashes.len());
+        let out = entries.spare_capacity_mut().as_mut_ptr().cast::<u32>();
+        // SAFETY: the caller's promise; there is room for an entry of each key, all of which have been written where they are counted. A constant stride says how
+        // many slots a line has.
+        unsafe {
+            if is_cached(self.entries.bytes()) {
+                for (row, &hash) in hashes.iter().enumerate() {
+                    out.add(row).write(self.find_or_insert_one::<FORM>(layout, key(row), hash)?);
+                }
+            } else if layout.stride() == 32 {
+                self.find_in_lines::<FORM, 32>(layout, hashes, key, out)?;
+            } else {
+                self.find_in_lines::<FORM, 0>(layout, hashes, key, out)?;
+            }
+            entries.set_len(entries.len() + hashes.len());
         }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`PackedGroups::append_hashed`].
+    #[inline(always)]
+    unsafe fn find_or_insert_one<const FORM: u8>(
+        &mut self,
+        layout: &EntryLayout,
+        key: *const u8,
+        hash: u64,
+    ) -> Result<u32, Full> {
+        let slots = Slots { start: self.entries.as_ptr(), homes: self.homes, stride: layout.stride() };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match slots.locate::<FORM>(&self.shape, key, hash) {
+                Ok(entry) => Ok(entry),
+                Err(free) => self.insert(layout, key, hash, free),
+            }
+        }
+    }
+
+    /// Writes the entry of each key to `out`, in a table that leaves the cache. `STRIDE` is the stride or 0.
+    ///
+    /// # Safety
+    /// As for [`PackedGroups::append_hashed`]; there must be room for as many entries.
+    #[inline(always)]
+    unsafe fn find_in_lines<const FORM: u8, const STRIDE: usize>(
+        &mut self,
+        layout: &EntryLayout,
+        hashes: &[u64],
+        key: impl Fn(usize) -> *const u8,
+        out: *mut u32,
+    ) -> Result<(), Full> {
+        let (start, homes, stride) = (self.entries.as_ptr(), self.homes, layout.stride());
+        let fetch = |hash: u64| prefetch(start.wrapping_add(homes.likely_home(hash) * stride));
+        hashes.iter().take(AHEAD).for_each(|&hash| fetch(hash));
+        let mut waiting = Waiting::new();
         for (row, &hash) in hashes.iter().enumerate() {
-            if let Some(&later) = hashes.get(row + ahead) {
+            if let Some(&later) = hashes.get(row + AHEAD) {
                 fetch(later);
             }
-            // SAFETY: the caller's promise; room for `count` entries was reserved, and each is written before it is counted.
+            // SAFETY: the caller's promise; the slots are this table's, and keys of entries in use point into the arena.
             unsafe {
                 let key = key(row);
-                let entry = match slots.locate::<FORM>(&self.shape, key, hash) {
-                    Ok(entry) => entry,
-                    Err(free) => self.insert(layout, key, hash, free)?,
+                let held = |slot: usize| start.add(slot * stride + PACKED_HEADER).cast_const();
+                let is_key = |slot: usize| self.shape.equal::<FORM>(held(slot), key);
+                let entry = match find_in_line::<STRIDE>((start, stride, homes), hash, hash, is_key) {
+                    InLine::Found(slot) => (slot * (stride / 8)) as u32,
+                    InLine::NotFound => self.find_or_insert_one::<FORM>(layout, key, hash)?,
+                    InLine::Full(next) => {
+                        waiting.push(row, start.wrapping_add(next * stride));
+                        continue;
+                    }
                 };
-                let length = entries.len();
-                entries.as_mut_ptr().add(length).write(entry);
-                entries.set_len(length + 1);
+                out.add(row).write(entry);
             }
+        }
+        for row in waiting.rows() {
+            // SAFETY: as above.
+            unsafe { out.add(row).write(self.find_or_insert_one::<FORM>(layout, key(row), hashes[row])?) };
         }
         Ok(())
     }
@@ -449,7 +493,7 @@ impl PackedGroups {
         debug_assert!(capacity.is_power_of_two());
         self.entries = Region::zeroed(capacity * layout.stride());
         self.assert_size();
-        self.homes = Homes::new(capacity, 1);
+        self.homes = Homes::new(capacity, slots_of_home(layout.stride(), capacity));
         self.used.clear();
         self.used.resize(marked_words(capacity), 0);
         self.moves += 1;
@@ -465,94 +509,13 @@ impl PackedGroups {
         // SAFETY: the slots lie within the region, before and now, and the new ones are zero, as all new memory is.
         unsafe {
             let slots = SlotArray { start: self.entries.as_ptr(), stride, hash: |hash| hash };
-            self.homes.grow(slots, capacity, 1);
+            self.homes.grow(slots, capacity, slots_of_home(stride, capacity));
         }
         self.mark_used(layout);
         self.moves += 1;
     }
 
-    /// Marks the slots in use, after entries have moved.
-    fn mark_used(&mut self, layout: &EntryLayout) {
-        let (start, stride, capacity) = (self.entries.as_ptr(), layout.stride(), self.homes.capacity());
-        self.used.clear();
-        self.used.resize(marked_words(capacity), 0);
-        if self.used.is_empty() {
-            return;
-        }
-        assert!(capacity * stride <= self.entries.bytes());
-        for slot in 0..capacity {
-            // SAFETY: the slot lies within the region, as just checked, and begins with its hash.
-            let is_used = unsafe { start.add(slot * stride).cast::<u64>().read() } != 0;
-            self.used[slot / 64] |= u64::from(is_used) << (slot % 64);
-        }
-    }
-
     fn assert_size(&self) {
         assert!(self.entries.bytes() as u64 <= 8 << 32, "a table is limited to 32 GiB: entries have 32-bit numbers");
-    }
-
-    /// Places that an entry may be in.
-    pub(super) fn slots(&self, layout: &EntryLayout) -> usize {
-        self.entries.bytes() / layout.stride()
-    }
-
-    /// Appends the entries in use that are in some slots, ascending.
-    pub(super) fn push_entries(&self, layout: &EntryLayout, slots: Range<usize>, out: &mut Vec<u32>) {
-        let (start, stride) = (self.entries.as_ptr(), layout.stride());
-        assert!(slots.end <= self.slots(layout), "a slot is one of the table");
-        out.reserve(self.groups.min(slots.len()));
-        if !self.used.is_empty() {
-            let marked = self.marked_slots().filter(|slot| slots.contains(slot));
-            return out.extend(marked.map(|slot| (slot * (stride / 8)) as u32));
-        }
-        for slot in slots {
-            // SAFETY: the slot lies within the region.
-            if unsafe { start.add(slot * stride).cast::<u64>().read() } != 0 {
-                out.push((slot * (stride / 8)) as u32);
-            }
-        }
-    }
-
-    /// The slots that are marked as used, ascending.
-    fn marked_slots(&self) -> impl Iterator<Item = usize> {
-        self.used.iter().enumerate().flat_map(|(at, &word)| {
-            let rest = std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)));
-            rest.take_while(|&word| word != 0).map(move |word| at * 64 + word.trailing_zeros() as usize)
-        })
-    }
-
-    /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
-    pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
-        if self.cleared_bytes == 0 {
-            self.expected = TableHint { groups: self.groups, rows: self.rows, ..TableHint::default() };
-            if let Some(grid) = &mut self.grid {
-                grid.clear(self.rows);
-            }
-            self.rows = 0;
-        }
-        let capacity = self.homes.capacity();
-        self.homes = Homes::new(capacity, 1);
-        if is_hardly_used(self.groups, capacity) {
-            self.make(layout, first_capacity(layout, &self.expected));
-        } else if !self.used.is_empty() && self.groups < capacity / CLEARED_ONE_BY_ONE {
-            let (start, stride) = (self.entries.as_ptr(), layout.stride());
-            for slot in self.marked_slots() {
-                // SAFETY: the slot lies within the region, and its entry begins with the hash: zero says that it is free.
-                unsafe { start.add(slot * stride).cast::<u64>().write(0) };
-            }
-            self.used.fill(0);
-        } else {
-            let (first, bytes) = (self.cleared_bytes, self.entries.bytes());
-            self.cleared_bytes = bytes.min(first.saturating_add(bytes_max.max(1)));
-            self.entries.clear(first, self.cleared_bytes - first);
-            if self.cleared_bytes < bytes {
-                return false;
-            }
-            self.used.fill(0);
-        }
-        self.cleared_bytes = 0;
-        self.groups = 0;
-        self.arena.clear();
-        true
     }
 }

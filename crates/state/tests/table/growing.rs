@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_state::layout::EntryLayout;
@@ -15,11 +15,12 @@ use super::model::{Random, column, entries_of_rows};
 /// How many rows each key has, and which values.
 type Held = BTreeMap<i64, (i64, BTreeSet<i64>)>;
 
-/// What a table has: keys of integers that are alike, which are found by hash but where they are few, counts of rows, and sets of values or not. One key and one
-/// count take 16 bytes, of which a line of the cache holds several; others take more.
+/// What a table has: keys of integers that are alike, which are found by hash but where they are few, or are spelled, counts of rows, and sets of values or not. One
+/// integer and one count take 16 bytes, two integers or a string and a count 32, of which a line of the cache holds several; others do not fill one.
 #[derive(Clone, Copy)]
 struct Kind {
     keys: usize,
+    is_spelled: bool,
     counts: usize,
     has_values: bool,
 }
@@ -27,11 +28,12 @@ struct Kind {
 impl Kind {
     fn any(random: &mut Random) -> Kind {
         let mut below = |end| random.below(end) as usize;
-        Kind { keys: 1 + below(2), counts: 1 + below(3), has_values: below(2) == 0 }
+        Kind { keys: 1 + below(2), is_spelled: below(3) == 0, counts: 1 + below(3), has_values: below(2) == 0 }
     }
 
     fn table(self) -> Table {
-        let key = KeyColumn { data_type: DataType::Int64, nullable: false };
+        let data_type = if self.is_spelled { DataType::Utf8View } else { DataType::Int64 };
+        let key = KeyColumn { data_type, nullable: false };
         let distinct = Accumulator::new(Accumulate::Distinct { is_ordered: false }, Some(DataType::Int64), false);
         let counts = std::iter::repeat_with(Accumulator::counting_rows).take(self.counts);
         let accumulators: Vec<Accumulator> = counts.chain(self.has_values.then_some(distinct)).collect();
@@ -39,11 +41,27 @@ impl Kind {
     }
 }
 
+/// A number as a string: one in three is too long to be kept beside its length.
+fn spelled(key: i64) -> String {
+    let key = key >> 21;
+    if key % 3 == 0 { format!("{key} and eleven more") } else { key.to_string() }
+}
+
+/// The numbers that were spelled.
+fn numbers_spelled(keys: &StringViewArray) -> Vec<i64> {
+    let number = |key: &str| key.split(' ').next().and_then(|digits| digits.parse::<i64>().ok());
+    keys.iter().map(|key| number(key.unwrap()).unwrap() << 21).collect()
+}
+
 /// Adds rows with keys, up to a largest, that are far from each other, and values.
 fn add(table: &mut Table, held: &mut Held, kind: Kind, rows: usize, keys: u64, random: &mut Random) {
     let drawn: Vec<i64> = (0..rows).map(|_| (random.below(keys) as i64) << 21).collect();
     let values: Vec<i64> = (0..rows).map(|_| random.below(1 << 40) as i64).collect();
-    let key_column = column(&DataType::Int64, &drawn.iter().copied().map(Some).collect::<Vec<_>>());
+    let key_column: ArrayRef = if kind.is_spelled {
+        Arc::new(StringViewArray::from_iter_values(drawn.iter().map(|&key| spelled(key))))
+    } else {
+        column(&DataType::Int64, &drawn.iter().copied().map(Some).collect::<Vec<_>>())
+    };
     let columns = vec![key_column; table.layout().key_columns().len()];
     let entries = entries_of_rows(table, &columns, rows);
     let (base, offset) = (table.base(), table.layout().accumulators()[0].offset);
@@ -67,8 +85,12 @@ fn check(table: &Table, held: &Held, kind: Kind) {
     assert_eq!((table.groups(), entries.len()), (held.len(), held.len()));
     let numbers = |array: ArrayRef| array.as_primitive::<Int64Type>().values().to_vec();
     let last_key = table.layout().key_columns().len() - 1;
-    let (keys, counts) = (numbers(table.key_array(0, &entries)), numbers(table.accumulator_array(0, &entries)));
-    assert_eq!(numbers(table.key_array(last_key, &entries)), keys);
+    let keys_of = |column: usize| match table.key_array(column, &entries) {
+        keys if kind.is_spelled => numbers_spelled(keys.as_string_view()),
+        keys => numbers(keys),
+    };
+    let (keys, counts) = (keys_of(0), numbers(table.accumulator_array(0, &entries)));
+    assert_eq!(keys_of(last_key), keys);
     assert!(keys.iter().zip(&counts).all(|(key, count)| held[key].0 == *count));
     if !kind.has_values {
         return;

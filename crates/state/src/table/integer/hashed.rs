@@ -6,30 +6,13 @@ use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
 use crate::table::capacity::{first_capacity, is_hardly_used};
 use crate::table::hash::hash_word;
+use crate::table::line::{InLine, Waiting, find_in_line, is_cached, slots_of_home};
 use crate::table::region::{Region, prefetch};
 use crate::table::spread::{Homes, SlotArray, part_for};
-use crate::table::{ABSENT, AHEAD, BATCH, CACHED_BYTES};
+use crate::table::{ABSENT, AHEAD, BATCH};
 
 /// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.
 const SENTINEL: u64 = 0x5eb7_1a0d_c3f2_9e61;
-
-/// A line of the cache, in bytes.
-const LINE_BYTES: usize = 64;
-
-/// Slots of so many bytes that are in one line, where lines hold several whole ones.
-const fn slots_of_line(stride: usize) -> usize {
-    if stride > 0 && LINE_BYTES.is_multiple_of(stride) { LINE_BYTES / stride } else { 1 }
-}
-
-/// How many slots have one home, in a table of so many. In one that leaves the cache those of a line have: where a key is not at home it is mostly in the same line
-/// then, where the search for one in twelve went on in a line that nobody had asked for. In small tables keys are nearly always at home if each slot is one.
-fn slots_of_home(layout: &EntryLayout, capacity: usize) -> usize {
-    if is_cached(layout, capacity) { 1 } else { slots_of_line(layout.stride()) }
-}
-
-fn is_cached(layout: &EntryLayout, capacity: usize) -> bool {
-    capacity * layout.stride() <= CACHED_BYTES
-}
 
 /// One pass over keys needs more room than there is.
 struct Full;
@@ -54,7 +37,7 @@ struct Counts {
 
 impl Mode {
     fn hash_without_groups(layout: &EntryLayout, capacity: usize) -> Mode {
-        let homes = Homes::new(capacity, slots_of_home(layout, capacity));
+        let homes = Homes::new(capacity, slots_of_home(layout.stride(), capacity));
         Mode::Hash { homes, groups: 0, sentinel_present: false }
     }
 }
@@ -102,7 +85,7 @@ impl IntegerGroups {
             let (_, distance_max) = self.allowance.limits(slots.homes, self.rows);
             let Mode::Hash { groups, sentinel_present, .. } = &mut self.mode else { unreachable!("not in hash mode") };
             let mut counts = Counts { groups: *groups, sentinel_present: *sentinel_present, distance_max };
-            let cached = is_cached(layout, slots.homes.capacity());
+            let cached = is_cached(slots.homes.capacity() * slots.stride);
             // SAFETY: `slots` describes this table's region, which nothing else refers to during the pass, and `entries`
             // has room for one entry a key.
             let found = unsafe { find_all(slots, keys, cached, entries.as_mut_ptr(), hashes, &mut counts) };
@@ -153,7 +136,7 @@ impl IntegerGroups {
         let Mode::Hash { homes, sentinel_present, .. } = self.mode else { unreachable!("not in hash mode") };
         let slots = self.probed(layout);
         let sentinel = if sentinel_present { ((homes.capacity() + 1) * slots.stride / 8) as u32 } else { ABSENT };
-        let cached = is_cached(layout, slots.homes.capacity());
+        let cached = is_cached(slots.homes.capacity() * slots.stride);
         entries.clear();
         for batch in keys.chunks(BATCH) {
             if !cached {
@@ -184,7 +167,11 @@ impl IntegerGroups {
         unsafe {
             let side = start.add(old_capacity * stride);
             start.add(capacity * stride).copy_from_nonoverlapping(side, 2 * stride);
-            homes.grow(SlotArray { start, stride, hash: hash_word }, capacity, slots_of_home(layout, capacity));
+            homes.grow(
+                SlotArray { start, stride, hash: hash_word },
+                capacity,
+                slots_of_home(layout.stride(), capacity),
+            );
         }
         self.assert_size();
         self.moves += 1;
@@ -299,12 +286,11 @@ unsafe fn find_all_with<const STRIDE: usize>(
     let hash = |key: i64| hash_word(key as u64 ^ SENTINEL);
     let fetch = |hash: u64| prefetch(slots.start.wrapping_add(slots.homes.likely_home(hash) * stride));
     keys.iter().take(AHEAD).for_each(|&key| fetch(hash(key)));
-    let mut in_next_lines = [0_u16; BATCH];
     for (batch, first) in keys.chunks(BATCH).zip((0..).step_by(BATCH)) {
         hashes.clear();
         hashes.extend(batch.iter().map(|&key| hash(key)));
         let behind = &keys[first + batch.len()..];
-        let mut in_next_line_count = 0;
+        let mut waiting = Waiting::new();
         for (row, &key) in batch.iter().enumerate() {
             let later = row + AHEAD;
             match hashes.get(later) {
@@ -314,21 +300,22 @@ unsafe fn find_all_with<const STRIDE: usize>(
             let stored = key as u64 ^ SENTINEL;
             // SAFETY: the caller's promise, passed on.
             unsafe {
-                let entry = match find_in_line::<STRIDE>(slots, stored, hashes[row]) {
-                    InLine::Entry(entry) => entry,
+                let in_line = match stored {
+                    0 => InLine::NotFound,
+                    _ => find_in_line::<STRIDE>((slots.start, stride, slots.homes), stored, hashes[row], |_| true),
+                };
+                let entry = match in_line {
+                    InLine::Found(slot) => (slot * (stride / 8)) as u32,
                     InLine::NotFound => find_or_insert::<STRIDE>(slots, stored, hashes[row], counts)?,
                     InLine::Full(next) => {
-                        prefetch(slots.start.wrapping_add(next * stride));
-                        in_next_lines[in_next_line_count] = row as u16;
-                        in_next_line_count += 1;
+                        waiting.push(row, slots.start.wrapping_add(next * stride));
                         continue;
                     }
                 };
                 entries.add(first + row).write(entry);
             }
         }
-        for &row in &in_next_lines[..in_next_line_count] {
-            let row = usize::from(row);
+        for row in waiting.rows() {
             // SAFETY: as above.
             unsafe {
                 let stored = batch[row] as u64 ^ SENTINEL;
@@ -337,16 +324,6 @@ unsafe fn find_all_with<const STRIDE: usize>(
         }
     }
     Ok(())
-}
-
-/// What the line where the search for a key begins has of it.
-enum InLine {
-    /// Its entry.
-    Entry(u32),
-    /// Not its entry, but a free slot; or nobody has looked, for it is the sentinel.
-    NotFound,
-    /// Other keys: the search goes on at this slot.
-    Full(usize),
 }
 
 /// The entry of the key stored as `stored`.
@@ -365,45 +342,6 @@ unsafe fn find_or_insert<const STRIDE: usize>(
         match find::<STRIDE>(slots, stored, hash) {
             Ok(entry) => Ok(entry),
             Err(free) => insert(slots, stored, hash, free, counts),
-        }
-    }
-}
-
-/// Looks into the slots of the line where the search for a key begins. Where it holds several whole ones, into all at once: no branch depends on which of them it
-/// is in.
-///
-/// # Safety
-/// `slots` must describe a region in hash mode that nobody writes to.
-#[inline(always)]
-unsafe fn find_in_line<const STRIDE: usize>(slots: Slots<'_>, stored: u64, hash: u64) -> InLine {
-    if stored == 0 {
-        return InLine::NotFound;
-    }
-    let stride = if STRIDE == 0 { slots.stride } else { STRIDE };
-    let home = slots.homes.home(hash);
-    // SAFETY: only slots of the region are asked for: behind a home there are as many as a line has, for it begins one, or is of before the table grew.
-    let held = |slot: usize| unsafe { slots.start.add(slot * stride).cast::<u64>().read() };
-    let entry = |slot: usize| InLine::Entry((slot * (stride / 8)) as u32);
-    let in_line = const { slots_of_line(STRIDE) };
-    if in_line > 1 {
-        let found = (0..in_line).fold(0, |found, place| found | u32::from(held(home + place) == stored) << place);
-        return match (found, held(home + in_line - 1)) {
-            // Slots of a line are taken in order.
-            (0, 0) => InLine::NotFound,
-            (0, _) => InLine::Full(slots.homes.next(home + in_line - 1)),
-            _ => entry(home + found.trailing_zeros() as usize),
-        };
-    }
-    let line = |slot: usize| slot * stride / LINE_BYTES;
-    let mut slot = home;
-    loop {
-        match held(slot) {
-            held if held == stored => return entry(slot),
-            0 => return InLine::NotFound,
-            _ => slot = slots.homes.next(slot),
-        }
-        if line(slot) != line(home) {
-            return InLine::Full(slot);
         }
     }
 }

@@ -13,9 +13,10 @@ use std::sync::OnceLock;
 
 use super::allowance::Allowance;
 use super::capacity::{capacity_for, first_capacity};
+use super::line::is_cached;
 use super::region::{Region, prefetch};
 use super::spread::Homes;
-use super::{ABSENT, CACHED_BYTES, TableHint};
+use super::{ABSENT, TableHint};
 use crate::layout::{DenseKeys, EntryLayout};
 
 pub(super) use self::attempts::Attempts;
@@ -333,7 +334,7 @@ impl IntegerGroups {
         match self.mode {
             Mode::Dense { base, length, .. } => {
                 let (start, present) = (self.base(), self.present());
-                let is_cached = self.entries.bytes() <= CACHED_BYTES;
+                let is_cached = is_cached(self.entries.bytes());
                 let stride = layout.dense_stride();
                 entries.clear();
                 entries.extend(keys.iter().map(|&key| {
