@@ -1,4 +1,4 @@
-//! Loops compiled for the vector instructions that the processor has.
+//! Loops compiled for the vector instructions that the processor has, and memory asked for before they need it.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::LazyLock;
@@ -26,4 +26,43 @@ pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
         }
     }
     work()
+}
+
+/// Asks for the line at `address` to be brought into the second-level cache: more of these are waited for at a time than of those into the first.
+#[inline(always)]
+pub(crate) fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint: it reads nothing and cannot fault, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// A line of the cache, in bytes.
+const LINE_BYTES: usize = 64;
+
+/// How far before they are read columns that come are asked for, in bytes.
+pub(crate) const AHEAD_BYTES: usize = 4096;
+
+/// Asks for what is so many bytes behind the beginning of some values of a column, as many as there are of them. Loops that stop and begin anew each few thousand bytes
+/// would else wait for memory each time.
+#[inline(always)]
+pub(crate) fn prefetch_behind<V, const COUNT: usize>(values: &[V; COUNT], bytes: usize) {
+    for line in (0..size_of_val(values)).step_by(LINE_BYTES) {
+        prefetch(values.as_ptr().cast::<u8>().wrapping_add(line + bytes));
+    }
+}
+
+/// Appends what becomes of the values of a column, and asks for those that follow.
+#[inline(always)]
+pub(crate) fn extend_asking<V: Copy, O: Copy>(out: &mut Vec<O>, values: &[V], map: impl Fn(V) -> O) {
+    let (groups, rest) = values.as_chunks::<8>();
+    out.reserve(values.len());
+    for group in groups {
+        prefetch_behind(group, AHEAD_BYTES);
+        out.extend_from_slice(&group.map(&map));
+    }
+    out.extend(rest.iter().map(|&value| map(value)));
 }

@@ -18,7 +18,7 @@ use super::two_stacks::{Entering, Totals};
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
 use super::variance::{Powers, Variances};
 use crate::snapshot::{Reader, SnapshotError, Writer};
-use crate::vector::vectorised;
+use crate::vector::{extend_asking, vectorised};
 
 /// What a call remembers of the rows of one key.
 #[derive(Debug)]
@@ -415,8 +415,8 @@ impl<T: Value> FrameState<T> {
         vectorised(
             #[inline(always)]
             || match is_largest {
-                false => keys.extend(run.values.iter().map(|value| value.key())),
-                true => keys.extend(run.values.iter().map(|value| value.key().reversed())),
+                false => extend_asking(keys, run.values, |value| value.key()),
+                true => extend_asking(keys, run.values, |value| value.key().reversed()),
             },
         );
         if let Some(nulls) = &run.nulls {

@@ -94,11 +94,21 @@ impl Ordered {
         self.ends.map(|(_, last)| last).or_else(|| self.ticks.values().last().map(|tick| tick + self.shift))
     }
 
-    /// How many rows there are up to a time.
+    /// How many rows there are up to a time. Mostly all, none or nearly all: then no more is looked at than what is known, or the last ones.
     fn count_until(&self, last: i64) -> usize {
-        match self.last_tick() {
-            Some(tick) if tick > last => self.ticks.values().partition_point(|&tick| tick + self.shift <= last),
-            _ => self.ticks.len(),
+        let ticks = self.ticks.values();
+        match (self.first_tick(), self.last_tick()) {
+            (Some(first), _) if first > last => 0,
+            (_, Some(tick)) if tick > last => {
+                let is_behind =
+                    |rows: &usize| ticks.get(ticks.len() - rows).is_some_and(|tick| tick + self.shift > last);
+                let steps = std::iter::successors(Some(1), |rows| Some(2 * rows));
+                let behind = steps.take_while(|rows| *rows <= ticks.len()).take_while(is_behind).last().unwrap_or(0);
+                let end = ticks.len() - behind;
+                let first = ticks.len().saturating_sub(2 * behind.max(1));
+                first + ticks[first..end].partition_point(|&tick| tick + self.shift <= last)
+            }
+            _ => ticks.len(),
         }
     }
 
@@ -287,6 +297,17 @@ mod tests {
     fn batch(ticks: &[i64]) -> Arriving {
         let column: ArrayRef = Arc::new(TimestampMicrosecondArray::from(ticks.to_vec()));
         RecordBatch::try_from_iter([("t", column)]).unwrap().into()
+    }
+
+    #[test]
+    fn rows_up_to_a_time_are_counted_from_the_last() {
+        for times in [vec![0_i64; 7], (0..20).collect(), (0..33).map(|row| row / 5).collect()] {
+            let ordered = in_order(batch(&times), 0).unwrap();
+            for last in -1..35 {
+                let expected = times.iter().filter(|time| **time <= last).count();
+                assert_eq!(ordered.count_until(last), expected, "{times:?} up to {last}");
+            }
+        }
     }
 
     #[test]

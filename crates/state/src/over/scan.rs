@@ -3,8 +3,8 @@
 //! Each value added to the sum of all before is a chain in which every addition waits for the last. So values are added up within
 //! groups, whose chains the processor follows at the same time, and only the groups' totals after each other.
 
-use super::two_stacks::Operation;
-use crate::vector::vectorised;
+use super::two_stacks::{Operation, RUN_ROWS};
+use crate::vector::{AHEAD_BYTES, prefetch_behind, vectorised};
 
 /// Rows of a group. Groups begin at positions that are multiples of it, so that what is rounded does not depend on how rows were
 /// cut into runs.
@@ -97,6 +97,7 @@ impl<V: Copy> Running<V> {
             || {
                 let mut running = *self;
                 for (group, older) in groups.iter().zip(older) {
+                    prefetch_behind(group, AHEAD_BYTES);
                     running = Running { groups: running.total::<O>(), rest: O::NEUTRAL };
                     let mut group_totals = older;
                     for (&value, total) in group.iter().zip(&mut group_totals) {
@@ -143,6 +144,8 @@ pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value,
         || {
             let mut after = after;
             for (group, totals) in groups.iter().zip(group_totals).rev() {
+                // The next run leaves when the frame has moved on by one.
+                prefetch_behind(group, RUN_ROWS as usize * size_of::<O::Value>());
                 let mut rest = O::NEUTRAL;
                 let mut group_totals = [after; GROUP_ROWS];
                 for (&value, total) in group.iter().zip(&mut group_totals).rev() {

@@ -4,8 +4,8 @@
 //! of a line are compared at once, and what must look further waits until the batch is through, for its lines together.
 
 use super::BATCH;
-use super::region::prefetch;
 use super::spread::Homes;
+use crate::vector::prefetch;
 
 /// A line of the cache, in bytes.
 const LINE_BYTES: usize = 64;

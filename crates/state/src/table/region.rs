@@ -236,18 +236,6 @@ fn remap(_start: NonNull<u8>, _bytes: usize, _longer: usize) -> NonNull<u8> {
     unreachable!("no region is mapped here");
 }
 
-/// Asks for the line at `address` to be brought into the second-level cache: more of these are waited for at a time than of those into the first.
-#[inline(always)]
-pub(super) fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint: it reads nothing and cannot fault, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::allowance::Allowance;
 use super::capacity::{capacity_for, first_capacity};
 use super::line::is_cached;
-use super::region::{Region, prefetch};
+use super::region::Region;
 use super::spread::Homes;
 use super::{ABSENT, TableHint};
 use crate::layout::{DenseKeys, EntryLayout};
@@ -23,6 +23,7 @@ pub(super) use self::attempts::Attempts;
 use self::attempts::Outcome;
 pub use self::range::DENSE_LENGTH_MAX;
 use self::range::{dense_suits, distance, holds, is_crowded, suits_known, union, with_room};
+use crate::vector::prefetch;
 
 /// Dense entries that take no more bytes than this stay prepared when they are cleared: the next slice's keys need not be looked at before
 /// their entries are touched.
