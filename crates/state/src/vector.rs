@@ -9,24 +9,50 @@ use std::sync::LazyLock;
 pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
+        fn avx512<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
         #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
         fn avx2<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
-        static IS_THERE: LazyLock<bool> = LazyLock::new(|| {
-            is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-                && is_x86_feature_detected!("popcnt")
-                && is_x86_feature_detected!("lzcnt")
-        });
-        if *IS_THERE {
+        match *LEVEL {
             // SAFETY: the processor has all of these instructions: it was asked.
-            return unsafe { avx2(work) };
+            Level::Avx512 => return unsafe { avx512(work) },
+            // SAFETY: as above.
+            Level::Avx2 => return unsafe { avx2(work) },
+            Level::Any => {}
         }
     }
     work()
 }
+
+/// Which vector instructions there are.
+#[cfg(target_arch = "x86_64")]
+enum Level {
+    Avx512,
+    Avx2,
+    Any,
+}
+
+#[cfg(target_arch = "x86_64")]
+static LEVEL: LazyLock<Level> = LazyLock::new(|| {
+    let has_avx2 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("lzcnt");
+    let has_avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    match (has_avx2, has_avx512) {
+        (true, true) => Level::Avx512,
+        (true, false) => Level::Avx2,
+        _ => Level::Any,
+    }
+});
 
 /// Asks for the line at `address` to be brought into the second-level cache: more of these are waited for at a time than of those into the first.
 #[inline(always)]
@@ -65,4 +91,15 @@ pub(crate) fn extend_asking<V: Copy, O: Copy>(out: &mut Vec<O>, values: &[V], ma
         out.extend_from_slice(&group.map(&map));
     }
     out.extend(rest.iter().map(|&value| map(value)));
+}
+
+/// Copies values of a column, and asks for those that follow.
+#[inline]
+pub(crate) fn copy_asking<V: Copy>(out: &mut [V], values: &[V]) {
+    let ((groups, rest), (out_groups, out_rest)) = (values.as_chunks::<8>(), out.as_chunks_mut::<8>());
+    for (group, out) in groups.iter().zip(out_groups) {
+        prefetch_behind(group, AHEAD_BYTES);
+        *out = *group;
+    }
+    out_rest.copy_from_slice(rest);
 }

@@ -57,6 +57,8 @@ impl Key for i128 {
 impl<K: Key> Operation for Candidates<K> {
     type Value = K;
 
+    const IS_EXACT: bool = true;
+
     const NEUTRAL: K = K::LARGEST;
 
     #[inline]

@@ -98,11 +98,11 @@ impl<V: Copy> Running<V> {
                 let mut running = *self;
                 for (group, older) in groups.iter().zip(older) {
                     prefetch_behind(group, AHEAD_BYTES);
-                    running = Running { groups: running.total::<O>(), rest: O::NEUTRAL };
+                    let so_far = so_far::<O>(*group);
+                    running = Running { groups: running.total::<O>(), rest: so_far[GROUP_ROWS - 1] };
                     let mut group_totals = older;
-                    for (&value, total) in group.iter().zip(&mut group_totals) {
-                        running.rest = O::combine(running.rest, value);
-                        *total = O::combine(*total, running.total::<O>());
+                    for (rest, total) in so_far.into_iter().zip(&mut group_totals) {
+                        *total = O::combine(*total, Running { rest, ..running }.total::<O>());
                     }
                     totals.extend_from_slice(&group_totals);
                 }
@@ -126,6 +126,43 @@ impl<V: Copy> Running<V> {
     }
 }
 
+/// The total of each value of a group with all before it.
+#[inline(always)]
+fn so_far<O: Operation>(mut values: [O::Value; GROUP_ROWS]) -> [O::Value; GROUP_ROWS] {
+    if !O::IS_EXACT {
+        let mut total = O::NEUTRAL;
+        return values.map(|value| {
+            total = O::combine(total, value);
+            total
+        });
+    }
+    for distance in [1, 2, 4] {
+        let mut before = [O::NEUTRAL; GROUP_ROWS];
+        before[distance..].copy_from_slice(&values[..GROUP_ROWS - distance]);
+        values.iter_mut().zip(before).for_each(|(value, before)| *value = O::combine(before, *value));
+    }
+    values
+}
+
+/// The total of each value of a group with all behind it.
+#[inline(always)]
+fn from_here_on<O: Operation>(mut values: [O::Value; GROUP_ROWS]) -> [O::Value; GROUP_ROWS] {
+    if !O::IS_EXACT {
+        let mut total = O::NEUTRAL;
+        for value in values.iter_mut().rev() {
+            total = O::combine(*value, total);
+            *value = total;
+        }
+        return values;
+    }
+    for distance in [1, 2, 4] {
+        let mut behind = [O::NEUTRAL; GROUP_ROWS];
+        behind[..GROUP_ROWS - distance].copy_from_slice(&values[distance..]);
+        values.iter_mut().zip(behind).for_each(|(value, behind)| *value = O::combine(*value, behind));
+    }
+    values
+}
+
 /// What is before the middle, of each frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Front<'a, V> {
@@ -146,14 +183,9 @@ pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value,
             for (group, totals) in groups.iter().zip(group_totals).rev() {
                 // The next run leaves when the frame has moved on by one.
                 prefetch_behind(group, RUN_ROWS as usize * size_of::<O::Value>());
-                let mut rest = O::NEUTRAL;
-                let mut group_totals = [after; GROUP_ROWS];
-                for (&value, total) in group.iter().zip(&mut group_totals).rev() {
-                    rest = O::combine(value, rest);
-                    *total = O::combine(rest, *total);
-                }
-                after = O::combine(rest, after);
-                *totals = group_totals;
+                let on = from_here_on::<O>(*group);
+                *totals = on.map(|rest| O::combine(rest, after));
+                after = O::combine(on[0], after);
             }
             after
         },

@@ -5,7 +5,7 @@ use pelton_data::over::Frame;
 
 use super::two_stacks::Operation;
 use crate::snapshot::{Reader, SnapshotError, Writer};
-use crate::vector::vectorised;
+use crate::vector::{copy_asking, vectorised};
 
 /// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short,
 const SHORT_ROWS_MAX: u64 = 32;
@@ -51,7 +51,7 @@ impl<V: Copy> ShortFrames<V> {
             buffer.resize((unused + 2 * values).max(buffer.len()), O::NEUTRAL);
             let (values, longer) = buffer[unused..].split_at_mut(values);
             values[..preceding].copy_from_slice(&self.recent);
-            values[preceding..].copy_from_slice(entering);
+            copy_asking(&mut values[preceding..], entering);
             self.recent.copy_from_slice(&values[entering.len()..]);
             vectorised(
                 #[inline(always)]

@@ -231,6 +231,8 @@ pub(super) struct Addition;
 impl Operation for Addition {
     type Value = f64;
 
+    const IS_EXACT: bool = false;
+
     const NEUTRAL: f64 = 0.0;
 
     #[inline]
@@ -288,6 +290,8 @@ impl RunStacks {
 
 impl Operation for Runs {
     type Value = f64;
+
+    const IS_EXACT: bool = Addition::IS_EXACT;
 
     const NEUTRAL: f64 = Addition::NEUTRAL;
 

@@ -23,6 +23,9 @@ pub(super) const RUN_ROWS: u64 = 1024;
 pub(super) trait Operation {
     type Value: ArrowNativeType;
 
+    /// Whether all groupings give the very same.
+    const IS_EXACT: bool;
+
     /// Changes nothing.
     const NEUTRAL: Self::Value;
 
