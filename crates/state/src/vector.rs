@@ -67,13 +67,13 @@ pub(crate) fn prefetch(address: *const u8) {
 }
 
 /// A line of the cache, in bytes.
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// How far before they are read columns that come are asked for, in bytes.
 pub(crate) const AHEAD_BYTES: usize = 4096;
 
 /// Asks for what is so many bytes behind the beginning of some values of a column, as many as there are of them. Loops that stop and begin anew each few thousand bytes
-/// would else wait for memory each time.
+/// would otherwise wait for memory each time.
 #[inline(always)]
 pub(crate) fn prefetch_behind<V, const COUNT: usize>(values: &[V; COUNT], bytes: usize) {
     for line in (0..size_of_val(values)).step_by(LINE_BYTES) {

@@ -126,7 +126,8 @@ impl<V: Copy> Running<V> {
     }
 }
 
-/// The total of each value of a group with all before it.
+/// The total of each value of a group with all before it: where any grouping gives the very same in three steps of vector instructions (Hillis and Steele, Data parallel
+/// algorithms, 1986), else value by value, in the order in which [`Running::push`] takes them.
 #[inline(always)]
 fn so_far<O: Operation>(mut values: [O::Value; GROUP_ROWS]) -> [O::Value; GROUP_ROWS] {
     if !O::IS_EXACT {

@@ -5,10 +5,7 @@
 
 use super::BATCH;
 use super::spread::Homes;
-use crate::vector::prefetch;
-
-/// A line of the cache, in bytes.
-const LINE_BYTES: usize = 64;
+use crate::vector::{LINE_BYTES, prefetch};
 
 /// Tables of at most this many bytes stay in the second-level cache: fetching ahead would cost more than it saves.
 const CACHED_BYTES: usize = 512 << 10;
