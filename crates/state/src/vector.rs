@@ -83,12 +83,12 @@ pub(crate) fn prefetch_behind<V, const COUNT: usize>(values: &[V; COUNT], bytes:
 
 /// Appends what becomes of the values of a column, and asks for those that follow.
 #[inline(always)]
-pub(crate) fn extend_asking<V: Copy, O: Copy>(out: &mut Vec<O>, values: &[V], map: impl Fn(V) -> O) {
+pub(crate) fn extend_asking<V: Copy, O: Copy>(out: &mut Vec<O>, values: &[V], mut map: impl FnMut(V) -> O) {
     let (groups, rest) = values.as_chunks::<8>();
     out.reserve(values.len());
     for group in groups {
         prefetch_behind(group, AHEAD_BYTES);
-        out.extend_from_slice(&group.map(&map));
+        out.extend_from_slice(&group.map(&mut map));
     }
     out.extend(rest.iter().map(|&value| map(value)));
 }
@@ -102,4 +102,22 @@ pub(crate) fn copy_asking<V: Copy>(out: &mut [V], values: &[V]) {
         *out = *group;
     }
     out_rest.copy_from_slice(rest);
+}
+
+/// Appends what becomes of the values of two columns as long as each other, pair by pair, and asks for those that follow both.
+#[inline(always)]
+pub(crate) fn extend_asking_both<V: Copy, O: Copy>(
+    out: &mut Vec<O>,
+    values: &[V],
+    others: &[V],
+    mut map: impl FnMut(V, V) -> O,
+) {
+    let ((groups, rest), (other_groups, other_rest)) = (values.as_chunks::<8>(), others.as_chunks::<8>());
+    out.reserve(values.len());
+    for (group, others) in groups.iter().zip(other_groups) {
+        prefetch_behind(group, AHEAD_BYTES);
+        prefetch_behind(others, AHEAD_BYTES);
+        out.extend_from_slice(&std::array::from_fn::<O, 8, _>(|at| map(group[at], others[at])));
+    }
+    out.extend(rest.iter().zip(other_rest).map(|(&value, &other)| map(value, other)));
 }

@@ -12,6 +12,7 @@ use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
 use super::two_stacks::{Entering, Middle, Operation, RUN_ROWS, Totals};
 use crate::snapshot::{Reader, SnapshotError, Writer};
+use crate::vector::{extend_asking, extend_asking_both};
 
 /// The sum of a frame that moves forward.
 pub(super) trait FrameSum<T: ArrowNativeType> {
@@ -201,18 +202,18 @@ impl<S: Exact> ExactSum<S> {
         let mut entering = entering.between(end, self.end);
         match moves {
             Moves::Nothing => totals.resize(totals.len() + rows - 1, sum.total()),
-            Moves::End => totals.extend(entering.iter().map(|&value| {
+            Moves::End => extend_asking(totals, entering, |value| {
                 sum = sum.plus(value.into());
                 sum.total()
-            })),
+            }),
             Moves::Both => {
                 self.start += further;
                 for leaving in leaving(start..self.start) {
                     let (now, later) = entering.split_at(leaving.len());
-                    totals.extend(now.iter().zip(leaving).map(|(&value, &leaving)| {
+                    extend_asking_both(totals, now, leaving, |value, leaving| {
                         sum = sum.moved(value.into(), leaving.into());
                         sum.total()
-                    }));
+                    });
                     entering = later;
                 }
             }
