@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use pelton_data::abi::{CallFrame, Status};
+use pelton_state::vector::{LINE_BYTES, prefetch};
 
 use super::call::Call;
 use crate::code_memory::Code;
@@ -15,9 +16,6 @@ const RUN_POSITIONS: usize = 64;
 
 /// How many positions before it is read a line is asked for: a few hundred nanoseconds.
 const AHEAD_POSITIONS: usize = 3 * RUN_POSITIONS;
-
-/// A line of the cache, in bytes.
-const LINE_BYTES: usize = 64;
 
 /// Columns of a block that a loop reads by row: where row 0 is, and bytes from one to the next.
 pub(super) type Columns = Vec<(*const u8, usize)>;
@@ -52,25 +50,13 @@ fn fetch(call: &Call<'_>, columns: &Columns, positions: Range<usize>) {
     for &(start, width) in columns {
         match &call.selection {
             Some(rows) => {
-                rows[positions.clone()].iter().for_each(|&row| ask_for(start.wrapping_add(row as usize * width)))
+                rows[positions.clone()].iter().for_each(|&row| prefetch(start.wrapping_add(row as usize * width)))
             }
             None => {
                 let byte = |position: usize| (call.first + position) * width;
                 let bytes = byte(positions.start)..byte(positions.end);
-                bytes.step_by(LINE_BYTES).for_each(|byte| ask_for(start.wrapping_add(byte)));
+                bytes.step_by(LINE_BYTES).for_each(|byte| prefetch(start.wrapping_add(byte)));
             }
         }
     }
-}
-
-/// Asks for a line into the second-level cache: more of these wait at a time than of those into the first.
-#[inline(always)]
-fn ask_for(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: it is a hint: it reads nothing and cannot fault, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

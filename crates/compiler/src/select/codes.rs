@@ -5,7 +5,9 @@ use arrow::datatypes::{
     ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type,
 };
 
-use super::level::{Level, at_level};
+use pelton_state::vector::Level;
+
+use super::level::at_level;
 use super::mask::{WordBytes, clear_invalid, refine, word_of};
 use super::range::{Range, refine_ranges};
 

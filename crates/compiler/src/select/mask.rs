@@ -3,7 +3,7 @@
 use arrow::array::Array;
 use arrow::buffer::BooleanBuffer;
 
-use super::level::{Instructions, Level};
+use pelton_state::vector::{Instructions, Level};
 
 /// Words of a mask over `rows` rows.
 pub fn words(rows: usize) -> usize {

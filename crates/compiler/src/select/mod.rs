@@ -28,11 +28,12 @@ mod listed;
 
 mod pair;
 
-pub use level::Level;
-pub(crate) use level::{Instructions, at_level};
+pub(crate) use level::at_level;
 pub use mask::{append_rows, clear_invalid, set_range, words};
 pub(crate) use mask::{bits_in_range, bits_of_word};
 pub use pair::compare_columns;
+pub(crate) use pelton_state::vector::Instructions;
+pub use pelton_state::vector::Level;
 pub(crate) use range::{Integers, ordered_f32, ordered_f64, refine_between};
 pub(crate) use reached::count_reached;
 pub use selector::{Comparison, Selector};

@@ -5,9 +5,9 @@
 //! makes the quotient too large (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", section 9). The remainder
 //! and the smallest quotient are both taken away after the multiplication, by one addition: a test takes no division, and no look at signs.
 
-use super::level::{Instructions, Level};
 use super::mask::{WordBytes, refine, word_of};
 use super::range::{Bits, Range};
+use pelton_state::vector::{Instructions, Level};
 
 /// The numbers that are `remainder` more than a multiple of a divisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

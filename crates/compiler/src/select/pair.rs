@@ -4,7 +4,9 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
 use pelton_data::column::values_ptr;
 
-use super::level::{Level, at_level};
+use pelton_state::vector::Level;
+
+use super::level::at_level;
 use super::mask::{WordBytes, clear_invalid, refine, refine_each, word_of};
 use super::range::{ordered_f32, ordered_f64};
 use super::selector::Comparison;

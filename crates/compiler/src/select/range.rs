@@ -6,8 +6,8 @@
 
 use pelton_data::Block;
 
-use super::level::{Instructions, Level};
 use super::mask::{WordBytes, refine, word_of};
+use pelton_state::vector::{Instructions, Level};
 
 /// The values from `low` to `low + span`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

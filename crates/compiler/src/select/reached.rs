@@ -1,6 +1,8 @@
 //! Which of several bounds values have reached: the numbers of slices, from times.
 
-use super::level::{Level, at_level};
+use pelton_state::vector::Level;
+
+use super::level::at_level;
 use super::range::Integers;
 
 /// Rows at a time: their values and numbers stay in the first-level cache while they are compared with one bound after the other.

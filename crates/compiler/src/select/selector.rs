@@ -8,11 +8,11 @@ use datafusion_common::ScalarValue;
 use pelton_data::column::values_ptr;
 
 use super::codes::refine_codes;
-use super::level::Level;
 use super::mask::{clear_invalid, refine_by_bits, refine_each, words};
 use super::multiple::{Residue, Word, refine_residue};
 use super::range::{Range, ordered_f32, ordered_f64, refine_ranges};
 use super::strings::{StringTest, refine_strings};
+use pelton_state::vector::Level;
 
 /// How two values compare. Floats are in total order, but zeros are equal whatever their sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

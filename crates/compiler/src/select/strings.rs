@@ -5,7 +5,9 @@ use arrow::datatypes::ByteViewType;
 
 use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
 
-use super::level::{Level, at_level};
+use pelton_state::vector::Level;
+
+use super::level::at_level;
 use super::mask::{WordBytes, clear_invalid, refine, refine_each, word_of};
 use super::selector::Comparison;
 

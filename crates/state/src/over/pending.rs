@@ -100,13 +100,12 @@ impl Ordered {
         match (self.first_tick(), self.last_tick()) {
             (Some(first), _) if first > last => 0,
             (_, Some(tick)) if tick > last => {
-                let is_behind =
-                    |rows: &usize| ticks.get(ticks.len() - rows).is_some_and(|tick| tick + self.shift > last);
-                let steps = std::iter::successors(Some(1), |rows| Some(2 * rows));
-                let behind = steps.take_while(|rows| *rows <= ticks.len()).take_while(is_behind).last().unwrap_or(0);
-                let end = ticks.len() - behind;
-                let first = ticks.len().saturating_sub(2 * behind.max(1));
-                first + ticks[first..end].partition_point(|&tick| tick + self.shift <= last)
+                let mut looked_at = 1;
+                while looked_at < ticks.len() && ticks[ticks.len() - looked_at] + self.shift > last {
+                    looked_at *= 2;
+                }
+                let first = ticks.len().saturating_sub(looked_at);
+                first + ticks[first..].partition_point(|&tick| tick + self.shift <= last)
             }
             _ => ticks.len(),
         }
