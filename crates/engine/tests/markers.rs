@@ -153,11 +153,14 @@ fn results_tell_how_far_they_are_behind_their_event_times() {
                             FROM TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' SECOND) GROUP BY window_start, window_end, window_time)
                  SELECT window_end, SUM(s) AS s FROM TUMBLE(TABLE w, DESCRIPTOR(at), INTERVAL '2' SECOND)
                  GROUP BY window_start, window_end";
-    let over = "SELECT v, ts, COUNT(*) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n FROM a";
+    let [over_rows, over_time] = ["ROWS BETWEEN 1", "RANGE BETWEEN INTERVAL '1' SECOND"].map(|frame| {
+        format!("SELECT v, ts, COUNT(*) OVER (ORDER BY ts {frame} PRECEDING AND CURRENT ROW) AS n FROM a")
+    });
     let counted =
         "SELECT SUM(v) AS s, MAX(ts) AS newest FROM TABLE(TUMBLE_ROWS(TABLE a, 2)) GROUP BY window_start, window_end";
     // Rows of the seconds 1, 2 and 5 are written at 10.007, 11.007 and 12.007; then their input ends, at 13. Of windows the end counts, though the
-    // watermark is past it, and where rows end before it does the newest of them; of rows by themselves their own time.
+    // watermark is past it, and where rows end before it does the newest of them; of rows by themselves their own time. Frames by time wait for
+    // all rows of one time, those by rows do not.
     let all = [
         ("SELECT v, ts FROM a", vec![9_007, 9_007, 7_007]),
         ("SELECT v, ts FROM a WHERE v <> 2 UNION ALL SELECT v + 1, ts FROM a WHERE v = 2", vec![9_007, 9_007, 7_007]),
@@ -165,7 +168,8 @@ fn results_tell_how_far_they_are_behind_their_event_times() {
         (&more[0], vec![11_007 - 2_000, 12_007 - 3_000, 13_000 - 5_000]),
         (&more[1], vec![11_007 - 2_000, 12_007 - 3_000, 13_000 - 5_000]),
         (twice, vec![11_007 - 2_000, 12_007 - 4_000, 13_000 - 5_000]),
-        (over, vec![11_007 - 1_000, 12_007 - 2_000, 13_000 - 5_000]),
+        (&over_rows, vec![9_007, 9_007, 7_007]),
+        (&over_time, vec![11_007 - 1_000, 12_007 - 2_000, 13_000 - 5_000]),
         (counted, vec![11_007 - 2_000, 13_000 - 5_000]),
     ];
     for ((sql, mut expected_ms), data_passing) in

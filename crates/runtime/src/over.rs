@@ -2,13 +2,13 @@
 
 use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
-use pelton_state::over::Arriving;
+use pelton_state::over::{Arriving, OverRows};
 
-use crate::graph::{Graph, StreamRef};
+use crate::graph::{Graph, OverNode, StreamRef};
 use crate::inputs::Inputs;
 use crate::queued::Queue;
 use crate::results::{Results, Timed};
-use crate::state::{Finished, State};
+use crate::state::{Finished, State, TargetState};
 
 pub(crate) struct OverState {
     pub name: String,
@@ -60,6 +60,12 @@ impl OverState {
     pub fn must_run(&self) -> bool {
         !self.ended && (!self.queue.is_empty() || self.inputs.watermark() > self.passed)
     }
+}
+
+/// Functions OVER rows, none of which have come, of those inputs whose `targets` they are.
+pub(crate) fn no_over_rows(node: &OverNode, index: usize, targets: &[TargetState]) -> OverRows {
+    let feeds = |target: &&TargetState| matches!(target, TargetState::Over { over, .. } if *over == index);
+    OverRows::new(node.spec.clone(), targets.iter().filter(feeds).count())
 }
 
 impl State {

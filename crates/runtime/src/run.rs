@@ -19,6 +19,7 @@ use crate::graph::{Graph, OverNode, PipelineNode, SinkNode, SourceNode, StreamRe
 use crate::late::LateLog;
 use crate::operator::Part;
 use crate::outlet::Outlet;
+use crate::over::no_over_rows;
 use crate::pool::{Crew, Pool};
 use crate::progress::{
     LatencyProgress, LoadProgress, OpenSlices, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress,
@@ -210,7 +211,7 @@ impl Shared {
             *self.open_windows(window) = open_windows(node);
         }
         for (over, node) in self.graph.overs.iter().enumerate() {
-            *self.over(over) = OverRows::new(node.spec.clone());
+            *self.over(over) = no_over_rows(node, over, &self.targets);
         }
         self.account.give_back();
     }
@@ -412,6 +413,8 @@ impl Shared {
         };
         let slices = graph.windows.iter().enumerate().map(slices).collect();
         let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();
+        let over = |(index, node)| Mutex::new(no_over_rows(node, index, &targets));
+        let overs = graph.overs.iter().enumerate().map(over).collect();
         let parts = graph
             .windows
             .iter()
@@ -429,7 +432,7 @@ impl Shared {
             slices,
             open_windows,
             copied: graph.windows.iter().map(|_| Mutex::default()).collect(),
-            overs: graph.overs.iter().map(|node| Mutex::new(OverRows::new(node.spec.clone()))).collect(),
+            overs,
             account,
             state: Mutex::new(state),
             waker: options.waker.clone(),

@@ -12,6 +12,7 @@ pub use pelton_state::snapshot::SnapshotError;
 use pelton_state::snapshot::{restore, take};
 use pelton_state::window::{Open, WindowState};
 
+use crate::over::no_over_rows;
 use crate::run::{RunHandle, Shared, open_windows};
 use crate::slices::{WorkerSlices, slice_store};
 
@@ -89,7 +90,7 @@ impl RunHandle {
 }
 
 fn restore_over(shared: &Shared, over: usize, rows: &mut OverRows, bytes: &[u8]) -> Result<(), SnapshotError> {
-    let mut made = OverRows::new(shared.graph.overs[over].spec.clone());
+    let mut made = no_over_rows(&shared.graph.overs[over], over, &shared.targets);
     restore(&mut made, bytes)?;
     *rows = made;
     Ok(())

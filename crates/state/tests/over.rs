@@ -23,10 +23,15 @@ use random::Random;
 
 /// The sum of `v` by `k`, over a frame.
 fn sums(frame: Frame, is_keyed: bool) -> OverRows {
+    sums_of(1, frame, is_keyed)
+}
+
+/// The same of rows of so many inputs.
+fn sums_of(inputs: usize, frame: Frame, is_keyed: bool) -> OverRows {
     let time = DataType::Timestamp(TimeUnit::Millisecond, None);
     let fields = [("k", DataType::Int64), ("v", DataType::Float64), ("t", time.clone())];
     let fields: Vec<Field> = fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, false)).collect();
-    OverRows::new(OverSpec {
+    let spec = OverSpec {
         input_schema: Arc::new(Schema::new(fields)),
         time: TimeColumn::new(2, &time),
         keys: if is_keyed { vec![0] } else { Vec::new() },
@@ -39,7 +44,8 @@ fn sums(frame: Frame, is_keyed: bool) -> OverRows {
         }],
         columns: vec![OverColumn::Value(0)],
         schema: Arc::new(Schema::new(vec![Field::new("s", DataType::Float64, true)])),
-    })
+    };
+    OverRows::new(spec, inputs)
 }
 
 /// Key, value, and time in milliseconds of some rows.
@@ -85,6 +91,30 @@ fn many_rows_leave_in_several_turns() {
     assert_eq!(turns, 5);
     let expected: Vec<f64> = (0..300_000).map(|row: i64| (row + (row - 1).max(0)) as f64).collect();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn rows_of_one_input_leave_when_the_watermark_has_come_to_their_time() {
+    let frame = Frame::Rows { preceding: Some(1) };
+    let (mut early, mut late) = (sums_of(1, frame, false), sums_of(2, frame, false));
+    // Values, each with its time, then the watermark, and how many rows have left of one input and of one of two.
+    let steps = [
+        (vec![(1.0, 3), (2.0, 5), (4.0, 5), (8.0, 7)], 5, 3, 1),
+        (vec![(16.0, 5), (32.0, 6)], 5, 4, 1),
+        (vec![(64.0, 4), (128.0, 5), (256.0, 7)], 7, 8, 6),
+        (vec![(512.0, 8)], 8, 9, 8),
+    ];
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    for (rows, watermark, rows_early, rows_late) in steps {
+        let rows = || batch(rows.iter().map(|&(value, time)| (0, value, time)));
+        assert_eq!(early.add(0, rows()).unwrap(), late.add(0, rows()).unwrap());
+        found.extend(values(&early.advance(watermark * 1_000, (1 << 16, 8192)).unwrap().0));
+        expected.extend(values(&late.advance(watermark * 1_000, (1 << 16, 8192)).unwrap().0));
+        assert_eq!((found.len(), expected.len()), (rows_early, rows_late));
+    }
+    expected.extend(values(&late.advance(i64::MAX, (1 << 16, 8192)).unwrap().0));
+    assert_eq!(found, expected);
+    assert_eq!(expected, [1.0, 3.0, 6.0, 20.0, 144.0, 160.0, 40.0, 264.0, 768.0]);
 }
 
 #[test]
@@ -269,27 +299,28 @@ fn check_snapshots(seed: u64) {
         calls,
         schema: schema.clone(),
     };
-    let (mut plain, mut made) = (OverRows::new(spec.clone()), OverRows::new(spec.clone()));
+    let inputs = 1 + random.below(2) as usize;
+    let (mut plain, mut made) = (OverRows::new(spec.clone(), inputs), OverRows::new(spec.clone(), inputs));
     let (mut expected, mut found, mut now) = (Vec::new(), Vec::new(), 0);
     for _ in 0..30 {
         now += random.below(200) as i64;
         let rows = [5, 60, 700][random.below(3) as usize];
         let batch = drawn_batch(&input_schema, 1 + random.below(rows), now, random);
-        let (input, time_shift_ticks) = (random.below(2) as usize, random.below(2) as i64 * 5);
+        let (input, time_shift_ticks) = (random.below(inputs as u64) as usize, random.below(2) as i64 * 5);
         let arriving = || Arriving { rows: batch.clone(), time_shift_ticks, in_time_order: None };
         assert_eq!(plain.add(input, arriving()).unwrap(), made.add(input, arriving()).unwrap());
         if random.below(3) == 0 {
             let bytes = take(&made).unwrap();
             let mut spoiled = bytes.clone();
             spoiled[random.below(bytes.len() as u64) as usize] ^= 1 << random.below(8);
-            assert!(restore(&mut OverRows::new(spec.clone()), &spoiled).is_err());
+            assert!(restore(&mut OverRows::new(spec.clone(), inputs), &spoiled).is_err());
             spoiled.truncate(bytes.len() - 8);
             // What is not refused may compute something else, and is computed with.
-            let mut other = OverRows::new(spec.clone());
+            let mut other = OverRows::new(spec.clone(), inputs);
             if restore(&mut other, &with_hash(spoiled)).is_ok() && other.add(input, arriving()).is_ok() {
                 drop(other.advance(i64::MAX, (1 << 16, 4096)));
             }
-            made = OverRows::new(spec.clone());
+            made = OverRows::new(spec.clone(), inputs);
             restore(&mut made, &bytes).unwrap();
         }
         let watermark = (now - 30) * 1_000;

@@ -98,6 +98,9 @@ pub struct OverRows {
     needs_times: bool,
     /// Whether any call's frame has all rows of its row's time.
     peers_together: bool,
+    /// Whether rows leave as soon as the watermark has come to their time. Those of the same time that come later follow them: all are of
+    /// one input, and none belongs to the frames of those before it.
+    leave_at_watermark: bool,
     /// How many ticks a row looks back, where that is limited: a key that has been idle for longer begins anew.
     looks_back: Option<i64>,
     pending: Pending,
@@ -145,8 +148,8 @@ struct Partition {
 }
 
 impl OverRows {
-    /// No rows yet.
-    pub fn new(spec: OverSpec) -> OverRows {
+    /// No rows yet of so many inputs.
+    pub fn new(spec: OverSpec, inputs: usize) -> OverRows {
         let mut frames: Vec<FrameTicks> = Vec::new();
         let mut arguments: Vec<Argument> = Vec::new();
         let mut calls = Vec::new();
@@ -168,11 +171,13 @@ impl OverRows {
             (column, KeyColumn { data_type: field.data_type().clone(), nullable: field.is_nullable() })
         };
         let keys = (!spec.keys.is_empty()).then(|| Keys::new(spec.keys.iter().map(key).collect()));
+        let peers_together = frames.iter().any(|frame| frame.needs_peers());
         OverRows {
             bounds: frames.iter().map(|frame| frame.no_bounds()).collect(),
             scratch: Scratches::default(),
             needs_times: frames.iter().any(|frame| frame.needs_times()),
-            peers_together: frames.iter().any(|frame| frame.needs_peers()),
+            peers_together,
+            leave_at_watermark: inputs == 1 && !peers_together,
             looks_back: looks_back(&calls, &frames),
             idle_looked_for_at: IDLE_KEYS_MIN,
             calls,
@@ -203,7 +208,7 @@ impl OverRows {
         }
     }
 
-    /// The next rows before `watermark`, about `rows_max`, or all that have come where they stay in the order of their arrival, with the values of their calls, at most
+    /// The next rows before `watermark` (and at it, see `leave_at_watermark`), about `rows_max`, or all that have come where they stay in the order of their arrival, with the values of their calls, at most
     /// `batch_rows_max` in a batch. There are more where they are many; the time is that up to which all have been returned.
     ///
     /// # Errors
@@ -217,11 +222,16 @@ impl OverRows {
             let pieces = self.pending.take_arrived();
             return Ok((self.compute_all(pieces, batch_rows_max)?, watermark));
         };
-        let last = match watermark {
-            Micros::MAX => Micros::MAX,
-            _ => watermark.div_euclid(micros_per_tick).saturating_sub(1),
+        let (complete, last) = match watermark {
+            Micros::MAX => (Micros::MAX, Micros::MAX),
+            _ => {
+                let at_watermark = watermark.div_euclid(micros_per_tick);
+                let complete = at_watermark.saturating_sub(1);
+                (complete, if self.leave_at_watermark { at_watermark } else { complete })
+            }
         };
         let until = self.pending.last_of(last, rows_max);
+        self.pending.pass(until.min(complete));
         let pieces = self.pending.take_until(until, time, self.peers_together).map_err(state_error)?;
         let output = self.compute_all(pieces, batch_rows_max)?;
         self.drop_idle_keys(until);

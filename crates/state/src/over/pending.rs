@@ -24,8 +24,8 @@ pub(super) struct Pending {
     batches: BTreeMap<(i64, usize, u64), Ordered>,
     next_batch: u64,
     rows: usize,
-    /// All rows up to this time have been taken out.
-    taken_until: Option<i64>,
+    /// No more rows come up to this time.
+    passed: Option<i64>,
     /// Rows that wait for no time, as they came.
     arrived: Vec<Ordered>,
 }
@@ -143,11 +143,15 @@ impl Pending {
         self.batches.values().chain(&self.arrived).map(|batch| batch.held.0).sum()
     }
 
-    /// Takes rows of one input. Column `time` is their time. Returns how many of them are left out, because rows of their time have been
-    /// taken out.
+    /// From now on rows up to this time are left out.
+    pub fn pass(&mut self, last: i64) {
+        self.passed = self.passed.max(Some(last));
+    }
+
+    /// Takes rows of one input. Column `time` is their time. Returns how many of them are left out, because their time has passed.
     pub fn add(&mut self, input: usize, arriving: Arriving, time: usize) -> Result<usize, ArrowError> {
         let ordered = in_order(arriving, time)?;
-        let late = self.taken_until.map_or(0, |last| ordered.count_until(last));
+        let late = self.passed.map_or(0, |last| ordered.count_until(last));
         self.put_back(input, self.next_batch, ordered.slice(late, ordered.ticks.len() - late));
         self.next_batch += 1;
         Ok(late)
@@ -167,8 +171,8 @@ impl Pending {
 
     /// Writes the rows, which have this schema.
     pub fn write_to(&self, schema: &SchemaRef, out: &mut Writer) -> Result<(), SnapshotError> {
-        out.flag(self.taken_until.is_some());
-        self.taken_until.into_iter().for_each(|until| out.instant(until));
+        out.flag(self.passed.is_some());
+        self.passed.into_iter().for_each(|until| out.instant(until));
         let mut batches: Vec<_> = self.batches.iter().collect();
         batches.sort_by_key(|((_, _, number), _)| *number);
         out.count(batches.len());
@@ -188,7 +192,7 @@ impl Pending {
         time: Option<usize>,
         input: &mut Reader<'_>,
     ) -> Result<(), SnapshotError> {
-        let taken_until = match input.flag("whether rows have left")? {
+        let passed = match input.flag("whether rows have left")? {
             true => Some(input.instant("up to which time rows have left")?),
             false => None,
         };
@@ -203,7 +207,7 @@ impl Pending {
             let added = self.add(number, arriving, time);
             input.check(added.is_ok(), "rows that can be put in order")?;
         }
-        self.taken_until = taken_until;
+        self.passed = passed;
         for _ in 0..input.count(1, "batches that wait for no time")? {
             let rows = input.batch(schema, "rows that wait for no time")?;
             self.arrive(rows);
@@ -242,7 +246,6 @@ impl Pending {
     /// Takes out all rows up to the time `last`, in as many pieces as there are: later pieces are later. Where `peers_together`, rows of
     /// one time are in one piece.
     pub fn take_until(&mut self, last: i64, time: usize, peers_together: bool) -> Result<Vec<Ordered>, ArrowError> {
-        self.taken_until = self.taken_until.max(Some(last));
         let mut pieces: Vec<((usize, u64), Ordered)> = Vec::new();
         while let Some(first) = self.batches.first_entry().filter(|first| first.key().0 <= last) {
             let ((_, input, number), batch) = first.remove_entry();
@@ -322,6 +325,7 @@ mod tests {
         assert_eq!(pending.last_of(9, 10), 9);
         let mut take = |last, rows_max| {
             let last = pending.last_of(last, rows_max);
+            pending.pass(last);
             let pieces = pending.take_until(last, 0, true).unwrap();
             (last, pieces.iter().flat_map(|piece| piece.ticks().values().to_vec()).collect::<Vec<_>>())
         };

@@ -79,7 +79,7 @@ fn algorithm(name: &str, rows: &[usize], values: &[f64]) -> (usize, Vec<u64>) {
 /// The same of the operator, whose partial results take eight bytes each: what else it has beside them counts as well.
 fn engine(function: OverFunction, rows: &[usize], values: &[f64]) -> Result<(usize, Vec<u64>), BenchError> {
     let failed = |error: pelton_state::kernel::KernelError| BenchError::Input(error.to_string());
-    let mut over = OverRows::new(spec(function, rows));
+    let mut over = OverRows::new(spec(function, rows), 1);
     let first_timed = values.len() - RESULTS.min(values.len());
     for first in (0..first_timed).step_by(BATCH_ROWS) {
         let end = first_timed.min(first + BATCH_ROWS);
