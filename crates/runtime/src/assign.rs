@@ -12,6 +12,7 @@ use std::ops::Range;
 use pelton_data::window::{Covered, Slice, Window};
 use pelton_data::{Block, Micros, TimeRange};
 use pelton_state::slice::{Belong, SLICES_BY_TIME_MAX, SliceId, SliceRows};
+use pelton_state::vector::prefetch;
 
 use crate::late::LateList;
 
@@ -165,6 +166,9 @@ const RUNS_PER_SLICE_MIN: usize = 2;
 /// A block in which so many windows close and more is looked at row by row.
 const PIECES_BY_TIME_MAX: usize = 4;
 
+/// For so many slices ahead the line is asked for in which they end, if they have as many rows as the one before.
+const SLICES_AHEAD: usize = 12;
+
 /// The slices of a block whose rows are in the order of their times, and come before any of their windows has closed: each slice's end is
 /// searched for, and no row is looked at. Not where a row may be out of order or late.
 fn slices_in_order(block: &Block, window: &Window, slices: &mut Vec<SliceRows>) -> bool {
@@ -185,6 +189,8 @@ fn slices_in_order(block: &Block, window: &Window, slices: &mut Vec<SliceRows>) 
         likely = stride.filter(|_| slice.start > Micros::MIN).map(|stride| slice.next(stride));
         let end = run_end(ticks, row, before, |tick| micros(tick) < slice.end);
         before = end - row;
+        // Slices are skipped through faster than a processor reads ahead.
+        prefetch(ticks.as_ptr().wrapping_add(end + SLICES_AHEAD * before).cast());
         if let Some(id) = slice_in_time(window, &slice) {
             if !is_in_time(window, id, micros(ticks[row]), stamp.watermark_before) {
                 return false;
