@@ -74,7 +74,7 @@ impl ListedGroups {
             is_shared: false,
             lent: Vec::new(),
             borrowed: None,
-            key_bytes: layout.stride() - layout.initial().len(),
+            key_bytes: layout.key_bytes(),
             changes: 0,
             nulls: Vec::new(),
             arena: Arena::default(),
@@ -510,7 +510,7 @@ impl Table {
             return;
         }
         let column = self.place(slot.offset, slot.width).neighbours(first, count);
-        let key = self.layout.stride() - self.layout.initial().len();
+        let key = self.layout.key_bytes();
         let initial = &self.layout.initial()[slot.offset - key..][..slot.width];
         // SAFETY: there is room for as many values, and nobody else has access to the table.
         unsafe { with_width!(slot.width, fill(initial, column, count)) };

@@ -21,7 +21,7 @@ pub(super) struct PlacedGroups {
 
 impl PlacedGroups {
     pub(super) fn new(layout: &EntryLayout) -> PlacedGroups {
-        PlacedGroups { rows: Region::empty(), groups: 0, skipped: layout.stride() - layout.initial().len() }
+        PlacedGroups { rows: Region::empty(), groups: 0, skipped: layout.key_bytes() }
     }
 
     pub(super) fn groups(&self) -> usize {

@@ -40,7 +40,7 @@ impl Table {
     pub(crate) fn reset_entries(&mut self, entries: &[u32]) {
         let layout: &EntryLayout = &self.layout;
         let initial = layout.initial();
-        let offset = layout.stride() - initial.len();
+        let offset = layout.key_bytes();
         for &entry in entries {
             let at = entry as usize * 8 + offset;
             assert!(at + initial.len() <= self.entries_bytes(), "an entry lies within its table");

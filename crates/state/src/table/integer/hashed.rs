@@ -253,7 +253,6 @@ unsafe fn find_all(
     unsafe {
         match slots.stride {
             16 => find_all_with::<16>(slots, keys, cached, entries, hashes, counts),
-            24 => find_all_with::<24>(slots, keys, cached, entries, hashes, counts),
             32 => find_all_with::<32>(slots, keys, cached, entries, hashes, counts),
             _ => find_all_with::<0>(slots, keys, cached, entries, hashes, counts),
         }

@@ -302,7 +302,7 @@ impl IntegerGroups {
     fn put_groups(&mut self, layout: &EntryLayout, old: &Taken) {
         let mut entries = Vec::new();
         self.find_or_insert(layout, &old.keys, &mut entries, &mut Vec::new());
-        let width = layout.stride() - 8;
+        let width = layout.initial().len();
         let nulls = (&old.null, &self.null_entry(layout));
         for (&from, &to) in old.entries.iter().zip(&entries).chain([nulls]) {
             // SAFETY: both are entries of their tables, whose accumulators take this many bytes from the eighth on.
