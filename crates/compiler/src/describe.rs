@@ -100,8 +100,7 @@ impl Writer<'_> {
     }
 
     fn aggregation(&mut self, aggregation: &crate::kernel::aggregate::Aggregation) {
-        let of_only_entry = aggregation.folds.iter().filter(|_| matches!(aggregation.grouping, Grouping::Single));
-        for fold in of_only_entry {
+        for fold in &aggregation.folds {
             let argument = fold.column.map(|column| self.names[column].clone());
             self.line(0, &format!("column at a time: {}", change(fold.accumulate, argument.as_deref())));
         }

@@ -32,7 +32,7 @@ pub(crate) struct Aggregation {
     pub(crate) grouping: Grouping,
     /// Changes accumulators at listed entries, or at the only one.
     pub(crate) update: Loop,
-    /// What precompiled primitives do instead: for the only entry beside `update`, for listed ones all of it or nothing.
+    /// What precompiled primitives do beside it for the only entry. At listed ones a loop that changes all accumulators of an entry at once is faster.
     pub(crate) folds: Vec<Fold>,
     /// Accumulators that machine code does not know, with their arguments.
     pub(crate) others: Vec<(usize, Projection)>,
@@ -245,29 +245,28 @@ impl Aggregation {
 
     /// Whether a loop of machine code changes accumulators at listed entries, or at the only one.
     pub(crate) fn has_loop(&self) -> bool {
-        let is_single = matches!(self.grouping, Grouping::Single);
-        !self.update.effect.is_nothing() && (is_single || self.folds.is_empty())
+        !self.update.effect.is_nothing()
     }
 
     /// Lets primitives change the only entry by the rows of a block that count. There is at least one.
     pub(crate) fn fold(&self, block: &Block, table: &mut Table, kept: Kept<'_>) {
-        let entry = Entries::Single(table.single_entry());
+        let entry = table.single_entry();
         self.fold_into(block, table, entry, kept);
     }
 
     /// As [`Aggregation::fold`], all rows of some slices, which follow each other.
     pub(crate) fn fold_pieces(&self, block: &Block, slices: &[SliceRows], pieces: &mut PieceWriter) {
         for SliceRows { slice, rows, .. } in slices.iter().filter(|slice| !slice.rows.is_empty()) {
-            let entry = Entries::Single(pieces.place_single(*slice));
+            let entry = pieces.place_single(*slice);
             self.fold_into(block, pieces.values(), entry, Kept::Range(rows.start, rows.end));
         }
     }
 
-    fn fold_into(&self, block: &Block, table: &mut Table, entries: Entries<'_>, kept: Kept<'_>) {
+    fn fold_into(&self, block: &Block, table: &mut Table, entry: u32, kept: Kept<'_>) {
         let positions = Positions::From(position(self.input, block.stamp.rows_before));
         for Fold { slot, column, .. } in &self.folds {
             let column = column.map(|column| block.column(column));
-            update(table, *slot, entries, column.as_deref(), kept, positions);
+            update(table, *slot, Entries::Single(entry), column.as_deref(), kept, positions);
         }
     }
 
@@ -279,7 +278,7 @@ impl Aggregation {
         (table, entry): (&mut Table, u32),
         others: &[ArrayRef],
     ) -> Result<(), KernelError> {
-        self.fold_into(call.block, table, Entries::Single(entry), kept(call, start, end));
+        self.fold_into(call.block, table, entry, kept(call, start, end));
         self.update_others(call, table, Entries::Single(entry), others, start, end - start);
         if !self.has_loop() {
             return Ok(());
@@ -323,12 +322,8 @@ impl Aggregation {
         entries: &[u32],
         start: usize,
     ) -> Result<(), KernelError> {
-        let end = start + entries.len();
-        let Some(bound) = bound else {
-            self.fold_into(call.block, table, Entries::Each(entries), kept(call, start, end));
-            return Ok(());
-        };
-        let mut frame = call.frame(bound, start, end);
+        let Some(bound) = bound else { return Ok(()) };
+        let mut frame = call.frame(bound, start, start + entries.len());
         frame.entries = entries.as_ptr().wrapping_sub(start);
         frame.table = table.base();
         // SAFETY: `entries` has one entry of the table for each position from `start` on; nothing has moved them since.

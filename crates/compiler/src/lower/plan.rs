@@ -34,10 +34,6 @@ use crate::read_out::entry_layout;
 
 type Planned = Arc<dyn PhysicalExpr>;
 
-/// So many accumulators are changed one after the other at listed entries: a loop would not have lines twice in the cache, but
-/// spends more on finding its way.
-const LISTED_FOLDS_MAX: usize = 2;
-
 /// Plans the loops of a pipeline, none of them compiled yet.
 pub(crate) fn plan_kernel(
     program: &Program,
@@ -282,20 +278,13 @@ impl Planner {
         let (mut updates, mut others, mut planned) = (Vec::new(), Vec::new(), Vec::new());
         let mut folds = Vec::new();
         for (index, (slot, argument)) in layout.accumulators().iter().zip(arguments).enumerate() {
-            let fold = self.folded_column(&slot.accumulator, argument.as_ref()).map(|column| Fold {
-                slot: index,
-                accumulate: slot.accumulator.accumulate,
-                column,
-            });
-            if keys.is_empty() && fold.is_some() {
-                folds.extend(fold);
+            let folded = self.folded_column(&slot.accumulator, argument.as_ref()).filter(|_| keys.is_empty());
+            if let Some(column) = folded {
+                folds.push(Fold { slot: index, accumulate: slot.accumulator.accumulate, column });
                 continue;
             }
             match self.update(&slot.accumulator, argument.as_ref(), slot.offset, &mut planned)? {
-                Some(update) => {
-                    updates.push(update);
-                    folds.extend(fold);
-                }
+                Some(update) => updates.push(update),
                 None => {
                     let mut projection = Projector::default();
                     let argument = argument.as_ref().expect("rows are counted by machine code");
@@ -305,9 +294,6 @@ impl Planner {
                     others.push((index, projection.finish(self)));
                 }
             }
-        }
-        if !keys.is_empty() && (folds.len() < updates.len() || folds.len() > LISTED_FOLDS_MAX) {
-            folds.clear();
         }
         let place = if keys.is_empty() { Place::Single } else { Place::Listed };
         let grouping = match layout.keys() {
