@@ -35,6 +35,9 @@ const COST_SAMPLES: usize = 8;
 const REGRESSED: f64 = 1.5;
 const REGRESSED_PROFILES: u32 = 2;
 
+/// A row must cost so many nanoseconds more than it did: where it costs next to nothing, as of a pipeline that passes blocks on, other code is no help.
+const REGRESSED_NANOS: f64 = 0.1;
+
 /// What is known of one pipeline's code.
 pub(super) struct Driver {
     options: AdaptOptions,
@@ -403,7 +406,8 @@ impl Driver {
         if self.cost.chosen == Some(f64::INFINITY) {
             self.cost.chosen = Some(nanos_per_row).filter(|&nanos| nanos > 0.0).or(self.cost.chosen);
         }
-        let is_slow = |&chosen: &f64| chosen > 0.0 && nanos_per_row > REGRESSED * chosen;
+        let limit = |chosen: f64| (REGRESSED * chosen).max(chosen + REGRESSED_NANOS);
+        let is_slow = |&chosen: &f64| chosen > 0.0 && nanos_per_row > limit(chosen);
         let Some(chosen) = self.cost.chosen.filter(is_slow) else { return false };
         self.cost.slow_profiles = slow_profiles + 1;
         if self.cost.slow_profiles < REGRESSED_PROFILES {

@@ -208,7 +208,7 @@ impl OverRows {
         }
     }
 
-    /// The next rows before `watermark` (and at it, see `leave_at_watermark`), about `rows_max`, or all that have come where they stay in the order of their arrival, with the values of their calls, at most
+    /// The next rows before `watermark` (and at it, where they are of one input and all frames are by rows), about `rows_max`, or all that have come where they stay in the order of their arrival, with the values of their calls, at most
     /// `batch_rows_max` in a batch. There are more where they are many; the time is that up to which all have been returned.
     ///
     /// # Errors
