@@ -1,6 +1,6 @@
 //! OVER: functions of the rows before each row.
 //!
-//! Rows wait until the watermark has passed their time and leave in the order of their times ([`Pending`]). Those of each key are
+//! Rows wait until the watermark has passed their time, or come to it where that is enough, and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
 //! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`], [`held`], [`text`] and [`own`]), as many rows at a time as lie alike. Results go back to the places of their rows.
 
@@ -222,14 +222,11 @@ impl OverRows {
             let pieces = self.pending.take_arrived();
             return Ok((self.compute_all(pieces, batch_rows_max)?, watermark));
         };
-        let (complete, last) = match watermark {
-            Micros::MAX => (Micros::MAX, Micros::MAX),
-            _ => {
-                let at_watermark = watermark.div_euclid(micros_per_tick);
-                let complete = at_watermark.saturating_sub(1);
-                (complete, if self.leave_at_watermark { at_watermark } else { complete })
-            }
+        let complete = match watermark {
+            Micros::MAX => Micros::MAX,
+            _ => watermark.div_euclid(micros_per_tick).saturating_sub(1),
         };
+        let last = if self.leave_at_watermark { complete.saturating_add(1) } else { complete };
         let until = self.pending.last_of(last, rows_max);
         self.pending.pass(until.min(complete));
         let pieces = self.pending.take_until(until, time, self.peers_together).map_err(state_error)?;

@@ -192,8 +192,8 @@ impl Pending {
         time: Option<usize>,
         input: &mut Reader<'_>,
     ) -> Result<(), SnapshotError> {
-        let passed = match input.flag("whether rows have left")? {
-            true => Some(input.instant("up to which time rows have left")?),
+        let passed = match input.flag("whether time has passed")? {
+            true => Some(input.instant("up to which time no more rows come")?),
             false => None,
         };
         for _ in 0..input.count(1, "batches")? {
