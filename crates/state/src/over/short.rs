@@ -5,7 +5,7 @@ use pelton_data::over::Frame;
 
 use super::two_stacks::Operation;
 use crate::snapshot::{Reader, SnapshotError, Writer};
-use crate::vector::{copy_asking, vectorised};
+use crate::vector::{LINE_BYTES, copy_asking, vectorised};
 
 /// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short,
 const SHORT_ROWS_MAX: u64 = 32;
@@ -15,10 +15,6 @@ const SHORT_ROWS_OF_ONE_KEY_MAX: u64 = 256;
 
 /// Rows whose frames are put together at a time: what is made on the way stays in the first-level cache.
 const CHUNK_ROWS: usize = 1024;
-
-/// Values that come are copied to a multiple of so many: processors that copy by one instruction take 25 times as long where they go to just behind the place in a
-/// page that they come from.
-const ALIGNED_VALUES: usize = 8;
 
 /// Whether frames of rows, all of which are `of_one_key` or of several, are short.
 pub(super) fn is_short(frame: Frame, of_one_key: bool) -> bool {
@@ -43,19 +39,22 @@ impl<V: Copy> ShortFrames<V> {
     /// A frame is put together from pieces whose lengths are the powers of two that add up to its own: those of one length are made of
     /// those half as long, for all rows in one loop.
     pub fn slide<O: Operation<Value = V>>(&mut self, entering: &[V], buffer: &mut Vec<V>, totals: &mut Vec<V>) {
-        let preceding = self.recent.len();
-        let unused = preceding.next_multiple_of(ALIGNED_VALUES) - preceding;
+        let (preceding, line_values) = (self.recent.len(), LINE_BYTES / size_of::<V>());
         for entering in entering.chunks(CHUNK_ROWS) {
             let values = preceding + entering.len();
+            // Vectors that are written across the ends of lines take twice as long.
+            let room = values.next_multiple_of(line_values);
             // What is behind the values is overwritten, so that it does not matter what it is.
-            buffer.resize((unused + 2 * values).max(buffer.len()), O::NEUTRAL);
-            let (values, longer) = buffer[unused..].split_at_mut(values);
-            values[..preceding].copy_from_slice(&self.recent);
-            copy_asking(&mut values[preceding..], entering);
-            self.recent.copy_from_slice(&values[entering.len()..]);
+            buffer.resize((line_values + 2 * room).max(buffer.len()), O::NEUTRAL);
+            let unused = buffer.as_ptr().align_offset(LINE_BYTES);
+            let (pieces, longer) = buffer[unused..].split_at_mut(room);
+            let pieces = &mut pieces[..values];
+            pieces[..preceding].copy_from_slice(&self.recent);
+            copy_asking(&mut pieces[preceding..], entering);
+            self.recent.copy_from_slice(&pieces[entering.len()..]);
             vectorised(
                 #[inline(always)]
-                || append_totals::<O>(preceding + 1, entering.len(), (values, longer), totals),
+                || append_totals::<O>(preceding + 1, entering.len(), (pieces, longer), totals),
             );
         }
     }
@@ -92,26 +91,36 @@ fn append_totals<O: Operation>(
     (mut pieces, mut longer): (&mut [O::Value], &mut [O::Value]),
     totals: &mut Vec<O::Value>,
 ) {
-    let first = totals.len();
-    let mut done = 0;
-    for piece_rows in (0..=frame_rows.ilog2()).map(|bit| 1 << bit) {
+    let (first, mut done) = (totals.len(), 0);
+    for piece_rows in (0..frame_rows.ilog2()).map(|bit| 1 << bit) {
         if frame_rows & piece_rows != 0 {
-            let pieces = &pieces[done..done + rows];
-            if done == 0 {
-                totals.extend_from_slice(pieces);
-            } else {
-                let totals = totals[first..].iter_mut().zip(pieces);
-                totals.for_each(|(total, &piece)| *total = O::combine(*total, piece));
-            }
+            add::<O>(totals, first, pieces[done..done + rows].iter().copied());
             done += piece_rows;
         }
-        if done < frame_rows {
-            let halves = pieces.iter().zip(&pieces[piece_rows..]).zip(&mut *longer);
-            halves.for_each(|((&older, &younger), longer)| *longer = O::combine(older, younger));
-            let count = pieces.len() - piece_rows;
-            (pieces, longer) = (&mut longer[..count], pieces);
+        if 4 * piece_rows > frame_rows {
+            // The longest are made where they are added.
+            return add::<O>(totals, first, doubled::<O>(&pieces[done..done + rows + piece_rows], piece_rows));
         }
+        longer.iter_mut().zip(doubled::<O>(pieces, piece_rows)).for_each(|(longer, piece)| *longer = piece);
+        let count = pieces.len() - piece_rows;
+        (pieces, longer) = (&mut longer[..count], pieces);
     }
+    totals.extend_from_slice(&pieces[..rows]);
+}
+
+/// Pieces of so many rows, each with the one that follows it.
+#[inline(always)]
+fn doubled<O: Operation>(pieces: &[O::Value], piece_rows: usize) -> impl ExactSizeIterator<Item = O::Value> {
+    pieces.iter().zip(&pieces[piece_rows..]).map(|(&older, &younger)| O::combine(older, younger))
+}
+
+/// Adds the next piece of each frame to its total, which are those from the `first` on, or else appends it.
+#[inline(always)]
+fn add<O: Operation>(totals: &mut Vec<O::Value>, first: usize, pieces: impl ExactSizeIterator<Item = O::Value>) {
+    if totals.len() == first {
+        return totals.extend(pieces);
+    }
+    totals[first..].iter_mut().zip(pieces).for_each(|(total, piece)| *total = O::combine(*total, piece));
 }
 
 #[cfg(test)]
