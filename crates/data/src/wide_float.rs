@@ -52,12 +52,14 @@ impl WideFloat {
         if self.low.is_finite() { self } else { WideFloat::new(self.high) }
     }
 
-    /// The sum of both.
+    /// The sum of both: where that is not finite, what adding plain numbers gives.
     pub fn plus(self, other: WideFloat) -> WideFloat {
         let sum = two_sum(self.high, other.high);
         let rest = two_sum(self.low, other.low);
+        let plain = sum.high;
         let sum = two_sum(sum.high, sum.low + rest.high);
-        two_sum(sum.high, sum.low + rest.low).checked()
+        let sum = two_sum(sum.high, sum.low + rest.low);
+        if sum.low.is_finite() { sum } else { WideFloat::new(plain) }
     }
 
     /// The difference.
@@ -118,6 +120,16 @@ mod tests {
         let values = [1e16, 1.0, -1e16, 1e-10];
         let (sum, _) = sums(&values);
         assert_eq!(sum.high + sum.low, 1.0 + 1e-10);
+    }
+
+    #[test]
+    fn what_is_not_finite_adds_up_as_plain_numbers_do() {
+        let sum = |values: &[f64]| sums(values).0.high;
+        assert_eq!(sum(&[f64::INFINITY, 2.5, 3.5]), f64::INFINITY);
+        assert_eq!(sum(&[2.5, f64::NEG_INFINITY, 3.5]), f64::NEG_INFINITY);
+        assert_eq!(sum(&[f64::MAX, f64::MAX, 1.0]), f64::INFINITY);
+        assert!(sum(&[f64::INFINITY, 1.0, f64::NEG_INFINITY]).is_nan());
+        assert!(sum(&[1.0, f64::NAN, 1.0]).is_nan());
     }
 
     #[test]
