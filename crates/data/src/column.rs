@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, ListArray, MAX_INLINE_VIEW_LEN, NullBufferBuilder, RecordBatch,
-    StringViewArray, downcast_primitive_array, make_array, make_view,
+    RecordBatchOptions, StringViewArray, downcast_primitive_array, make_array, make_view,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -140,6 +140,30 @@ pub fn compacted(column: &ArrayRef) -> ArrayRef {
         }
         _ => column.clone(),
     }
+}
+
+/// The same rows, whose strings are [`compacted`] where they are less than half of what they lie among: rows that are few of many do not keep those of all.
+pub fn detached(rows: RecordBatch) -> RecordBatch {
+    let (schema, mut columns, count) = rows.into_parts();
+    for column in &mut columns {
+        let (strings, all) = match column.data_type() {
+            DataType::Utf8View => {
+                let column = column.as_string_view();
+                (bytes_of_long(column.views()), bytes_of_buffers(column.data_buffers()))
+            }
+            DataType::BinaryView => {
+                let column = column.as_binary_view();
+                (bytes_of_long(column.views()), bytes_of_buffers(column.data_buffers()))
+            }
+            _ => continue,
+        };
+        if 2 * strings < all {
+            *column = compacted(column);
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(count));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+        .expect("the columns are as they were but for where strings lie")
 }
 
 /// As [`compacted`], where strings lie in many buffers for so few: each column that is made of theirs would name them all again.
@@ -403,6 +427,17 @@ mod tests {
         let sliced = align_bits(bits.slice(1, 3));
         assert_eq!(sliced.as_ref(), bits.slice(1, 3).as_ref());
         assert_eq!(sliced.as_boolean().values().offset(), 0);
+    }
+
+    #[test]
+    fn few_strings_of_many_do_not_keep_all() {
+        let words: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..100).map(|row| format!("{row:050}"))));
+        let all = RecordBatch::try_from_iter([("s", words)]).unwrap();
+        for (rows, most) in [(100, usize::MAX), (60, usize::MAX), (40, 40 * 50), (0, 0)] {
+            let few = detached(all.slice(0, rows));
+            assert_eq!(few, all.slice(0, rows));
+            assert!(bytes_beside(few.columns()) <= most, "{rows} rows take {}", bytes_beside(few.columns()));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::{Host, OnError};
 use pelton_data::TimeColumn;
+use pelton_data::column::detached;
 use pelton_data::kept::Kept;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
@@ -187,7 +188,7 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
     let mut rows = Kept::default();
     let mut query = start(Program::clone(&lookup.program), &surroundings)?;
     while let Some(batch) = query.next_batch()? {
-        rows.push(batch);
+        rows.push(detached(batch));
         charge(rows.bytes())?;
     }
     query.wait()?;

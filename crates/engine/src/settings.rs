@@ -336,7 +336,9 @@ impl Settings {
 fn unknown(key: &str) -> String {
     let keys = || KEYS.iter().map(|(key, _)| *key);
     if key == "emit.every" {
-        return format!("does not exist; '{EARLY_DELAY}' says how often windows are reported before their end");
+        return format!(
+            "does not exist; with '{EARLY_FIRE}' = 'true', '{EARLY_DELAY}' says how often windows are reported before their end"
+        );
     }
     // What is the beginning of one name, such as 'pelton.adapt.dense', is no misspelling of another.
     let with_more = || {

@@ -83,7 +83,7 @@ fn an_operator_has_a_limit_of_its_own() {
     let sums = "SELECT SUM(i) OVER (ORDER BY at ROWS BETWEEN 500000 PRECEDING AND CURRENT ROW) AS total FROM n";
     let error = failure(&mut session.sql(sums).unwrap());
     assert!(error.contains("more than 'pelton.memory.operator' = '1 MiB' allows"), "{error}");
-    assert!(error.contains("over 0"), "{error}");
+    assert!(error.contains("over 0") && error.contains("fewer rows in frames"), "{error}");
     session.set("pelton.memory.operator", "1 gb").unwrap();
     let rows: usize = session.sql(sums).unwrap().collect().unwrap().iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows, 600_000);
@@ -130,6 +130,21 @@ fn the_table_of_a_join_is_charged() {
     assert!(size.parse::<f64>().unwrap() < 8.0, "it fails before all of it has been read: {error}");
     session.set("pelton.memory", "100 mb").unwrap();
     assert_eq!(count(&session.sql(joined).unwrap().collect().unwrap()), 600_000);
+}
+
+#[test]
+fn few_rows_to_join_with_do_not_keep_the_strings_of_all() {
+    let session = session("1", 1_000);
+    let words = "CREATE TABLE w (s STRING NOT NULL, k BIGINT NOT NULL) WITH ('connector' = 'datagen', 'number-of-rows' = '100000', 'pace' = 'flat-out',
+        'fields.s.length' = '1000', 'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '100000')";
+    for statement in session.prepare(words).unwrap() {
+        session.execute(&statement).unwrap();
+    }
+    // A hundred of them are 100 kB, all are 100 MB.
+    session.set("pelton.memory", "16 mb").unwrap();
+    let joined =
+        "SELECT CAST(CHAR_LENGTH(s) AS BIGINT) AS n FROM n JOIN (SELECT k, s FROM w WHERE MOD(k, 1000) = 0) x ON i = k";
+    assert_eq!(count(&session.sql(joined).unwrap().collect().unwrap()), 1_000);
 }
 
 #[test]

@@ -34,11 +34,14 @@ const UNREAD_PART: usize = 2;
 const BATCH_BYTES: usize = 128;
 const COLUMN_BYTES: usize = 192;
 
-/// What makes the state of windows, and of functions OVER rows, smaller,
+/// What makes the state of windows smaller,
 const FEWER_GROUPS: &str = "have fewer groups or rows in open windows";
 
+/// of functions OVER rows,
+const SHORTER_FRAMES: &str = "have fewer keys, or fewer rows in frames";
+
 /// and what is put in order.
-const FEWER_ROWS: &str = "have fewer rows to put in order: add a LIMIT";
+const FEWER_ROWS: &str = "have fewer rows to put in order: add a LIMIT, or a smaller one";
 
 /// What all runs of an engine take, and a query of it, and may take. Clones are the same budget.
 #[derive(Debug, Clone, Default)]
@@ -274,6 +277,19 @@ impl Account {
     /// As [`Account::charge`].
     pub fn charge_now(&self, operator: usize, part: usize, bytes: usize) -> Result<(), KernelError> {
         self.set(operator, part, bytes, FEWER_GROUPS)
+    }
+
+    /// Charges rows that functions OVER rows look back at, or that wait for them.
+    ///
+    /// # Errors
+    /// As [`Account::charge`].
+    pub fn charge_frames(
+        &self,
+        operator: usize,
+        clock: &Clock,
+        measure: impl FnOnce() -> usize,
+    ) -> Result<(), KernelError> {
+        self.charge_with(operator, 0, clock, SHORTER_FRAMES, measure)
     }
 
     /// Charges rows that an output keeps to put them in order.

@@ -244,7 +244,7 @@ impl Shared {
     /// # Errors
     /// As [`Shared::charge_slices`].
     pub fn charge_rows(&self, over: usize, rows: &OverRows) -> Result<(), KernelError> {
-        self.account.charge(self.accounted(Part::Over(over)), 0, &self.clock, || rows.bytes())
+        self.account.charge_frames(self.accounted(Part::Over(over)), &self.clock, || rows.bytes())
     }
 
     /// By which number an operator that remembers something has it charged.

@@ -96,7 +96,8 @@ impl Sorter {
             runs.keep_front(wanted, wanted, usize::MAX);
         }
         if runs.rows() > SORTED_ROWS_MAX {
-            let problem = format!("more than {SORTED_ROWS_MAX} rows are to be put in order; add a LIMIT");
+            let problem =
+                format!("more than {SORTED_ROWS_MAX} rows are to be put in order; add a LIMIT, or a smaller one");
             return Err(SinkError { place: "ORDER BY".to_string(), problem });
         }
         Ok(())
