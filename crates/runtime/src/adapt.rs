@@ -6,7 +6,7 @@
 //! give the same rows, so that any task may run any of them.
 //!
 //! In reading order: [`story`] (what happened, for people and programs), `permission` (what the user allows), `predicate_order` (which order would do less), `orders` (what is
-//! known of the data and of orders), `samples` (what rows cost), `assumed` (how tables find entries, and what is known of NULLs), `trial` (whether that is less), `costs` (what tests make up in its place), `driver` (what runs when), and here what a pipeline's tasks see of it.
+//! known of the data and of orders), `sampling` (when rows are profiled), `samples` (what rows cost), `assumed` (how tables find entries, and what is known of NULLs), `trial` (whether that is less), `costs` (what tests make up in its place), `driver` (what runs when), and here what a pipeline's tasks see of it.
 //!
 //! A new specialisation is an arm of [`Specialisation`], whose name makes it a setting: its signal is counted in a `Profile` or told by what a task has
 //! met, its estimate stands in a module of its own (`predicate_order`, `assumed`), its undoing is the code before it, or the generic one, and a guard that
@@ -19,6 +19,8 @@ mod predicate_order;
 mod orders;
 
 mod samples;
+
+mod sampling;
 
 mod costs;
 
@@ -45,6 +47,7 @@ use crate::counters::Misses;
 pub use self::costs::Costs;
 pub use self::permission::{Permission, Permissions};
 use driver::Driver;
+use sampling::SAMPLE_ROWS;
 use story::{Stories, Story};
 
 /// What can be specialised.
@@ -148,7 +151,10 @@ struct Sample {
 }
 
 /// What a task has done.
+#[derive(Default)]
 pub(crate) struct Ran {
+    /// Which worker did it.
+    pub worker: usize,
     pub rows: u64,
     pub blocks: u64,
     pub busy_ns: u64,
@@ -160,9 +166,6 @@ pub(crate) struct Ran {
     pub at_ns: u64,
     pub met: Met,
 }
-
-/// Rows of one block that are profiled.
-const SAMPLE_ROWS: usize = 512;
 
 impl Pick {
     /// Profiles some rows of one of the blocks, where that is due.

@@ -200,7 +200,7 @@ impl Worker<'_> {
         let busy_ns = ended_ns - started_ns;
         let met = std::mem::take(&mut self.scratch.met);
         let at_ns = ended_ns - shared.started_ns;
-        node.kernel.ran(pick, &Ran { rows, blocks: count, busy_ns, cost_ns, misses, at_ns, met });
+        node.kernel.ran(pick, &Ran { worker: self.index, rows, blocks: count, busy_ns, cost_ns, misses, at_ns, met });
         let succeeded = || results.iter().flat_map(|(_, result)| result);
         let output_rows: usize = succeeded().map(Finished::output_rows).sum();
         let slices: usize = succeeded().map(|finished| finished.slices).sum();

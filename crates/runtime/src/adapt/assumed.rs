@@ -11,6 +11,8 @@ const NO_NULLS: &str = "columns that may hold NULLs have none";
 /// What is assumed by now.
 #[derive(Default)]
 pub(super) struct Assumed {
+    /// How the last table of each worker found entries.
+    tables: Vec<KeysFound>,
     keys: Told,
     no_nulls: Told,
 }
@@ -29,16 +31,41 @@ impl Assumed {
         self.keys.holds || self.no_nulls.holds
     }
 
-    /// Takes in what a task has met. Where that changes what is assumed, what is to be told of it.
-    pub fn takes_in(&mut self, met: &Met) -> Option<[Option<What>; 2]> {
-        let keys = met
-            .keys
-            .map(|keys| self.keys.takes_in(Specialisation::DenseKeys, keys != KeysFound::ByHash, || assumption(keys)));
+    /// How entries are found: by all keys that tables of any worker suit, or by hash where none suits its keys. Nothing where keys are no integers.
+    pub fn keys(&self) -> Option<KeysFound> {
+        self.tables.iter().copied().reduce(together)
+    }
+
+    /// Takes in what a task of a worker has met. Where that changes what is assumed, what is to be told of it.
+    pub fn takes_in(&mut self, worker: usize, met: &Met) -> Option<[Option<What>; 2]> {
+        let keys = met.keys.map(|found| {
+            if self.tables.len() <= worker {
+                self.tables.resize(worker + 1, KeysFound::ByHash);
+            }
+            self.tables[worker] = found;
+            let keys = self.keys().unwrap_or(found);
+            self.keys.takes_in(Specialisation::DenseKeys, keys != KeysFound::ByHash, || assumption(keys))
+        });
         let no_nulls = met.without_nulls.map(|without| {
             self.no_nulls.takes_in(Specialisation::NoNulls, without, || without.then(|| NO_NULLS.to_owned()))
         });
         let (keys, no_nulls) = (keys.unwrap_or_default(), no_nulls.unwrap_or_default());
         (keys.0 || no_nulls.0).then_some([keys.1, no_nulls.1])
+    }
+}
+
+/// How two tables of one pipeline find entries.
+fn together(one: KeysFound, other: KeysFound) -> KeysFound {
+    match (one, other) {
+        (KeysFound::ByHash, found) | (found, KeysFound::ByHash) => found,
+        (KeysFound::Between { first, last }, KeysFound::Between { first: other_first, last: other_last }) => {
+            KeysFound::Between { first: first.min(other_first), last: last.max(other_last) }
+        }
+        (KeysFound::Among { combinations }, KeysFound::Among { combinations: others }) => {
+            KeysFound::Among { combinations: combinations.max(others) }
+        }
+        // One pipeline has one kind of keys.
+        (found, _) => found,
     }
 }
 
@@ -93,16 +120,34 @@ mod tests {
         let mut assumed = Assumed::default();
         let met = |without_nulls| Met { without_nulls, ..Met::default() };
         let told = |told: Option<[Option<What>; 2]>| (told.is_some(), told.into_iter().flatten().flatten().next());
-        assert_eq!(told(assumed.takes_in(&met(None))), (false, None));
-        assert_eq!(told(assumed.takes_in(&met(Some(false)))), (false, None));
-        let (has_changed, what) = told(assumed.takes_in(&met(Some(true))));
+        assert_eq!(told(assumed.takes_in(0, &met(None))), (false, None));
+        assert_eq!(told(assumed.takes_in(0, &met(Some(false)))), (false, None));
+        let (has_changed, what) = told(assumed.takes_in(0, &met(Some(true))));
         assert!(has_changed && assumed.is_anything());
         assert!(matches!(what, Some(What::Assumed { specialisation: Specialisation::NoNulls, .. })), "{what:?}");
         // A task that read no such column says nothing of it.
-        assert_eq!(told(assumed.takes_in(&met(None))), (false, None));
+        assert_eq!(told(assumed.takes_in(0, &met(None))), (false, None));
         let broken = What::Broken { specialisation: Specialisation::NoNulls };
-        assert_eq!(told(assumed.takes_in(&met(Some(false)))), (true, Some(broken)));
+        assert_eq!(told(assumed.takes_in(0, &met(Some(false)))), (true, Some(broken)));
         assert!(!assumed.is_anything());
+    }
+
+    #[test]
+    fn workers_whose_tables_differ_assume_one_thing() {
+        let mut assumed = Assumed::default();
+        let between = |first, last| KeysFound::Between { first, last };
+        let mut meets = |worker, keys| {
+            let told = assumed.takes_in(worker, &Met { keys: Some(keys), ..Met::default() });
+            (told.into_iter().flatten().flatten().next(), assumed.keys())
+        };
+        let (told, _) = meets(1, between(20, 30));
+        assert!(matches!(told, Some(What::Assumed { specialisation: Specialisation::DenseKeys, .. })), "{told:?}");
+        // Another worker's first table does not suit its keys yet, and then others.
+        assert_eq!(meets(0, KeysFound::ByHash), (None, Some(between(20, 30))));
+        assert_eq!(meets(0, between(-5, 22)), (None, Some(between(-5, 30))));
+        assert_eq!(meets(1, KeysFound::ByHash), (None, Some(between(-5, 22))));
+        let broken = What::Broken { specialisation: Specialisation::DenseKeys };
+        assert_eq!(meets(0, KeysFound::ByHash), (Some(broken), Some(KeysFound::ByHash)));
     }
 
     #[test]

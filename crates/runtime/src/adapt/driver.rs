@@ -4,26 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pelton_state::kernel::{Kernel, Tier};
-use pelton_state::profile::{Met, PredicateOrder, Profile};
+use pelton_state::profile::PredicateOrder;
 
 use super::assumed::{Assumed, checks_nulls};
 use super::orders::{Orders, STEADY_PROFILES};
 use super::samples::Samples;
+use super::sampling::{PROFILE_ROWS, Sampling};
 use super::story::{self, Stage, Stories, VARIANTS_MAX, What};
 use super::trial::{Trial, Verdict};
-use super::{Adapt, AdaptOptions, Permission, Pick, Ran, SAMPLE_ROWS, Sample, Specialisation, predicate_order};
-
-/// A profile is of so many rows.
-const PROFILE_ROWS: u64 = 4096;
-
-/// One row in so many is profiled while nothing is known of the data,
-const ROWS_PER_SAMPLED_FIRST: u64 = 64;
-
-/// and when it has changed.
-const ROWS_PER_SAMPLED_DENSE: u64 = 128;
-
-/// One row in so many is profiled else.
-const ROWS_PER_SAMPLED_SPARSE: u64 = 1024;
+use super::{Adapt, AdaptOptions, Permission, Pick, Ran, Sample, Specialisation, predicate_order};
 
 /// Attempts wait for twice as many profiles each time they fail, up to two to this power.
 const WAIT_DOUBLINGS_MAX: u32 = 12;
@@ -45,8 +34,10 @@ pub(super) struct Driver {
     variants: Vec<Variant>,
     /// Which of them runs.
     current: usize,
-    /// Rows that the pipeline has computed.
+    /// Rows that the pipeline has computed,
     rows: u64,
+    /// and when it last did, since the run began. It stands still where costs are made up.
+    now_ns: u64,
     next_id: u64,
     trial: Option<Trial>,
     sampling: Sampling,
@@ -74,19 +65,6 @@ impl Variant {
     fn is_generic(&self) -> bool {
         matches!(self.specialisation, None | Some(Specialisation::Tier))
     }
-}
-
-/// How rows are profiled.
-struct Sampling {
-    /// Nothing while a worker has it.
-    profile: Option<Profile>,
-    /// Rows that the pipeline has computed, and those that were profiled, since the profile before.
-    rows: u64,
-    is_dense: bool,
-    /// Profiles that are complete.
-    profiles: u64,
-    /// Samples so far: each begins elsewhere in its block.
-    samples: usize,
 }
 
 /// When the next attempt at a specialisation may be made.
@@ -117,15 +95,15 @@ impl Driver {
             Adapt::Random { seed } => seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             Adapt::On | Adapt::Off | Adapt::Profile => 1,
         };
-        let sampling = Sampling { profile: Some(Profile::default()), rows: 0, is_dense: true, profiles: 0, samples: 0 };
         let mut driver = Driver {
             options,
             variants: Vec::new(),
             current: 0,
             rows: 0,
+            now_ns: 0,
             next_id: 0,
             trial: None,
-            sampling,
+            sampling: Sampling::new(),
             waiting: Default::default(),
             regressions: Waiting::default(),
             orders: Orders::default(),
@@ -169,23 +147,23 @@ impl Driver {
     }
 
     pub fn ran(&mut self, pick: Pick, ran: &Ran) {
-        self.stories.write().ran(pick.id, ran);
-        self.sampling.rows += ran.rows;
+        let told = self.assumed.takes_in(ran.worker, &ran.met);
+        self.stories.write().ran(pick.id, ran, self.assumed.keys());
+        self.sampling.ran(ran.rows);
+        if self.options.costs.is_none() {
+            self.now_ns = ran.at_ns;
+        }
         if let Some(cost_ns) = ran.cost_ns {
             let made_up = self.options.costs.map(|costs| costs.nanos_per_row(&*pick.kernel, self.rows) * ran.rows);
             self.measured(pick.id, ran.rows, made_up.unwrap_or(cost_ns));
         }
         self.rows += ran.rows;
-        self.found(&ran.met);
-        let sampled = pick.sample.map(|sample| sample.profile);
-        let is_over = match &sampled {
-            Some(profile) => profile.rows >= PROFILE_ROWS,
+        self.tell(told);
+        let is_over = match pick.sample {
+            Some(sample) => self.sampling.put_back(sample),
             // Where there is nothing to count, rows that pass are the profile.
-            None => self.sampling.rows >= PROFILE_ROWS * self.sampling.every() && self.learns() && !self.counts(),
+            None => self.sampling.has_come_to(PROFILE_ROWS, self.now_ns) && self.learns() && !self.counts(),
         };
-        if sampled.is_some() {
-            self.sampling.profile = sampled;
-        }
         if is_over {
             self.profiled();
         }
@@ -196,10 +174,7 @@ impl Driver {
         if !self.counts() {
             return None;
         }
-        let (rows, every) = (self.sampling.rows, self.sampling.every());
-        let profile = self.sampling.profile.take_if(|profile| profile.rows * every <= rows)?;
-        self.sampling.samples += 1;
-        let first = self.sampling.samples.wrapping_mul(SAMPLE_ROWS);
+        let (profile, first) = self.sampling.sample(self.now_ns)?;
         Some(Sample { kernel: self.variants[0].kernel.clone(), profile, first })
     }
 
@@ -236,17 +211,13 @@ impl Driver {
     }
 
     fn restart_sampling(&mut self, is_dense: bool) {
-        self.sampling.is_dense = is_dense;
-        self.sampling.rows = 0;
-        if let Some(profile) = &mut self.sampling.profile {
-            *profile = Profile::default();
-        }
+        self.sampling.restart(is_dense, self.now_ns);
         self.stands();
     }
 
-    /// Takes in what a task has met.
-    fn found(&mut self, met: &Met) {
-        let Some(told) = self.assumed.takes_in(met) else { return };
+    /// Tells what a task has met that changes what is assumed.
+    fn tell(&self, met: Option<[Option<What>; 2]>) {
+        let Some(told) = met else { return };
         told.into_iter().flatten().for_each(|what| self.happened(self.current, what));
         self.stands();
     }
@@ -255,8 +226,8 @@ impl Driver {
     fn is_cost_due(&self) -> bool {
         let Cost { chosen, samples, .. } = &self.cost;
         let taken = samples.nanos_per_row().len();
-        let rows_per_sample = PROFILE_ROWS * self.sampling.every() / COST_SAMPLES as u64;
-        chosen.is_some() && taken < COST_SAMPLES && taken as u64 * rows_per_sample <= self.sampling.rows
+        let profiled = PROFILE_ROWS * taken as u64 / COST_SAMPLES as u64;
+        chosen.is_some() && taken < COST_SAMPLES && self.sampling.has_come_to(profiled, self.now_ns)
     }
 
     /// Takes in what a task has cost.
@@ -302,9 +273,7 @@ impl Driver {
 
     /// Draws conclusions from a complete profile.
     fn profiled(&mut self) {
-        self.sampling.profiles += 1;
-        let profile = self.sampling.profile.take().unwrap_or_default();
-        self.sampling.profile = Some(Profile::default());
+        let profile = self.sampling.take_complete();
         if self.options.adapt == Adapt::Profile {
             return self.restart_sampling(true);
         }
@@ -388,9 +357,14 @@ impl Driver {
             true => (true, "columns may come from memory"),
             false => (false, "columns may be in the cache"),
         };
+        let order = match kernel.order() == self.variants[0].kernel.order() {
+            true => String::new(),
+            false => format!(", predicates in the order of variant {}", self.variants[self.current].id),
+        };
+        let assumption = format!("{assumption}{order}");
         let is_wanted = ahead || self.may(Specialisation::FetchAhead) == Permission::Auto;
-        let variant = is_wanted.then(|| self.known_or_made(kernel, Specialisation::FetchAhead, assumption))?;
-        Some((variant, assumption.to_owned()))
+        let variant = is_wanted.then(|| self.known_or_made(kernel, Specialisation::FetchAhead, &assumption))?;
+        Some((variant, assumption))
     }
 
     /// What runs, if it asked for memory ahead, or did not.
@@ -436,7 +410,8 @@ impl Driver {
         let present = &self.variants[self.current].kernel;
         let compiled = if present.tier() == Tier::Compiled { present } else { &self.variants[0].kernel };
         let kernel = compiled.reordered(order)?;
-        Some(self.known_or_made(kernel, Specialisation::PredicateOrder, assumption))
+        let ahead = if kernel.fetches_ahead() { ", columns asked for ahead" } else { "" };
+        Some(self.known_or_made(kernel, Specialisation::PredicateOrder, &format!("{assumption}{ahead}")))
     }
 
     /// The variant that runs this code, which is made if there is none.
@@ -482,7 +457,7 @@ impl Driver {
     fn stands(&self) {
         let stage = match (&self.trial, self.current) {
             (Some(_), _) => Stage::Instrumented,
-            (None, 0) if self.sampling.is_dense && (self.counts() || self.learns_of(Specialisation::Tier)) => {
+            (None, 0) if self.sampling.is_dense() && (self.counts() || self.learns_of(Specialisation::Tier)) => {
                 Stage::Instrumented
             }
             (None, 0) if !self.assumed.is_anything() => Stage::Generic,
@@ -548,17 +523,6 @@ impl Driver {
 /// order.
 fn excludes(one: Specialisation, other: Specialisation) -> bool {
     one != other && (one == Specialisation::Tier || other == Specialisation::Tier)
-}
-
-impl Sampling {
-    /// One row in so many is profiled.
-    fn every(&self) -> u64 {
-        match (self.is_dense, self.profiles) {
-            (true, 0) => ROWS_PER_SAMPLED_FIRST,
-            (true, _) => ROWS_PER_SAMPLED_DENSE,
-            (false, _) => ROWS_PER_SAMPLED_SPARSE,
-        }
-    }
 }
 
 impl Waiting {

@@ -153,9 +153,10 @@ impl Variant {
     pub fn figures(&self) -> String {
         let what = self.specialisation.map_or("generic", Specialisation::name);
         let mut text = format!(
-            "variant {} ({}, {what}): made in {:.1} ms at {:.3} s; {} rows in {:.3} s",
+            "variant {} ({}, {what}{}): made in {:.1} ms at {:.3} s; {} rows in {:.3} s",
             self.id,
             self.tier,
+            because(&self.assumption),
             self.preparation.as_secs_f64() * 1e3,
             self.made_at.as_secs_f64(),
             self.rows,
@@ -267,7 +268,7 @@ impl Event {
                 format!("variant {variant} is tried: {}{}", of(specialisation), because(assumption))
             }
             What::Kept { .. } => format!("variant {variant} is kept: it is faster"),
-            What::Undone { .. } => format!("variant {variant} is undone: it is not faster"),
+            What::Undone { .. } => format!("variant {variant} is undone: it is not faster by more than noise"),
             What::Pinned { specialisation, assumption } => {
                 format!("variant {variant} runs, pinned: {}{}", of(specialisation), because(assumption))
             }
@@ -333,7 +334,7 @@ pub(super) struct Written {
     /// Rows that the pipeline has computed, and when it last did, since the run began.
     rows: u64,
     at_ns: u64,
-    /// How the last table has found entries: words are made when somebody reads.
+    /// How tables find entries: words are made when somebody reads.
     keys: Option<KeysFound>,
 }
 
@@ -358,8 +359,8 @@ impl Stories {
 }
 
 impl Written {
-    /// Counts what a variant has done.
-    pub(super) fn ran(&mut self, id: u64, ran: &super::Ran) {
+    /// Counts what a variant has done. The tables of all workers now find entries by these `keys`.
+    pub(super) fn ran(&mut self, id: u64, ran: &super::Ran, keys: Option<KeysFound>) {
         self.rows += ran.rows;
         self.at_ns = ran.at_ns;
         // One that is forgotten meanwhile has no figures.
@@ -377,8 +378,8 @@ impl Written {
                 variant.misses += misses;
             }
         }
+        self.keys = keys;
         if let Some(keys) = ran.met.keys {
-            self.keys = Some(keys);
             let spent = &mut self.story.by_keys[usize::from(keys == KeysFound::ByHash)];
             spent.rows += ran.rows;
             spent.busy += Duration::from_nanos(ran.busy_ns);

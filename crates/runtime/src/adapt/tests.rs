@@ -161,6 +161,7 @@ impl MadeUp {
         self.slot.ran(
             pick,
             &Ran {
+                worker: 0,
                 rows: ROWS,
                 blocks: 1,
                 busy_ns: busy_ns as u64,
@@ -377,18 +378,8 @@ fn profiling_alone_goes_on_and_changes_nothing() {
         let mut pick = run.slot.pick();
         assert!(pick.sample.is_some());
         pick.sample(&run.blocks, &mut Scratch::default());
-        run.slot.ran(
-            pick,
-            &Ran {
-                rows: ROWS,
-                blocks: 1,
-                busy_ns: ROWS,
-                cost_ns: Some(ROWS),
-                misses: None,
-                at_ns: 0,
-                met: Met::default(),
-            },
-        );
+        let ran = Ran { rows: ROWS, blocks: 1, busy_ns: ROWS, cost_ns: Some(ROWS), ..Ran::default() };
+        run.slot.ran(pick, &ran);
     }
     let story = run.slot.story();
     assert_eq!((story.stage, story.events.len(), story.variants.len()), (Stage::Instrumented, 1, 1));
