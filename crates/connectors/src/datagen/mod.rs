@@ -43,6 +43,9 @@ pub(crate) fn is_bounded(options: &Options) -> bool {
     options.text("number-of-rows").is_some() || options.names().any(is_sequence)
 }
 
+/// A block has fewer rows than it may where their strings would take more than this.
+const BLOCK_TEXT_BYTES: u64 = 16 << 20;
+
 /// Opens a table of generated values.
 pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<Box<dyn Source>, ConnectorError> {
     if let Some((&column, _)) = request.metadata.first_key_value() {
@@ -65,9 +68,11 @@ pub(crate) fn open_source(request: &TableRequest, options: &Options) -> Result<B
     let number: Option<u64> = options.number("number-of-rows")?;
     let rows = number.into_iter().chain(fields.iter().filter_map(|field| field.rows())).min();
     let schema = Arc::new(request.schema.project(&request.columns).expect("wanted columns are the table's"));
-    let wanted = request.columns.iter().map(|&column| fields[column].clone()).collect();
+    let wanted: Vec<_> = request.columns.iter().map(|&column| fields[column].clone()).collect();
+    let row_bytes = wanted.iter().map(|field| field.text_bytes()).sum::<u64>().max(1);
+    let block_rows = request.block_rows.min((BLOCK_TEXT_BYTES / row_bytes).max(1) as usize);
     let datagen = Datagen { fields: wanted, times };
-    Ok(Box::new(GeneratedSource::new(datagen, schema, rows, request.block_rows, pacer)))
+    Ok(Box::new(GeneratedSource::new(datagen, schema, rows, block_rows, pacer)))
 }
 
 /// Generates the wanted columns.

@@ -158,6 +158,18 @@ fn the_first_sequence_that_ends_ends_the_table() {
 }
 
 #[test]
+fn blocks_of_long_strings_have_fewer_rows() {
+    let columns = [("s", DataType::Utf8View), ("y", DataType::BinaryView), ("n", DataType::Int64)];
+    let options = [("number-of-rows", "40"), ("fields.s.length", "1500000"), ("fields.y.length", "500000")];
+    let all = request(&columns, &options, 1024);
+    let chunks = batches(open_source(&all).unwrap());
+    assert!(chunks.iter().all(|chunk| chunk.num_rows() <= 8), "two million bytes a row");
+    assert_eq!(rows(&all), rows(&request(&columns, &options, 3)));
+    let alone = TableRequest { columns: vec![2], ..all };
+    assert_eq!(batches(open_source(&alone).unwrap())[0].num_rows(), 40, "strings that nobody reads take nothing");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let refused = |of: DataType, options: &[(&str, &str)]| refusal(&request(&[("x", of)], options, 64));
     assert!(!is_bounded(&request(&[("x", DataType::Int8)], &[], 1).options).unwrap());

@@ -108,6 +108,14 @@ impl Field {
         })
     }
 
+    /// Bytes of a row's string at most; none of other values.
+    pub(super) fn text_bytes(&self) -> u64 {
+        match self.values {
+            Values::Text { length, .. } | Values::Bytes { length, .. } => length,
+            _ => 0,
+        }
+    }
+
     /// How many rows there can be.
     pub(super) fn rows(&self) -> Option<u64> {
         match self.values {
