@@ -265,9 +265,8 @@ fn takes(function: &OverFunction, is_distinct: bool, data_type: &DataType) -> bo
         OverFunction::Sum | OverFunction::Mean | OverFunction::Variance { .. } => data_type.is_numeric(),
         OverFunction::Count if !is_distinct => is_fixed(data_type),
         OverFunction::Joined { .. } => *data_type == DataType::Utf8View,
-        OverFunction::Minimum | OverFunction::Maximum | OverFunction::Percentile { is_continuous: true, .. } => {
-            has_extremes(data_type)
-        }
+        OverFunction::Minimum | OverFunction::Maximum => has_extremes(data_type) || *data_type == DataType::Boolean,
+        OverFunction::Percentile { is_continuous: true, .. } => has_extremes(data_type),
         _ => has_extremes(data_type) || matches!(data_type, DataType::Boolean | DataType::BinaryView),
     }
 }
