@@ -28,6 +28,11 @@ fn sums(frame: Frame, is_keyed: bool) -> OverRows {
 
 /// The same of rows of so many inputs.
 fn sums_of(inputs: usize, frame: Frame, is_keyed: bool) -> OverRows {
+    calls_of(inputs, &[(OverFunction::Sum, frame)], is_keyed)
+}
+
+/// Functions of `v`, each over a frame.
+fn calls_of(inputs: usize, calls: &[(OverFunction, Frame)], is_keyed: bool) -> OverRows {
     let time = DataType::Timestamp(TimeUnit::Millisecond, None);
     let fields = [("k", DataType::Int64), ("v", DataType::Float64), ("t", time.clone())];
     let fields: Vec<Field> = fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, false)).collect();
@@ -35,15 +40,20 @@ fn sums_of(inputs: usize, frame: Frame, is_keyed: bool) -> OverRows {
         input_schema: Arc::new(Schema::new(fields)),
         time: TimeColumn::new(2, &time),
         keys: if is_keyed { vec![0] } else { Vec::new() },
-        calls: vec![OverCall {
-            function: OverFunction::Sum,
-            is_distinct: false,
-            argument: Some(1),
-            frame,
-            data_type: DataType::Float64,
-        }],
-        columns: vec![OverColumn::Value(0)],
-        schema: Arc::new(Schema::new(vec![Field::new("s", DataType::Float64, true)])),
+        calls: calls
+            .iter()
+            .map(|(function, frame)| OverCall {
+                function: function.clone(),
+                is_distinct: false,
+                argument: Some(1),
+                frame: *frame,
+                data_type: DataType::Float64,
+            })
+            .collect(),
+        columns: (0..calls.len()).map(OverColumn::Value).collect(),
+        schema: Arc::new(Schema::new(
+            (0..calls.len()).map(|call| Field::new(format!("s{call}"), DataType::Float64, true)).collect::<Vec<_>>(),
+        )),
     };
     OverRows::new(spec, inputs)
 }
@@ -58,7 +68,11 @@ fn batch(rows: impl Iterator<Item = (i64, f64, i64)>) -> Arriving {
 }
 
 fn values(batches: &[RecordBatch]) -> Vec<f64> {
-    batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Float64Type>().values().to_vec()).collect()
+    batches.iter().flat_map(|batch| float_column(batch, 0)).collect()
+}
+
+fn float_column(batch: &RecordBatch, column: usize) -> Vec<f64> {
+    batch.column(column).as_primitive::<Float64Type>().values().to_vec()
 }
 
 #[test]
@@ -72,6 +86,41 @@ fn a_row_of_a_large_window_takes_little_more_than_its_value() {
         bytes = bytes.max(over.bytes());
     }
     assert!((bytes as f64) < 8.5 * rows as f64, "{} bytes a row", bytes as f64 / rows as f64);
+}
+
+#[test]
+fn sums_over_several_long_frames_are_those_of_each_alone() {
+    let frame = |rows: u64| Frame::Rows { preceding: Some(rows - 1) };
+    let calls: Vec<(OverFunction, Frame)> = [1_024, 1_025, 1_500, 2_048, 2_049, 7_000]
+        .into_iter()
+        .flat_map(|rows| [(OverFunction::Sum, frame(rows)), (OverFunction::Mean, frame(rows))])
+        .chain([(OverFunction::Maximum, frame(3_000)), (OverFunction::Sum, Frame::Rows { preceding: None })])
+        .collect();
+    let mut random = Random(7);
+    let mut together = calls_of(1, &calls, false);
+    let mut alone: Vec<OverRows> = calls.iter().map(|call| calls_of(1, std::slice::from_ref(call), false)).collect();
+    let mut first = 0;
+    while first < 40_000 {
+        let rows = [1, 7, 500, 1_023, 1_024, 3_000][random.below(6) as usize];
+        let end = first + rows as i64;
+        let rows = || batch((first..end).map(|row| (0, (row * 7_919 % 1_009 - 500) as f64, row)));
+        let found = |over: &mut OverRows| {
+            over.add(0, rows()).unwrap();
+            over.advance((end - 1) * 1_000, (1 << 16, 8_192)).unwrap().0
+        };
+        let all = found(&mut together);
+        for (call, one) in alone.iter_mut().enumerate() {
+            let (alone, of_all) = (found(one), all.iter().flat_map(|batch| float_column(batch, call)));
+            assert_eq!(of_all.collect::<Vec<f64>>(), values(&alone), "{:?} to row {end}", calls[call]);
+        }
+        if random.below(20) == 0 {
+            // What they share is not in it.
+            let written = take(&together).unwrap();
+            together = calls_of(1, &calls, false);
+            restore(&mut together, &written).unwrap();
+        }
+        first = end;
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::held::Held;
 use super::own::OwnState;
 use super::planned::PlannedCall;
 use super::row_store::ColumnStore;
+use super::scanned::Scanned;
 use super::sum::FrameSum;
 use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
@@ -119,6 +120,8 @@ pub(super) struct Run<'a, T: ArrowNativeType> {
     pub bounds: &'a Bounds,
     /// The values from the first frame's start to the run's end, where the call looks back at any.
     pub kept: Option<&'a ColumnStore<T>>,
+    /// Totals of the values that sums of several frames share.
+    pub scanned: Option<&'a Scanned<T>>,
 }
 
 /// What is computed on the way; overwritten by each run.
@@ -352,7 +355,7 @@ impl<T: Value> FrameState<T> {
         let State::Sum(sum) = &mut self.state else { unreachable!("a sum is kept") };
         let Scratch { values, buffer, totals, counts, .. } = scratch;
         let values = run.values_or(T::ZERO, values);
-        let entering = Entering { values, position: run.position };
+        let entering = Entering { values, position: run.position, scanned: run.scanned };
         let totals = T::totals(results, totals);
         let first = totals.len();
         sum.slide(run.bounds, entering, run.kept, buffer, totals);
@@ -391,7 +394,7 @@ impl<T: Value> FrameState<T> {
                 counts.extend(run.bounds.steps().flat_map(Step::lengths));
             }
         }
-        let entering = Entering { values: run.values_or(T::ZERO, values), position: run.position };
+        let entering = Entering::new(run.values_or(T::ZERO, values), run.position);
         let mut counts = counts.iter();
         variances.slide(run.bounds, entering, run.kept, |sums| {
             let count = *counts.next().expect("each frame has a count");
@@ -424,7 +427,7 @@ impl<T: Value> FrameState<T> {
             null.for_each(|row| keys[row] = T::Key::LARGEST);
         }
         smallest.clear();
-        let entering = Entering { values: keys.as_slice(), position: run.position };
+        let entering = Entering::new(keys.as_slice(), run.position);
         extreme.slide(run.bounds, entering, None, key_buffer, smallest);
         let values = T::results(results);
         vectorised(
@@ -540,6 +543,7 @@ impl<'a, T: Value> Run<'a, T> {
             position,
             bounds,
             kept,
+            scanned: None,
         }
     }
 
@@ -564,7 +568,7 @@ impl<'a, T: Value> Run<'a, T> {
 
     /// The values of the last row of each frame, none of which is NULL.
     fn last(&self, results: &mut Results) {
-        let values = Entering { values: self.values, position: self.position };
+        let values = Entering::new(self.values, self.position);
         for step in self.bounds.steps() {
             let last = T::results(results);
             match step.moves {

@@ -122,6 +122,10 @@ impl<K: Key> Middle for Candidates<K> {
         (0..new / 2).for_each(|row| self.queue.swap(earlier + row, earlier + new - 1 - row));
     }
 
+    fn leave_until(&mut self, end: u64) {
+        while self.queue.pop_front_if(|(position, _)| *position < end).is_some() {}
+    }
+
     fn take_until(&mut self, start: u64, end: u64, _kept: Option<&ColumnStore<K>>, front: &mut Vec<K>) {
         front.clear();
         while let Some((position, value)) = self.queue.pop_front_if(|(position, _)| *position < end) {
@@ -191,7 +195,7 @@ mod tests {
         let (mut found, mut position, mut bytes) = (Vec::new(), 0, 0);
         for values in values.chunks(run_rows) {
             let bounds = Bounds::Rows { position, rows: values.len(), preceding };
-            totals.slide(&bounds, Entering { values, position }, None, &mut Vec::new(), &mut found);
+            totals.slide(&bounds, Entering::new(values, position), None, &mut Vec::new(), &mut found);
             position += values.len() as u64;
             bytes = bytes.max(totals.bytes());
         }

@@ -16,6 +16,8 @@ mod kept;
 
 mod scan;
 
+mod scanned;
+
 mod short;
 
 mod two_stacks;
@@ -66,7 +68,9 @@ pub use self::pending::Arriving;
 use self::pending::{Ordered, Pending};
 use self::planned::{Place, PlannedCall, Scratches};
 use self::row_store::{ColumnStore, Coming};
+use self::scanned::Scanned;
 use self::short::is_short;
+use self::sum::Addition;
 use self::text::TextStore;
 use self::value::{Column, Form, Results};
 use crate::kernel::KernelError;
@@ -126,6 +130,8 @@ struct Argument {
     rows_kept: Option<u64>,
     /// About how many rows are kept, where that is known.
     rows_hint: Option<u64>,
+    /// Frames of long sums, where there are several of them.
+    frames_scanned: Vec<usize>,
 }
 
 /// The rows of one key.
@@ -140,6 +146,8 @@ struct Partition {
     times: ColumnStore<i64>,
     /// For each argument what is kept of it.
     kept: Vec<Option<Kept>>,
+    /// For each argument what sums of several frames share.
+    scanned: Vec<Option<Scanned<f64>>>,
     /// For each call.
     states: Vec<CallState>,
     /// Bytes that all this took when it was measured, and those that may have come since, about.
@@ -166,6 +174,11 @@ impl OverRows {
             calls.push(PlannedCall::new(&spec, call, frame, argument, nullable));
         }
         PlannedCall::share(&mut calls);
+        for (index, argument) in arguments.iter_mut().enumerate() {
+            let long = calls.iter().filter(|planned| planned.is_long_sum && planned.argument == Some(index));
+            let frames: Vec<usize> = long.map(|planned| planned.frame).collect();
+            argument.frames_scanned = if frames.len() > 1 { frames } else { Vec::new() };
+        }
         let key = |&column: &usize| {
             let field = spec.input_schema.field(column);
             (column, KeyColumn { data_type: field.data_type().clone(), nullable: field.is_nullable() })
@@ -400,10 +413,17 @@ impl OverRows {
         for ((frame, bounds), start) in self.frames.iter().zip(&mut self.bounds).zip(&mut partition.starts) {
             frame.bounds((run_ticks, rows.len(), position), start, &partition.times, bounds);
         }
+        for (scanned, kept) in partition.scanned.iter_mut().zip(&partition.kept) {
+            if let (Some(scanned), Some(kept)) = (scanned, kept) {
+                scanned.enter::<Addition>(position, rows.len(), kept.floats());
+            }
+        }
         let calls = self.calls.iter().zip(&columns.own).zip(&mut partition.states).enumerate();
         for (index, ((planned, own), state)) in calls {
-            let argument =
-                planned.argument.map(|argument| (&columns.arguments[argument], partition.kept[argument].as_ref()));
+            let argument = planned.argument.map(|argument| {
+                let (kept, scanned) = (&partition.kept[argument], &partition.scanned[argument]);
+                (&columns.arguments[argument], kept.as_ref(), scanned.as_ref())
+            });
             let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
             planned.compute(state, (argument, own), place, &mut self.scratch, (index, &mut *results))?;
         }
@@ -434,6 +454,7 @@ impl Argument {
             frames_kept: Vec::new(),
             rows_kept: None,
             rows_hint: None,
+            frames_scanned: Vec::new(),
         }
     }
 
@@ -461,6 +482,11 @@ impl Argument {
         }
     }
 
+    /// What sums of several frames share.
+    fn scanned(&self) -> Option<Scanned<f64>> {
+        (!self.frames_scanned.is_empty()).then(Scanned::new::<Addition>)
+    }
+
     fn store(&self) -> Option<Kept> {
         if self.frames_kept.is_empty() && self.rows_kept.is_none() {
             return None;
@@ -484,6 +510,7 @@ impl Partition {
             starts: vec![0; frames],
             times: ColumnStore::new(false, None),
             kept: arguments.iter().map(Argument::store).collect(),
+            scanned: arguments.iter().map(Argument::scanned).collect(),
             states: calls.iter().map(state).collect(),
             measured_bytes: 0,
             unmeasured_bytes: 0,
@@ -500,12 +527,18 @@ impl Partition {
             let rows = argument.rows_kept.map(|rows| self.rows.saturating_sub(rows));
             kept.forget(starts.chain(rows).min().expect("what is kept is kept for something"));
         }
+        for (scanned, argument) in self.scanned.iter_mut().zip(arguments) {
+            let Some(scanned) = scanned else { continue };
+            let starts = argument.frames_scanned.iter().map(|&frame| self.starts[frame]);
+            scanned.forget(starts.min().expect("there are several frames"));
+        }
     }
 
     fn bytes(&self) -> usize {
         let kept: usize = self.kept.iter().flatten().map(Kept::bytes).sum();
+        let scanned: usize = self.scanned.iter().flatten().map(Scanned::bytes).sum();
         let states: usize = self.states.iter().map(|state| size_of::<CallState>() + state.bytes()).sum();
-        size_of::<Partition>() + self.starts.capacity() * 8 + self.times.bytes() + kept + states
+        size_of::<Partition>() + self.starts.capacity() * 8 + self.times.bytes() + kept + scanned + states
     }
 }
 

@@ -5,15 +5,17 @@ use std::ops::Range;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use pelton_data::column::sql_name;
-use pelton_data::over::{OverCall, OverFunction, OverSpec, Sliding};
+use pelton_data::over::{Frame, OverCall, OverFunction, OverSpec, Sliding};
 
 use super::call::{CallState, Run, Scratch, count_rows};
 use super::frame::Bounds;
 use super::held::HeldCall;
 use super::kept::Kept;
 use super::own::OwnRun;
+use super::scanned::Scanned;
 use super::text::TextRun;
-use super::value::{Column, DecimalMean, Overflow, Results};
+use super::two_stacks::RUN_ROWS;
+use super::value::{Column, DecimalMean, Form, Overflow, Results};
 use crate::kernel::KernelError;
 
 /// What calls of each form compute on the way.
@@ -39,6 +41,8 @@ pub(super) struct PlannedCall {
     pub held: Vec<HeldCall>,
     /// How it follows its frame.
     pub sliding: Sliding,
+    /// Whether it is a sum of doubles over a frame of more rows than a run has: such calls of one argument share what runs are scanned for.
+    pub is_long_sum: bool,
     /// Of one of the program's own functions, the input's columns that it is computed from,
     pub own_columns: Vec<usize>,
     /// and their types.
@@ -61,8 +65,12 @@ impl PlannedCall {
         let own_types = own_columns.iter().map(type_of).collect();
         let decimal = decimal_mean(spec, call);
         let sliding = call.sliding(spec.argument_type(call));
+        let is_float = spec.argument_type(call).is_some_and(|of| Form::of(of) == Form::Float);
+        let is_sum = !call.is_distinct && matches!(call.function, OverFunction::Sum | OverFunction::Mean);
+        let is_long = matches!(call.frame, Frame::Rows { preceding: Some(RUN_ROWS..) });
+        let is_long_sum = spec.keys.is_empty() && is_float && is_sum && is_long;
         let (call, held) = (call.clone(), Vec::new());
-        PlannedCall { call, frame, argument, nullable, decimal, held, sliding, own_columns, own_types }
+        PlannedCall { call, frame, argument, nullable, decimal, held, sliding, is_long_sum, own_columns, own_types }
     }
 
     /// Has calls computed together that hold the values of one frame and argument alike.
@@ -101,7 +109,7 @@ impl PlannedCall {
     pub fn compute(
         &self,
         state: &mut CallState,
-        (argument, own): (Option<(&Column, Option<&Kept>)>, &[ArrayRef]),
+        (argument, own): (Option<(&Column, Option<&Kept>, Option<&Scanned<f64>>)>, &[ArrayRef]),
         place: Place<'_>,
         scratch: &mut Scratches,
         (index, results): (usize, &mut [Results]),
@@ -118,19 +126,20 @@ impl PlannedCall {
                 count_rows(&self.call.function, bounds, &mut results[index]);
                 Ok(())
             }
-            (CallState::Integer(state), Some((Column::Integers(values), kept))) => {
+            (CallState::Integer(state), Some((Column::Integers(values), kept, _))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
                 state.compute(self, &run, &mut scratch.integers, (index, results))
             }
-            (CallState::Float(state), Some((Column::Floats(values), kept))) => {
+            (CallState::Float(state), Some((Column::Floats(values), kept, scanned))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
+                let run = Run { scanned: scanned.filter(|_| self.is_long_sum), ..run };
                 state.compute(self, &run, &mut scratch.floats, (index, results))
             }
-            (CallState::Decimal(state), Some((Column::Decimals(values), kept))) => {
+            (CallState::Decimal(state), Some((Column::Decimals(values), kept, _))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
                 state.compute(self, &run, &mut scratch.decimals, (index, results))
             }
-            (CallState::Bytes(state), Some((Column::Bytes(values), kept))) => {
+            (CallState::Bytes(state), Some((Column::Bytes(values), kept, _))) => {
                 let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
                 state.compute(self, &run, (index, results))
             }

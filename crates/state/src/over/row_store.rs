@@ -122,6 +122,11 @@ impl<T: ArrowNativeType> ColumnStore<T> {
         Chunk { values: Values::Copied(Vec::with_capacity(rows)), valid: Vec::new() }
     }
 
+    /// The first position that was not forgotten.
+    pub fn first(&self) -> u64 {
+        self.first << self.shift
+    }
+
     /// The value at a position that was appended and not forgotten.
     #[inline]
     pub fn get(&self, position: u64) -> T {

@@ -198,6 +198,40 @@ pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value,
     after
 }
 
+/// The same of slices one behind the other.
+pub(super) fn scan_slices_backwards<'a, O: Operation<Value: 'a>>(
+    slices: impl DoubleEndedIterator<Item = &'a [O::Value]>,
+    totals: &mut [O::Value],
+) {
+    let (mut after, mut unfilled) = (O::NEUTRAL, totals);
+    for slice in slices.rev() {
+        let (earlier, totals) = unfilled.split_at_mut(unfilled.len() - slice.len());
+        after = scan_backwards::<O>(slice, after, totals);
+        unfilled = earlier;
+    }
+}
+
+/// As [`Running::scan`], where the total of each row with those before it in its run is known: appends these with what is before the run.
+pub(super) fn add_known<O: Operation>(
+    so_far: &[O::Value],
+    front: Front<'_, O::Value>,
+    middle: O::Value,
+    totals: &mut Vec<O::Value>,
+) {
+    vectorised(
+        #[inline(always)]
+        || match front {
+            Front::Same(front) => {
+                let older = O::combine(front, middle);
+                totals.extend(so_far.iter().map(|&so_far| O::combine(older, so_far)));
+            }
+            Front::Each(front) => totals.extend(
+                front.iter().zip(so_far).map(|(&front, &so_far)| O::combine(O::combine(front, middle), so_far)),
+            ),
+        },
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sum::Addition;

@@ -9,7 +9,7 @@ use pelton_data::wide_float::WideFloat;
 
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
-use super::scan::scan_backwards;
+use super::scan::scan_slices_backwards;
 use super::two_stacks::{Entering, Middle, Operation, RUN_ROWS, Totals};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::{extend_asking, extend_asking_both};
@@ -323,16 +323,15 @@ impl Middle for Runs {
         }
     }
 
-    fn take_until(&mut self, start: u64, end: u64, kept: Option<&ColumnStore<f64>>, front: &mut Vec<f64>) {
+    fn leave_until(&mut self, end: u64) {
         self.leaving().take_until(end);
+    }
+
+    fn take_until(&mut self, start: u64, end: u64, kept: Option<&ColumnStore<f64>>, front: &mut Vec<f64>) {
+        self.leave_until(end);
         // All are overwritten, so that it does not matter what they are.
         front.resize((end - start) as usize, 0.0);
-        let (mut sum, mut unfilled) = (0.0, front.as_mut_slice());
-        for slice in kept.expect("a bounded frame looks back").slices(start, end).rev() {
-            let (earlier, totals) = unfilled.split_at_mut(unfilled.len() - slice.len());
-            sum = scan_backwards::<Addition>(slice, sum, totals);
-            unfilled = earlier;
-        }
+        scan_slices_backwards::<Addition>(kept.expect("a bounded frame looks back").slices(start, end), front);
     }
 
     fn take_last(&mut self, start: u64, end: u64, kept: Option<&ColumnStore<f64>>, front: &mut Vec<f64>) {
@@ -452,7 +451,7 @@ mod tests {
             let column = ScalarBuffer::from(values.to_vec());
             kept.append(Coming { values: &column, nulls: None, is_whole: true }, 0..values.len());
             let bounds = Bounds::Rows { position, rows: values.len(), preceding: Some(rows - 1) };
-            sum.slide(&bounds, Entering { values, position }, Some(&kept), &mut buffer, &mut sums);
+            sum.slide(&bounds, Entering::new(values, position), Some(&kept), &mut buffer, &mut sums);
             position += values.len() as u64;
             kept.forget((position).saturating_sub(rows));
         }
@@ -511,7 +510,7 @@ mod tests {
         for position in (0..10_000_000).step_by(values.len()) {
             sums.clear();
             let bounds = Bounds::Rows { position, rows: values.len(), preceding: None };
-            let entering = Entering { values: values.as_slice(), position };
+            let entering = Entering::new(values.as_slice(), position);
             sum.slide(&bounds, entering, None, &mut Vec::new(), &mut sums);
             values.iter().for_each(|value| naive += value);
         }

@@ -12,7 +12,8 @@ use pelton_data::over::Frame;
 
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
-use super::scan::{Front, Running};
+use super::scan::{Front, Running, add_known};
+use super::scanned::Scanned;
 use super::short::{ShortFrames, is_short};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
@@ -40,7 +41,10 @@ pub(super) trait Middle: Operation {
     /// The last run ends at the position `end`. All its values together are `total`.
     fn end_run(&mut self, end: u64, total: Self::Value);
 
-    /// Takes out the runs up to the position `end`, and has the total of each row from `start` on to there in the place of what `front` has.
+    /// Takes out the runs up to the position `end`.
+    fn leave_until(&mut self, end: u64);
+
+    /// The same, and has the total of each row from `start` on to there in the place of what `front` has.
     fn take_until(
         &mut self,
         start: u64,
@@ -155,9 +159,16 @@ pub(super) struct Entering<'a, V> {
     pub values: &'a [V],
     /// Of the first.
     pub position: u64,
+    /// Totals of these rows and of whole runs before them, where several frames share them.
+    pub scanned: Option<&'a Scanned<V>>,
 }
 
 impl<'a, V> Entering<'a, V> {
+    /// Values from a position on.
+    pub fn new(values: &'a [V], position: u64) -> Entering<'a, V> {
+        Entering { values, position, scanned: None }
+    }
+
     /// Those of the rows from one position to before another.
     #[inline]
     pub fn between(&self, start: u64, end: u64) -> &'a [V] {
@@ -193,7 +204,7 @@ impl<M: Middle> TwoStacks<M> {
         let Step { mut rows, mut start, end, moves } = step;
         if moves == Moves::Nothing {
             self.enter(entering.between(self.end, end));
-            self.leave(start, kept);
+            self.leave(start, (kept, entering.scanned));
             let older = M::combine(self.front_total(start), self.middle_total);
             return totals.resize(totals.len() + rows, M::combine(older, self.back.total::<M>()));
         }
@@ -201,7 +212,7 @@ impl<M: Middle> TwoStacks<M> {
         totals.reserve(rows);
         while rows > 0 {
             self.end_full_run();
-            self.leave(start, kept);
+            self.leave(start, (kept, entering.scanned));
             // As far as both ends stay in their runs.
             let mut count = rows.min((RUN_ROWS - self.end % RUN_ROWS) as usize);
             if moves == Moves::Both {
@@ -213,13 +224,22 @@ impl<M: Middle> TwoStacks<M> {
                 Moves::Both => Front::Each(&self.front[(start - self.front_start) as usize..][..count]),
                 _ => Front::Same(self.front_total(start)),
             };
-            self.back.scan::<M>(self.end, values, front, self.middle_total, totals);
+            match entering.scanned {
+                Some(scanned) => {
+                    let so_far = scanned.so_far(self.end, self.end + count as u64);
+                    add_known::<M>(so_far, front, self.middle_total, totals);
+                }
+                None => self.back.scan::<M>(self.end, values, front, self.middle_total, totals),
+            }
             self.end += count as u64;
             if moves == Moves::Both {
                 self.start = start + count as u64 - 1;
                 start += count as u64;
             }
             rows -= count;
+        }
+        if let Some(scanned) = entering.scanned {
+            self.back = scanned.last();
         }
     }
 
@@ -263,7 +283,7 @@ impl<M: Middle> TwoStacks<M> {
     }
 
     /// What lies before `start` leaves.
-    fn leave(&mut self, start: u64, kept: Option<&ColumnStore<M::Value>>) {
+    fn leave(&mut self, start: u64, (kept, scanned): (Option<&ColumnStore<M::Value>>, Option<&Scanned<M::Value>>)) {
         if start <= self.start {
             return;
         }
@@ -275,7 +295,14 @@ impl<M: Middle> TwoStacks<M> {
         if start < self.back_start {
             // All runs but the last end at a multiple.
             self.front_end = (start + 1).next_multiple_of(RUN_ROWS);
-            self.middle.take_until(start, self.front_end, kept, &mut self.front);
+            match scanned {
+                Some(scanned) => {
+                    self.middle.leave_until(self.front_end);
+                    self.front.clear();
+                    self.front.extend_from_slice(scanned.from_here_on(start));
+                }
+                None => self.middle.take_until(start, self.front_end, kept, &mut self.front),
+            }
             self.middle_total = self.middle.total();
         } else {
             self.front_end = self.end;

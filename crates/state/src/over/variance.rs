@@ -289,7 +289,7 @@ mod tests {
             kept.append(Coming { values: &column, nulls: None, is_whole: true }, 0..values.len());
             let bounds = Bounds::Rows { position, rows: values.len(), preceding: Some(rows - 1) };
             let mut counts = bounds.steps().flat_map(super::super::frame::Step::lengths);
-            variances.slide(&bounds, Entering { values, position }, Some(&kept), |sums: P| {
+            variances.slide(&bounds, Entering::new(values, position), Some(&kept), |sums: P| {
                 found.push(sums.variance(counts.next().expect("a frame has rows"), true));
             });
             position += values.len() as u64;
