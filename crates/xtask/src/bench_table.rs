@@ -169,8 +169,11 @@ fn crowd(line: &str, lines: &[&str]) -> Result<Option<String>, String> {
     if !matches!(policy, "adaptive" | "adaptive+blocks") {
         return Ok(None);
     }
+    // Chance is no policy to be compared with, and of who passes nothing nothing comes late.
     let is_beside = |other: &&&str| {
-        are_alike(line, other, &["bench", "case", "kind", "workers"]) && field(other, "policy") != Some(policy)
+        are_alike(line, other, &["bench", "case", "kind", "workers"])
+            && ![Some(policy), Some("random")].contains(&field(other, "policy"))
+            && number(other, "crowd_records_per_s").is_ok_and(|records| records > 0.0)
     };
     let of_others = |key: &str, better: fn(f64, f64) -> f64| -> Result<Option<f64>, String> {
         let numbers = lines.iter().filter(is_beside).map(|other| number(other, key));
@@ -309,10 +312,16 @@ mod tests {
                  \"deciding_share\":0.0151}}\n"
             )
         };
-        let lines = [crowd("adaptive", "2e9", "0.5"), crowd("fcfs", "1e9", "0.4"), crowd("random", "3e9", "9.0")];
+        let lines = [
+            crowd("adaptive", "2e9", "0.5"),
+            crowd("fcfs", "1e9", "0.4"),
+            crowd("min-cost", "1.5e9", "9.0"),
+            crowd("random", "3e9", "0.1"),
+            crowd("min-latency", "0", "0.0"),
+        ];
         let crowds = super::table(&lines.concat()).unwrap();
         assert!(
-            crowds.ends_with("|\n| m | c trip | 2 | 2000.0 | 3000.0 | 0.200 | 0.500 | 0.400 | 700 | 1.51 | – |\n"),
+            crowds.ends_with("|\n| m | c trip | 2 | 2000.0 | 1500.0 | 0.200 | 0.500 | 0.400 | 700 | 1.51 | – |\n"),
             "{crowds}"
         );
         let course = |case: &str, compared: &str| {
