@@ -66,7 +66,7 @@ use self::kept::Kept;
 use self::keys::{Grouped, Keys};
 pub use self::pending::Arriving;
 use self::pending::{Ordered, Pending};
-use self::planned::{Place, PlannedCall, Scratches};
+use self::planned::{ArgumentRows, Place, PlannedCall, Scratches};
 use self::row_store::{ColumnStore, Coming};
 use self::scanned::Scanned;
 use self::short::is_short;
@@ -421,8 +421,9 @@ impl OverRows {
         let calls = self.calls.iter().zip(&columns.own).zip(&mut partition.states).enumerate();
         for (index, ((planned, own), state)) in calls {
             let argument = planned.argument.map(|argument| {
-                let (kept, scanned) = (&partition.kept[argument], &partition.scanned[argument]);
-                (&columns.arguments[argument], kept.as_ref(), scanned.as_ref())
+                let values = &columns.arguments[argument];
+                let (kept, scanned) = (partition.kept[argument].as_ref(), partition.scanned[argument].as_ref());
+                ArgumentRows { values, kept, scanned }
             });
             let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
             planned.compute(state, (argument, own), place, &mut self.scratch, (index, &mut *results))?;

@@ -49,6 +49,17 @@ pub(super) struct PlannedCall {
     pub own_types: Vec<DataType>,
 }
 
+/// The argument of a call.
+#[derive(Clone, Copy)]
+pub(super) struct ArgumentRows<'a> {
+    /// Of the rows that are computed.
+    pub values: &'a Column,
+    /// Of these and those before them, as far as calls look back.
+    pub kept: Option<&'a Kept>,
+    /// What sums of several frames share.
+    pub scanned: Option<&'a Scanned<f64>>,
+}
+
 /// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
 pub(super) struct Place<'a> {
     pub rows: Range<usize>,
@@ -109,13 +120,17 @@ impl PlannedCall {
     pub fn compute(
         &self,
         state: &mut CallState,
-        (argument, own): (Option<(&Column, Option<&Kept>, Option<&Scanned<f64>>)>, &[ArrayRef]),
+        (argument, own): (Option<ArgumentRows<'_>>, &[ArrayRef]),
         place: Place<'_>,
         scratch: &mut Scratches,
         (index, results): (usize, &mut [Results]),
     ) -> Result<(), KernelError> {
         let Place { rows, position, bounds } = place;
-        let computed = match (state, argument) {
+        let (values, kept, scanned) = match argument {
+            Some(ArgumentRows { values, kept, scanned }) => (Some(values), kept, scanned),
+            None => (None, None, None),
+        };
+        let computed = match (state, values) {
             (CallState::OfAnother, _) => Ok(()),
             (CallState::Own(state), _) => {
                 let run = OwnRun { columns: own, rows, bounds };
@@ -126,20 +141,20 @@ impl PlannedCall {
                 count_rows(&self.call.function, bounds, &mut results[index]);
                 Ok(())
             }
-            (CallState::Integer(state), Some((Column::Integers(values), kept, _))) => {
+            (CallState::Integer(state), Some(Column::Integers(values))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
                 state.compute(self, &run, &mut scratch.integers, (index, results))
             }
-            (CallState::Float(state), Some((Column::Floats(values), kept, scanned))) => {
+            (CallState::Float(state), Some(Column::Floats(values))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
                 let run = Run { scanned: scanned.filter(|_| self.is_long_sum), ..run };
                 state.compute(self, &run, &mut scratch.floats, (index, results))
             }
-            (CallState::Decimal(state), Some((Column::Decimals(values), kept, _))) => {
+            (CallState::Decimal(state), Some(Column::Decimals(values))) => {
                 let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
                 state.compute(self, &run, &mut scratch.decimals, (index, results))
             }
-            (CallState::Bytes(state), Some((Column::Bytes(values), kept, _))) => {
+            (CallState::Bytes(state), Some(Column::Bytes(values))) => {
                 let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
                 state.compute(self, &run, (index, results))
             }

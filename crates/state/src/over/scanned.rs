@@ -93,7 +93,7 @@ impl<V: ArrowNativeType> Scanned<V> {
     }
 
     /// Of rows of a whole run, the total of each with those behind it, from a position to the end of its run.
-    pub fn from_here_on(&self, start: u64) -> &[V] {
+    pub fn to_end_of_run(&self, start: u64) -> &[V] {
         &self.runs[(start / RUN_ROWS - self.first) as usize][(start % RUN_ROWS) as usize..]
     }
 

@@ -204,7 +204,7 @@ impl<M: Middle> TwoStacks<M> {
         let Step { mut rows, mut start, end, moves } = step;
         if moves == Moves::Nothing {
             self.enter(entering.between(self.end, end));
-            self.leave(start, (kept, entering.scanned));
+            self.leave(start, kept, entering.scanned);
             let older = M::combine(self.front_total(start), self.middle_total);
             return totals.resize(totals.len() + rows, M::combine(older, self.back.total::<M>()));
         }
@@ -212,7 +212,7 @@ impl<M: Middle> TwoStacks<M> {
         totals.reserve(rows);
         while rows > 0 {
             self.end_full_run();
-            self.leave(start, (kept, entering.scanned));
+            self.leave(start, kept, entering.scanned);
             // As far as both ends stay in their runs.
             let mut count = rows.min((RUN_ROWS - self.end % RUN_ROWS) as usize);
             if moves == Moves::Both {
@@ -283,7 +283,7 @@ impl<M: Middle> TwoStacks<M> {
     }
 
     /// What lies before `start` leaves.
-    fn leave(&mut self, start: u64, (kept, scanned): (Option<&ColumnStore<M::Value>>, Option<&Scanned<M::Value>>)) {
+    fn leave(&mut self, start: u64, kept: Option<&ColumnStore<M::Value>>, scanned: Option<&Scanned<M::Value>>) {
         if start <= self.start {
             return;
         }
@@ -299,7 +299,7 @@ impl<M: Middle> TwoStacks<M> {
                 Some(scanned) => {
                     self.middle.leave_until(self.front_end);
                     self.front.clear();
-                    self.front.extend_from_slice(scanned.from_here_on(start));
+                    self.front.extend_from_slice(scanned.to_end_of_run(start));
                 }
                 None => self.middle.take_until(start, self.front_end, kept, &mut self.front),
             }
