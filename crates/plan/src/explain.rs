@@ -279,7 +279,12 @@ fn combination(window: &WindowAggregate) -> Option<String> {
                     "; what cannot be subtracted recomputed, O(n) values a group and window of n = {slices} slices"
                 ),
             };
-            ("subtract on evict", "I → Window", format!("O(1) tables a slice, {slices} slices kept{others}"))
+            let reads_all = |column: &WindowColumn| matches!(column, WindowColumn::Holistic { function, .. } if *function != Holistic::Count);
+            let read = match window.columns.iter().any(reads_all) {
+                true => "; all distinct values of each group gone through for each window",
+                false => "",
+            };
+            ("subtract on evict", "I → Window", format!("O(1) tables a slice, {slices} slices kept{others}{read}"))
         }
         Combination::TwoStacks => {
             ("two stacks", "I → Sash, S → Window", format!("O(1) tables a slice, amortized, {slices} slices kept"))
