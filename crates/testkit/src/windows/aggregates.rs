@@ -79,7 +79,8 @@ fn between(values: impl Iterator<Item = f64>, rank: impl Fn(f64) -> f64) -> Opti
     values.sort_by(f64::total_cmp);
     let rank = rank(values.len().checked_sub(1)? as f64);
     let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
-    Some(low + (high - low) * (rank - rank.floor()))
+    // Equal ones may be infinite.
+    Some(if low == high { low } else { low + (high - low) * (rank - rank.floor()) })
 }
 
 /// The first value whose share of all up to it reaches the fraction.
