@@ -102,10 +102,8 @@ fn bytes_of_buffers(buffers: &[Buffer]) -> usize {
 pub(crate) fn bytes_of_lists(lists: &ArrayRef) -> usize {
     let values = listed_values(lists.as_list());
     let beside = match values.data_type() {
-        DataType::Utf8View => bytes_of_long(values.as_string_view().views()),
-        DataType::BinaryView => bytes_of_long(values.as_binary_view().views()),
         DataType::List(_) => bytes_of_lists(&values),
-        _ => 0,
+        _ => views_of(&values).map_or(0, bytes_of_long),
     };
     size_of_val(lists.as_list::<i32>().value_offsets()) + row_bytes([&values]) * values.len() + beside
 }
@@ -115,6 +113,15 @@ fn listed_values(lists: &ListArray) -> ArrayRef {
     let [first, end] =
         [lists.value_offsets().first(), lists.value_offsets().last()].map(|end| end.map_or(0, |end| *end));
     lists.values().slice(first as usize, (end - first) as usize)
+}
+
+/// The views of a column of strings.
+fn views_of(column: &ArrayRef) -> Option<&[u128]> {
+    match column.data_type() {
+        DataType::Utf8View => Some(column.as_string_view().views()),
+        DataType::BinaryView => Some(column.as_binary_view().views()),
+        _ => None,
+    }
 }
 
 /// Bytes of the strings that no view holds itself.
@@ -146,18 +153,8 @@ pub fn compacted(column: &ArrayRef) -> ArrayRef {
 pub fn detached(rows: RecordBatch) -> RecordBatch {
     let (schema, mut columns, count) = rows.into_parts();
     for column in &mut columns {
-        let (strings, all) = match column.data_type() {
-            DataType::Utf8View => {
-                let column = column.as_string_view();
-                (bytes_of_long(column.views()), bytes_of_buffers(column.data_buffers()))
-            }
-            DataType::BinaryView => {
-                let column = column.as_binary_view();
-                (bytes_of_long(column.views()), bytes_of_buffers(column.data_buffers()))
-            }
-            _ => continue,
-        };
-        if 2 * strings < all {
+        let Some(views) = views_of(column) else { continue };
+        if 2 * bytes_of_long(views) < bytes_beside([&*column]) {
             *column = compacted(column);
         }
     }

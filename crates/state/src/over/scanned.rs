@@ -47,19 +47,14 @@ impl<V: ArrowNativeType> Scanned<V> {
             self.runs.clear();
             self.first = kept.first().div_ceil(RUN_ROWS).min(run);
             (self.first..run).for_each(|run| self.push::<O>(run, kept));
-            self.begin_run::<O>(run * RUN_ROWS, position, kept);
+            (self.last, self.end) = (Running::new::<O>(), position);
+            self.scan::<O>(run * RUN_ROWS, kept);
         } else if position.is_multiple_of(RUN_ROWS) && position > 0 {
             self.push::<O>(run - 1, kept);
             self.last = Running::new::<O>();
         }
         self.end = position + rows as u64;
         self.scan::<O>(position, kept);
-    }
-
-    /// The last run has these rows so far.
-    fn begin_run<O: Operation<Value = V>>(&mut self, start: u64, end: u64, kept: &ColumnStore<V>) {
-        (self.last, self.end) = (Running::new::<O>(), end);
-        self.scan::<O>(start, kept);
     }
 
     /// Goes over the rows of the last run from a position on.
