@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
-    StringViewArray, UInt64Array, make_array, new_null_array,
+    StringViewArray, UInt32Array, UInt64Array, make_array, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::cast;
+use arrow::compute::{cast, take};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, DecimalType,
     FieldRef, Float64Type, Int64Type, i256,
@@ -24,7 +24,7 @@ use pelton_data::window::ResultKind;
 use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
-use pelton_state::ranking::ClosedRows;
+use pelton_state::ranking::{ClosedRows, Ranker};
 use pelton_state::window::{ClosedGroups, ClosedWindow};
 
 use crate::holistic::{self, Kept};
@@ -58,15 +58,60 @@ pub fn read_out(window: &WindowAggregate, closed: ClosedGroups<'_>) -> Result<Op
     to_batch(window, 1, columns.map(|(column, field)| without_rows(window, column, field.data_type()))).map(Some)
 }
 
+/// The first rows of windows that have ended, and kept all of theirs with their groups.
+///
+/// # Errors
+/// Where rows cannot be put in order.
+pub fn read_gathered(
+    window: &WindowAggregate,
+    ranker: &Ranker,
+    closed: ClosedGroups<'_>,
+) -> Result<Option<RecordBatch>, KernelError> {
+    let ranking = window.ranking.as_ref().expect("rows are ranked");
+    let of_groups = Groups { window, closed };
+    let read = window.gathered.iter().zip(ranking.schema.fields()).map(|(column, field)| {
+        let data_type = match column {
+            WindowColumn::Key(_) => field.data_type().clone(),
+            _ => DataType::new_list(field.data_type().clone(), true),
+        };
+        of_groups.column(column, &data_type)
+    });
+    let read = read.collect::<Result<Vec<ArrayRef>, KernelError>>()?;
+    let lists = || read.iter().filter_map(|column| column.as_list_opt::<i32>());
+    let lengths = lists().next().expect("one column at least is kept row by row").offsets().lengths();
+    let groups: Vec<u32> = (0..).zip(lengths).flat_map(|(group, rows)| std::iter::repeat_n(group, rows)).collect();
+    let by_group = |column: &ArrayRef, groups: Vec<u32>| {
+        take(column, &UInt32Array::from(groups), None).expect("there are so many groups")
+    };
+    let rows = read.iter().zip(ranking.schema.fields()).map(|(column, field)| match column.as_list_opt::<i32>() {
+        Some(list) => converted(list.values().clone(), field.data_type()),
+        None => by_group(column, groups.clone()),
+    });
+    let rows =
+        RecordBatch::try_new(ranking.schema.clone(), rows.collect()).expect("arrays of a group are equally long");
+    let (places, ranks) = ranker.rank(&rows, &groups)?;
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let groups: Vec<u32> = places.iter().map(|&place| groups[place as usize]).collect();
+    let (places, count) = (UInt32Array::from(places), ranks.len());
+    let columns = window.columns.iter().zip(window.schema.fields()).map(|(column, field)| match column {
+        WindowColumn::Rank => Ok(Arc::new(Int64Array::from(ranks.clone())) as ArrayRef),
+        WindowColumn::Row(column) => Ok(take(rows.column(*column), &places, None).expect("places are those of rows")),
+        of_group => Ok(by_group(&of_groups.column(of_group, field.data_type())?, groups.clone())),
+    });
+    to_batch(window, count, columns).map(Some)
+}
+
 /// The first rows of a window that has ended.
 pub fn read_rows(window: &WindowAggregate, closed: ClosedRows<'_>) -> RecordBatch {
     let ClosedRows { rows, ranks, window: closed } = closed;
     let column = |(column, field): (&WindowColumn, &FieldRef)| -> ArrayRef {
         let bound = |of: &dyn Fn(&ClosedWindow) -> Micros| instants(&[closed], ranks.len(), field.data_type(), of);
         match column {
-            WindowColumn::Start => bound(&|closed| shown(window, closed).0),
-            WindowColumn::End => bound(&|closed| shown(window, closed).1),
-            WindowColumn::Time => bound(&last_millisecond),
+            WindowColumn::Start => bound(&|closed| start_shown(window, closed)),
+            WindowColumn::End => bound(&|closed| end_shown(window, closed)),
+            WindowColumn::Time => bound(&|closed| time_shown(window, closed)),
             WindowColumn::Rank => Arc::new(Int64Array::from(ranks.to_vec())),
             WindowColumn::Kind => {
                 Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(closed.kind.name(), ranks.len())))
@@ -79,15 +124,22 @@ pub fn read_rows(window: &WindowAggregate, closed: ClosedRows<'_>) -> RecordBatc
     RecordBatch::try_new(window.schema.clone(), columns.collect()).expect("rows are kept in the types of the schema")
 }
 
-fn last_millisecond(closed: &ClosedWindow) -> Micros {
-    closed.end.saturating_sub(1_000)
-}
-
-/// Where a window begins and ends whose bounds are read out. Results of windows that overlap are put into windows that do not.
-fn shown(window: &WindowAggregate, closed: &ClosedWindow) -> (Micros, Micros) {
+/// Where a window begins whose bounds are read out. Results of windows that overlap are put into windows that do not; those of sessions say themselves
+/// where they begin.
+fn start_shown(window: &WindowAggregate, closed: &ClosedWindow) -> Micros {
     let WindowAggregate { window, bounds, .. } = window;
     let start = if bounds == window { closed.start } else { bounds.start(closed.end) };
-    bounds.shown(start, closed.end)
+    bounds.shown(start, closed.end).0
+}
+
+/// Where it ends.
+fn end_shown(window: &WindowAggregate, closed: &ClosedWindow) -> Micros {
+    window.bounds.shown(closed.start, closed.end).1
+}
+
+/// The time of what it comes to.
+fn time_shown(window: &WindowAggregate, closed: &ClosedWindow) -> Micros {
+    window.bounds.result_time(closed.end)
 }
 
 /// An instant for all rows of each window, in the column's unit, or the number of a row; there are `rows` of all.
@@ -148,15 +200,15 @@ struct Groups<'a> {
 impl Groups<'_> {
     fn column(&self, column: &WindowColumn, data_type: &DataType) -> Result<ArrayRef, KernelError> {
         match column {
-            WindowColumn::Start => Ok(self.instants(data_type, |closed| shown(self.window, closed).0)),
-            WindowColumn::End => Ok(self.instants(data_type, |closed| shown(self.window, closed).1)),
-            WindowColumn::Time => Ok(self.instants(data_type, last_millisecond)),
+            WindowColumn::Start => Ok(self.instants(data_type, |closed| start_shown(self.window, closed))),
+            WindowColumn::End => Ok(self.instants(data_type, |closed| end_shown(self.window, closed))),
+            WindowColumn::Time => Ok(self.instants(data_type, |closed| time_shown(self.window, closed))),
             WindowColumn::Kind => {
                 let kinds =
                     self.closed.windows.iter().flat_map(|window| std::iter::repeat_n(window.kind, window.groups));
                 Ok(Arc::new(StringViewArray::from_iter_values(kinds.map(ResultKind::name))))
             }
-            WindowColumn::Rank | WindowColumn::Row(_) => unreachable!("groups have no rank"),
+            WindowColumn::Rank | WindowColumn::Row(_) => unreachable!("only rows have a rank, and values of their own"),
             WindowColumn::Key(key) => Ok(self.closed.table.key_array(*key, self.closed.entries)),
             WindowColumn::Value { accumulator, .. } if self.window.accumulators[*accumulator].function.is_some() => {
                 let values = self.closed.table.own_values(*accumulator, self.closed.entries);

@@ -63,9 +63,18 @@ pub enum Window {
         /// From the first row of one window to that of the next.
         slide: i64,
     },
+    /// What results of windows that count rows fall into, whose time is the number of the last row that their window has room for: windows `[k, k + 1)` of such
+    /// numbers.
+    Counted,
     /// No window: one result when a bounded input has ended.
     Global,
 }
+
+/// The windows of results of windows that count rows.
+const ROW_BY_ROW: Window = Window::Tumbling { size: 1, offset: 0 };
+
+/// A result's time is that much before the end of its window, in microseconds.
+const RESULT_BEFORE_END: Micros = 1_000;
 
 /// Which accumulators of a group tell its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +167,7 @@ impl Window {
     /// Whether each row is in one window, neither in several nor in none.
     pub fn has_each_row_once(&self) -> bool {
         match *self {
-            Window::Tumbling { .. } | Window::Session { .. } | Window::Global => true,
+            Window::Tumbling { .. } | Window::Session { .. } | Window::Counted | Window::Global => true,
             Window::Hopping { size, slide, .. } => size == slide,
             Window::Cumulative { size, step, .. } => size == step,
             Window::Rows { size, slide } | Window::RowsByKey { size, slide } => size == slide,
@@ -196,6 +205,7 @@ impl Window {
                 Slice { start, end, covered: covered(end, slice_start(time, size, offset).saturating_add(size)) }
             }
             Window::Clocked(window) => window.slice(time),
+            Window::Counted => ROW_BY_ROW.slice(time),
             // No two rows of a slice are further apart than the gap: those of one key are in one session, which may go on for ever.
             Window::Session { gap } => {
                 let start = slice_start(time, gap, 0);
@@ -218,6 +228,7 @@ impl Window {
     pub fn stride(&self) -> Option<Micros> {
         match *self {
             Window::Tumbling { size, .. } => Some(size),
+            Window::Counted => ROW_BY_ROW.stride(),
             Window::Hopping { size, slide, .. } if size % slide == 0 => Some(slide),
             _ => None,
         }
@@ -230,6 +241,7 @@ impl Window {
             Window::Hopping { size, slide, offset } => (slide, offset.saturating_add(size % slide)),
             Window::Cumulative { step, offset, .. } => (step, offset),
             Window::Clocked(window) => return window.next_end(time),
+            Window::Counted => return ROW_BY_ROW.next_end(time),
             Window::Rows { size, slide } => {
                 return Window::Hopping { size, slide, offset: 0 }.next_end(time).max(size);
             }
@@ -252,6 +264,7 @@ impl Window {
             | Window::RowsByKey { size, .. } => end.saturating_sub(size),
             Window::Cumulative { size, offset, .. } => slice_start(end.saturating_sub(1), size, offset),
             Window::Clocked(window) => window.start(end),
+            Window::Counted => ROW_BY_ROW.start(end),
             Window::Session { .. } => panic!("the end of a session does not say where it began"),
             Window::Global => Micros::MIN,
         }
@@ -274,21 +287,31 @@ impl Window {
         }
     }
 
-    /// The watermark of the results when the windows that end at or before `closed_until` have been reported. A result's time is the
-    /// last millisecond of its window.
+    /// The time of a result of the window that ends at `end`: its last millisecond, or the number of the last row that it has room for.
+    pub fn result_time(&self, end: Micros) -> Micros {
+        end.saturating_sub(if self.counts_rows() { 1 } else { RESULT_BEFORE_END })
+    }
+
+    /// The watermark of the results when the windows that end at or before `closed_until` have been reported.
     pub fn results_watermark(&self, closed_until: Micros) -> Micros {
         match self {
             Window::Session { .. } if closed_until != WATERMARK_MAX => {
-                slice_start(closed_until.saturating_add(1), 1_000, 0).saturating_sub(1_000)
+                let unit = RESULT_BEFORE_END;
+                slice_start(closed_until.saturating_add(1), unit, 0).saturating_sub(unit)
             }
-            // How many rows have come is no time: that of these results stands still until all have come.
-            Window::Rows { .. } | Window::RowsByKey { .. } if closed_until != WATERMARK_MAX => WATERMARK_MIN,
+            // Windows of the same number end at different times for different keys: that of these results stands still until all have come.
+            Window::RowsByKey { .. } if closed_until != WATERMARK_MAX => WATERMARK_MIN,
             _ => closed_until,
         }
     }
 
     /// Whether windows are so many rows, and not so long.
     pub fn counts_rows(&self) -> bool {
+        matches!(self, Window::Rows { .. } | Window::RowsByKey { .. } | Window::Counted)
+    }
+
+    /// Whether windows go by how many rows have come before each in its stream or of its key.
+    pub fn goes_by_arrival(&self) -> bool {
         matches!(self, Window::Rows { .. } | Window::RowsByKey { .. })
     }
 
@@ -298,7 +321,7 @@ impl Window {
             Window::Clocked(window) => window.by_clock().slices_max(),
             Window::Rows { size, slide } => Window::Hopping { size, slide, offset: 0 }.slices_max(),
             Window::RowsByKey { size, slide } => size / slice_rows(size, slide),
-            Window::Tumbling { .. } | Window::Session { .. } | Window::Global => 1,
+            Window::Tumbling { .. } | Window::Session { .. } | Window::Counted | Window::Global => 1,
             Window::Hopping { size, slide, .. } if size % slide == 0 => size / slide,
             Window::Hopping { size, slide, .. } => 2 * (size / slide) + 1,
             Window::Cumulative { size, step, .. } => size / step,
@@ -314,8 +337,8 @@ impl Window {
         }
     }
 
-    /// The windows that rows fall into which are results of these windows, one for each window: a result's time is the last
-    /// millisecond of its window, so that it is found by the end. These windows end where those do, but do not overlap.
+    /// The windows that rows fall into which are results of these windows, one for each window, or for all that end within one millisecond: a result's
+    /// time ([`Window::result_time`]) is just before the end of its window, so that it is found by the end. These windows end where those do, but do not overlap.
     pub fn of_results(&self) -> Window {
         match *self {
             Window::Hopping { size, slide, offset } => {
@@ -323,7 +346,10 @@ impl Window {
             }
             Window::Cumulative { step, offset, .. } => Window::Tumbling { size: step, offset },
             Window::Clocked(window) => Window::Clocked(window.of_results()),
-            same => same,
+            // Where sessions begin their results say.
+            Window::Session { .. } => Window::Tumbling { size: RESULT_BEFORE_END, offset: 0 },
+            Window::Rows { .. } => Window::Counted,
+            same @ (Window::Tumbling { .. } | Window::RowsByKey { .. } | Window::Counted | Window::Global) => same,
         }
     }
 }
@@ -360,6 +386,7 @@ mod tests {
                 let starts = (0..=time.div_euclid(slide)).map(|number| number * slide);
                 found.extend(starts.filter(|start| start + size > time).map(|start| (start, start + size)));
             }
+            Window::Counted => found.push((time, time + 1)),
             Window::Global => found.push((Micros::MIN, Micros::MAX)),
             Window::Clocked(_) | Window::RowsByKey { .. } | Window::Session { .. } => {
                 unreachable!("where sessions are depends on the rows")
@@ -370,7 +397,7 @@ mod tests {
     }
 
     fn all() -> Vec<Window> {
-        let mut all = Vec::new();
+        let mut all = vec![Window::Counted];
         for offset in [-7, 0, 1, 5] {
             for (size, slide) in [(10, 3), (10, 5), (9, 9), (3, 7), (7, 1), (12, 8), (1, 1), (6, 10)] {
                 all.push(Window::Tumbling { size, offset });
@@ -455,6 +482,20 @@ mod tests {
                 assert_eq!(again.covered, Some(Covered { first_end: end, last_end: end }), "{window:?} {end}");
             }
         }
+    }
+
+    #[test]
+    fn results_of_rows_are_found_by_the_last_of_them() {
+        let (rows, sessions) = (Window::Rows { size: 10, slide: 4 }, Window::Session { gap: 10 });
+        for end in [10, 14, 18] {
+            let again = rows.of_results().slice(rows.result_time(end));
+            assert_eq!(again.covered, Some(Covered { first_end: end, last_end: end }));
+            assert_eq!(rows.results_watermark(end), end, "no later result is of a window that ends there");
+        }
+        let again = sessions.of_results().slice(sessions.result_time(7_000));
+        assert_eq!(again.covered, Some(Covered { first_end: 7_000, last_end: 7_000 }));
+        let by_key = Window::RowsByKey { size: 10, slide: 4 };
+        assert_eq!((by_key.of_results(), by_key.results_watermark(10)), (by_key, WATERMARK_MIN));
     }
 
     #[test]

@@ -248,11 +248,13 @@ fn window_node(program: &Program, index: usize, settings: &Settings) -> WindowNo
     let emission = emission::emission(program, index, settings);
     // Tables of the same slices are alike.
     let tables = program.slices_of(index).map_or(index, |slices| program.shared[slices].windows[0]);
+    let ranker = window.ranking.clone().map(|ranking| Arc::new(Ranker::new(ranking)));
     let read_out = {
-        let window = window.clone();
-        move |contents: Contents<'_>| match contents {
-            Contents::Groups(groups) => pelton_compiler::read_out(&window, groups),
-            Contents::Rows(rows) => Ok(Some(pelton_compiler::read_rows(&window, rows))),
+        let (window, ranker) = (window.clone(), ranker.clone());
+        move |contents: Contents<'_>| match (contents, &ranker) {
+            (Contents::Groups(groups), None) => pelton_compiler::read_out(&window, groups),
+            (Contents::Groups(groups), Some(ranker)) => pelton_compiler::read_gathered(&window, ranker, groups),
+            (Contents::Rows(rows), _) => Ok(Some(pelton_compiler::read_rows(&window, rows))),
         }
     };
     WindowNode {
@@ -270,8 +272,9 @@ fn window_node(program: &Program, index: usize, settings: &Settings) -> WindowNo
         session_slots: window.session_slots,
         layout: pelton_compiler::entry_layout(window).with_dense_keys(settings.dense_keys(tables)),
         has_bounds: window.columns.iter().any(WindowColumn::is_bound),
-        ranker: window.ranking.clone().map(|ranking| Arc::new(Ranker::new(ranking))),
+        ranker: ranker.filter(|_| window.keeps_rows_alone()),
         read_out: Box::new(read_out),
+        gathers_rows: !window.gathered.is_empty(),
         schema: window.schema.clone(),
         time_column: window.time_column.and_then(|index| time_column(&window.schema, index)),
         shared_by: Vec::new(),

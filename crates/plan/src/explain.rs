@@ -206,13 +206,12 @@ fn write_pipeline(
 
 fn write_window(text: &mut String, number: usize, window: &WindowAggregate, indent: &str) -> fmt::Result {
     writeln!(text, "{indent}window {number}: {}", WindowText(window))?;
-    match &window.ranking {
-        Some(ranking) => writeln!(text, "{indent}  keeps {}", ranked(ranking))?,
-        None => {
-            if let Some(combination) = combination(window) {
-                writeln!(text, "{indent}  slices combined: {combination}")?;
-            }
-        }
+    if let Some(ranking) = &window.ranking {
+        let does = if window.keeps_rows_alone() { "keeps" } else { "keeps all rows, reports" };
+        writeln!(text, "{indent}  {does} {}", ranked(ranking))?;
+    }
+    if let Some(combination) = combination(window).filter(|_| !window.keeps_rows_alone()) {
+        writeln!(text, "{indent}  slices combined: {combination}")?;
     }
     for (column, field) in window.columns.iter().zip(window.schema.fields()) {
         writeln!(text, "{indent}  {} = {}", self::field(field), window_column(column, window))?;
@@ -250,6 +249,7 @@ impl fmt::Display for WindowText<'_> {
                 return if size == slide { Ok(()) } else { write!(f, ", one every {slide}") };
             }
             Window::Clocked(_) => unreachable!("its windows by the clock are plain"),
+            Window::Counted => unreachable!("what is grouped by has the bounds of the windows that count"),
             Window::Global => return f.write_str("all rows, once they have ended"),
         };
         if offset != 0 {
@@ -263,13 +263,15 @@ impl fmt::Display for WindowText<'_> {
 }
 
 /// How windows are put together: the strategy, a word of the model of LightSaber (section 2.3), and the tables of groups that are added or subtracted for each slice;
-/// `None` where each is one slice. Rows become panes, which are slices, in the tables of all workers (P), but where those of each key are counted (S);
+/// `None` where there are no windows. Rows become panes, which are slices, in the tables of all workers (P), but where those of each key are counted (S);
 /// suffixes and prefixes of them are sashes.
 fn combination(window: &WindowAggregate) -> Option<String> {
     let slices = window.window.slices_max();
     let panes = if let Window::RowsByKey { .. } = window.window { "S" } else { "P" };
     let (name, word, cost) = match window.combination() {
-        Combination::Single | Combination::Buckets => return None,
+        Combination::Single if window.window == Window::Global => return None,
+        Combination::Single => ("each window is one", "S → Window", "O(1) tables a slice, none kept".to_string()),
+        Combination::Buckets => unreachable!("a plan does not choose it"),
         Combination::Recompute => ("recompute", "S → Window", format!("O(n) tables a window of n = {slices} slices")),
         Combination::SubtractOnEvict => {
             let mut accumulators = window.accumulators.iter().map(|kept| kept.accumulate);

@@ -223,8 +223,11 @@ pub struct WindowAggregate {
     pub accumulators: Vec<Accumulator>,
     /// Where the windows are sessions, the accumulators that tell a group's.
     pub session_slots: Option<SessionSlots>,
-    /// Which rows are kept, where it is rows: then there are neither keys nor accumulators.
+    /// Which rows are reported, where it is rows: then there are neither keys nor accumulators, or rows are kept with their groups.
     pub ranking: Option<Ranking>,
+    /// Where rows are kept with their groups, for windows that are those of each key: what each column of `Ranking::schema` is read from, a key or
+    /// an array with a value for each row. At least one is an array, and all arrays have their values in the same order.
+    pub gathered: Vec<WindowColumn>,
     /// The output's columns.
     pub columns: Vec<WindowColumn>,
     /// The output's schema, one field for each of `columns`.
@@ -234,6 +237,11 @@ pub struct WindowAggregate {
 }
 
 impl WindowAggregate {
+    /// Whether windows keep their first rows alone, and no groups.
+    pub fn keeps_rows_alone(&self) -> bool {
+        self.ranking.is_some() && self.gathered.is_empty()
+    }
+
     /// How its windows are put together from slices.
     pub fn combination(&self) -> Combination {
         Combination::choose(&self.window, &self.accumulators, !self.keys.is_empty())

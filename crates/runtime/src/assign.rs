@@ -103,7 +103,7 @@ pub(crate) fn assign(block: &Block, window: &Window, lateness: Micros, mut slice
     if *window == Window::Global {
         return Assignment::whole(block, SliceId::new(Micros::MAX, Micros::MIN), slices);
     }
-    if window.counts_rows() {
+    if window.goes_by_arrival() {
         return rows::by_number(block, window);
     }
     let Some(range) = block.time_range() else { return Assignment::default() };

@@ -489,7 +489,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     };
     let due = match state.pipelines[pipeline].target {
         TargetState::Window { window, .. } if state.pipelines[pipeline].slices_per_block <= 1 => {
-            Some(&state.windows[window]).filter(|node| !node.must_close() && !node.window.counts_rows())
+            Some(&state.windows[window]).filter(|node| !node.must_close() && !node.window.goes_by_arrival())
         }
         _ => None,
     };

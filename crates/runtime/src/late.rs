@@ -149,8 +149,8 @@ pub(crate) fn of_sessions(node: &WindowNode, late: &LateSessions) -> (Option<Rec
     let entries = Chosen::first(late.pieces.groups());
     let pieces = ClosedGroups { table: &late.pieces, entries, windows: &late.windows };
     // They are not results: an average that does not fit its type is no error.
-    let rows = (node.read_out)(Contents::Groups(pieces)).ok().flatten();
-    (rows, each.collect())
+    let rows = || (node.read_out)(Contents::Groups(pieces)).ok().flatten();
+    (if node.gathers_rows { None } else { rows() }, each.collect())
 }
 
 #[cfg(test)]

@@ -278,7 +278,7 @@ impl Worker<'_> {
         let mut finished = Finished::new(block);
         if let TargetState::Window { window, .. } = target {
             let window = &self.shared.graph.windows[window].window;
-            if window.counts_rows() && block.stamp.watermark != WATERMARK_MAX {
+            if window.goes_by_arrival() && block.stamp.watermark != WATERMARK_MAX {
                 finished.stamp.watermark = rows_until(block);
             }
         }

@@ -20,7 +20,7 @@ mod snapshot;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{SortOptions, take};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, Rows, SortField};
@@ -194,11 +194,38 @@ impl Ranker {
         usize::try_from(self.ranking.last).unwrap_or(usize::MAX)
     }
 
+    /// Those rows of each group and key that leave, by rank: their places in the batch, and their ranks. The rows of a group, which has a number, stand side by
+    /// side.
+    ///
+    /// # Errors
+    /// Where arrow cannot encode them.
+    pub fn rank(&self, batch: &RecordBatch, groups: &[u32]) -> Result<(Vec<u32>, Vec<i64>), KernelError> {
+        let columns = |indices: &[usize]| -> Vec<ArrayRef> {
+            indices.iter().map(|&column| batch.column(column).clone()).collect()
+        };
+        let keys = match self.ranking.keys.as_slice() {
+            [] => None,
+            keys => Some(self.keys.convert_columns(&columns(keys)).map_err(state_error)?),
+        };
+        let rows = self.rows.convert_columns(&columns(&self.sorted)).map_err(state_error)?;
+        let of = |place: u32| (groups[place as usize], keys.as_ref().map(|keys| keys.row(place as usize)));
+        let mut all: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        all.sort_unstable_by(|&a, &b| of(a).cmp(&of(b)).then_with(|| rows.row(a as usize).cmp(&rows.row(b as usize))));
+        let (mut places, mut ranks) = (Vec::new(), Vec::new());
+        for of_key in all.chunk_by(|&a, &b| of(a) == of(b)) {
+            for (rank, place) in self.ranked(of_key) {
+                places.push(place);
+                ranks.push(rank);
+            }
+        }
+        Ok((places, ranks))
+    }
+
     /// Those rows of one key that leave, of all in their order, with their ranks.
-    fn ranked<'r, 'a>(&self, of_key: &'r [KeyedRow<'a>]) -> impl Iterator<Item = (i64, KeyedRow<'a>)> + use<'r, 'a> {
+    fn ranked<'r, T: Copy>(&self, of_key: &'r [T]) -> impl Iterator<Item = (i64, T)> + use<'r, T> {
         let (first, last) = (self.ranking.first, self.ranking.last);
-        let ranked = (1_u64..).zip(of_key.iter().copied()).filter(move |(rank, _)| (first..=last).contains(rank));
-        ranked.map(|(rank, row)| (rank as i64, row))
+        let ranked = (1_u64..).zip(of_key.iter().copied()).take_while(move |(rank, _)| *rank <= last);
+        ranked.skip_while(move |(rank, _)| *rank < first).map(|(rank, row)| (rank as i64, row))
     }
 
     /// Rows, each as the bytes of its key and its own, as columns.

@@ -98,8 +98,7 @@ fn cases(partitions: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = C
     let turns = prop::collection::vec(0usize..6, 1..20);
     (partitions, windows, any::<bool>(), asked, configuration, 1usize..100, turns).prop_map(
         |(partitions, windows, is_keyed, (aggregates, order, rows_max, is_first), configuration, batch_rows, turns)| {
-            let is_session = matches!(windows.kind, Kind::Session { .. });
-            let asked = match is_first && !is_session {
+            let asked = match is_first {
                 true => Asked::First { order, rows_max },
                 false => Asked::Groups(aggregates),
             };
@@ -163,8 +162,9 @@ impl Case {
                     ranked.map(|(rank, row)| format!("{rank} | {}", row_line(row))).collect()
                 }
             };
-            // Rows that are not among the first correct nothing.
-            let is_first = matches!(self.asked, Asked::First { .. }) && !is_early;
+            // Rows that are not among the first correct nothing, but where a session becomes longer.
+            let is_session = matches!(self.windows.kind, Kind::Session { .. });
+            let is_first = matches!(self.asked, Asked::First { .. }) && !is_early && !is_session;
             if !is_first || known.insert(*group, values.clone()).is_none_or(|before| before != values) {
                 lines.extend(values.iter().map(|values| format!("{end} | {start} | {kind} | {values}")));
             }

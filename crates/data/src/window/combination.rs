@@ -38,7 +38,7 @@ impl Combination {
         let has_references = accumulators.iter().any(Accumulator::has_reference);
         match window {
             Window::Clocked(window) => Combination::choose(&window.by_clock(), accumulators, has_keys),
-            Window::Tumbling { .. } | Window::Global => Combination::Single,
+            Window::Tumbling { .. } | Window::Counted | Window::Global => Combination::Single,
             Window::Cumulative { .. } => Combination::Prefix,
             Window::Session { .. } => Combination::Merge,
             Window::RowsByKey { .. } if window.slices_max() == 1 => Combination::Single,

@@ -183,6 +183,15 @@ impl Lowering<'_> {
         Ok(WindowColumn::Holistic { function, values, arrivals, nulls })
     }
 
+    /// An array of all values of an expression, which `values` are for each branch, in the order of their arrival, NULLs among them.
+    pub(super) fn array_of(&self, collector: &mut Collector, values: Vec<Expr>) -> Result<WindowColumn> {
+        let is_null = |value: &Expr| when(value.clone().is_null(), lit(1_i64)).end().map(Some);
+        let nulls = values.iter().map(is_null).collect::<Result<_>>()?;
+        let call = Call { function: "array_agg".to_string(), nulls, ..Call::default() };
+        let arguments = collector.arguments_of(&call.function, values.into_iter().map(Some).collect())?;
+        self.holistic_value(collector, call, Holistic::Array { is_distinct: false }, arguments)
+    }
+
     /// The accumulators of one aggregate, and the column, its type and whether it may be NULL, that they give.
     pub(super) fn window_value(
         &self,

@@ -16,7 +16,7 @@ use super::draft::{
     without_dictionary_cast,
 };
 use super::lower::{Lowering, materialize, simplify};
-use super::window::{WINDOW_COLUMNS, window_fields};
+use super::window::{WINDOW_COLUMNS, result_time_field};
 use super::zeros::with_one_zero;
 use crate::error::PlanError;
 use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
@@ -78,6 +78,7 @@ impl Lowering<'_> {
         let window = self.window_of_rows(&input, bounds)?;
         self.keep_a_key(&input, window, &mut groups)?;
         let keys: Vec<usize> = (0..groups[0].len()).filter(|g| matches!(groups[0][*g], Group::Key(_))).collect();
+        let start = keys.iter().position(|&key| self.says_start(&input.branches[0], groups[0][key].key()));
         let may_be_empty = window == Window::Global && keys.is_empty();
         let mut collector = Collector::new(input.branches, &window, may_be_empty);
         let mut names = Names::default();
@@ -112,14 +113,10 @@ impl Lowering<'_> {
             window_fields.push(Field::new(name, data_type, nullable));
         }
         let time_column = columns.iter().position(|column| *column == WindowColumn::Time);
-        let key_fields = keys.iter().map(|key| {
-            let nullable = collector.is_nullable(groups.iter().map(|group| group[*key].key()));
-            let data_type = held_or_same(fields[*key].data_type());
-            Arc::new(Field::new(fields[*key].name(), data_type, nullable))
-        });
-        let key_fields = key_fields.collect();
+        let key_fields = key_fields(&collector.branches, &groups, keys.iter().map(|&key| fields[key].name().as_str()))?;
         let session_slots = self.session_slots(window, &mut collector)?;
         let index = self.draft.windows.len();
+        self.draft.starts.extend(start.map(|key| (index, WindowColumn::Key(key))));
         self.draft.windows.push(WindowAggregate {
             window,
             bounds,
@@ -127,6 +124,7 @@ impl Lowering<'_> {
             accumulators: collector.accumulators.clone(),
             session_slots,
             ranking: None,
+            gathered: Vec::new(),
             columns,
             schema: Arc::new(Schema::new(window_fields)),
             time_column,
@@ -139,7 +137,7 @@ impl Lowering<'_> {
     }
 
     /// Ends the branches in a window.
-    fn feed_window(&mut self, window: usize, collector: Collector, groups: &[Vec<Group>]) -> Result<()> {
+    pub(super) fn feed_window(&mut self, window: usize, collector: Collector, groups: &[Vec<Group>]) -> Result<()> {
         for (number, branch) in collector.branches.into_iter().enumerate() {
             let keys = groups[number].iter().filter_map(|group| match group {
                 Group::Key(key) => Some(
@@ -179,6 +177,7 @@ impl Lowering<'_> {
             windows.push(bounds.iter().flatten().map(|(window, _)| *window).find(|_| is_windowed));
             let pairs = expressions.into_iter().zip(bounds);
             let groups = pairs.map(|(expression, bound)| match bound {
+                Some((window, 0)) if is_windowed && branch.say_starts(window) => self.key(expression, branch),
                 Some((_, bound)) if is_windowed => Ok(Group::Bound(bound)),
                 _ => match simplify(materialize(expression, branch)?, &branch.scope)? {
                     constant @ Expr::Literal(..) => Ok(Group::Constant(constant)),
@@ -230,20 +229,17 @@ impl Lowering<'_> {
     /// The windows that rows fall into which are grouped by the bounds of `bounds`: these, or those of their results.
     pub(super) fn window_of_rows(&self, input: &Relation, bounds: Window) -> Result<Window> {
         let results = input.branches.iter().filter(|branch| branch.cut.is_none()).count();
-        if bounds.counts_rows() && (results > 0 || input.branches.len() > 1) {
-            let (construct, hint) = match results {
-                0 => ("grouping a UNION ALL of windows that count rows", "group each part by itself"),
-                _ => (
-                    "grouping the results of windows that count rows by their windows once more",
-                    "count these results by themselves",
-                ),
-            };
-            return Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)));
+        let refused = |construct: &str, hint: &str| {
+            Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)))
+        };
+        if bounds.counts_rows() && results == 0 && input.branches.len() > 1 {
+            return refused("grouping a UNION ALL of windows that count rows", "group each part by itself");
         }
-        if results > 0 && matches!(bounds, Window::Session { .. }) {
-            let construct = "grouping the results of sessions by their windows once more";
-            let hint = "cut them into windows of their own by window_time";
-            return Err(external(PlanError::unsupported(self.landmarks.grouping, construct, hint)));
+        // When all keys have had their window of one number is never known.
+        if results > 0 && matches!(bounds, Window::RowsByKey { .. }) {
+            let construct =
+                "grouping the results of windows that count the rows of each key by their windows once more";
+            return refused(construct, "count these results by themselves");
         }
         if results == input.branches.len() {
             return Ok(bounds.of_results());
@@ -269,13 +265,12 @@ impl Lowering<'_> {
             let bound = WINDOW_COLUMNS.iter().position(|column| *column == name.name).filter(|_| is_bound)?;
             return Some((cut.window, bound));
         }
-        match self.draft.window_column(branch.input, expression)? {
-            (Window::Global, _) => None,
-            (window, WindowColumn::Start) => Some((window, 0)),
-            (window, WindowColumn::End) => Some((window, 1)),
-            (window, WindowColumn::Time) => Some((window, 2)),
-            _ => None,
-        }
+        self.draft.window_bound(branch.input, expression)
+    }
+
+    /// Whether an expression over a branch's rows says where their windows begin, where their ends do not.
+    pub(super) fn says_start(&self, branch: &Branch, expression: &Expr) -> bool {
+        self.bound(branch, expression).is_some_and(|(window, bound)| bound == 0 && branch.say_starts(window))
     }
 
     fn one_window(&self, input: &Relation, windows: &[Option<Window>]) -> Result<Window> {
@@ -327,7 +322,7 @@ impl Lowering<'_> {
         if window.time_column.is_some() {
             return;
         }
-        let time = window_fields(&window.bounds, &DataType::Null).pop().expect("a window has bounds");
+        let time = result_time_field(&window.bounds);
         let mut fields = window.schema.fields().to_vec();
         let mut names = Names::default();
         for field in &fields {
@@ -338,6 +333,24 @@ impl Lowering<'_> {
         window.columns.push(WindowColumn::Time);
         window.schema = Arc::new(Schema::new(fields));
     }
+}
+
+/// The fields of keys of these names.
+pub(super) fn key_fields<'n>(
+    branches: &[Branch],
+    groups: &[Vec<Group>],
+    names: impl Iterator<Item = &'n str>,
+) -> Result<Vec<FieldRef>> {
+    let field = |(number, name): (usize, &str)| {
+        let of_branches = branches.iter().zip(groups).map(|(branch, groups)| {
+            let key = groups.iter().filter_map(Group::as_key).nth(number).expect("all branches have the same keys");
+            key.to_field(branch.scope.as_ref()).map(|(_, field)| field)
+        });
+        let of_branches = of_branches.collect::<Result<Vec<FieldRef>>>()?;
+        let nullable = of_branches.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(name, held_or_same(of_branches[0].data_type()), nullable)))
+    };
+    names.enumerate().map(field).collect()
 }
 
 /// The column `name` of a stream's rows as a value of the type that the plan gives it.
@@ -355,6 +368,14 @@ pub(super) fn as_planned(value: Expr, data_type: &DataType, planned: &Field) -> 
 }
 
 impl Group {
+    /// The expression, where it is a key.
+    pub fn as_key(&self) -> Option<&Expr> {
+        match self {
+            Group::Key(key) => Some(key),
+            Group::Bound(_) | Group::Constant(_) => None,
+        }
+    }
+
     fn key(&self) -> &Expr {
         match self {
             Group::Key(key) => key,

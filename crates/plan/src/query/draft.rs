@@ -4,6 +4,7 @@
 //! branch reads, `lookup0.c` a column that a lookup added, `window.window_start` the window that a row falls into.
 //! Which columns a source must deliver is known only when all pipelines stand; then `finish` binds names to indices.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
@@ -38,6 +39,8 @@ pub(super) struct Draft {
     pub lookups: Vec<LookupDraft>,
     pub pipelines: Vec<PipelineDraft>,
     pub windows: Vec<WindowAggregate>,
+    /// Which columns of windows say where these begin, where their ends do not: those of windows whose rows are results of sessions.
+    pub starts: HashMap<usize, WindowColumn>,
     pub overs: Vec<OverSpec>,
     pub outputs: Vec<OutputDraft>,
     /// The session's time zone, where it is not UTC.
@@ -195,6 +198,18 @@ impl Draft {
         }
     }
 
+    /// The windows of which the stream `input` has the rows, and which of their bounds an expression is, by its position in [`WINDOW_COLUMNS`].
+    pub fn window_bound(&self, input: StreamRef, expression: &Expr) -> Option<(Window, usize)> {
+        let StreamRef::Window(number) = input else { return None };
+        match self.window_column(input, expression)? {
+            (Window::Global, _) => None,
+            (window, WindowColumn::Start) => Some((window, 0)),
+            (window, WindowColumn::End) => Some((window, 1)),
+            (window, WindowColumn::Time) => Some((window, 2)),
+            (window, column) => (self.starts.get(&number) == Some(column)).then_some((window, 0)),
+        }
+    }
+
     /// The windows of which the stream `input` has the rows, and which of its columns an expression is.
     pub fn window_column(&self, input: StreamRef, expression: &Expr) -> Option<(Window, &WindowColumn)> {
         let StreamRef::Window(window) = input else { return None };
@@ -239,6 +254,11 @@ impl Branch {
         let known = self.scope.iter().map(|(qualifier, field)| (qualifier.cloned(), field.clone()));
         self.scope = Arc::new(DFSchema::new_with_metadata(known.chain(more).collect(), Default::default())?);
         Ok(())
+    }
+
+    /// Whether the rows, of such windows, say where these begin, and their ends do not: results of sessions.
+    pub fn say_starts(&self, window: Window) -> bool {
+        self.cut.is_none() && matches!(window, Window::Session { .. })
     }
 
     /// Refuses to read rows one by one that are cut into windows which have them several times, or leave some out.

@@ -68,6 +68,8 @@ mod over;
 
 mod ranking;
 
+mod gathered;
+
 mod session;
 
 mod share;

@@ -19,9 +19,11 @@ pub(super) fn prune(draft: &mut Draft) {
         match stream {
             StreamRef::Window(window) => {
                 prune_columns(draft, window);
-                match draft.windows[window].ranking {
-                    Some(_) => prune_rows(draft, window),
-                    None => prune_accumulators(draft, window),
+                if draft.windows[window].ranking.is_some() {
+                    prune_rows(draft, window);
+                }
+                if !draft.windows[window].keeps_rows_alone() {
+                    prune_accumulators(draft, window);
                 }
             }
             StreamRef::Over(over) => {
@@ -127,13 +129,21 @@ fn prune_rows(draft: &mut Draft, number: usize) {
         WindowColumn::Row(column) => Some(*column),
         _ => None,
     }));
-    // Rows are counted by the length of a column.
-    let has_others = kept.iter().any(|column| !ranking.keys.contains(column));
-    let first = (0..ranking.schema.fields().len()).find(|column| !ranking.keys.contains(column));
+    // Rows are counted by the length of a column, and by that of an array.
+    let gathered = &mut window.gathered;
+    let is_counted = |column: &usize| match gathered.get(*column) {
+        Some(of_group) => !ranking.keys.contains(column) && !matches!(of_group, WindowColumn::Key(_)),
+        None => !ranking.keys.contains(column),
+    };
+    let has_others = kept.iter().any(is_counted);
+    let first = (0..ranking.schema.fields().len()).find(is_counted);
     kept.extend(first.filter(|_| !has_others));
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |column: usize| kept.binary_search(&column).expect("used columns are kept");
     ranking.schema = projected(&ranking.schema, &kept);
+    if !gathered.is_empty() {
+        *gathered = kept.iter().map(|column| gathered[*column].clone()).collect();
+    }
     ranking.keys.iter_mut().for_each(|key| *key = place(*key));
     ranking.order.iter_mut().for_each(|key| key.column = place(key.column));
     for column in &mut window.columns {
@@ -152,14 +162,14 @@ fn prune_rows(draft: &mut Draft, number: usize) {
 
 fn prune_accumulators(draft: &mut Draft, number: usize) {
     let window = &mut draft.windows[number];
-    let used = window.columns.iter_mut().flat_map(WindowColumn::accumulators_mut);
+    let used = window.columns.iter_mut().chain(&mut window.gathered).flat_map(WindowColumn::accumulators_mut);
     let mut kept: BTreeSet<usize> = used.map(|accumulator| *accumulator).collect();
     if let Some(slots) = &window.session_slots {
         kept.extend([slots.first, slots.last, slots.rows]);
     }
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |accumulator: usize| kept.binary_search(&accumulator).expect("used accumulators are kept");
-    let used = window.columns.iter_mut().flat_map(WindowColumn::accumulators_mut);
+    let used = window.columns.iter_mut().chain(&mut window.gathered).flat_map(WindowColumn::accumulators_mut);
     used.for_each(|accumulator| *accumulator = place(*accumulator));
     if let Some(slots) = &mut window.session_slots {
         (slots.first, slots.last, slots.rows) = (place(slots.first), place(slots.last), place(slots.rows));

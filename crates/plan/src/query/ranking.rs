@@ -20,7 +20,7 @@ use super::over::{Added, Collector};
 use super::window::WINDOW_COLUMNS;
 use super::zeros::with_one_zero;
 use crate::error::PlanError;
-use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
+use crate::pipeline::{StreamRef, WindowAggregate, WindowColumn};
 
 /// What the number of rows to keep is written as.
 const FORM: &str = "write SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY x DESC) AS rn FROM …) WHERE rn <= 10";
@@ -28,7 +28,7 @@ const FORM: &str = "write SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTIT
 /// No condition has said yet how many rows are kept.
 const UNBOUNDED: u64 = u64::MAX;
 
-const ROW_NUMBER: &str = "row_number";
+pub(super) const ROW_NUMBER: &str = "row_number";
 
 impl Lowering<'_> {
     /// Whether functions over rows number the rows of windows.
@@ -79,14 +79,53 @@ impl Lowering<'_> {
             keys.collect::<Result<Vec<_>>>()
         });
         let groups = groups.collect::<Result<Vec<_>>>()?;
-        self.check_by_key(&input, &groups)?;
-        let (bounds, _) = self.window_of(&input, groups)?;
+        let by_key = self.groups_by_key(&input, &groups)?;
+        let is_by_key = by_key.is_some();
+        let (bounds, groups) = self.window_of(&input, by_key.unwrap_or(groups))?;
+        self.check_results(&input, bounds)?;
         let window = self.window_of_rows(&input, bounds)?;
         let mut collector = Collector::new(input);
+        let mut numbered = self.numbered_columns(&mut collector, schema)?;
+        functions
+            .iter()
+            .zip(fields)
+            .for_each(|(function, field)| numbered.add_function(function, field, &mut collector));
+        let ranking = self.ranking(&mut collector, function, schema)?;
+        let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
+        let index = self.draft.windows.len();
+        let start =
+            ranking.keys.iter().find(|&&key| self.says_start(&collector.branches[0], &collector.columns[key][0]));
+        self.draft.starts.extend(start.map(|&key| (index, WindowColumn::Row(key))));
+        let mut window = WindowAggregate {
+            window,
+            bounds,
+            keys: Vec::new(),
+            accumulators: Vec::new(),
+            session_slots: None,
+            ranking: None,
+            gathered: Vec::new(),
+            columns: numbered.columns,
+            schema: Arc::new(Schema::new(numbered.fields)),
+            time_column,
+        };
+        match is_by_key {
+            true => self.gather(index, &mut window, &ranking, collector, &groups)?,
+            false => self.feed_ranking(index, collector),
+        }
+        window.ranking = Some(ranking);
+        self.draft.windows.push(window);
+        let stream = StreamRef::Window(index);
+        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+        branch.columns = numbered.results;
+        Ok(Relation { branches: vec![branch] })
+    }
+
+    /// The columns of the rows, which are added to those that are kept.
+    fn numbered_columns(&self, collector: &mut Collector, schema: &DFSchema) -> Result<Numbered> {
         let mut numbered = Numbered::default();
         for (index, field) in schema.fields().iter().enumerate() {
             let values: Vec<Expr> = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
-            let (column, data_type) = match self.common_bound(&collector, &values) {
+            let (column, data_type) = match self.common_bound(collector, &values) {
                 Some(bound) => {
                     let column = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time][bound].clone();
                     (column, field.data_type().clone())
@@ -109,51 +148,14 @@ impl Lowering<'_> {
             };
             numbered.add(column, Field::new(name, data_type, nullable), field);
         }
-        functions
-            .iter()
-            .zip(fields)
-            .for_each(|(function, field)| numbered.add_function(function, field, &mut collector));
-        let ranking = self.ranking(&mut collector, function, schema)?;
-        let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
-        let index = self.draft.windows.len();
-        self.draft.windows.push(WindowAggregate {
-            window,
-            bounds,
-            keys: Vec::new(),
-            accumulators: Vec::new(),
-            session_slots: None,
-            ranking: Some(ranking),
-            columns: numbered.columns,
-            schema: Arc::new(Schema::new(numbered.fields)),
-            time_column,
-        });
-        self.feed_ranking(index, collector);
-        let stream = StreamRef::Window(index);
-        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
-        branch.columns = numbered.results;
-        Ok(Relation { branches: vec![branch] })
+        Ok(numbered)
     }
 
-    /// Refuses the rows of sessions, of which it is not known when they end, and of windows that count the rows of each key.
-    fn check_by_key(&self, input: &Relation, groups: &[Vec<Expr>]) -> Result<()> {
-        let mut bounds =
-            input.branches.iter().zip(groups).flat_map(|(branch, keys)| {
-                keys.iter().filter_map(|key| self.bound(branch, key)).map(|(window, _)| window)
-            });
-        let is_refused = |window: &Window| matches!(window, Window::Session { .. } | Window::RowsByKey { .. });
-        let (construct, last) = match bounds.find(is_refused) {
-            None => return Ok(()),
-            Some(Window::Session { .. }) => ("ROW_NUMBER of the rows of sessions", "a session"),
-            Some(_) => ("ROW_NUMBER of the rows of windows that count the rows of each key", "these"),
-        };
-        let hint = format!(
-            "number the rows of TUMBLE, HOP or CUMULATE windows; the first and last of {last} are MIN and MAX, or FIRST_VALUE and LAST_VALUE"
-        );
-        Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)))
-    }
-
-    /// The bound of its window that a column is in all branches.
+    /// The bound of its window that a column is in all branches, where the window's end tells it.
     fn common_bound(&self, collector: &Collector, values: &[Expr]) -> Option<usize> {
+        if self.says_start(&collector.branches[0], &values[0]) {
+            return None;
+        }
         let mut bounds = collector.branches.iter().zip(values).map(|(branch, value)| self.bound(branch, value));
         let (_, first) = bounds.next()??;
         bounds.all(|bound| bound.is_some_and(|(_, bound)| bound == first)).then_some(first)

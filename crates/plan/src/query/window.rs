@@ -122,6 +122,14 @@ pub(crate) fn window_fields(window: &Window, time_type: &DataType) -> Vec<FieldR
     ]
 }
 
+/// The field of the event time of results of windows. Of those that count rows only whoever groups the results by their windows once more reads it.
+pub(super) fn result_time_field(window: &Window) -> FieldRef {
+    match window.counts_rows() {
+        true => Arc::new(Field::new("last_row", DataType::Timestamp(TimeUnit::Microsecond, None), false)),
+        false => window_fields(window, &DataType::Null).pop().expect("a window has bounds"),
+    }
+}
+
 impl PartialOrd for WindowNode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         (self == other).then_some(Ordering::Equal)
@@ -137,7 +145,9 @@ impl UserDefinedLogicalNodeCore for WindowNode {
             Window::Session { .. } => "Session",
             Window::Rows { size, slide } | Window::RowsByKey { size, slide } if size == slide => "TumbleRows",
             Window::Rows { .. } | Window::RowsByKey { .. } => "HopRows",
-            Window::Clocked(_) | Window::Global => unreachable!("no window function is planned as one of these"),
+            Window::Clocked(_) | Window::Counted | Window::Global => {
+                unreachable!("no window function is planned as one of these")
+            }
         }
     }
 
@@ -188,7 +198,9 @@ impl UserDefinedLogicalNodeCore for WindowNode {
                 }
                 return write!(f, ", gap={}", Length(gap));
             }
-            Window::Clocked(_) | Window::Global => unreachable!("no window function is planned as one of these"),
+            Window::Clocked(_) | Window::Counted | Window::Global => {
+                unreachable!("no window function is planned as one of these")
+            }
         };
         write!(f, ", size={}", Length(size))?;
         if offset == 0 { Ok(()) } else { write!(f, ", offset={}", Length(offset)) }

@@ -36,6 +36,15 @@ fn word(value: Option<&String>) -> String {
     value.cloned().unwrap_or_else(|| "NULL".to_string())
 }
 
+/// Rows whose float is greater than zero, in the total order, in which NaN is greater than all else.
+fn positive<'r>(rows: &'r [&'r Row]) -> impl DoubleEndedIterator<Item = &'r Row> + 'r {
+    rows.iter().copied().filter(|row| row.float.is_some_and(|float| float.is_nan() || float > 0.0))
+}
+
+fn floats<'r>(rows: &'r [&Row]) -> impl Iterator<Item = f64> + 'r {
+    rows.iter().filter_map(|row| row.float)
+}
+
 /// Integers of the rows, in their order.
 fn integers<'r>(rows: &'r [&Row]) -> impl DoubleEndedIterator<Item = i64> + 'r {
     rows.iter().filter_map(|row| row.integer)
@@ -49,8 +58,9 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> BTreeSet<T> {
     values.collect()
 }
 
+/// Each float once, NaN among them.
 fn distinct_floats(rows: &[&Row]) -> Vec<f64> {
-    firsts(rows.iter().filter_map(|row| row.float))
+    distinct(floats(rows).map(f64::to_bits)).into_iter().map(f64::from_bits).collect()
 }
 
 /// Each value once, where it came first.
@@ -80,7 +90,7 @@ fn between(values: impl Iterator<Item = f64>, rank: impl Fn(f64) -> f64) -> Opti
     let rank = rank(values.len().checked_sub(1)? as f64);
     let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
     // Equal ones may be infinite.
-    Some(if low == high { low } else { low + (high - low) * (rank - rank.floor()) })
+    Some(if low.total_cmp(&high).is_eq() { low } else { low + (high - low) * (rank - rank.floor()) })
 }
 
 /// The first value whose share of all up to it reaches the fraction.
@@ -101,8 +111,7 @@ fn mode<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
 }
 
 fn spread(rows: &[&Row]) -> Option<i64> {
-    let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
-    let values: BTreeSet<i64> = passing.filter_map(|row| row.integer).collect();
+    let values: BTreeSet<i64> = positive(rows).filter_map(|row| row.integer).collect();
     Some(values.last()? - values.first()?)
 }
 
@@ -117,7 +126,7 @@ fn joined(values: Vec<&String>, delimiter: &str) -> String {
 }
 
 fn sum(rows: &[&Row]) -> Option<f64> {
-    rows.iter().filter_map(|row| row.float).reduce(|sum, value| sum + value)
+    floats(rows).reduce(|sum, value| sum + value)
 }
 
 /// Of a column that has small integers.
@@ -158,10 +167,7 @@ pub const AGGREGATES: &[Aggregate] = &[
     },
     Aggregate {
         sql: "SUM(i) FILTER (WHERE f > 0)",
-        value: |rows| {
-            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
-            written(passing.filter_map(|row| row.integer).reduce(|sum, value| sum + value))
-        },
+        value: |rows| written(positive(rows).filter_map(|row| row.integer).reduce(|sum, value| sum + value)),
     },
     Aggregate { sql: "COUNT(s)", value: |rows| rows.iter().filter(|row| row.text.is_some()).count().to_string() },
     Aggregate {
@@ -173,6 +179,9 @@ pub const AGGREGATES: &[Aggregate] = &[
     },
     Aggregate { sql: "MIN(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).min()) },
     Aggregate { sql: "MAX(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).max()) },
+    Aggregate { sql: "MIN(f)", value: |rows| written(floats(rows).min_by(f64::total_cmp)) },
+    Aggregate { sql: "MAX(f)", value: |rows| written(floats(rows).max_by(f64::total_cmp)) },
+    Aggregate { sql: "COUNT(DISTINCT f)", value: |rows| distinct_floats(rows).len().to_string() },
     Aggregate { sql: "SUM(f)", value: |rows| written(sum(rows)) },
     Aggregate {
         sql: "AVG(f)",
@@ -188,18 +197,11 @@ pub const AGGREGATES: &[Aggregate] = &[
     },
     Aggregate {
         sql: "ROUND(STDDEV_POP(f) / 7000 + 1, 6)",
-        value: |rows| {
-            written(
-                variance(rows.iter().filter_map(|row| row.float), 0)
-                    .map(|variance| rounded(variance.sqrt() / 7e3 + 1.0)),
-            )
-        },
+        value: |rows| written(variance(floats(rows), 0).map(|variance| rounded(variance.sqrt() / 7e3 + 1.0))),
     },
     Aggregate {
         sql: "ROUND(VAR_SAMP(f) / 7000000000 + 1, 6)",
-        value: |rows| {
-            written(variance(rows.iter().filter_map(|row| row.float), 1).map(|variance| rounded(variance / 7e9 + 1.0)))
-        },
+        value: |rows| written(variance(floats(rows), 1).map(|variance| rounded(variance / 7e9 + 1.0))),
     },
     Aggregate { sql: "MIN(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).min()) },
     Aggregate { sql: "MAX(s)", value: |rows| word(texts(rows).max()) },
@@ -208,10 +210,7 @@ pub const AGGREGATES: &[Aggregate] = &[
     Aggregate { sql: "LAST_VALUE(i)", value: |rows| written(integers(rows).next_back()) },
     Aggregate {
         sql: "LAST_VALUE(s) FILTER (WHERE f > 0)",
-        value: |rows| {
-            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
-            word(passing.filter_map(|row| row.text.as_ref()).next_back())
-        },
+        value: |rows| word(positive(rows).filter_map(|row| row.text.as_ref()).next_back()),
     },
     Aggregate {
         sql: "MEDIAN(i)",
@@ -219,11 +218,11 @@ pub const AGGREGATES: &[Aggregate] = &[
     },
     Aggregate {
         sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
-        value: |rows| written(continuous(rows.iter().filter_map(|row| row.float), 0.25)),
+        value: |rows| written(continuous(floats(rows), 0.25)),
     },
     Aggregate {
         sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f DESC)",
-        value: |rows| written(continuous_descending(rows.iter().filter_map(|row| row.float), 0.25)),
+        value: |rows| written(continuous_descending(floats(rows), 0.25)),
     },
     Aggregate { sql: "PERCENTILE_DISC(i, 0.7)", value: |rows| written(discrete(integers(rows), 0.7)) },
     Aggregate {
@@ -236,17 +235,11 @@ pub const AGGREGATES: &[Aggregate] = &[
     Aggregate { sql: "ARRAY_AGG(i)", value: |rows| array(rows.iter().map(|row| written(row.integer)).collect()) },
     Aggregate {
         sql: "ARRAY_AGG(i) FILTER (WHERE f > 0)",
-        value: |rows| {
-            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
-            array(passing.map(|row| written(row.integer)).collect())
-        },
+        value: |rows| array(positive(rows).map(|row| written(row.integer)).collect()),
     },
     Aggregate {
         sql: "ARRAY_AGG(DISTINCT s) FILTER (WHERE f > 0)",
-        value: |rows| {
-            let passing = rows.iter().filter(|row| row.float.is_some_and(|float| float > 0.0));
-            array(firsts(passing.map(|row| word(row.text.as_ref()))))
-        },
+        value: |rows| array(firsts(positive(rows).map(|row| word(row.text.as_ref())))),
     },
     Aggregate {
         sql: "ARRAY_AGG(DISTINCT i) IGNORE NULLS",

@@ -25,7 +25,7 @@ pub fn configurations() -> impl Strategy<Value = Configuration> {
     })
 }
 
-/// A time is the one before plus a step, less some disorder. Of doubles a few are infinite. Texts match the pattern.
+/// A time is the one before plus a step, less some disorder. Of doubles a few are infinite, or no numbers. Texts match the pattern.
 pub fn rows(step: impl Strategy<Value = i64>, text: &'static str) -> impl Strategy<Value = Vec<Row>> {
     let disorder = prop_oneof![4 => Just(0), 2 => 0i64..10, 1 => 0i64..80];
     let key = prop::option::weighted(0.9, prop_oneof![4 => 0i64..3, 1 => any::<i64>()]);
@@ -40,6 +40,7 @@ pub fn rows(step: impl Strategy<Value = i64>, text: &'static str) -> impl Strate
             let float = float.map(|float| match float {
                 float if float % 41 == 0 => f64::INFINITY,
                 float if float % 43 == 0 => f64::NEG_INFINITY,
+                float if float % 47 == 0 => f64::NAN,
                 float => f64::from(float) / 4.0,
             });
             Row { time: now - disorder, key, integer, float, text }

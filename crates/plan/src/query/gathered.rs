@@ -1,0 +1,105 @@
+//! The first rows of windows that are those of each key, sessions among them: which rows a window has is known when its key's rows say so, so rows are kept
+//! with their group, as arrays that stand side by side, and numbered when the window leaves.
+
+use arrow::datatypes::DataType;
+use datafusion_common::Result;
+use datafusion_expr::Expr;
+use pelton_data::ranking::Ranking;
+
+use super::accumulate;
+use super::aggregate::{Group, key_fields};
+use super::context::external;
+use super::diagnose::sql_name;
+use super::draft::{Cut, Relation, WINDOW, column, held_type};
+use super::lower::{Lowering, simplify};
+use super::over::Collector;
+use super::ranking::ROW_NUMBER;
+use super::window::{WINDOW_COLUMNS, window_fields};
+use crate::error::PlanError;
+use crate::pipeline::{Window, WindowAggregate, WindowColumn};
+
+/// What each branch's rows are grouped by.
+pub(super) type Groups = Vec<Vec<Expr>>;
+
+impl Lowering<'_> {
+    /// What rows are grouped by that are cut into windows of each key, where some are: the bounds and the keys.
+    ///
+    /// # Errors
+    /// Where they are numbered by less than that.
+    pub(super) fn groups_by_key(&self, input: &Relation, partition: &Groups) -> Result<Option<Groups>> {
+        let mut groups = Vec::new();
+        for (branch, partition) in input.branches.iter().zip(partition) {
+            let Some((cut, windows)) = branch.cut.as_ref().and_then(|cut| Some((cut, cut.by_key()?))) else {
+                continue;
+            };
+            let keys = cut.keys.iter().map(|key| simplify(key.clone(), &branch.scope)).collect::<Result<Vec<_>>>()?;
+            let is_constant = |key: &&Expr| matches!(key, Expr::Literal(..));
+            if !keys.iter().filter(|key| !is_constant(key)).all(|key| partition.contains(key)) {
+                let construct = format!("numbering the rows of {windows} by less than they are partitioned by");
+                let hint = "PARTITION BY window_start, window_end and the columns of the window's PARTITION BY";
+                return Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)));
+            }
+            let bounds = window_fields(&cut.window, &DataType::Null);
+            let bounds = WINDOW_COLUMNS[..bounds.len().min(2)].iter().map(|name| column(WINDOW, name));
+            groups.push(bounds.chain(keys).collect());
+        }
+        match groups.len() {
+            0 => Ok(None),
+            all if all == input.branches.len() => Ok(Some(groups)),
+            _ => {
+                let message = "the parts of a UNION ALL are cut into different windows";
+                let hint = "give all parts the same windows, or cut windows after the UNION ALL";
+                Err(external(PlanError::invalid(self.landmarks.over(ROW_NUMBER), message).with_hint(hint)))
+            }
+        }
+    }
+
+    /// Lets a window keep rows with their groups: gives it keys, accumulators, and what the columns of its rows are read from, and ends the branches in it.
+    pub(super) fn gather(
+        &mut self,
+        number: usize,
+        window: &mut WindowAggregate,
+        ranking: &Ranking,
+        collector: Collector,
+        groups: &[Vec<Group>],
+    ) -> Result<()> {
+        let Collector { branches, columns, .. } = collector;
+        let keys_of = |branch: usize| groups[branch].iter().filter_map(Group::as_key);
+        let names: Vec<String> = (0..keys_of(0).count()).map(|key| format!("key{key}")).collect();
+        window.keys = key_fields(&branches, groups, names.iter().map(String::as_str))?;
+        let mut accumulated = accumulate::Collector::new(branches, &window.window, false);
+        for (field, values) in ranking.schema.fields().iter().zip(columns) {
+            if held_type(field.data_type()).is_none() {
+                let windows =
+                    accumulated.branches[0].cut.as_ref().and_then(Cut::by_key).expect("they are those of each key");
+                let construct = format!(
+                    "numbering the rows of {windows} that have a column of type {}",
+                    sql_name(field.data_type())
+                );
+                let hint = format!("leave {} out", field.name());
+                return Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)));
+            }
+            // The zeros of a key are one.
+            let is_exact = !field.data_type().is_floating();
+            let is_key = |key: &usize| (0..values.len()).all(|branch| keys_of(branch).nth(*key) == values.get(branch));
+            let key = (0..window.keys.len()).find(|key| is_exact && is_key(key));
+            window.gathered.push(match key {
+                Some(key) => WindowColumn::Key(key),
+                None => self.array_of(&mut accumulated, values)?,
+            });
+        }
+        window.session_slots = self.session_slots(window.window, &mut accumulated)?;
+        window.accumulators = accumulated.accumulators.clone();
+        self.feed_window(number, accumulated, groups)
+    }
+
+    /// Refuses to number results of windows that count the rows of each key, as [`Lowering::window_of_rows`] does to group them.
+    pub(super) fn check_results(&self, input: &Relation, bounds: Window) -> Result<()> {
+        if !matches!(bounds, Window::RowsByKey { .. }) || input.branches.iter().all(|branch| branch.cut.is_some()) {
+            return Ok(());
+        }
+        let construct = "ROW_NUMBER of the results of windows that count the rows of each key";
+        let hint = "number the rows of these windows, or count their results by themselves";
+        Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)))
+    }
+}
