@@ -9,15 +9,16 @@ use pelton_connectors::{Host, OnError};
 use pelton_data::TimeColumn;
 use pelton_data::column::detached;
 use pelton_data::kept::Kept;
+use pelton_data::ranking::Ranking;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
     LookupTable, Output, OutputTarget, Over, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
-    TimeSource, WindowColumn,
+    TimeSource, WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
-    Graph, OverNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
+    Graph, OverNode, PipelineNode, PipelineTarget, ReadOut, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
@@ -274,11 +275,22 @@ fn window_node(program: &Program, index: usize, settings: &Settings) -> WindowNo
         has_bounds: window.columns.iter().any(WindowColumn::is_bound),
         ranker: ranker.filter(|_| window.keeps_rows_alone()),
         read_out: Box::new(read_out),
-        gathers_rows: !window.gathered.is_empty(),
+        read_all: read_all(window),
         schema: window.schema.clone(),
         time_column: window.time_column.and_then(|index| time_column(&window.schema, index)),
         shared_by: Vec::new(),
     }
+}
+
+/// What reads all rows out that a window keeps with its groups, where it does.
+fn read_all(window: &WindowAggregate) -> Option<ReadOut> {
+    let ranking = window.ranking.clone().filter(|_| !window.keeps_rows_alone())?;
+    let all = Ranker::new(Ranking { first: 1, last: u64::MAX, ..ranking });
+    let window = window.clone();
+    Some(Box::new(move |contents| match contents {
+        Contents::Groups(groups) => pelton_compiler::read_gathered(&window, &all, groups),
+        Contents::Rows(_) => unreachable!("rows are kept with groups"),
+    }))
 }
 
 /// Which node of the graph takes the rows of a window: slices that windows share are behind all windows.
@@ -296,6 +308,7 @@ fn shared_slices(program: &Program, index: usize, settings: &Settings) -> Window
         time_column: None,
         schema: Arc::new(Schema::empty()),
         read_out: Box::new(|_| Ok(None)),
+        read_all: None,
         shared_by: windows.clone(),
         ..window_node(program, windows[0], settings)
     }

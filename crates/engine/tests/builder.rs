@@ -177,18 +177,19 @@ fn the_first_rows_of_windows_are_those_of_sql() -> Result<(), Error> {
          WHERE row_number <= 3",
     );
     let hop = TimeWindow::hop("dateTime", Duration::from_secs(1), Duration::from_secs(2));
-    check(
-        &session,
-        &session
-            .table("bid")?
-            .window(hop)?
-            .top(1, [col("price").sort(false, false)], [col("channel")])?
-            .select([col("window_start"), col("channel"), col("price")])?,
-        "SELECT window_start, channel, price FROM (
-            SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, channel ORDER BY price DESC) AS row_number
-            FROM HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND, INTERVAL '2' SECOND))
-         WHERE row_number <= 1",
-    );
+    let visits = TimeWindow::session("dateTime", Duration::from_millis(20)).partition_by(["auction"]);
+    let windows = [
+        (hop, "channel", "HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND, INTERVAL '2' SECOND)"),
+        (visits, "auction", "SESSION(TABLE bid PARTITION BY auction, DESCRIPTOR(dateTime), INTERVAL '0.02' SECOND)"),
+    ];
+    for (window, key, in_sql) in windows {
+        let dearest = session.table("bid")?.window(window)?.top(1, [col("price").sort(false, false)], [col(key)])?;
+        let sql = format!(
+            "SELECT window_start, {key}, price FROM (SELECT *, ROW_NUMBER() OVER
+                (PARTITION BY window_start, window_end, {key} ORDER BY price DESC) AS row_number FROM {in_sql}) WHERE row_number <= 1"
+        );
+        check(&session, &dearest.select([col("window_start"), col(key), col("price")])?, &sql);
+    }
     let refused = session.table("bid")?.top(1, [col("price").sort(false, false)], []).err().unwrap();
     assert_eq!(
         refused.to_string(),

@@ -136,8 +136,8 @@ pub struct WindowNode {
     pub ranker: Option<Arc<Ranker>>,
     /// Reads groups or rows of closed windows out.
     pub read_out: ReadOut,
-    /// Whether rows are kept with groups, which are read out as these rows, and not as one row each.
-    pub gathers_rows: bool,
+    /// Reads all rows of groups out, group by group, where rows are kept with groups and `read_out` gives the first of them.
+    pub read_all: Option<ReadOut>,
     /// Schema of what is read out.
     pub schema: SchemaRef,
     /// Its event-time column, if any.

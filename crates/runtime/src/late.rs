@@ -1,6 +1,7 @@
 //! Rows that came too late: whoever leaves them out counts them, and the newest of them are kept for people to read.
 
 use std::collections::VecDeque;
+use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{RecordBatch, UInt32Array};
@@ -11,7 +12,7 @@ use pelton_state::session::LateSessions;
 use pelton_state::table::Chosen;
 use pelton_state::window::{ClosedGroups, Contents};
 
-use crate::graph::WindowNode;
+use crate::graph::{ReadOut, WindowNode};
 use crate::operator::Part;
 
 /// Late rows that are kept, over all queries that share a log. Of one block no more are looked at either.
@@ -149,8 +150,14 @@ pub(crate) fn of_sessions(node: &WindowNode, late: &LateSessions) -> (Option<Rec
     let entries = Chosen::first(late.pieces.groups());
     let pieces = ClosedGroups { table: &late.pieces, entries, windows: &late.windows };
     // They are not results: an average that does not fit its type is no error.
-    let rows = || (node.read_out)(Contents::Groups(pieces)).ok().flatten();
-    (if node.gathers_rows { None } else { rows() }, each.collect())
+    let read = |read_out: &ReadOut| read_out(Contents::Groups(pieces)).ok().flatten();
+    match &node.read_all {
+        None => (read(&node.read_out), each.collect()),
+        Some(read_all) => {
+            let row_by_row = |piece: LateRow| repeat_n(LateRow { count: 1, ..piece }, piece.count as usize);
+            (read(read_all), each.flat_map(row_by_row).collect())
+        }
+    }
 }
 
 #[cfg(test)]

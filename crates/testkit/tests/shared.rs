@@ -19,8 +19,11 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, max_shrink_iters: 500, ..ProptestConfig::with_source_file("shared") }
 }
 
-/// What every window has of its own: all are of one type.
+/// What every window has of its own: all columns of one place are of one type.
 const INTEGERS: [&str; 7] = ["COUNT(*)", "COUNT(i)", "SUM(i)", "MIN(i)", "MAX(i)", "FIRST_VALUE(i)", "LAST_VALUE(i)"];
+
+/// What windows may have in its place: strings, which may be long.
+const STRINGS: [&str; 4] = ["MIN(s)", "MAX(s)", "FIRST_VALUE(s)", "LAST_VALUE(s) FILTER (WHERE f > 0)"];
 
 /// A stream and what is asked of it.
 #[derive(Debug, Clone)]
@@ -42,12 +45,17 @@ struct Asked {
 
 /// Some that are as fine as any may be, beside others with edges where those have some.
 fn cases() -> impl Strategy<Value = Case> {
-    let rows = streams::rows(prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40, 1 => 300i64..500], "[a-c]");
-    let aggregate = || prop::sample::select(INTEGERS.to_vec()).prop_map(aggregate);
-    let aggregates = move || [aggregate(), aggregate()];
+    let rows = streams::rows(
+        prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40, 1 => 300i64..500],
+        "[a-c]{1,3}|a long string of more than [1-3]0 bytes",
+    );
+    let any_of = |names: &[&'static str]| prop::sample::select(names.to_vec()).prop_map(aggregate);
+    let aggregates = move || [any_of(&INTEGERS), any_of(&INTEGERS)];
     let others = prop::collection::vec((0..3, 1i64..5, 1i64..6, -4i64..4, aggregates()), 1..4);
     let first = (any::<bool>(), 2i64..9, aggregates());
-    let windows = (1i64..12, -30i64..30, 0i64..40, first, others).prop_map(|(unit, offset, delay, first, others)| {
+    let strings = (any::<bool>(), prop::collection::vec(any_of(&STRINGS), 4));
+    let windows = (1i64..12, -30i64..30, 0i64..40, first, others, strings);
+    let windows = windows.prop_map(|(unit, offset, delay, first, others, (have_strings, strings))| {
         let (is_sliding, many, aggregates) = first;
         let windows = |kind, offset| Windows { kind, offset, delay, lateness: 0 };
         let finest = match is_sliding {
@@ -70,6 +78,9 @@ fn cases() -> impl Strategy<Value = Case> {
             if all.iter().all(|other| other.windows != asked.windows) {
                 all.push(asked);
             }
+        }
+        if have_strings {
+            all.iter_mut().zip(strings).for_each(|(asked, string)| asked.aggregates[1] = string);
         }
         all
     });

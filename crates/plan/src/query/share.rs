@@ -1,7 +1,5 @@
 //! Windows of the same rows by the same keys are put together from the same slices: rows are added once for all of them.
 
-use pelton_data::aggregate::Accumulator;
-
 use super::draft::{Draft, PipelineDraft, TargetDraft};
 use crate::catalog::Catalog;
 use crate::pipeline::{SharedSlices, StreamRef, Window, WindowAggregate};
@@ -55,8 +53,8 @@ fn alone(draft: &Draft, number: usize) -> Option<SharedSlices> {
     let TargetDraft::Window { window, .. } = &draft.pipelines[number].target else { return None };
     let feeding = feeding(draft, *window);
     let WindowAggregate { window: kind, accumulators, .. } = &draft.windows[*window];
-    // What lies beside entries would be copied for each window.
-    let are_small = !accumulators.iter().any(Accumulator::has_reference);
+    // Lists and sets would be put together once for the slice, and once for each window.
+    let are_small = !accumulators.iter().any(|kept| kept.accumulate.has_store());
     let grid = Window::grid(&[*kind]).filter(|_| feeding.count() == 1 && are_small)?;
     Some(SharedSlices { grid, windows: vec![*window] })
 }
