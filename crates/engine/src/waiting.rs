@@ -66,6 +66,7 @@ fn next_end(window: &WindowProgress) -> String {
 fn reached(window: &WindowProgress, at: Micros) -> String {
     match at {
         WATERMARK_MIN | WATERMARK_MAX => instant(at),
+        1 if window.window.counts_rows() => "1 row".to_owned(),
         rows if window.window.counts_rows() => format!("{rows} rows"),
         micros => instant(micros),
     }

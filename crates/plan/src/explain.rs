@@ -242,11 +242,17 @@ impl fmt::Display for WindowText<'_> {
                 write!(f, "cumulating to {} by {}", Length(size), Length(step))?;
                 offset
             }
-            Window::Session { gap } => return write!(f, "sessions, gap {}", Length(gap)),
+            Window::Session { gap } => {
+                write!(f, "sessions, gap {}", Length(gap))?;
+                0
+            }
             Window::Rows { size, slide } | Window::RowsByKey { size, slide } => {
                 let by_key = if let Window::RowsByKey { .. } = bounds { " of each key" } else { "" };
                 write!(f, "of {size} rows{by_key}")?;
-                return if size == slide { Ok(()) } else { write!(f, ", one every {slide}") };
+                if size != slide {
+                    write!(f, ", one every {slide}")?;
+                }
+                0
             }
             Window::Clocked(_) => unreachable!("its windows by the clock are plain"),
             Window::Counted => unreachable!("what is grouped by has the bounds of the windows that count"),
@@ -332,6 +338,7 @@ fn window_column(column: &WindowColumn, window: &WindowAggregate) -> String {
         }
         WindowColumn::Start => "start".to_string(),
         WindowColumn::End => "end".to_string(),
+        WindowColumn::Time if window.bounds.counts_rows() => "number of the last row".to_string(),
         WindowColumn::Time => "last millisecond".to_string(),
         WindowColumn::Kind => "kind of result".to_string(),
         WindowColumn::Key(key) => format!("key {key}"),

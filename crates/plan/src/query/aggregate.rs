@@ -78,7 +78,9 @@ impl Lowering<'_> {
         let window = self.window_of_rows(&input, bounds)?;
         self.keep_a_key(&input, window, &mut groups)?;
         let keys: Vec<usize> = (0..groups[0].len()).filter(|g| matches!(groups[0][*g], Group::Key(_))).collect();
-        let start = keys.iter().position(|&key| self.says_start(&input.branches[0], groups[0][key].key()));
+        let of_branches = |key: usize| groups.iter().map(move |group| group[key].key());
+        let are_starts = |key: &usize| self.say_starts(&input.branches, of_branches(keys[*key]));
+        let starts: Vec<usize> = (0..keys.len()).filter(are_starts).collect();
         let may_be_empty = window == Window::Global && keys.is_empty();
         let mut collector = Collector::new(input.branches, &window, may_be_empty);
         let mut names = Names::default();
@@ -116,7 +118,7 @@ impl Lowering<'_> {
         let key_fields = key_fields(&collector.branches, &groups, keys.iter().map(|&key| fields[key].name().as_str()))?;
         let session_slots = self.session_slots(window, &mut collector)?;
         let index = self.draft.windows.len();
-        self.draft.starts.extend(start.map(|key| (index, WindowColumn::Key(key))));
+        self.draft.starts.extend(starts.into_iter().map(|key| (index, WindowColumn::Key(key))));
         self.draft.windows.push(WindowAggregate {
             window,
             bounds,
@@ -268,9 +270,30 @@ impl Lowering<'_> {
         self.draft.window_bound(branch.input, expression)
     }
 
-    /// Whether an expression over a branch's rows says where their windows begin, where their ends do not.
-    pub(super) fn says_start(&self, branch: &Branch, expression: &Expr) -> bool {
-        self.bound(branch, expression).is_some_and(|(window, bound)| bound == 0 && branch.say_starts(window))
+    /// Whether an expression over the rows of all branches says where their windows begin, where their ends do not.
+    pub(super) fn say_starts<'e>(&self, branches: &[Branch], expressions: impl Iterator<Item = &'e Expr>) -> bool {
+        branches.iter().zip(expressions).all(|(branch, expression)| {
+            self.bound(branch, expression).is_some_and(|(window, bound)| bound == 0 && branch.say_starts(window))
+        })
+    }
+
+    /// A bound of the windows that a branch's rows fall into, as a value.
+    fn bound_value(&self, branch: &Branch, bound: usize) -> Result<Expr> {
+        let is_bound = |column: &WindowColumn| match column {
+            WindowColumn::Start => bound == 0,
+            WindowColumn::End => bound == 1,
+            WindowColumn::Time => bound == 2,
+            _ => false,
+        };
+        match branch.input {
+            StreamRef::Window(window) if branch.cut.is_none() => {
+                let window = &self.draft.windows[window];
+                let index =
+                    window.columns.iter().position(is_bound).expect("results that are grouped by a bound have it");
+                Ok(column(INPUT, window.schema.field(index).name()))
+            }
+            _ => materialize(column(WINDOW, WINDOW_COLUMNS[bound]), branch),
+        }
     }
 
     fn one_window(&self, input: &Relation, windows: &[Option<Window>]) -> Result<Window> {
@@ -304,10 +327,7 @@ impl Lowering<'_> {
             for (group, branch) in groups.iter_mut().zip(&input.branches) {
                 group[index] = match &group[index] {
                     Group::Constant(value) => self.key(value.clone(), branch)?,
-                    Group::Bound(bound) => {
-                        let name = WINDOW_COLUMNS[*bound];
-                        Group::Key(materialize(column(WINDOW, name), branch)?)
-                    }
+                    Group::Bound(bound) => Group::Key(self.bound_value(branch, *bound)?),
                     key => key.clone(),
                 };
             }

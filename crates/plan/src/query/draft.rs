@@ -4,7 +4,6 @@
 //! branch reads, `lookup0.c` a column that a lookup added, `window.window_start` the window that a row falls into.
 //! Which columns a source must deliver is known only when all pipelines stand; then `finish` binds names to indices.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
@@ -40,7 +39,7 @@ pub(super) struct Draft {
     pub pipelines: Vec<PipelineDraft>,
     pub windows: Vec<WindowAggregate>,
     /// Which columns of windows say where these begin, where their ends do not: those of windows whose rows are results of sessions.
-    pub starts: HashMap<usize, WindowColumn>,
+    pub starts: Vec<(usize, WindowColumn)>,
     pub overs: Vec<OverSpec>,
     pub outputs: Vec<OutputDraft>,
     /// The session's time zone, where it is not UTC.
@@ -206,7 +205,10 @@ impl Draft {
             (window, WindowColumn::Start) => Some((window, 0)),
             (window, WindowColumn::End) => Some((window, 1)),
             (window, WindowColumn::Time) => Some((window, 2)),
-            (window, column) => (self.starts.get(&number) == Some(column)).then_some((window, 0)),
+            (window, column) => {
+                let says_start = self.starts.iter().any(|(of, start)| (of, start) == (&number, column));
+                says_start.then_some((window, 0))
+            }
         }
     }
 

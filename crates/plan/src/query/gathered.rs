@@ -1,7 +1,6 @@
 //! The first rows of windows that are those of each key, sessions among them: which rows a window has is known when its key's rows say so, so rows are kept
 //! with their group, as arrays that stand side by side, and numbered when the window leaves.
 
-use arrow::datatypes::DataType;
 use datafusion_common::Result;
 use datafusion_expr::Expr;
 use pelton_data::ranking::Ranking;
@@ -14,7 +13,7 @@ use super::draft::{Cut, Relation, WINDOW, column, held_type};
 use super::lower::{Lowering, simplify};
 use super::over::Collector;
 use super::ranking::ROW_NUMBER;
-use super::window::{WINDOW_COLUMNS, window_fields};
+use super::window::WINDOW_COLUMNS;
 use crate::error::PlanError;
 use crate::pipeline::{Window, WindowAggregate, WindowColumn};
 
@@ -22,36 +21,51 @@ use crate::pipeline::{Window, WindowAggregate, WindowColumn};
 pub(super) type Groups = Vec<Vec<Expr>>;
 
 impl Lowering<'_> {
-    /// What rows are grouped by that are cut into windows of each key, where some are: the bounds and the keys.
+    /// What rows are grouped by that are cut into windows of each key, where some are: the bounds, and the keys in the order of `partition`.
     ///
     /// # Errors
-    /// Where they are numbered by less than that.
+    /// Where they are numbered by less than that, or the parts of a UNION ALL have keys that are not the same.
     pub(super) fn groups_by_key(&self, input: &Relation, partition: &Groups) -> Result<Option<Groups>> {
-        let mut groups = Vec::new();
-        for (branch, partition) in input.branches.iter().zip(partition) {
-            let Some((cut, windows)) = branch.cut.as_ref().and_then(|cut| Some((cut, cut.by_key()?))) else {
-                continue;
-            };
-            let keys = cut.keys.iter().map(|key| simplify(key.clone(), &branch.scope)).collect::<Result<Vec<_>>>()?;
-            let is_constant = |key: &&Expr| matches!(key, Expr::Literal(..));
-            if !keys.iter().filter(|key| !is_constant(key)).all(|key| partition.contains(key)) {
-                let construct = format!("numbering the rows of {windows} by less than they are partitioned by");
+        let refused = |construct: String, hint: &str| {
+            Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)))
+        };
+        let cuts = input.branches.iter().filter_map(|branch| branch.cut.as_ref());
+        let by_key: Vec<(&Cut, &str)> = cuts.filter_map(|cut| Some((cut, cut.by_key()?))).collect();
+        let Some(&(cut, windows)) = by_key.first() else { return Ok(None) };
+        if by_key.len() < input.branches.len() {
+            let message = "the parts of a UNION ALL are cut into different windows";
+            let hint = "give all parts the same windows, or cut windows after the UNION ALL";
+            return Err(external(PlanError::invalid(self.landmarks.over(ROW_NUMBER), message).with_hint(hint)));
+        }
+        if cut.window.counts_rows() && input.branches.len() > 1 {
+            let construct = format!("numbering the rows of a UNION ALL of {windows}");
+            return refused(construct, "number those of each part by themselves");
+        }
+        let is_constant = |key: &Expr| matches!(key, Expr::Literal(..));
+        let mut keys = Vec::new();
+        for ((branch, partition), (cut, _)) in input.branches.iter().zip(partition).zip(&by_key) {
+            let own = cut.keys.iter().map(|key| simplify(key.clone(), &branch.scope)).collect::<Result<Vec<_>>>()?;
+            if !own.iter().all(|key| is_constant(key) || partition.contains(key)) {
                 let hint = "PARTITION BY window_start, window_end and the columns of the window's PARTITION BY";
-                return Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)));
+                return refused(format!("numbering the rows of {windows} by less than they are partitioned by"), hint);
             }
-            let bounds = window_fields(&cut.window, &DataType::Null);
-            let bounds = WINDOW_COLUMNS[..bounds.len().min(2)].iter().map(|name| column(WINDOW, name));
-            groups.push(bounds.chain(keys).collect());
+            keys.push(own);
         }
-        match groups.len() {
-            0 => Ok(None),
-            all if all == input.branches.len() => Ok(Some(groups)),
-            _ => {
-                let message = "the parts of a UNION ALL are cut into different windows";
-                let hint = "give all parts the same windows, or cut windows after the UNION ALL";
-                Err(external(PlanError::invalid(self.landmarks.over(ROW_NUMBER), message).with_hint(hint)))
-            }
+        // A group is the same in all parts where the same of these expressions are its keys; a constant may be one of any.
+        let is_key = |place: &usize| partition.iter().zip(&keys).any(|(all, keys)| keys.contains(&all[*place]));
+        let places: Vec<usize> = (0..partition[0].len()).filter(is_key).collect();
+        let has_all = |(all, keys): (&Vec<Expr>, &Vec<Expr>)| {
+            places.iter().all(|&place| is_constant(&all[place]) || keys.contains(&all[place]))
+        };
+        if !partition.iter().zip(&keys).all(has_all) {
+            let hint = "give the windows of all parts the same PARTITION BY";
+            return refused(format!("numbering the rows of a UNION ALL of {windows} by different keys"), hint);
         }
+        let groups = partition.iter().map(|all| {
+            let bounds = WINDOW_COLUMNS[..2].iter().map(|name| column(WINDOW, name));
+            bounds.chain(places.iter().map(|&place| all[place].clone())).collect()
+        });
+        Ok(Some(groups.collect()))
     }
 
     /// Lets a window keep rows with their groups: gives it keys, accumulators, and what the columns of its rows are read from, and ends the branches in it.

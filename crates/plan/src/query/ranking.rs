@@ -93,9 +93,9 @@ impl Lowering<'_> {
         let ranking = self.ranking(&mut collector, function, schema)?;
         let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
         let index = self.draft.windows.len();
-        let start =
-            ranking.keys.iter().find(|&&key| self.says_start(&collector.branches[0], &collector.columns[key][0]));
-        self.draft.starts.extend(start.map(|&key| (index, WindowColumn::Row(key))));
+        let are_starts = |key: &&usize| self.say_starts(&collector.branches, collector.columns[**key].iter());
+        let starts: Vec<usize> = ranking.keys.iter().filter(are_starts).copied().collect();
+        self.draft.starts.extend(starts.into_iter().map(|key| (index, WindowColumn::Row(key))));
         let mut window = WindowAggregate {
             window,
             bounds,
@@ -153,7 +153,7 @@ impl Lowering<'_> {
 
     /// The bound of its window that a column is in all branches, where the window's end tells it.
     fn common_bound(&self, collector: &Collector, values: &[Expr]) -> Option<usize> {
-        if self.says_start(&collector.branches[0], &values[0]) {
+        if self.say_starts(&collector.branches, values.iter()) {
             return None;
         }
         let mut bounds = collector.branches.iter().zip(values).map(|(branch, value)| self.bound(branch, value));

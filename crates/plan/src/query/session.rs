@@ -43,16 +43,16 @@ impl Lowering<'_> {
         let Some((cut, windows)) = branch.cut.as_ref().and_then(|cut| Some((cut, cut.by_key()?))) else {
             return Ok(());
         };
-        let held = |key: &Expr| {
-            let key = simplify(key.clone(), &branch.scope)?;
+        let mut keys = cut.keys.iter().map(|key| simplify(key.clone(), &branch.scope)).collect::<Result<Vec<_>>>()?;
+        keys.retain(|key| !matches!(key, Expr::Literal(..)));
+        let held = |key: Expr| {
             let data_type = key.get_type(branch.scope.as_ref())?;
             let held = held_type(&data_type).ok_or_else(|| self.refused_key(&data_type))?;
             cast_to(key, &held, &branch.scope)
         };
-        let partition: Vec<Expr> = cut.keys.iter().map(held).collect::<Result<_>>()?;
-        let is_constant = |key: &Expr| matches!(key, Expr::Literal(..));
+        let partition: Vec<Expr> = keys.into_iter().map(held).collect::<Result<_>>()?;
         let mut keys = groups.iter().filter_map(|group| if let Group::Key(key) = group { Some(key) } else { None });
-        let are_grouped_by = |key: &Expr| is_constant(key) || groups.contains(&Group::Key(key.clone()));
+        let are_grouped_by = |key: &Expr| groups.contains(&Group::Key(key.clone()));
         if keys.all(|key| partition.contains(key)) && partition.iter().all(are_grouped_by) {
             return Ok(());
         }
