@@ -79,26 +79,26 @@ pub fn read_gathered(
     let read = read.collect::<Result<Vec<ArrayRef>, KernelError>>()?;
     let lists = || read.iter().filter_map(|column| column.as_list_opt::<i32>());
     let lengths = lists().next().expect("one column at least is kept row by row").offsets().lengths();
-    let groups: Vec<u32> = (0..).zip(lengths).flat_map(|(group, rows)| std::iter::repeat_n(group, rows)).collect();
-    let by_group = |column: &ArrayRef, groups: Vec<u32>| {
-        take(column, &UInt32Array::from(groups), None).expect("there are so many groups")
-    };
+    let groups = (0..).zip(lengths).flat_map(|(group, rows)| std::iter::repeat_n(group, rows));
+    let groups = UInt32Array::from_iter_values(groups);
+    let chosen =
+        |values: &dyn Array, places: &UInt32Array| take(values, places, None).expect("places are those of values");
     let rows = read.iter().zip(ranking.schema.fields()).map(|(column, field)| match column.as_list_opt::<i32>() {
         Some(list) => converted(list.values().clone(), field.data_type()),
-        None => by_group(column, groups.clone()),
+        None => chosen(column, &groups),
     });
     let rows =
         RecordBatch::try_new(ranking.schema.clone(), rows.collect()).expect("arrays of a group are equally long");
-    let (places, ranks) = ranker.rank(&rows, &groups)?;
+    let (places, ranks) = ranker.rank(&rows, groups.values())?;
     if places.is_empty() {
         return Ok(None);
     }
-    let groups: Vec<u32> = places.iter().map(|&place| groups[place as usize]).collect();
     let (places, count) = (UInt32Array::from(places), ranks.len());
+    let groups = chosen(&groups, &places);
     let columns = window.columns.iter().zip(window.schema.fields()).map(|(column, field)| match column {
         WindowColumn::Rank => Ok(Arc::new(Int64Array::from(ranks.clone())) as ArrayRef),
-        WindowColumn::Row(column) => Ok(take(rows.column(*column), &places, None).expect("places are those of rows")),
-        of_group => Ok(by_group(&of_groups.column(of_group, field.data_type())?, groups.clone())),
+        WindowColumn::Row(column) => Ok(chosen(rows.column(*column), &places)),
+        of_group => Ok(chosen(&of_groups.column(of_group, field.data_type())?, groups.as_primitive())),
     });
     to_batch(window, count, columns).map(Some)
 }

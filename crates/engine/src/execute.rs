@@ -308,7 +308,6 @@ fn shared_slices(program: &Program, index: usize, settings: &Settings) -> Window
         time_column: None,
         schema: Arc::new(Schema::empty()),
         read_out: Box::new(|_| Ok(None)),
-        read_all: None,
         shared_by: windows.clone(),
         ..window_node(program, windows[0], settings)
     }

@@ -326,6 +326,9 @@ pub enum WindowColumn {
 }
 
 impl WindowColumn {
+    /// The bounds of a window, in the order in which window functions add them.
+    pub(crate) const BOUNDS: [WindowColumn; 3] = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time];
+
     /// The accumulators that it is computed from.
     pub(crate) fn accumulators_mut(&mut self) -> Vec<&mut usize> {
         match self {
@@ -343,7 +346,7 @@ impl WindowColumn {
 
     /// Whether it says when the window begins or ends.
     pub fn is_bound(&self) -> bool {
-        matches!(self, WindowColumn::Start | WindowColumn::End | WindowColumn::Time)
+        WindowColumn::BOUNDS.contains(self)
     }
 }
 

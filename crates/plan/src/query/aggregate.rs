@@ -18,7 +18,7 @@ use super::draft::{
 use super::lower::{Lowering, materialize, simplify};
 use super::window::{WINDOW_COLUMNS, result_time_field};
 use super::zeros::with_one_zero;
-use crate::error::PlanError;
+use crate::error::{Place, PlanError};
 use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
 
 /// What a grouping expression is.
@@ -93,9 +93,7 @@ impl Lowering<'_> {
                     results.push(value.clone());
                     continue;
                 }
-                Group::Bound(0) => (WindowColumn::Start, false),
-                Group::Bound(1) => (WindowColumn::End, false),
-                Group::Bound(_) => (WindowColumn::Time, false),
+                Group::Bound(bound) => (WindowColumn::BOUNDS[*bound].clone(), false),
                 Group::Key(_) => {
                     let key = keys.iter().position(|key| *key == index).expect("a key");
                     (WindowColumn::Key(key), collector.is_nullable(groups.iter().map(|group| group[index].key())))
@@ -141,12 +139,8 @@ impl Lowering<'_> {
     /// Ends the branches in a window.
     pub(super) fn feed_window(&mut self, window: usize, collector: Collector, groups: &[Vec<Group>]) -> Result<()> {
         for (number, branch) in collector.branches.into_iter().enumerate() {
-            let keys = groups[number].iter().filter_map(|group| match group {
-                Group::Key(key) => Some(
-                    without_dictionary_cast(key.clone(), &branch.scope)
-                        .and_then(|key| with_one_zero(key, &branch.scope)),
-                ),
-                Group::Bound(_) | Group::Constant(_) => None,
+            let keys = groups[number].iter().filter_map(Group::as_key).map(|key| {
+                without_dictionary_cast(key.clone(), &branch.scope).and_then(|key| with_one_zero(key, &branch.scope))
             });
             let keys = keys.collect::<Result<Vec<Expr>>>()?;
             let arguments = collector.arguments.iter().map(|arguments| arguments[number].clone()).collect();
@@ -279,12 +273,7 @@ impl Lowering<'_> {
 
     /// A bound of the windows that a branch's rows fall into, as a value.
     fn bound_value(&self, branch: &Branch, bound: usize) -> Result<Expr> {
-        let is_bound = |column: &WindowColumn| match column {
-            WindowColumn::Start => bound == 0,
-            WindowColumn::End => bound == 1,
-            WindowColumn::Time => bound == 2,
-            _ => false,
-        };
+        let is_bound = |column: &WindowColumn| *column == WindowColumn::BOUNDS[bound];
         match branch.input {
             StreamRef::Window(window) if branch.cut.is_none() => {
                 let window = &self.draft.windows[window];
@@ -299,9 +288,7 @@ impl Lowering<'_> {
     fn one_window(&self, input: &Relation, windows: &[Option<Window>]) -> Result<Window> {
         let first = windows[0];
         if windows.iter().any(|window| *window != first) {
-            let message = "the parts of a UNION ALL are cut into different windows";
-            let hint = "give all parts the same windows, or cut windows after the UNION ALL";
-            return Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)));
+            return Err(external(different_windows(self.landmarks.grouping)));
         }
         if let Some(window) = first {
             return Ok(window);
@@ -353,6 +340,12 @@ impl Lowering<'_> {
         window.columns.push(WindowColumn::Time);
         window.schema = Arc::new(Schema::new(fields));
     }
+}
+
+/// The error for a UNION ALL whose parts have windows that are not the same.
+pub(super) fn different_windows(place: Option<Place>) -> PlanError {
+    let message = "the parts of a UNION ALL are cut into different windows";
+    PlanError::invalid(place, message).with_hint("give all parts the same windows, or cut windows after the UNION ALL")
 }
 
 /// The fields of keys of these names.

@@ -200,16 +200,13 @@ impl Draft {
     /// The windows of which the stream `input` has the rows, and which of their bounds an expression is, by its position in [`WINDOW_COLUMNS`].
     pub fn window_bound(&self, input: StreamRef, expression: &Expr) -> Option<(Window, usize)> {
         let StreamRef::Window(number) = input else { return None };
-        match self.window_column(input, expression)? {
-            (Window::Global, _) => None,
-            (window, WindowColumn::Start) => Some((window, 0)),
-            (window, WindowColumn::End) => Some((window, 1)),
-            (window, WindowColumn::Time) => Some((window, 2)),
-            (window, column) => {
-                let says_start = self.starts.iter().any(|(of, start)| (of, start) == (&number, column));
-                says_start.then_some((window, 0))
-            }
+        let (window, column) = self.window_column(input, expression)?;
+        if window == Window::Global {
+            return None;
         }
+        let says_start = || self.starts.iter().any(|(of, start)| (of, start) == (&number, column));
+        let bound = WindowColumn::BOUNDS.iter().position(|bound| bound == column);
+        Some((window, bound.or_else(|| says_start().then_some(0))?))
     }
 
     /// The windows of which the stream `input` has the rows, and which of its columns an expression is.

@@ -6,7 +6,7 @@ use datafusion_expr::Expr;
 use pelton_data::ranking::Ranking;
 
 use super::accumulate;
-use super::aggregate::{Group, key_fields};
+use super::aggregate::{Group, different_windows, key_fields};
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Cut, Relation, WINDOW, column, held_type};
@@ -33,9 +33,7 @@ impl Lowering<'_> {
         let by_key: Vec<(&Cut, &str)> = cuts.filter_map(|cut| Some((cut, cut.by_key()?))).collect();
         let Some(&(cut, windows)) = by_key.first() else { return Ok(None) };
         if by_key.len() < input.branches.len() {
-            let message = "the parts of a UNION ALL are cut into different windows";
-            let hint = "give all parts the same windows, or cut windows after the UNION ALL";
-            return Err(external(PlanError::invalid(self.landmarks.over(ROW_NUMBER), message).with_hint(hint)));
+            return Err(external(different_windows(self.landmarks.over(ROW_NUMBER))));
         }
         if cut.window.counts_rows() && input.branches.len() > 1 {
             let construct = format!("numbering the rows of a UNION ALL of {windows}");

@@ -126,10 +126,7 @@ impl Lowering<'_> {
         for (index, field) in schema.fields().iter().enumerate() {
             let values: Vec<Expr> = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
             let (column, data_type) = match self.common_bound(collector, &values) {
-                Some(bound) => {
-                    let column = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time][bound].clone();
-                    (column, field.data_type().clone())
-                }
+                Some(bound) => (WindowColumn::BOUNDS[bound].clone(), field.data_type().clone()),
                 None => match collector.hand_on(values, field.name())? {
                     Added::Constant(value) => {
                         numbered.results.push(value);

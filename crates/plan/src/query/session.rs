@@ -51,7 +51,7 @@ impl Lowering<'_> {
             cast_to(key, &held, &branch.scope)
         };
         let partition: Vec<Expr> = keys.into_iter().map(held).collect::<Result<_>>()?;
-        let mut keys = groups.iter().filter_map(|group| if let Group::Key(key) = group { Some(key) } else { None });
+        let mut keys = groups.iter().filter_map(Group::as_key);
         let are_grouped_by = |key: &Expr| groups.contains(&Group::Key(key.clone()));
         if keys.all(|key| partition.contains(key)) && partition.iter().all(are_grouped_by) {
             return Ok(());
