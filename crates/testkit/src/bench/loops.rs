@@ -254,6 +254,7 @@ fn by_places(sharing: &str, case: &Case, input: &Input) -> Result<Loop, BenchErr
         ("each", Sharing::Each),
         ("asked", Sharing::Asked),
         ("shared", Sharing::Shared),
+        ("shared-asked", Sharing::SharedAsked),
         ("hot-apart", Sharing::HotApart),
         ("partitioned", Sharing::Partitioned),
     ];

@@ -14,17 +14,17 @@ use pelton::{PushSource, Session};
 use super::file::{Benchmark, Case, Statements};
 use super::measure::start_in;
 use super::report::{Figure, Samples, Wait};
-use super::{Arguments, BenchError};
+use super::{Arguments, BenchError, Prepared};
 
 const PROBE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Runs the case several times; each time gives a median, a 99th percentile and a longest wait.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
-    let statements = benchmark.statements(case, arguments.seconds, "");
+    let prepared = Prepared::new(benchmark, case, arguments.seconds)?;
     let quantiles = [("median of others", 0.5), ("p99 of others", 0.99), ("longest of others", 1.0)];
     let mut samples = quantiles.map(|_| Samples::default());
     for _ in 0..arguments.repeat.max(1) {
-        let mut waits_ns = waits_ns(&statements, arguments)?;
+        let mut waits_ns = waits_ns(&prepared.statements, arguments)?;
         waits_ns.sort_unstable();
         let last = waits_ns.len().checked_sub(1);
         let last =

@@ -142,7 +142,9 @@ fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Sh
     let [mut decisions, mut deciding_ns, mut busy_ns] = [0.0; 3];
     for (from, until) in from.iter().zip(until) {
         let rows = |progress: &Progress| progress.sources.iter().map(|source| source.rows).sum::<u64>() as f64;
-        rows_per_s += (rows(until) - rows(from)) / (until.elapsed - from.elapsed).as_secs_f64();
+        // A query whose operators have threads may not have begun by then.
+        let elapsed = until.elapsed - from.elapsed;
+        rows_per_s += if elapsed.is_zero() { 0.0 } else { (rows(until) - rows(from)) / elapsed.as_secs_f64() };
         if let Some(rate) = rate {
             behind_s = f64::max(behind_s, until.elapsed.as_secs_f64() - rows(until) / rate as f64);
         }

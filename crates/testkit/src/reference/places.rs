@@ -23,6 +23,8 @@ pub enum Sharing {
     Each,
     /// All threads the same one, by atomic additions.
     Shared,
+    /// As `Shared`, with the line of each row's sum asked for some rows before.
+    SharedAsked,
     /// As `Each`, with the line of each row's sum asked for some rows before.
     Asked,
     /// As `Each`, with the most frequent key of a part spread over several places.
@@ -74,10 +76,11 @@ fn window_sums(parts: &[Part<'_>], keys: usize, workers: usize, sharing: Sharing
             add(*part);
         }
     };
-    if sharing == Sharing::Shared {
+    if matches!(sharing, Sharing::Shared | Sharing::SharedAsked) {
         let totals: Vec<AtomicI64> = (0..keys).map(|_| AtomicI64::new(0)).collect();
         use_huge_pages(&totals);
-        in_threads(workers, || each(Box::new(|part| add_shared(&totals, part))));
+        let add = if sharing == Sharing::Shared { add_shared } else { add_shared_asked };
+        in_threads(workers, || each(Box::new(|part| add(&totals, part))));
         return rows(totals.into_iter().map(AtomicI64::into_inner));
     }
     let own = in_threads(workers, || {
@@ -91,7 +94,7 @@ fn window_sums(parts: &[Part<'_>], keys: usize, workers: usize, sharing: Sharing
                 each(Box::new(|part| aside.put(&mut totals, part)));
                 aside.add_all(&mut totals);
             }
-            Sharing::Each | Sharing::Shared => each(Box::new(|part| add(&mut totals, part))),
+            Sharing::Each | Sharing::Shared | Sharing::SharedAsked => each(Box::new(|part| add(&mut totals, part))),
         }
         totals
     });
@@ -118,6 +121,17 @@ fn add_shared(totals: &[AtomicI64], (keys, values): Part<'_>) {
     for (key, value) in keys.iter().zip(values) {
         totals[*key as usize].fetch_add(*value, Ordering::Relaxed);
     }
+}
+
+/// As [`add_shared`]; the lines of sums are asked for before.
+fn add_shared_asked(totals: &[AtomicI64], (keys, values): Part<'_>) {
+    let asked = keys.len().saturating_sub(ROWS_AHEAD);
+    let first = totals.as_ptr();
+    for ((key, value), later) in keys.iter().zip(values).zip(&keys[keys.len() - asked..]) {
+        prefetch(first.wrapping_add(*later as usize));
+        totals[*key as usize].fetch_add(*value, Ordering::Relaxed);
+    }
+    add_shared(totals, (&keys[asked..], &values[asked..]));
 }
 
 fn add(totals: &mut [i64], (keys, values): Part<'_>) {
@@ -239,7 +253,14 @@ mod tests {
         let expected: Vec<Window<i64>> =
             expected.into_iter().map(|(start, groups)| (start, groups.into_iter().collect())).collect();
         let blocks = [block(0..90_000), block(90_000..ROWS)];
-        for sharing in [Sharing::Each, Sharing::Asked, Sharing::Shared, Sharing::HotApart, Sharing::Partitioned] {
+        for sharing in [
+            Sharing::Each,
+            Sharing::Asked,
+            Sharing::Shared,
+            Sharing::SharedAsked,
+            Sharing::HotApart,
+            Sharing::Partitioned,
+        ] {
             for workers in [1, 2] {
                 let found = sums(&blocks, (0, 1), KEYS as usize, 150_000_000, workers, sharing);
                 assert_eq!(found, expected, "{sharing:?} with {workers}");

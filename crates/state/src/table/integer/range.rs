@@ -10,8 +10,12 @@ pub const DENSE_LENGTH_MAX: usize = 1 << 20;
 /// Within so many, where as many of them are keys as one in [`CROWDED_INTEGERS_PER_KEY`].
 const CROWDED_LENGTH_MAX: u64 = 1 << 28;
 
-/// A range that is longer must take no more memory than by hash, and none that nobody has touched: entries that are not zero at first would be written all at once.
+/// A range that is longer must take at most [`CROWDED_BYTES_FACTOR`] of the memory that it takes by hash, and none that nobody has touched: entries that are not zero at
+/// first would be written all at once.
 pub(super) const CROWDED_LENGTH_FREE: u64 = 1 << 24;
+
+/// What entries by hash take soon becomes twice as much: when the table doubles, or is merged with that of another worker, whose keys are others.
+const CROWDED_BYTES_FACTOR: u64 = 2;
 
 /// See [`CROWDED_LENGTH_MAX`].
 const CROWDED_INTEGERS_PER_KEY: u64 = 4;
@@ -58,14 +62,14 @@ fn bytes_side_by_side(layout: &EntryLayout, entries: u64) -> u64 {
     entries.saturating_mul(layout.dense_stride() as u64 + 1)
 }
 
-/// Whether keys crowd: entries side by side take hardly more memory than entries found by hash would, for as many keys.
+/// Whether keys crowd: entries side by side take no more memory than entries found by hash would, when these are some more.
 pub(super) fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize) -> bool {
     let distance = distance(minimum, maximum);
     let is_close = distance < crowded_length_max(layout) && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
     let is_small = || {
         let bytes = bytes_side_by_side(layout, distance);
         let bytes_by_hash = (capacity_for(keys, keys) as u64).saturating_mul(layout.stride() as u64);
-        bytes <= bytes_by_hash && layout.initial().iter().all(|&byte| byte == 0)
+        bytes <= CROWDED_BYTES_FACTOR * bytes_by_hash && layout.initial().iter().all(|&byte| byte == 0)
     };
     is_close && layout.dense_keys() != DenseKeys::Never && (distance < CROWDED_LENGTH_FREE || is_small())
 }
@@ -98,4 +102,27 @@ pub(super) fn dense_suits(layout: &EntryLayout, (minimum, maximum): (i64, i64), 
         DenseKeys::Never => 0,
     };
     distance(minimum, maximum) < allowed.min(DENSE_LENGTH_MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+    use pelton_data::aggregate::Accumulator;
+
+    use super::*;
+    use pelton_data::aggregate::KeyColumn;
+
+    #[test]
+    fn keys_crowd_where_a_quarter_has_come_and_entries_side_by_side_take_at_most_twice_the_memory() {
+        let key = [KeyColumn { data_type: DataType::Int64, nullable: false }];
+        let layout = |accumulators: usize| EntryLayout::new(&key, &vec![Accumulator::counting_rows(); accumulators]);
+        let (one, three) = (layout(1), layout(3));
+        let crowds = |layout: &EntryLayout, integers: i64, keys: usize| is_crowded(layout, (-5, integers - 6), keys);
+        // 17 million of 64 take 0.54 GB by hash.
+        assert!(crowds(&one, 64_000_000, 17_000_000) && !crowds(&one, 64_000_000, 15_000_000));
+        // Of entries that are three times as wide hardly any slot is free: half a gigabyte by hash, and 1.2 side by side.
+        assert!(!crowds(&three, 46_500_000, 11_700_000) && crowds(&three, 40_000_000, 11_700_000));
+        assert!(crowds(&three, 16_000_000, 4_100_000), "a short range may take more");
+        assert!(!crowds(&one, 1 << 29, 1 << 28));
+    }
 }
