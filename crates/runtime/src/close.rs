@@ -12,6 +12,7 @@ use crate::late;
 use crate::operator::Part;
 use crate::results::Timed;
 use crate::run::RunError;
+use crate::slices::WorkerSlices;
 use crate::task::Worker;
 use crate::window::Closed;
 
@@ -126,9 +127,16 @@ impl Worker<'_> {
     /// Gives workers tables back that have been cleared.
     fn recycle(&self, window: usize, spare: Vec<Table>) -> Result<(), KernelError> {
         let workers = &self.shared.slices[window];
-        // There is one at a time mostly, and whoever has some to give is another worker each time.
-        let takers = workers.iter().cycle().skip(self.index);
-        spare.into_iter().zip(takers).for_each(|(table, slices)| slices.recycle(table));
+        if !spare.is_empty() {
+            // Who has none takes fresh memory for his next slice.
+            let mut tables: Vec<usize> = workers.iter().map(WorkerSlices::spare_tables).collect();
+            for table in spare {
+                let nearest_first = (0..workers.len()).cycle().skip(self.index).take(workers.len());
+                let taker = nearest_first.min_by_key(|&worker| tables[worker]).expect("there is a worker");
+                tables[taker] += 1;
+                workers[taker].recycle(table);
+            }
+        }
         (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))
     }
 

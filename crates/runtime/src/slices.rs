@@ -43,7 +43,9 @@ struct SharedSlices {
     /// When the first of the slices is needed that are in the store, but for those of the block that is being added: these are needed later
     /// than any that may be taken meanwhile.
     first_end: Option<Micros>,
-    /// Bytes of the store, when a block was added or slices were taken last.
+    /// Cleared tables that the store has,
+    store_spare: usize,
+    /// and bytes of it, when a block was added or slices were taken last.
     store_bytes: usize,
     /// Whether tables have grown for the rows that were added last, or lacked memory to.
     has_grown: bool,
@@ -79,6 +81,7 @@ impl SharedSlices {
     /// Notes what is in the store.
     fn look_at(&mut self, store: &SliceStore) {
         (self.first_end, self.store_bytes) = (store.first_end(), store.bytes());
+        self.store_spare = store.spare_tables();
     }
 }
 
@@ -179,6 +182,12 @@ impl WorkerSlices {
     /// Takes back a cleared table.
     pub fn recycle(&self, table: Table) {
         self.shared().spare.push(table);
+    }
+
+    /// How many cleared tables there are, as far as is known without waiting for the worker.
+    pub fn spare_tables(&self) -> usize {
+        let shared = self.shared();
+        shared.store_spare + shared.spare.len()
     }
 
     /// Which slices there are.

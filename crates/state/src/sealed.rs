@@ -63,6 +63,7 @@ impl SealedSlices {
             Some(merged) => merged.spend(work),
             None => {
                 self.merging = None;
+                other.learn_from(into);
                 unneeded.extend(self.unmerged.pop_front().map(|(_, table)| table));
             }
         }
@@ -164,5 +165,57 @@ impl SealedSlices {
             id.write_to(out);
             table.write_to(out)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+    use pelton_data::aggregate::{Accumulator, KeyColumn};
+
+    use super::*;
+    use crate::slice::SliceStore;
+    use crate::table::IntegerMode;
+
+    /// Four million integers, of which each of two workers has one in seven.
+    const INTEGERS: i64 = 4 << 20;
+
+    fn fill(table: &mut Table, first: i64) {
+        let keys: Vec<i64> = (first..INTEGERS).step_by(7).collect();
+        for keys in keys.chunks(1 << 16) {
+            // As of keys in any order.
+            table.prepare_integers(0, INTEGERS - 1, keys.len());
+            table.find_or_insert_integers(keys, &mut Vec::new(), &mut Vec::new());
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "a million keys take too long")]
+    fn a_workers_next_table_finds_its_groups_as_that_of_the_slice_does() {
+        let key = [KeyColumn { data_type: DataType::Int64, nullable: false }];
+        let mut store = SliceStore::new(EntryLayout::new(&key, &[Accumulator::counting_rows()]));
+        let mut take = |first: i64| {
+            fill(store.table(SliceId::new(10, 0)), first);
+            store.take_until(10).pop().expect("the slice was opened").1
+        };
+        let mut sealed = SealedSlices::default();
+        for first in [0, 3] {
+            let table = take(first);
+            assert_eq!(table.integer_mode(), Some(IntegerMode::Hash), "one in seven is not crowded");
+            sealed.add(SliceId::new(10, 0), table);
+        }
+        let mut unneeded = Vec::new();
+        while sealed.merge_next(&mut unneeded, &mut Work::new(usize::MAX)) {}
+        let (_, merged) = sealed.pop_until(10).expect("there is a slice");
+        assert!(matches!(merged.integer_mode(), Some(IntegerMode::Dense { .. })), "two in seven are");
+        let mut other = unneeded.pop().expect("one of two was merged");
+        other.clear();
+        assert_eq!((other.bytes(), other.groups()), (0, 0));
+        store.recycle(other);
+        assert_eq!(store.spare_tables(), 1);
+        fill(store.table(SliceId::new(20, 10)), 3);
+        let next = store.known_table(SliceId::new(20, 10)).expect("it is open");
+        assert!(matches!(next.integer_mode(), Some(IntegerMode::Dense { .. })));
+        assert_eq!(next.groups(), (INTEGERS as usize - 3).div_ceil(7));
     }
 }

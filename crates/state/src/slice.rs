@@ -335,7 +335,7 @@ impl SliceStore {
             return counter.recycle(table);
         }
         let of_table = table.bytes();
-        if of_table == 0 {
+        if of_table == 0 && !table.has_learned() {
             // Its groups were left behind: what this slice has taught another table knows.
             return;
         }
@@ -344,6 +344,11 @@ impl SliceStore {
             self.recycled_bytes = bytes;
             self.recycled.push(table);
         }
+    }
+
+    /// Cleared tables for later slices.
+    pub fn spare_tables(&self) -> usize {
+        self.recycled.len()
     }
 
     /// The slices that are open; of one there may be two tables.

@@ -115,6 +115,18 @@ impl Table {
         other
     }
 
+    /// Learns from the table of the slice, to which its groups have been added, how those of the next are to be found.
+    pub(crate) fn learn_from(&mut self, all: &Table) {
+        if let (Groups::Integer(groups), Groups::Integer(all)) = (&mut self.groups, &all.groups) {
+            groups.learn_from(&self.layout, all);
+        }
+    }
+
+    /// Whether it is empty, and has learned that.
+    pub(crate) fn has_learned(&self) -> bool {
+        if let Groups::Integer(groups) = &self.groups { groups.has_learned() } else { false }
+    }
+
     /// A table with the same groups.
     pub fn copy(&self) -> Table {
         let mut copy = Table::new(self.layout.clone());

@@ -5,7 +5,7 @@ use pelton_runtime::policy::PolicyName;
 
 use super::file::{Benchmark, Case};
 use super::plot::Picture;
-use super::queries::run;
+use super::queries::{in_turn, run};
 use super::report::{Crowd, Figure};
 use super::{Arguments, BenchError};
 
@@ -23,8 +23,9 @@ pub(super) fn measure(benchmark: &Benchmark, arguments: &Arguments) -> Result<Ve
     let mut all = Vec::new();
     for case in &benchmark.cases {
         let mut crowds = MODES.map(|(name, ..)| Crowd::new(benchmark, case, "", name, arguments.workers));
-        for _ in 0..arguments.repeat.max(1) {
-            for ((_, policy, data_passing), crowd) in MODES.iter().zip(&mut crowds) {
+        for repetition in 0..arguments.repeat.max(1) {
+            for mode in in_turn(MODES.len(), repetition) {
+                let ((_, policy, data_passing), crowd) = (MODES[mode], &mut crowds[mode]);
                 let policy = PolicyName::named(policy).expect("it is a policy");
                 for (_, shown) in run(benchmark, case, arguments, policy, data_passing)? {
                     crowd.add(shown);

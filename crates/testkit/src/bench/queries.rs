@@ -37,9 +37,10 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let is_wanted = |policy: &PolicyName| wanted.is_none_or(|names| names.split(',').any(|name| name == policy.name()));
     let policies: Vec<PolicyName> = PolicyName::all().filter(is_wanted).collect();
     let mut crowds: Vec<Vec<Crowd>> = policies.iter().map(|_| Vec::new()).collect();
-    for _ in 0..arguments.repeat.max(1) {
-        for (policy, crowds) in policies.iter().zip(&mut crowds) {
-            let shown = run(benchmark, case, arguments, *policy, "blocks")?;
+    for repetition in 0..arguments.repeat.max(1) {
+        for index in in_turn(policies.len(), repetition) {
+            let (policy, crowds) = (policies[index], &mut crowds[index]);
+            let shown = run(benchmark, case, arguments, policy, "blocks")?;
             if crowds.is_empty() {
                 let crowd =
                     |(kind, _): &(String, _)| Crowd::new(benchmark, case, kind, policy.name(), arguments.workers);
@@ -49,6 +50,11 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         }
     }
     Ok(crowds.into_iter().flatten().map(Figure::Crowd).collect())
+}
+
+/// So many sides in the order of a repetition: the machine is not the same at the end of one as at its beginning.
+pub(super) fn in_turn(sides: usize, repetition: usize) -> impl Iterator<Item = usize> {
+    (0..sides).map(move |side| if repetition.is_multiple_of(2) { side } else { sides - 1 - side })
 }
 
 /// Draws what was measured of some cases over how many queries there were, or the logarithm of another parameter: how fast they were flat out, and how long results
@@ -142,7 +148,7 @@ fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Sh
     let [mut decisions, mut deciding_ns, mut busy_ns] = [0.0; 3];
     for (from, until) in from.iter().zip(until) {
         let rows = |progress: &Progress| progress.sources.iter().map(|source| source.rows).sum::<u64>() as f64;
-        // A query whose operators have threads may not have begun by then.
+        // Where all operators have threads looks take long: a query may have ended before the first of them.
         let elapsed = until.elapsed - from.elapsed;
         rows_per_s += if elapsed.is_zero() { 0.0 } else { (rows(until) - rows(from)) / elapsed.as_secs_f64() };
         if let Some(rate) = rate {

@@ -22,7 +22,7 @@ use crate::layout::{DenseKeys, EntryLayout};
 pub(super) use self::attempts::Attempts;
 use self::attempts::Outcome;
 pub use self::range::DENSE_LENGTH_MAX;
-use self::range::{dense_suits, distance, holds, is_crowded, suits_known, union, with_room};
+use self::range::{dense_suits, distance, holds, is_crowded, suits_known, takes_little_more, union, with_room};
 use crate::vector::prefetch;
 
 /// Dense entries that take no more bytes than this stay prepared when they are cleared: the next slice's keys need not be looked at before
@@ -78,6 +78,10 @@ pub(super) struct IntegerGroups {
     is_left: bool,
     /// and how many were left behind by these since the table was cleared.
     left_groups: usize,
+    /// What the table of the slice has taught to which these groups have been added, where it finds its groups in another way.
+    learned: Option<TableHint>,
+    /// Whether nothing has come since that was learned.
+    has_learned: bool,
     /// Bytes of entries that have been cleared, while groups are being forgotten.
     cleared_bytes: usize,
     /// What it may take when it doubles.
@@ -117,6 +121,8 @@ impl IntegerGroups {
             was_dense: false,
             is_left: false,
             left_groups: 0,
+            learned: None,
+            has_learned: false,
             cleared_bytes: 0,
             allowance: Allowance::default(),
         }
@@ -496,14 +502,30 @@ impl IntegerGroups {
         }
     }
 
+    /// Learns from the table of the slice, to which these groups have been added: where it has entries side by side and these are found by hash, the next slice's begin as those
+    /// do, unless that takes much more memory. The keys of one worker may not crowd where those of all do.
+    pub(super) fn learn_from(&mut self, layout: &EntryLayout, all: &IntegerGroups) {
+        let Mode::Hash { groups, .. } = self.mode else { return };
+        let fits = |(first, last)| takes_little_more(layout, distance(first, last), groups);
+        self.learned = Some(all.hint(layout)).filter(|of_all| all.is_dense() && of_all.extent.is_some_and(fits));
+    }
+
+    /// Whether it is empty, and has learned how the groups that come are to be found.
+    pub(super) fn has_learned(&self) -> bool {
+        self.has_learned && matches!(self.mode, Mode::Undecided)
+    }
+
     /// Forgets all groups, at a cost proportional to what was used, so many bytes of them at a time: whether all have been forgotten.
     pub(super) fn clear(&mut self, layout: &EntryLayout, bytes_max: usize) -> bool {
         if self.cleared_bytes == 0 {
             self.expected = self.hint(layout);
         }
-        if self.is_left {
+        let learned = self.learned.take();
+        if self.is_left || learned.is_some() {
             // What comes next begins anew, by what has been learned.
-            *self = IntegerGroups { moves: self.moves, ..IntegerGroups::new(self.expected) };
+            let expected = learned.unwrap_or(self.expected);
+            let has_learned = learned.is_some();
+            *self = IntegerGroups { moves: self.moves, has_learned, ..IntegerGroups::new(expected) };
             return true;
         }
         let is_clear = match self.mode {

@@ -66,12 +66,17 @@ fn bytes_side_by_side(layout: &EntryLayout, entries: u64) -> u64 {
 pub(super) fn is_crowded(layout: &EntryLayout, (minimum, maximum): (i64, i64), keys: usize) -> bool {
     let distance = distance(minimum, maximum);
     let is_close = distance < crowded_length_max(layout) && distance / CROWDED_INTEGERS_PER_KEY < keys as u64;
+    is_close && layout.dense_keys() != DenseKeys::Never && takes_little_more(layout, distance, keys)
+}
+
+/// Whether entries side by side for a range of keys take little more memory than so many of them do by hash, or little altogether.
+pub(super) fn takes_little_more(layout: &EntryLayout, distance: u64, keys: usize) -> bool {
     let is_small = || {
         let bytes = bytes_side_by_side(layout, distance);
         let bytes_by_hash = (capacity_for(keys, keys) as u64).saturating_mul(layout.stride() as u64);
         bytes <= CROWDED_BYTES_FACTOR * bytes_by_hash && layout.initial().iter().all(|&byte| byte == 0)
     };
-    is_close && layout.dense_keys() != DenseKeys::Never && (distance < CROWDED_LENGTH_FREE || is_small())
+    distance < CROWDED_LENGTH_FREE || is_small()
 }
 
 /// Whether keys are spread over a short range, and rows are so many that entries side by side pay all the same.
