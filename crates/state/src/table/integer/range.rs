@@ -112,10 +112,9 @@ pub(super) fn dense_suits(layout: &EntryLayout, (minimum, maximum): (i64, i64), 
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::DataType;
-    use pelton_data::aggregate::Accumulator;
+    use pelton_data::aggregate::{Accumulator, KeyColumn};
 
     use super::*;
-    use pelton_data::aggregate::KeyColumn;
 
     #[test]
     fn keys_crowd_where_a_quarter_has_come_and_entries_side_by_side_take_at_most_twice_the_memory() {
