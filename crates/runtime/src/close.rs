@@ -12,7 +12,6 @@ use crate::late;
 use crate::operator::Part;
 use crate::results::Timed;
 use crate::run::RunError;
-use crate::slices::WorkerSlices;
 use crate::task::Worker;
 use crate::window::Closed;
 
@@ -127,15 +126,11 @@ impl Worker<'_> {
     /// Gives workers tables back that have been cleared.
     fn recycle(&self, window: usize, spare: Vec<Table>) -> Result<(), KernelError> {
         let workers = &self.shared.slices[window];
-        if !spare.is_empty() {
+        for table in spare {
             // Who has none takes fresh memory for his next slice.
-            let mut tables: Vec<usize> = workers.iter().map(WorkerSlices::spare_tables).collect();
-            for table in spare {
-                let nearest_first = (0..workers.len()).cycle().skip(self.index).take(workers.len());
-                let taker = nearest_first.min_by_key(|&worker| tables[worker]).expect("there is a worker");
-                tables[taker] += 1;
-                workers[taker].recycle(table);
-            }
+            let nearest_first = workers.iter().cycle().skip(self.index).take(workers.len());
+            let taker = nearest_first.min_by_key(|slices| slices.spare_tables()).expect("there is a worker");
+            taker.recycle(table);
         }
         (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))
     }
