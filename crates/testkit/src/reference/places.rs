@@ -124,14 +124,10 @@ fn add_shared(totals: &[AtomicI64], (keys, values): Part<'_>) {
 }
 
 /// As [`add_shared`]; the lines of sums are asked for before.
-fn add_shared_asked(totals: &[AtomicI64], (keys, values): Part<'_>) {
-    let asked = keys.len().saturating_sub(ROWS_AHEAD);
-    let first = totals.as_ptr();
-    for ((key, value), later) in keys.iter().zip(values).zip(&keys[keys.len() - asked..]) {
-        prefetch(first.wrapping_add(*later as usize));
-        totals[*key as usize].fetch_add(*value, Ordering::Relaxed);
-    }
-    add_shared(totals, (&keys[asked..], &values[asked..]));
+fn add_shared_asked(totals: &[AtomicI64], part: Part<'_>) {
+    asked_ahead(totals.as_ptr(), part, |key, value| {
+        totals[key as usize].fetch_add(value, Ordering::Relaxed);
+    });
 }
 
 fn add(totals: &mut [i64], (keys, values): Part<'_>) {
@@ -142,15 +138,21 @@ fn add(totals: &mut [i64], (keys, values): Part<'_>) {
 }
 
 /// As [`add`]; the lines of sums are asked for before.
-fn add_asked(totals: &mut [i64], (keys, values): Part<'_>) {
+fn add_asked(totals: &mut [i64], part: Part<'_>) {
+    asked_ahead(totals.as_ptr(), part, |key, value| {
+        let total = &mut totals[key as usize];
+        *total = total.wrapping_add(value);
+    });
+}
+
+/// Has each row added; the lines of sums, which begin at `first`, are asked for some rows before.
+fn asked_ahead<T>(first: *const T, (keys, values): Part<'_>, mut add: impl FnMut(i64, i64)) {
     let asked = keys.len().saturating_sub(ROWS_AHEAD);
-    let first = totals.as_ptr();
     for ((key, value), later) in keys.iter().zip(values).zip(&keys[keys.len() - asked..]) {
         prefetch(first.wrapping_add(*later as usize));
-        let total = &mut totals[*key as usize];
-        *total = total.wrapping_add(*value);
+        add(*key, *value);
     }
-    add(totals, (&keys[asked..], &values[asked..]));
+    keys[asked..].iter().zip(&values[asked..]).for_each(|(key, value)| add(*key, *value));
 }
 
 /// As [`add`]; the sums of the most frequent key are in the places behind the others meanwhile.

@@ -505,12 +505,9 @@ impl IntegerGroups {
     /// Learns from the table of the slice, to which these groups have been added: where it has entries side by side and these are found by hash, the next slice's begin as those
     /// do, unless that takes much more memory. The keys of one worker may not crowd where those of all do. What was left behind is no worker's next table.
     pub(super) fn learn_from(&mut self, layout: &EntryLayout, all: &IntegerGroups) {
-        let Mode::Hash { groups, .. } = self.mode else { return };
-        if self.is_left {
-            return;
-        }
-        let fits = |(first, last)| takes_little_more(layout, distance(first, last), groups);
-        self.learned = Some(all.hint(layout)).filter(|of_all| all.is_dense() && of_all.extent.is_some_and(fits));
+        let (Mode::Hash { groups, .. }, false, true) = (&self.mode, self.is_left, all.is_dense()) else { return };
+        let fits = |(first, last)| takes_little_more(layout, distance(first, last), *groups);
+        self.learned = all.extent.is_some_and(fits).then(|| all.hint(layout));
     }
 
     /// Whether it is empty, and has learned how the groups that come are to be found.
