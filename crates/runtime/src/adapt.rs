@@ -35,7 +35,7 @@ mod trial;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pelton_data::Block;
@@ -43,6 +43,7 @@ use pelton_state::kernel::{Kernel, KernelInput, Scratch, Tier};
 use pelton_state::profile::{Met, Profile};
 
 use crate::counters::Misses;
+use crate::sync::{Mutex, MutexGuard};
 
 pub use self::costs::Costs;
 pub use self::permission::{Permission, Permissions};

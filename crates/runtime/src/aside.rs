@@ -3,8 +3,13 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+
+use crate::sync::{
+    Mutex,
+    mpsc::{Sender, channel},
+    thread,
+};
 
 /// Work that is done once.
 type Work = Box<dyn FnOnce() + Send>;
@@ -57,13 +62,13 @@ fn start_thread() -> Option<Sender<Work>> {
             drop(catch_unwind(AssertUnwindSafe(work)));
         }
     };
-    std::thread::Builder::new().name("pelton-aside".to_owned()).spawn(work_off).ok().map(|_| sender)
+    thread::Builder::new().name("pelton-aside".to_owned()).spawn(work_off).ok().map(|_| sender)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -88,7 +93,7 @@ mod tests {
         for number in 0..3 {
             let sender = sender.clone();
             aside.leave(move || {
-                sender.send((number, std::thread::current().id())).expect("somebody waits");
+                sender.send((number, thread::current().id())).expect("somebody waits");
                 assert_ne!(number, 1, "work that fails");
             });
         }
@@ -97,6 +102,6 @@ mod tests {
         drop((aside, sender));
         let done: Vec<_> = receiver.iter().collect();
         assert_eq!(done.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(done.iter().all(|(_, thread)| *thread == done[0].1 && *thread != std::thread::current().id()));
+        assert!(done.iter().all(|(_, thread)| *thread == done[0].1 && *thread != thread::current().id()));
     }
 }

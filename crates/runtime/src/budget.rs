@@ -8,13 +8,13 @@
 mod size;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
 use pelton_data::column::bytes_of;
 use pelton_state::kernel::KernelError;
 
 use crate::clock::Clock;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::wake::Awaited;
 use size::{Beyond, Bytes};
 

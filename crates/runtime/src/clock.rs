@@ -1,11 +1,14 @@
 //! The engine's only way to know the time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pelton_data::Micros;
 
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 use crate::wake::Waker;
 
 /// Where the time comes from: the machine, or a test that turns the hands itself.

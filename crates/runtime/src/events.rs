@@ -5,9 +5,7 @@
 //! at a time hands them on, and one takes them. What a pipeline computes for a window or for functions OVER rows goes there by itself.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -19,6 +17,11 @@ use crate::operator::Part;
 use crate::records::{Records, put_together};
 use crate::run::RunError;
 use crate::state::State;
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicI64, Ordering},
+    mpsc::{Receiver, SyncSender, sync_channel},
+};
 use crate::task::Worker;
 
 /// What a stream passes to the operators that read it.
@@ -31,11 +34,11 @@ pub enum DataPassing {
     Queues,
 }
 
-/// Events that a queue holds at most: a quarter of a megabyte.
-const EVENTS_MAX: i64 = 4 * 1024;
+/// Events that a queue holds at most: a quarter of a megabyte. In a model of threads it is full soon.
+const EVENTS_MAX: i64 = if cfg!(feature = "shuttle") { 2 } else { 4 * 1024 };
 
 /// So many events at a time are said to have come or gone.
-const EVENTS_NOTED: i64 = 512;
+const EVENTS_NOTED: i64 = if cfg!(feature = "shuttle") { 1 } else { 512 };
 
 /// Bytes of a record that an event holds: it has 56 bytes, and of wider records each is a part.
 const EVENT_BYTES: usize = 54;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::iter::repeat_n;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
@@ -14,6 +14,7 @@ use pelton_state::window::{ClosedGroups, Contents};
 
 use crate::graph::{ReadOut, WindowNode};
 use crate::operator::Part;
+use crate::sync::Mutex;
 
 /// Late rows that are kept, over all queries that share a log. Of one block no more are looked at either.
 pub const LATE_ROWS_KEPT: usize = 1000;

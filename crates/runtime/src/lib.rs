@@ -40,6 +40,7 @@ mod assign;
 mod slices;
 
 mod state;
+mod sync;
 
 mod deliver;
 

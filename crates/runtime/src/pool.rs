@@ -4,9 +4,7 @@ mod manual;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pelton_state::kernel::Scratch;
@@ -22,6 +20,11 @@ use crate::policy::{EPOCH_DEFAULT, Policy, PolicyName, Rank};
 use crate::room::Room;
 use crate::run::{RunError, Shared};
 use crate::state::State;
+use crate::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    thread,
+};
 use crate::task::Worker;
 use crate::threads::OperatorThreads;
 use crate::turn::{Order, Turns};
@@ -35,7 +38,7 @@ pub struct Pool(Arc<Threads>);
 
 struct Threads {
     crew: Arc<Crew>,
-    handles: Vec<JoinHandle<()>>,
+    handles: Vec<thread::JoinHandle<()>>,
 }
 
 /// What the workers share.
@@ -72,7 +75,7 @@ impl Pool {
         let crew = Crew::new(workers, clock, false);
         let handles = (0..workers).map(|index| {
             let worker = PoolWorker::new(crew.clone(), index);
-            let thread = std::thread::Builder::new().name(format!("pelton-worker-{index}"));
+            let thread = thread::Builder::new().name(format!("pelton-worker-{index}"));
             thread.spawn(move || worker.work()).expect("the system can start a thread")
         });
         let handles = handles.collect();
@@ -147,7 +150,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.crew.is_closed.store(true, Ordering::SeqCst);
         self.crew.rest.wake_all();
-        let current = std::thread::current().id();
+        let current = thread::current().id();
         for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != current) {
             // A worker that panicked has said so already; there is nobody left to tell.
             drop(handle.join());
@@ -559,6 +562,9 @@ impl PoolWorker {
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
     panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied())
 }
+
+#[cfg(all(test, feature = "shuttle"))]
+mod race;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! A run: one graph, from its start to its end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use pelton_data::BLOCK_ROWS_DEFAULT;
@@ -28,6 +27,10 @@ use crate::sink::SinkError;
 use crate::slices::{WorkerSlices, slice_store};
 use crate::source::{Source, SourceError};
 use crate::state::{SinkState, State, Stop, TargetState};
+use crate::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
 use crate::threads::OperatorThreads;
 use crate::wake::Waker;
 

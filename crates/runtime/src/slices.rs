@@ -4,7 +4,7 @@
 //! the first of the slices that it still has is needed, is behind a lock that nobody holds for long.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MAX;
@@ -16,6 +16,7 @@ use pelton_state::table::Table;
 use pelton_state::window::Open;
 
 use crate::graph::WindowNode;
+use crate::sync::{Mutex, MutexGuard};
 
 /// A block with rows of so many slices is the last for nearly all of them: they are put aside.
 const PUT_ASIDE_SLICES_MIN: usize = 8;

@@ -3,8 +3,6 @@
 //! Checkpoints will take them at a barrier behind a block of every source, when all blocks before it have been computed, and recovery will give them to a
 //! run of the same graph before its first block. Neither is there yet: tests ask for them, and let runs go on with state that is made anew, or that another run had.
 
-use std::sync::MutexGuard;
-
 use pelton_data::Micros;
 use pelton_state::over::OverRows;
 use pelton_state::slice::SliceStore;
@@ -15,6 +13,7 @@ use pelton_state::window::{Open, WindowState};
 use crate::over::no_over_rows;
 use crate::run::{RunHandle, Shared, open_windows};
 use crate::slices::{WorkerSlices, slice_store};
+use crate::sync::MutexGuard;
 
 /// An operator that has state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

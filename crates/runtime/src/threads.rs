@@ -9,6 +9,7 @@ use crate::choose::take_of;
 use crate::operator::Part;
 use crate::pool::{Crew, PoolWorker};
 use crate::run::Shared;
+use crate::sync::thread;
 use crate::wake::Rest;
 
 /// Where the threads of a run's operators sleep, one by one, in the order of the operators.
@@ -26,7 +27,7 @@ impl OperatorThreads {
         for (part, rest) in parts.into_iter().zip(&self.0) {
             let (crew, run, rest) = (crew.clone(), run.clone(), rest.clone());
             let work = move || OperatorThread { worker: PoolWorker::new(crew, 0), run, part, rest }.work();
-            let thread = std::thread::Builder::new().name(format!("pelton-{part:?}"));
+            let thread = thread::Builder::new().name(format!("pelton-{part:?}"));
             thread.spawn(work).expect("the system can start a thread");
         }
     }

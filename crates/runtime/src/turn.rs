@@ -1,10 +1,9 @@
 //! Who is served in turn: the runs of a pool, and in a run its regions. A worker stays with one for an epoch, by itself where there are enough of them,
 //! and goes on to the one that has been served least.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use crate::operator::Operators;
 use crate::policy::Rank;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// How long workers have served something, and how many do.
 #[derive(Debug, Default)]

@@ -15,20 +15,21 @@ use loom::sync::{
 };
 #[cfg(feature = "loom")]
 use loom::thread::{self, Thread};
-#[cfg(not(feature = "loom"))]
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
 use std::hint::spin_loop;
 #[cfg(not(feature = "loom"))]
-use std::sync::{
-    Arc, Mutex, MutexGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering, fence},
-};
-#[cfg(not(feature = "loom"))]
-use std::thread::{self, Thread};
+use std::sync::Arc;
 
 use std::time::{Duration, Instant};
 
 pub use self::awaited::Awaited;
 use crate::policy::Rank;
+#[cfg(not(feature = "loom"))]
+use crate::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, AtomicUsize, Ordering, fence},
+    thread::{self, Thread},
+};
 use crate::turn::Service;
 
 /// So long a worker looks whether something happens before it sleeps, unless that is set.
@@ -39,7 +40,7 @@ pub const SPIN_DEFAULT: Duration = Duration::from_micros(20);
 const SPINS_OF_WATCHER: u32 = 10;
 
 /// So often it does before it looks at the clock: less than a microsecond.
-#[cfg(not(feature = "loom"))]
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const SPINS_AT_ONCE: u32 = 16;
 
 /// So often one after the other spinning must have been in vain until it is no more expected to be of use.
@@ -227,7 +228,7 @@ impl Rest {
         !is_too_many
     }
 
-    #[cfg(not(feature = "loom"))]
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
     fn watch(&self, seen: u64, at_most: Duration) -> bool {
         let began = Instant::now();
         let has_happened = |_| {
@@ -250,7 +251,7 @@ impl Rest {
     }
 
     /// A look is as good as many.
-    #[cfg(feature = "loom")]
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
     fn watch(&self, seen: u64, _at_most: Duration) -> bool {
         self.0.events.load(Ordering::Relaxed) != seen
     }

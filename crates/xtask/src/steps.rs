@@ -24,6 +24,7 @@ pub fn test(root: &Path, bless: bool) -> Result<(), String> {
     step("lint", cargo("clippy --workspace --all-targets --quiet -- -D warnings"))?;
     step("tests", cargo("test --workspace --all-targets --quiet"))?;
     step("races", cargo("test --package pelton-runtime --features loom --lib --quiet race"))?;
+    step("races of whole runs", cargo("test --package pelton-runtime --features shuttle --lib --quiet race"))?;
     step("fuzz targets", || fuzz_targets(root).map(|()| String::new()))?;
     step("documentation tests", cargo("test --workspace --doc --quiet"))?;
     step("examples", || examples::run_all(root))?;

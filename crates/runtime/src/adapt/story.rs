@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pelton_state::kernel::Tier;
@@ -10,6 +10,7 @@ use pelton_state::profile::KeysFound;
 
 use super::{Specialisation, assumed};
 use crate::counters::Misses;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Variants whose figures are kept; those that ran longest ago go first.
 pub(super) const VARIANTS_MAX: usize = 16;

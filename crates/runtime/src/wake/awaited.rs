@@ -1,9 +1,9 @@
 //! Whether somebody waits for a change that is made without a lock.
 
+#[cfg(not(feature = "loom"))]
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(feature = "loom")]
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
-#[cfg(not(feature = "loom"))]
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// Says to whoever changes something whether somebody has looked for the change in vain, so that nobody is woken otherwise.
 ///
