@@ -11,6 +11,7 @@
 //! | `replay.duration` | – | ends so long after the first block was taken; without this and `replay.passes`, never |
 //! | `replay.shift` | see below | how much later in event time each pass is than the one before |
 //! | `replay.memory-max` | 16 gb | a larger input is refused |
+//! | `replay.chunk-blocks` | 8 to 64 | blocks that are handed out at once, where so many are due; by default as many as suit how soon they are taken |
 //! | `rows-per-second` | flat out | rows released a second. Of a generator this is its rate, and it is replayed flat out unless its `pace` is `real-time` |
 //! | `on-overload` | wait | of a rate: rows that are not read in time are read late, or left out and counted (`drop`) |
 //! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
@@ -38,11 +39,12 @@ use crate::pace::{Overload, Pacer, Release};
 use crate::{ConnectorError, TableRequest};
 
 /// Options of replay, in the order of the table above.
-const OPTIONS: [&str; 5] = ["replay", "replay.passes", "replay.duration", "replay.shift", "replay.memory-max"];
+const OPTIONS: [&str; 6] =
+    ["replay", "replay.passes", "replay.duration", "replay.shift", "replay.memory-max", "replay.chunk-blocks"];
 
 const MEMORY_BYTES_MAX_DEFAULT: u64 = 16 << 30;
 
-/// Blocks handed out at once where so many are due. They are there already, so that none waits for another, and what handing out costs is
+/// Blocks handed out at once where so many are due, unless it is said how many. They are there already, so that none waits for another, and what handing out costs is
 /// shared. More where they are taken so fast that the next are asked for sooner than in such an interval, and fewer where later.
 const BLOCKS_PER_CHUNK: RangeInclusive<usize> = 8..=64;
 const CHUNK_INTERVAL: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_micros(400);
@@ -54,6 +56,7 @@ pub(crate) struct Replay {
     duration: Option<Duration>,
     shift: Option<Duration>,
     memory_bytes_max: u64,
+    chunk_blocks: Option<usize>,
     rows_per_second: Option<u64>,
     overload: Overload,
 }
@@ -77,6 +80,7 @@ impl Replay {
             duration: options.duration("replay.duration")?,
             shift: options.duration("replay.shift")?,
             memory_bytes_max: options.memory_size("replay.memory-max")?.unwrap_or(MEMORY_BYTES_MAX_DEFAULT),
+            chunk_blocks: positive(options, "replay.chunk-blocks")?.map(|blocks| blocks as usize),
             rows_per_second,
             overload: Overload::of(options, rows_per_second.is_some())?,
         }))
@@ -106,9 +110,12 @@ pub(crate) struct ReplaySource {
     passes: Option<u64>,
     duration: Option<Duration>,
     started: Option<Instant>,
-    /// When it was read last, and how many blocks it handed out at most.
+    /// When it was read last,
     read: Option<Instant>,
+    /// how many blocks it hands out at most,
     chunk_blocks: usize,
+    /// and how few and how many these may be.
+    blocks_per_chunk: RangeInclusive<usize>,
     pacer: Option<Pacer>,
     /// What was not told yet: it is, once, with the next rows.
     left_out: LeftOut,
@@ -154,6 +161,7 @@ impl ReplaySource {
         let blocks: Vec<Block> = batches
             .and_then(|batches| batches.into_iter().map(|batch| Block::new(batch, request.event_time)).collect())
             .map_err(|error| failed(&error))?;
+        let blocks_per_chunk = replay.chunk_blocks.map_or(BLOCKS_PER_CHUNK, |blocks| blocks..=blocks);
         Ok(ReplaySource {
             name: request.name.clone(),
             shift: shift(&blocks, request.event_time, replay.shift)?,
@@ -163,7 +171,8 @@ impl ReplaySource {
             duration: replay.duration,
             started: None,
             read: None,
-            chunk_blocks: *BLOCKS_PER_CHUNK.start(),
+            chunk_blocks: *blocks_per_chunk.start(),
+            blocks_per_chunk,
             pacer: replay.rows_per_second.map(|rows| Pacer::new(rows, Duration::from_secs(1), replay.overload)),
             left_out,
             _held: held,
@@ -184,9 +193,9 @@ impl ReplaySource {
         let Some(before) = self.read.replace(now) else { return };
         let interval = now - before;
         if interval < *CHUNK_INTERVAL.start() {
-            self.chunk_blocks = (self.chunk_blocks * 2).min(*BLOCKS_PER_CHUNK.end());
+            self.chunk_blocks = (self.chunk_blocks * 2).min(*self.blocks_per_chunk.end());
         } else if interval > *CHUNK_INTERVAL.end() {
-            self.chunk_blocks = (self.chunk_blocks / 2).max(*BLOCKS_PER_CHUNK.start());
+            self.chunk_blocks = (self.chunk_blocks / 2).max(*self.blocks_per_chunk.start());
         }
     }
 

@@ -305,6 +305,11 @@ impl Account {
         self.charge_with(operator, 0, clock, FEWER_ROWS, measure)
     }
 
+    /// Whether it is time to measure a part of an operator's state again.
+    pub fn is_due(&self, operator: usize, part: usize, now_ns: u64) -> bool {
+        now_ns >= self.operators[operator][part].next_ns.load(Ordering::Relaxed)
+    }
+
     fn charge_with(
         &self,
         operator: usize,
@@ -313,9 +318,8 @@ impl Account {
         advice: &str,
         measure: impl FnOnce() -> usize,
     ) -> Result<(), KernelError> {
-        let node = &self.operators[operator][part];
-        let began_ns = clock.nanos();
-        if began_ns < node.next_ns.load(Ordering::Relaxed) {
+        let (node, began_ns) = (&self.operators[operator][part], clock.nanos());
+        if !self.is_due(operator, part, began_ns) {
             return Ok(());
         }
         let bytes = measure();

@@ -42,7 +42,6 @@ enum LeftGroups {
 
 impl Worker<'_> {
     pub(crate) fn close(&self, window: usize, watermark: Micros) {
-        let started_ns = self.shared.clock.nanos();
         let result = match self.shared.graph.windows[window].is_shared() {
             true => self.share_slices(window, watermark),
             false => self.close_windows(window, watermark),
@@ -64,7 +63,7 @@ impl Worker<'_> {
             self.shared.progressed(feeding.map(|(pipeline, _)| Part::Pipeline(pipeline)));
         }
         let closed = self.read_out(window, left).map_err(failed);
-        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let busy_ns = self.shared.clock.nanos() - self.started_ns;
         let mut state = self.shared.state();
         state.windows[window].busy_ns += busy_ns;
         state.windows_read_out(window, position, closed);
@@ -119,7 +118,7 @@ impl Worker<'_> {
     fn give_back_slices(&self, window: usize) -> Result<(), KernelError> {
         let mut workers = self.shared.slices[window].iter().enumerate();
         workers.try_for_each(|(worker, slices)| {
-            slices.charge(|measure, _| self.shared.account.charge_now(window, worker, measure()))
+            slices.charge(|measure| self.shared.account.charge_now(window, worker, measure()))
         })
     }
 
@@ -132,7 +131,8 @@ impl Worker<'_> {
             let taker = nearest_first.min_by_key(|slices| slices.spare_tables()).expect("there is a worker");
             taker.recycle(table);
         }
-        (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker))
+        let now_ns = self.shared.clock.nanos();
+        (0..workers.len()).try_for_each(|worker| self.shared.charge_slices(window, worker, now_ns))
     }
 
     /// Merges the workers' tables of each slice that has ended, and has every window take its share: a part of all that, where it is much.
@@ -183,9 +183,8 @@ impl Worker<'_> {
 
     /// Reports what windows that have not ended come to so far: a part of that, where it is much.
     pub(crate) fn report(&self, window: usize) {
-        let started_ns = self.shared.clock.nanos();
         let result = self.report_windows(window);
-        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let busy_ns = self.shared.clock.nanos() - self.started_ns;
         let mut state = self.shared.state();
         state.windows[window].busy_ns += busy_ns;
         match result {

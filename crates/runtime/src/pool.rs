@@ -516,7 +516,7 @@ impl PoolWorker {
             (self.last, self.last_region) = (Some(run.waker.clone()), None);
         }
         let PoolWorker { scratch, room, .. } = self;
-        let mut worker = Worker { shared: run, index: self.index, scratch, room };
+        let mut worker = Worker { shared: run, index: self.index, started_ns, scratch, room };
         let result = catch_unwind(AssertUnwindSafe(|| worker.run(taken.task)));
         let ended_ns = self.crew.clock.nanos();
         let busy_ns = ended_ns.saturating_sub(started_ns);

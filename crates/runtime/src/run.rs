@@ -223,15 +223,23 @@ impl Shared {
         self.ended.is_set()
     }
 
-    /// Charges what a worker has of a window.
+    /// Charges what a worker has of a window, unless it is not time to measure it.
     ///
     /// # Errors
     /// Where that is more than allowed.
-    pub fn charge_slices(&self, window: usize, worker: usize) -> Result<(), KernelError> {
-        self.slices[window][worker].charge(|measure, has_grown| match has_grown {
-            true => self.account.charge_now(window, worker, measure()),
-            false => self.account.charge(window, worker, &self.clock, measure),
-        })
+    pub fn charge_slices(&self, window: usize, worker: usize, now_ns: u64) -> Result<(), KernelError> {
+        if !self.account.is_due(window, worker, now_ns) {
+            return Ok(());
+        }
+        self.slices[window][worker].charge(|measure| self.account.charge(window, worker, &self.clock, measure))
+    }
+
+    /// Charges what a worker has of a window, whose tables have grown.
+    ///
+    /// # Errors
+    /// Where that is more than allowed.
+    pub fn charge_grown(&self, window: usize, worker: usize) -> Result<(), KernelError> {
+        self.slices[window][worker].charge(|measure| self.account.charge_now(window, worker, measure()))
     }
 
     /// Charges what all workers share of a window.

@@ -48,8 +48,6 @@ struct SharedSlices {
     store_spare: usize,
     /// and bytes of it, when a block was added or slices were taken last.
     store_bytes: usize,
-    /// Whether tables have grown for the rows that were added last, or lacked memory to.
-    has_grown: bool,
 }
 
 /// No slices of a window yet, of one worker. `has_others`: where others have rows of the same slices.
@@ -102,7 +100,7 @@ impl WorkerSlices {
     }
 
     /// Adds rows of so many slices, for which tables may take so many bytes. Slices are put aside before that windows need which end at or before `over_until`, as no
-    /// more rows of these come, or few.
+    /// more rows of these come, or few. Returns whether tables have grown, or lacked memory to.
     ///
     /// # Errors
     /// What `add` returns.
@@ -112,7 +110,7 @@ impl WorkerSlices {
         over_until: Micros,
         allowed_bytes: usize,
         add: impl FnOnce(&mut SliceStore) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<bool, E> {
         let mut store = self.store();
         let mut shared = self.shared();
         std::mem::take(&mut shared.spare).into_iter().for_each(|table| store.recycle(table));
@@ -127,8 +125,7 @@ impl WorkerSlices {
         shared.put_aside.extend(put_aside);
         shared.pieces.extend(store.take_pieces());
         shared.look_at(&store);
-        shared.has_grown |= has_grown;
-        result
+        result.map(|()| has_grown)
     }
 
     /// Counts the rows of a block by their keys, one block after the other; `until` says how many rows have come with it. Returns whether windows are
@@ -204,11 +201,10 @@ impl WorkerSlices {
         self.shared().bytes()
     }
 
-    /// Lets `charge` measure these bytes, and tells it whether tables have grown, so that it must be now. One at a time does.
-    pub fn charge<R>(&self, charge: impl FnOnce(&dyn Fn() -> usize, bool) -> R) -> R {
-        let mut shared = self.shared();
-        let has_grown = std::mem::take(&mut shared.has_grown);
-        charge(&|| shared.bytes(), has_grown)
+    /// Lets `charge` measure these bytes. One at a time does.
+    pub fn charge<R>(&self, charge: impl FnOnce(&dyn Fn() -> usize) -> R) -> R {
+        let shared = self.shared();
+        charge(&|| shared.bytes())
     }
 
     /// Forgets all slices, and takes another store.

@@ -32,6 +32,8 @@ pub(crate) struct Worker<'a> {
     pub shared: &'a Shared,
     /// Which of the workers, from 0: windows have a slice store for each.
     pub index: usize,
+    /// When it began with the task.
+    pub started_ns: u64,
     pub scratch: &'a mut Scratch,
     pub room: &'a mut Room,
 }
@@ -179,7 +181,6 @@ impl Worker<'_> {
         let shared = self.shared;
         let node = &shared.graph.pipelines[pipeline];
         let mut pick = node.kernel.pick();
-        let started_ns = shared.clock.nanos();
         self.scratch.checks_nulls = pick.checks_nulls;
         pick.sample(&blocks, self.scratch);
         let thread_ns = || shared.clock.thread_nanos();
@@ -197,7 +198,8 @@ impl Worker<'_> {
         let cost_ns = begun_ns.map(|begun_ns| thread_ns() - begun_ns);
         let misses = misses_before.and_then(|before| Some(self.room.counters.misses()?.since(before)));
         let ended_ns = shared.clock.nanos();
-        let busy_ns = ended_ns - started_ns;
+        let busy_ns = ended_ns - self.started_ns;
+        self.charge(pipeline, &mut results, ended_ns);
         let met = std::mem::take(&mut self.scratch.met);
         let at_ns = ended_ns - shared.started_ns;
         node.kernel.ran(pick, &Ran { worker: self.index, rows, blocks: count, busy_ns, cost_ns, misses, at_ns, met });
@@ -216,7 +218,7 @@ impl Worker<'_> {
         progress.blocks += count;
         progress.busy_ns += busy_ns;
         if let Some((_, oldest)) = blocks.first().filter(|_| rows > 0) {
-            state.load.passed((started_ns + busy_ns).saturating_sub(oldest.stamp.ingested_ns));
+            state.load.passed(ended_ns.saturating_sub(oldest.stamp.ingested_ns));
         }
         let mut first = 0;
         for (count, result) in results.drain(..) {
@@ -228,6 +230,18 @@ impl Worker<'_> {
         state.emptied.blocks.push(blocks);
         drop(state);
         self.room.results = results;
+    }
+
+    /// Charges what this worker has of the window that a pipeline feeds, if that is due; where it is too much, the last block has failed.
+    fn charge(&self, pipeline: usize, results: &mut [(usize, Result<Finished, KernelError>)], now_ns: u64) {
+        let TargetState::Window { window, .. } = self.shared.targets[pipeline] else { return };
+        // All rows that are counted by their keys are in one store.
+        let worker = self.index.min(self.shared.slices[window].len() - 1);
+        if let Err(error) = self.shared.charge_slices(window, worker, now_ns)
+            && let Some((_, last)) = results.last_mut().filter(|(_, last)| last.is_ok())
+        {
+            *last = Err(error);
+        }
     }
 
     /// Computes the rows of several blocks. Each batch counts as one of the first blocks', none of whose rows have waited less than its own, and the
@@ -370,8 +384,10 @@ impl Worker<'_> {
         let allowed_bytes = self.shared.account.allowed(window);
         let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
         let over_until = node.over_until(&block.stamp);
-        self.shared.slices[window][self.index].add(slices.len(), over_until, allowed_bytes, add)?;
-        self.shared.charge_slices(window, self.index)?;
+        let slices = &self.shared.slices[window][self.index];
+        if slices.add(assignment.slices.len(), over_until, allowed_bytes, add)? {
+            self.shared.charge_grown(window, self.index)?;
+        }
         finished.slices = assignment.slices.len();
         self.room.slices = assignment.slices;
         Ok(assignment.late)
@@ -388,7 +404,6 @@ impl Worker<'_> {
         let (shared, scratch) = (self.shared, &mut *self.scratch);
         let count = |counter: &mut RowCounter| kernel.count(KernelInput::all(block), counter, scratch);
         shared.slices[window][0].count(rows_until(block), count)?;
-        shared.charge_slices(window, 0)?;
         finished.slices = 1;
         Ok(LateList::default())
     }
@@ -416,9 +431,8 @@ impl Worker<'_> {
     }
 
     fn order(&self, over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros, rows_max: usize) {
-        let started_ns = self.shared.clock.nanos();
         let result = self.order_rows(over, rows, watermark, rows_max);
-        let busy_ns = self.shared.clock.nanos() - started_ns;
+        let busy_ns = self.shared.clock.nanos() - self.started_ns;
         let mut state = self.shared.state();
         state.overs[over].busy_ns += busy_ns;
         match result {

@@ -15,7 +15,7 @@ impl Worker<'_> {
     /// Writes what waits, as much as a task has time for. A sink without room is left until there was another event.
     pub fn write(&mut self, sink: usize) {
         let shared = self.shared;
-        let until_ns = shared.clock.nanos() + TASK_NS_MAX as u64;
+        let until_ns = self.started_ns + TASK_NS_MAX as u64;
         let mut output = shared.sinks[sink].lock().unwrap_or_else(PoisonError::into_inner);
         let output = output.as_mut().expect("a sink is there until the run has ended");
         let result = loop {

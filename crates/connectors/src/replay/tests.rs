@@ -108,6 +108,30 @@ fn a_replay_says_with_its_rows_when_more_will_be_there() {
 }
 
 #[test]
+fn so_many_blocks_are_handed_out_at_once() {
+    let chunks = |blocks: &str| {
+        let options = [("replay.chunk-blocks", blocks), ("replay.passes", "1")];
+        let mut source = open_source(&request(&options, 8)).unwrap();
+        let mut next = || {
+            let mut ready = Ready::default();
+            let read = source.read_ready(0, &mut ready).unwrap();
+            assert!(matches!(read, None | Some(Read::End)));
+            ready.blocks.len()
+        };
+        std::iter::from_fn(|| Some(next()).filter(|&blocks| blocks > 0)).collect::<Vec<_>>()
+    };
+    let all = chunks("1000000");
+    assert_eq!(all.len(), 1, "{all:?}");
+    let threes = chunks("3");
+    assert_eq!(threes.iter().sum::<usize>(), all[0]);
+    assert!(threes.len() > 1 && threes[..threes.len() - 1].iter().all(|&blocks| blocks == 3), "{threes:?}");
+    assert_eq!(
+        refusal(&request(&[("replay.chunk-blocks", "0")], 64)),
+        "option 'replay.chunk-blocks' must be a whole number of at least 1, not '0'"
+    );
+}
+
+#[test]
 fn a_replay_must_be_able_to_begin_and_to_go_on() {
     let mut endless = request(&[], 64);
     assert!(!is_bounded(&endless.options).unwrap());

@@ -198,16 +198,10 @@ fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Grap
     let schema = batch(0..1).schema();
     let column = TimeColumn::new(1, schema.field(1).data_type()).expect("it is a timestamp");
     let time = SourceTime::Event { column, delay: 0 };
-    let target = if has_window {
-        PipelineTarget::Window(0)
-    } else {
-        PipelineTarget::Stream { schema: schema.clone() }
-    };
+    let target = if has_window { PipelineTarget::Window(0) } else { PipelineTarget::Stream { schema: schema.clone() } };
     let kernel = Arc::new(KernelSlot::new(Arc::new(Code), Duration::ZERO, AdaptOptions::default()));
-    let layout = EntryLayout::new(
-        &[KeyColumn { data_type: DataType::Int64, nullable: false }],
-        &[Accumulator::counting_rows()],
-    );
+    let layout =
+        EntryLayout::new(&[KeyColumn { data_type: DataType::Int64, nullable: false }], &[Accumulator::counting_rows()]);
     let window = has_window.then(|| WindowNode {
         name: "w".to_owned(),
         window: Window::Tumbling { size: WINDOW, offset: 0 },
