@@ -17,6 +17,9 @@ use super::{Arguments, BenchError};
 const SHOWN_FROM: f64 = 0.25;
 const SHOWN_UNTIL: f64 = 0.95;
 
+/// The default policy once more, where all are measured: how much it differs from itself says what chance does.
+const AGAIN: &str = "adaptive-again";
+
 /// What one run of all queries of a kind shows.
 pub(super) struct Shown {
     pub rows_per_s: f64,
@@ -35,15 +38,17 @@ pub(super) struct Shown {
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let wanted = case.parameters.get("policies");
     let is_wanted = |policy: &PolicyName| wanted.is_none_or(|names| names.split(',').any(|name| name == policy.name()));
-    let policies: Vec<PolicyName> = PolicyName::all().filter(is_wanted).collect();
+    let mut policies: Vec<_> = PolicyName::all().filter(is_wanted).map(|policy| (policy.name(), policy)).collect();
+    if wanted.is_none() {
+        policies.push((AGAIN, PolicyName::default()));
+    }
     let mut crowds: Vec<Vec<Crowd>> = policies.iter().map(|_| Vec::new()).collect();
     for repetition in 0..arguments.repeat.max(1) {
         for index in in_turn(policies.len(), repetition) {
-            let (policy, crowds) = (policies[index], &mut crowds[index]);
+            let ((name, policy), crowds) = (policies[index], &mut crowds[index]);
             let shown = run(benchmark, case, arguments, policy, "blocks")?;
             if crowds.is_empty() {
-                let crowd =
-                    |(kind, _): &(String, _)| Crowd::new(benchmark, case, kind, policy.name(), arguments.workers);
+                let crowd = |(kind, _): &(String, _)| Crowd::new(benchmark, case, kind, name, arguments.workers);
                 crowds.extend(shown.iter().map(crowd));
             }
             crowds.iter_mut().zip(shown).for_each(|(crowd, (_, shown))| crowd.add(shown));
