@@ -57,9 +57,12 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     Ok(crowds.into_iter().flatten().map(Figure::Crowd).collect())
 }
 
-/// So many sides in the order of a repetition: the machine is not the same at the end of one as at its beginning.
+/// So many sides in the order of a repetition, each at another place than before and behind another one: the machine is not the same at the end of a repetition as at
+/// its beginning, and what it has just done counts as well. The default policy differed from itself by a tenth where only the order was reversed.
 pub(super) fn in_turn(sides: usize, repetition: usize) -> impl Iterator<Item = usize> {
-    (0..sides).map(move |side| if repetition.is_multiple_of(2) { side } else { sides - 1 - side })
+    let comes_round = |step: &usize| (2..=*step).all(|divisor| sides % divisor != 0 || step % divisor != 0);
+    let steps: Vec<usize> = (1..=sides).filter(comes_round).collect();
+    (0..sides).map(move |place| (place * steps[repetition % steps.len()] + repetition) % sides)
 }
 
 /// Draws what was measured of some cases over how many queries there were, or the logarithm of another parameter: how fast they were flat out, and how long results
@@ -180,4 +183,30 @@ fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Sh
         decision_ns: deciding_ns / decisions,
         deciding_share: deciding_ns / busy_ns,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_repetition_has_all_sides_in_another_order() {
+        for sides in 1..=12 {
+            for repetition in 0..8 {
+                let mut all: Vec<usize> = in_turn(sides, repetition).collect();
+                all.sort_unstable();
+                assert_eq!(all, Vec::from_iter(0..sides), "{sides} sides, repetition {repetition}");
+            }
+        }
+        let of_four = |repetition| in_turn(4, repetition).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2].map(of_four), [[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1]]);
+        let before = |side: usize| {
+            let orders = (0..4).map(|repetition| Vec::from_iter(in_turn(10, repetition)));
+            let places =
+                orders.map(|order| order.iter().position(|other| *other == side).map(|at| (at, order[(at + 9) % 10])));
+            let (places, before): (Vec<usize>, Vec<usize>) = places.flatten().unzip();
+            (places, before)
+        };
+        assert_eq!(before(0), (vec![0, 3, 4, 3], vec![9, 7, 3, 1]));
+    }
 }
