@@ -136,7 +136,9 @@ pub(crate) struct Pick {
     id: u64,
     /// What is profiled meanwhile.
     sample: Option<Sample>,
-    /// Whether it must be known what the code costs.
+    /// Whether what it takes says if rows cost as much as before.
+    is_cost_due: bool,
+    /// Whether it must be known what the code costs, without what others took of the core.
     pub is_measured: bool,
     /// Whether loops check for NULL even where a block has none.
     pub checks_nulls: bool,

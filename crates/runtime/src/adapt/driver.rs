@@ -89,6 +89,14 @@ struct Cost {
     slow_profiles: u32,
 }
 
+impl Cost {
+    /// Whether samples must not have what others took of the core in them: until what code costs is known, and where it seems to cost more. Else it does
+    /// that they cost no more, and to ask the system what a thread has computed takes microseconds.
+    fn is_in_doubt(&self) -> bool {
+        self.slow_profiles > 0 || self.chosen.is_none_or(f64::is_infinite)
+    }
+}
+
 impl Driver {
     pub fn new(kernel: Arc<dyn Kernel>, preparation: Duration, options: AdaptOptions, stories: Stories) -> Driver {
         let random = match options.adapt {
@@ -141,9 +149,10 @@ impl Driver {
         let running = tried.unwrap_or(self.current);
         let Variant { id, kernel, .. } = &self.variants[running];
         let (id, kernel) = (*id, kernel.clone());
-        let is_measured = self.trial.is_some() || self.is_cost_due();
+        let is_cost_due = self.is_cost_due();
+        let is_measured = self.trial.is_some() || is_cost_due && self.cost.is_in_doubt();
         let checks_nulls = checks_nulls(self.options, || self.below(2) == 0);
-        Pick { kernel, id, sample: self.sample(), is_measured, checks_nulls }
+        Pick { kernel, id, sample: self.sample(), is_cost_due, is_measured, checks_nulls }
     }
 
     pub fn ran(&mut self, pick: Pick, ran: &Ran) {
@@ -153,7 +162,7 @@ impl Driver {
         if self.options.costs.is_none() {
             self.now_ns = ran.at_ns;
         }
-        if let Some(cost_ns) = ran.cost_ns {
+        if let Some(cost_ns) = ran.cost_ns.or_else(|| pick.is_cost_due.then_some(ran.busy_ns)) {
             let made_up = self.options.costs.map(|costs| costs.nanos_per_row(&*pick.kernel, self.rows) * ran.rows);
             self.measured(pick.id, ran.rows, made_up.unwrap_or(cost_ns));
         }
