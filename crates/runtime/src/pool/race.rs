@@ -34,26 +34,25 @@ use crate::sync::Condvar;
 /// Schedules of each kind that are tried of each run.
 const SCHEDULES: usize = 200;
 
-/// Threads that a schedule of the second kind holds up at a moment of its choice: most races need two or three.
+/// So often a schedule of the second kind holds the foremost thread up, at moments of its choice: most races need two or three.
 const HELD_UP: usize = 3;
 
-/// Rows that windows are cut by: so many microseconds.
+/// Windows are so many microseconds long.
 const WINDOW: Micros = 4;
 
 /// Batches that wait for the reader.
 const BATCHES_WAITING_MAX: usize = 1;
 
 fn check(test: fn()) {
-    let schedulers: [Box<dyn Fn() -> Box<dyn Scheduler + Send>>; 2] = [
-        Box::new(|| Box::new(RandomScheduler::new(SCHEDULES))),
-        Box::new(|| Box::new(PctScheduler::new(HELD_UP, SCHEDULES))),
-    ];
-    for scheduler in schedulers {
-        let mut config = Config::new();
-        // As long as those of threads.
-        config.stack_size = 2 << 20;
-        Runner::new(scheduler(), config).run(test);
-    }
+    check_with(RandomScheduler::new(SCHEDULES), test);
+    check_with(PctScheduler::new(HELD_UP, SCHEDULES), test);
+}
+
+fn check_with(scheduler: impl Scheduler + 'static, test: fn()) {
+    let mut config = Config::new();
+    // As long as those of threads.
+    config.stack_size = 2 << 20;
+    Runner::new(scheduler, config).run(test);
 }
 
 /// Rows on their way from a thread to a source, or from a sink to a thread.
