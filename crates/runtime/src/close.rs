@@ -116,10 +116,8 @@ impl Worker<'_> {
 
     /// Charges workers no more for slices that were taken from them, before windows are charged for these.
     fn give_back_slices(&self, window: usize) -> Result<(), KernelError> {
-        let mut workers = self.shared.slices[window].iter().enumerate();
-        workers.try_for_each(|(worker, slices)| {
-            slices.charge(|measure| self.shared.account.charge_now(window, worker, measure()))
-        })
+        let mut workers = 0..self.shared.slices[window].len();
+        workers.try_for_each(|worker| self.shared.charge_slices_now(window, worker))
     }
 
     /// Gives workers tables back that have been cleared.

@@ -234,11 +234,11 @@ impl Shared {
         self.slices[window][worker].charge(|measure| self.account.charge(window, worker, &self.clock, measure))
     }
 
-    /// Charges what a worker has of a window, whose tables have grown.
+    /// The same, whether it is time or not: tables have grown, or are the worker's no more.
     ///
     /// # Errors
-    /// Where that is more than allowed.
-    pub fn charge_grown(&self, window: usize, worker: usize) -> Result<(), KernelError> {
+    /// As [`Shared::charge_slices`].
+    pub fn charge_slices_now(&self, window: usize, worker: usize) -> Result<(), KernelError> {
         self.slices[window][worker].charge(|measure| self.account.charge_now(window, worker, measure()))
     }
 

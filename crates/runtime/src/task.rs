@@ -386,7 +386,7 @@ impl Worker<'_> {
         let over_until = node.over_until(&block.stamp);
         let slices = &self.shared.slices[window][self.index];
         if slices.add(assignment.slices.len(), over_until, allowed_bytes, add)? {
-            self.shared.charge_grown(window, self.index)?;
+            self.shared.charge_slices_now(window, self.index)?;
         }
         finished.slices = assignment.slices.len();
         self.room.slices = assignment.slices;

@@ -121,7 +121,7 @@ fn a_benchmark_that_is_not_there_is_an_error_that_names_those_that_are() {
     for (arguments, expected) in [
         (
             vec!["bench", "--folder", folder, "strat"],
-            "error: there is no benchmark 'strat'; there are adapt, bare-kernel, block-rows, close-pause, ",
+            "error: there is no benchmark 'strat'; there are adapt, bare-kernel, block-rows, chunk-blocks, close-pause, ",
         ),
         (
             vec!["bench", "--folder", folder, "nexmark-q2/cash"],

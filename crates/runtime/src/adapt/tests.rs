@@ -1,8 +1,7 @@
 //! The driver against code and data that are made up: what a task costs is what the test says.
 
 use std::cell::Cell;
-
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use pelton_state::count::RowCounter;

@@ -1,5 +1,7 @@
 //! What workers do next, and when they end.
 
+use std::sync::atomic::AtomicUsize;
+
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use pelton_data::arrangement::Arrangement;
 
@@ -10,7 +12,6 @@ use crate::policy::EPOCH_NS;
 use crate::run::{Run, RunOptions};
 use crate::sink::{Sink, SinkError};
 use crate::source::{Read, Ready, Source, SourceError};
-use crate::sync::atomic::AtomicUsize;
 
 /// A run that writes the rows of a source, if there is one.
 fn run_of(source: Option<SourceNode>, sink: Box<dyn Sink>, pool: &Pool) -> Run {
