@@ -162,7 +162,9 @@ impl Driver {
         if self.options.costs.is_none() {
             self.now_ns = ran.at_ns;
         }
-        if let Some(cost_ns) = ran.cost_ns.or_else(|| pick.is_cost_due.then_some(ran.busy_ns)) {
+        // Of a trial that has begun meanwhile, nothing is decided by the clock.
+        let by_clock = || (pick.is_cost_due && self.trial.is_none()).then_some(ran.busy_ns);
+        if let Some(cost_ns) = ran.cost_ns.or_else(by_clock) {
             let made_up = self.options.costs.map(|costs| costs.nanos_per_row(&*pick.kernel, self.rows) * ran.rows);
             self.measured(pick.id, ran.rows, made_up.unwrap_or(cost_ns));
         }
