@@ -174,7 +174,7 @@ const VECTOR_ROWS_MAX: usize = 16;
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::for_words;
+    use super::{bits_in_range, for_words};
 
     /// For each byte, the places of its bits.
     static PLACES: [[u8; 8]; 256] = places();
@@ -205,33 +205,43 @@ mod x86 {
     pub(super) unsafe fn append_rows_avx2(mask: &[u64], first: usize, end: usize, rows: &mut Vec<u32>) {
         let start = rows.as_mut_ptr();
         let mut length = rows.len();
-        for_words(first, end, |word, range| {
-            let mut bits = mask[word] & range;
-            let mut row = word as i32 * 64;
-            if bits.count_ones() <= BITS_ONE_BY_ONE_MAX {
-                while bits != 0 {
-                    // SAFETY: as below.
-                    unsafe { start.add(length).write(row as u32 + bits.trailing_zeros()) };
-                    length += 1;
-                    bits &= bits - 1;
-                }
-                return;
-            }
-            while bits != 0 {
-                let byte = bits as u8;
-                // SAFETY: by the caller's promise there is room for a vector after the rows so far.
-                unsafe {
-                    let places = _mm_loadl_epi64(PLACES[usize::from(byte)].as_ptr().cast());
-                    let found = _mm256_add_epi32(_mm256_cvtepu8_epi32(places), _mm256_set1_epi32(row));
-                    _mm256_storeu_si256(start.add(length).cast(), found);
-                }
-                length += byte.count_ones() as usize;
-                bits >>= 8;
-                row += 8;
-            }
-        });
+        for (word, &bits) in mask.iter().enumerate().take(end.div_ceil(64)).skip(first / 64) {
+            // SAFETY: by the caller's promise there is room for a vector after the rows of this word and those before it.
+            length = unsafe { append_bytes(start, length, word, bits & bits_in_range(word, first, end)) };
+        }
         // SAFETY: as many rows were written, one for each bit.
         unsafe { rows.set_len(length) }
+    }
+
+    /// Writes the rows of a word's bits from `length` on, and says where they end.
+    ///
+    /// # Safety
+    /// There must be room for a number for each bit and for a vector more.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+    unsafe fn append_bytes(start: *mut u32, mut length: usize, word: usize, mut bits: u64) -> usize {
+        if bits.count_ones() <= BITS_ONE_BY_ONE_MAX {
+            while bits != 0 {
+                // SAFETY: the caller's promise.
+                unsafe { start.add(length).write(word as u32 * 64 + bits.trailing_zeros()) };
+                length += 1;
+                bits &= bits - 1;
+            }
+            return length;
+        }
+        // All eight bytes, whether they have bits or not: which do not is hard to predict.
+        let mut row = _mm256_set1_epi32(word as i32 * 64);
+        for byte in bits.to_le_bytes() {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let places = _mm_loadl_epi64(PLACES[usize::from(byte)].as_ptr().cast());
+                let found = _mm256_add_epi32(_mm256_cvtepu8_epi32(places), row);
+                _mm256_storeu_si256(start.add(length).cast(), found);
+            }
+            length += byte.count_ones() as usize;
+            row = _mm256_add_epi32(row, _mm256_set1_epi32(8));
+        }
+        length
     }
 
     /// Words looked at together: few of them having a bit, only these are visited.
