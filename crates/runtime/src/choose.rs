@@ -514,7 +514,8 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     // Where the others have runs or regions of their own, each goes through the blocks of one by itself.
     let have_own = (look.has_runs || state.regions.are_several()) && !look.has_idle;
     let sharing = if is_in_order || is_short || have_own { 1 } else { look.workers };
-    let count = node.queue.len().div_ceil(sharing).min(blocks_max);
+    // What a close waits for is shared as well: the blocks up to that which it comes with, not those behind them.
+    let count = node.queue.len().min(until_close).div_ceil(sharing).min(blocks_max);
     let count = node.queue.count_of(rows_max).min(count).max(1);
     blocks.extend(node.queue.take(count).map(|(position, mut block)| {
         block.stamp.watermark_before = block.stamp.watermark_before.max(time);
