@@ -100,12 +100,20 @@ impl Worker<'_> {
             true => state.operators.block_rows(source, shared.options.block_rows),
             false => shared.options.block_rows,
         };
+        let (is_chunk, are_blocks) = (chunk.is_some(), ready.batches.is_empty());
+        let decode = || {
+            let decoded = self.decode(source, chunk, ready, ingested_micros, block_rows);
+            decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk })
+        };
+        if !is_chunk && are_blocks && shared.graph.sources[source].time != SourceTime::Processing {
+            // They need only be handed on. Whoever looked before that would find nothing, and read more than is needed.
+            return state.chunk_decoded(source, position, decode());
+        }
         drop(state);
-        if chunk.is_some() {
+        if is_chunk {
             shared.progressed(iter::once(Part::Source(source)));
         }
-        let decoded = self.decode(source, chunk, ready, ingested_micros, block_rows);
-        let decoded = decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk });
+        let decoded = decode();
         shared.state().chunk_decoded(source, position, decoded);
     }
 
