@@ -509,7 +509,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     let node = &mut state.pipelines[pipeline];
     let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
     let by_slices = SLICES_PER_TASK_MAX / node.slices_per_block.max(1);
-    let blocks_max = by_rows.min(by_slices).min(until_close).clamp(1, most);
+    let blocks_max = by_rows.min(by_slices).clamp(1, most);
     let is_short = node.queue.rows() as f64 * cost_ns < WORTH_WAKING_NS;
     // Where the others have runs or regions of their own, each goes through the blocks of one by itself.
     let have_own = (look.has_runs || state.regions.are_several()) && !look.has_idle;
