@@ -1,7 +1,7 @@
 //! The house rules that a program can check. `CONTRIBUTING.md` says what they are for.
 //!
 //! In reading order: [`scan`] (which bytes of a Rust file are code), [`text`] (rules over single lines), [`layers`] (who may use whom),
-//! [`length`] (functions and files), [`ratchet`] (what is too long may not grow).
+//! [`length`] (functions, files and documents), [`ratchet`] (what is too long may not grow), [`commits`] (subjects of commits).
 
 mod scan;
 
@@ -12,6 +12,8 @@ mod layers;
 mod length;
 
 mod ratchet;
+
+mod commits;
 
 use std::path::Path;
 use std::process::Command;
@@ -38,6 +40,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     violations.extend(layers::check(&files));
     let ratchet = Ratchet::parse(&read_ratchet(root)?)?;
     violations.extend(ratchet.compare(&length::measure(&files)));
+    violations.extend(commits::check(root)?);
     if violations.is_empty() { Ok(()) } else { Err(violations.join("\n")) }
 }
 

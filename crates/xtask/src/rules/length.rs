@@ -1,4 +1,4 @@
-//! How long functions and files are.
+//! How long functions, files and documents are.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,27 @@ use super::scan::scan;
 const FUNCTION_LINES_MAX: usize = 70;
 /// A file fits in a sitting.
 const FILE_LINES_MAX: usize = 600;
+/// What a reader reads first fits in a sitting: documents and their greatest sizes in bytes.
+const DOCUMENT_BYTES_MAX: [(&str, usize); 2] = [("README.md", 10_000), ("ARCHITECTURE.md", 16_000)];
 
-/// What is too long, and by which name it is known: `file PATH` or `function PATH NAME`. Of several functions of one name
+/// What is too long, and by which name it is known: `file PATH`, `function PATH NAME` or `document PATH`. Of several functions of one name
 /// in a file the longest counts.
 pub type Lengths = BTreeMap<String, usize>;
 
-/// Everything that is longer than it should be, in lines.
+/// The unit of what has this name.
+pub fn unit(name: &str) -> &'static str {
+    if name.starts_with("document ") { "bytes" } else { "lines" }
+}
+
+/// Everything that is longer than it should be: functions and files in lines, documents in bytes.
 pub fn measure(files: &[SourceFile]) -> Lengths {
     let mut lengths = Lengths::new();
+    for (path, bytes_max) in DOCUMENT_BYTES_MAX {
+        let bytes = files.iter().find(|file| file.path == path).map_or(0, |file| file.text.len());
+        if bytes > bytes_max {
+            lengths.insert(format!("document {path}"), bytes);
+        }
+    }
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
         let lines = file.text.lines().count();
         if lines > FILE_LINES_MAX {
@@ -90,5 +103,9 @@ mod tests {
         assert_eq!(measure(&[file(&long)]).into_iter().collect::<Vec<_>>(), [("function a.rs f".to_string(), 71)]);
         assert!(measure(&[file(&long.replacen("x;\n", "", 1))]).is_empty());
         assert_eq!(measure(&[file(&"\n".repeat(601))])["file a.rs"], 601);
+        let document = |path: &str, bytes| SourceFile { path: path.into(), text: "x".repeat(bytes) };
+        let documents =
+            [document("README.md", 10_001), document("ARCHITECTURE.md", 16_000), document("docs/README.md", 20_000)];
+        assert_eq!(measure(&documents).into_iter().collect::<Vec<_>>(), [("document README.md".to_string(), 10_001)]);
     }
 }

@@ -1,9 +1,9 @@
 //! What is too long today may not grow, what has shrunk may not grow back, and nothing new may be too long.
 
-use super::length::Lengths;
+use super::length::{Lengths, unit};
 
 const HEADER: &str = "\
-# What is longer than the house rules allow, in lines. It may not grow; `cargo xtask rules --record` writes down what shrank.
+# What is longer than the house rules allow, in lines (documents in bytes). It may not grow; `cargo xtask rules --record` writes down what shrank.
 # Nothing is added here: shorten what is new.
 ";
 
@@ -21,7 +21,7 @@ impl Ratchet {
         let mut known = Lengths::new();
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
             let entry = line.rsplit_once(' ').and_then(|(name, lines)| Some((name, lines.parse().ok()?)));
-            let (name, lines) = entry.ok_or_else(|| format!("ratchet: '{line}' does not end in a number of lines"))?;
+            let (name, lines) = entry.ok_or_else(|| format!("ratchet: '{line}' does not end in a number"))?;
             known.insert(name.to_string(), lines);
         }
         Ok(Ratchet { known })
@@ -30,18 +30,20 @@ impl Ratchet {
     /// What differs from the list.
     pub fn compare(&self, measured: &Lengths) -> Vec<String> {
         let mut violations = Vec::new();
-        for (name, lines) in measured {
+        for (name, length) in measured {
+            let unit = unit(name);
             match self.known.get(name) {
-                None => violations.push(format!("{name} has {lines} lines: too long")),
-                Some(known) if lines > known => {
-                    violations.push(format!("{name} has {lines} lines, {known} before: it may not grow"));
+                None => violations.push(format!("{name} has {length} {unit}: too long")),
+                Some(known) if length > known => {
+                    violations.push(format!("{name} has {length} {unit}, {known} before: it may not grow"));
                 }
                 Some(_) => {}
             }
         }
         for (name, known) in &self.known {
-            if measured.get(name).is_none_or(|lines| lines < known) {
-                violations.push(format!("{name} is shorter than {known} lines now: run `cargo xtask rules --record`"));
+            if measured.get(name).is_none_or(|length| length < known) {
+                let unit = unit(name);
+                violations.push(format!("{name} is shorter than {known} {unit} now: run `cargo xtask rules --record`"));
             }
         }
         violations
