@@ -19,7 +19,8 @@ fn main() -> ExitCode {
     // A script runs in the same configurations whichever others are chosen.
     let mut scripts: Vec<(usize, PathBuf)> = scripts(&root).into_iter().enumerate().collect();
     scripts.retain(|(_, path)| {
-        wanted.is_empty() || wanted.iter().any(|part| path.to_string_lossy().contains(part.as_str()))
+        let name = path.strip_prefix(&root).unwrap_or(path).to_string_lossy();
+        wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()))
     });
     let bless = std::env::var_os("BLESS").is_some_and(|value| value == "1");
     let failures = Mutex::new(Vec::new());
