@@ -18,6 +18,9 @@ struct Candidates {
     seen: bool,
     boolean: bool,
     integer: bool,
+    /// Whether all integers fit BIGINT, and the digits of the longest.
+    bigint: bool,
+    digits_max: usize,
     float: bool,
     date: bool,
     timestamp: bool,
@@ -30,6 +33,8 @@ impl Candidates {
         seen: false,
         boolean: true,
         integer: true,
+        bigint: true,
+        digits_max: 0,
         float: true,
         date: true,
         timestamp: true,
@@ -42,7 +47,10 @@ impl Candidates {
         const MICROS_PER_SECOND: i64 = 1_000_000;
         self.seen = true;
         self.boolean &= !is_string && value::boolean(text).is_ok();
-        self.integer &= !is_string && value::integer(text).is_ok();
+        let digits = integer_digits(text).filter(|_| !is_string);
+        self.integer &= digits.is_some();
+        self.bigint &= value::integer(text).is_ok();
+        self.digits_max = self.digits_max.max(digits.unwrap_or(0));
         self.float &= !is_string && value::float::<f64>(text).is_ok();
         self.date &= time::date(text).is_ok();
         let plain = time::timestamp(text, rules.timestamps, MICROS_PER_SECOND, false);
@@ -57,7 +65,11 @@ impl Candidates {
         match self {
             Candidates { seen: false, .. } => DataType::Utf8View,
             Candidates { boolean: true, .. } => DataType::Boolean,
-            Candidates { integer: true, .. } => DataType::Int64,
+            Candidates { integer: true, bigint: true, .. } => DataType::Int64,
+            // A DOUBLE would lose digits.
+            Candidates { integer: true, digits_max: ..=20, .. } => DataType::Decimal128(20, 0),
+            Candidates { integer: true, digits_max: ..=38, .. } => DataType::Decimal128(38, 0),
+            Candidates { integer: true, .. } => DataType::Utf8View,
             Candidates { float: true, .. } => DataType::Float64,
             Candidates { date: true, .. } => DataType::Date32,
             Candidates { timestamp: true, .. } => DataType::Timestamp(unit, None),
@@ -65,6 +77,13 @@ impl Candidates {
             _ => DataType::Utf8View,
         }
     }
+}
+
+/// The digits of an integer, without zeros in front; `None` where the text is no integer.
+fn integer_digits(text: &[u8]) -> Option<usize> {
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    let is_integer = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    is_integer.then(|| digits.iter().skip_while(|&&digit| digit == b'0').count())
 }
 
 /// The columns of a file that begins with `bytes`, whole rows, from the first [`INFER_ROWS`] of them. `None` where the
