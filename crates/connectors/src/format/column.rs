@@ -293,7 +293,10 @@ fn append_string(
     block: &mut Option<u32>,
 ) -> Result<(), Wrong> {
     let range = span.range();
-    if span.is_escaped() {
+    if fields.rules.escapes == Escapes::Json && !span.is_quoted() && matches!(fields.bytes[range.start], b'{' | b'[') {
+        let value = super::json::compact::compact(&fields.bytes[range]).ok_or(Wrong::Json)?;
+        builder.append_value(std::str::from_utf8(&value).map_err(|_| Wrong::Utf8)?);
+    } else if span.is_escaped() {
         let value = fields.rules.unescape(&fields.bytes[range], span)?;
         builder.append_value(std::str::from_utf8(&value).map_err(|_| Wrong::Utf8)?);
     } else if range.len() <= INLINE_BYTES_MAX {
@@ -358,6 +361,7 @@ pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
             format!("has a time zone, which a {name} has not: declare the column {zoned}")
         }
         (Wrong::Utf8, _) => "is not valid UTF-8".into(),
+        (Wrong::Json, _) => "is not valid JSON".into(),
         (Wrong::Escape, _) => "has an escape sequence that means nothing".into(),
         (Wrong::Null, _) => "is NULL, and the column is NOT NULL, as event times are".into(),
         (Wrong::Missing, _) => "has fewer fields than are expected".into(),

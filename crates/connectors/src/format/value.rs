@@ -13,6 +13,8 @@ pub(crate) enum Wrong {
     Zone,
     /// Not UTF-8.
     Utf8,
+    /// An object or array that is not written as JSON is.
+    Json,
     /// An escape sequence that means nothing.
     Escape,
     /// NULL in a column that cannot be.

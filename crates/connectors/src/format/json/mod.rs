@@ -4,6 +4,8 @@ pub(crate) mod split;
 
 pub(crate) mod write;
 
+pub(crate) mod compact;
+
 /// The text of a string without its escape sequences, or `None` where one of them means nothing.
 pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
