@@ -12,6 +12,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, CaseExpr};
 use datafusion_physical_expr::utils::collect_columns;
 use pelton_data::column::logical_type;
+use pelton_plan::growth::is_too_large;
 use pelton_plan::terms::{no_decimal, no_value, with_sql_types};
 
 /// A pipeline that cannot be turned into code.
@@ -57,7 +58,8 @@ pub fn row_failure(
         }
     }
     let row = batch.slice(least - 1, 1);
-    let expression = smallest_failing(expression, &row);
+    // Parts are evaluated without a bound for what they make.
+    let expression = if is_too_large(&error) { expression } else { smallest_failing(expression, &row) };
     let (error, words) = match evaluate(&row) {
         Err(error) => (error, words_at_row(expression, &row)),
         Ok(()) => (error, pelton_plan::explain::expression(expression.as_ref()).to_string()),
@@ -135,7 +137,9 @@ fn sql_message(message: &str) -> String {
 pub(crate) fn plain_message(error: &DataFusionError) -> String {
     let message = match error.find_root() {
         DataFusionError::ArrowError(error, _) => arrow_message(error),
-        DataFusionError::Execution(message) | DataFusionError::Plan(message) => message.clone(),
+        DataFusionError::Execution(message)
+        | DataFusionError::Plan(message)
+        | DataFusionError::ResourcesExhausted(message) => message.clone(),
         DataFusionError::External(error) => error.to_string(),
         DataFusionError::NotImplemented(message) => format!("not supported: {message}"),
         other => other.strip_backtrace(),

@@ -11,6 +11,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use pelton_data::aggregate::Holistic;
+use pelton_data::allowance::Allowance;
 use pelton_data::decimal::{DecimalTotal, fitting};
 use pelton_data::percentile::{between, continuous_place, discrete_place};
 use pelton_data::significant;
@@ -96,7 +97,7 @@ fn part(
             None => picked(kept.values.of(entries), Pick::Mode),
         },
         Holistic::Array { is_distinct } => Arc::new(arrays(kept, entries, *is_distinct, data_type)?),
-        Holistic::Joined { delimiter } => Arc::new(joined(kept, entries, delimiter)),
+        Holistic::Joined { delimiter } => Arc::new(joined(kept, entries, delimiter)?),
     })
 }
 
@@ -345,9 +346,13 @@ fn with_null_elements<'p>(
     (ends, take(values, &rows, None).expect("rows are those of the values"))
 }
 
-fn joined(kept: &Kept<'_>, entries: Chosen<'_>, delimiter: &str) -> arrow::array::StringViewArray {
+fn joined(kept: &Kept<'_>, entries: Chosen<'_>, delimiter: &str) -> Result<arrow::array::StringViewArray, KernelError> {
     let (GroupedValues { offsets, values }, _) = kept.in_order(entries);
     let strings = values.as_string_view();
+    let of_strings: usize = strings.lengths().map(|length| length as usize).sum();
+    if let Some(refusal) = Allowance::get().refusal(of_strings.saturating_add(delimiter.len() * strings.len())) {
+        return Err(KernelError::Expression(format!("LISTAGG {refusal}")));
+    }
     let mut builder = StringViewBuilder::with_capacity(entries.len());
     let mut text = String::new();
     for ends in offsets.windows(2) {
@@ -360,5 +365,5 @@ fn joined(kept: &Kept<'_>, entries: Chosen<'_>, delimiter: &str) -> arrow::array
         }
         builder.append_option((ends[0] < ends[1]).then_some(&text));
     }
-    builder.finish()
+    Ok(builder.finish())
 }

@@ -48,6 +48,8 @@ pub mod arrangement;
 
 pub mod spelling;
 
+pub mod allowance;
+
 pub mod abi;
 
 pub use block::{Block, Origin, Provenance, Stamp, TimeColumn};

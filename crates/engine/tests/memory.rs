@@ -90,6 +90,23 @@ fn an_operator_has_a_limit_of_its_own() {
 }
 
 #[test]
+fn long_strings_on_the_way_are_made_of_fewer_rows_at_a_time() {
+    let session = session("1", 20_000);
+    session.set("pelton.memory", "16 mb").unwrap();
+    let rows = |query: &str| -> usize {
+        session.sql(query).unwrap().collect().unwrap().iter().map(RecordBatch::num_rows).sum()
+    };
+    // A block of 16,384 rows has some 80 MB of them.
+    assert_eq!(rows("SELECT i FROM n WHERE CHAR_LENGTH(REPEAT(CAST(i AS STRING), 1000)) = 5000"), 10_001);
+    let error = failure(&mut session.sql("SELECT REPEAT(CAST(i AS STRING), 1000) AS s FROM n").unwrap());
+    for part in ["REPEAT makes a result of ", " MiB, more than the limit of 16 MiB ('pelton.memory' = '16 MiB')"] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    let error = failure(&mut session.sql("SELECT LISTAGG(CAST(i AS STRING)) OVER (ORDER BY at) AS s FROM n").unwrap());
+    assert!(error.contains("LISTAGG OVER makes more of the rows of a block than there is memory for"), "{error}");
+}
+
+#[test]
 fn rows_that_are_put_in_order_are_charged() {
     let session = session("1", 600_000);
     session.set("pelton.memory", "4 mb").unwrap();

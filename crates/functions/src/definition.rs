@@ -14,7 +14,7 @@ use datafusion_expr::{
 use pelton_data::column::sql_name;
 use regex::Regex;
 
-use crate::{charset, digest, json, number, text, time, url};
+use crate::{charset, digest, growth, json, number, text, time, url};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 43] = {
+pub(super) const DEFINITIONS: [Definition; 44] = {
     use Evaluate::{Arguments, Arrays, Pattern};
     use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time};
     [
@@ -131,6 +131,7 @@ pub(super) const DEFINITIONS: [Definition; 43] = {
         define("parse_url", &[Text, Text, Text], 2, string, Arrays(url::parse_url)),
         define("regexp_extract", &[Text, Text, Integer], 2, string, Pattern(text::regexp_extract)),
         define("regexp_replace", &[Text, Text, Text], 3, string, Pattern(text::regexp_replace)),
+        define("repeat", &[Text, Integer], 2, string, Arrays(growth::repeat)),
         define("right", &[Text, Integer], 2, string, Arrays(text::right)),
         define("rpad", &[Text, Integer, Text], 2, string, Arrays(text::rpad)),
         define("sha1", &[Text], 1, string, Arrays(digest::sha1)),
@@ -337,7 +338,7 @@ pub fn unmet_count(required: usize, most: usize, given: usize) -> Option<String>
 }
 
 /// How the user wrote a function that has another name in the syntax tree.
-fn written_name(name: &str) -> String {
+pub(super) fn written_name(name: &str) -> String {
     match name {
         "ceil_to" => "CEIL".to_string(),
         "character_decode" => "DECODE".to_string(),

@@ -24,6 +24,8 @@ mod json;
 
 mod url;
 
+mod growth;
+
 mod charset;
 
 mod digest;
@@ -45,6 +47,7 @@ mod significant;
 pub use casting::{cast_literal, is_own_cast};
 pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
+pub use growth::{bounded, bytes_of_array, can_grow, is_too_large, joined};
 pub use json::is_path as is_json_path;
 pub use regular::{java_only, translated as translated_pattern};
 

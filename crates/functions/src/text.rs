@@ -13,13 +13,14 @@ use pelton_data::column::{Cuts, sql_name};
 use regex::{CaptureLocations, NoExpand, Regex};
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, always};
+use crate::growth;
 use crate::regular::{java_only, translated};
 
-fn strings(array: &ArrayRef) -> &StringViewArray {
+pub(super) fn strings(array: &ArrayRef) -> &StringViewArray {
     array.as_string_view()
 }
 
-fn integers(array: &ArrayRef) -> &Int64Array {
+pub(super) fn integers(array: &ArrayRef) -> &Int64Array {
     array.as_primitive::<Int64Type>()
 }
 
@@ -30,7 +31,7 @@ fn integer_at(array: Option<&Int64Array>, row: usize, default: i64) -> Option<i6
     }
 }
 
-fn string_at(array: &StringViewArray, row: usize) -> Option<&str> {
+pub(super) fn string_at(array: &StringViewArray, row: usize) -> Option<&str> {
     array.is_valid(row).then(|| array.value(row))
 }
 
@@ -69,29 +70,39 @@ fn ends(arguments: &[ArrayRef], part: fn(&str, usize) -> Range<usize>) -> Result
 /// `LPAD(text, length[, pad])`: as many characters, of `pad` in front where the text has fewer; NULL where the length is negative or
 /// there is nothing to pad with, as in Flink.
 pub(super) fn lpad(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    padded("LPAD", arguments, |text, padding| padding + text)
+    padded("LPAD", arguments, |text, padding| [padding, text].concat())
 }
 
 /// `RPAD(text, length[, pad])`: likewise, behind it.
 pub(super) fn rpad(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    padded("RPAD", arguments, |text, padding| text.to_owned() + &padding)
+    padded("RPAD", arguments, |text, padding| [text, padding].concat())
 }
 
-fn padded(name: &str, arguments: &[ArrayRef], together: fn(&str, String) -> String) -> Result<ArrayRef> {
+fn padded(name: &str, arguments: &[ArrayRef], together: fn(&str, &str) -> String) -> Result<ArrayRef> {
     let (texts, lengths) = (strings(&arguments[0]), integers(&arguments[1]));
     let pads = arguments.get(2).map(strings);
     if let Some(length) = lengths.iter().flatten().find(|length| *length > PADDED_CHARACTERS_MAX) {
         return exec_err!("{name} makes no string of {length} characters");
     }
-    Ok(collect(texts.len(), |row| {
+    // What a row becomes: its text cut off, or the characters that are missing.
+    let of_row = |row: usize| {
         let text = string_at(texts, row)?;
         let length = usize::try_from(integer_at(Some(lengths), row, 0)?).ok()?;
         let pad = pads.map_or(Some(" "), |pads| string_at(pads, row)).filter(|pad| !pad.is_empty())?;
-        if let Some((end, _)) = text.char_indices().nth(length) {
-            return Some(text[..end].to_owned());
-        }
-        let missing = length - text.chars().count();
-        Some(together(text, pad.chars().cycle().take(missing).collect()))
+        Some(match text.char_indices().nth(length) {
+            Some((end, _)) => (&text[..end], pad, 0),
+            None => (text, pad, length - text.chars().count()),
+        })
+    };
+    let bytes_of = |(text, pad, missing): (&str, &str, usize)| {
+        text.len().saturating_add(pad.len().saturating_mul(missing.div_ceil(pad.chars().count())))
+    };
+    let bytes = (0..texts.len()).filter_map(of_row).map(bytes_of).fold(0, usize::saturating_add);
+    growth::check(name, bytes)?;
+    Ok(collect(texts.len(), |row| {
+        let (text, pad, missing) = of_row(row)?;
+        let padding: String = pad.chars().cycle().take(missing).collect();
+        Some(together(text, &padding))
     }))
 }
 
@@ -235,6 +246,7 @@ pub(super) const REPLACE: Definition = Definition {
     is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
         let [texts, parts, replacements] = [0, 1, 2].map(|index| strings(&arguments[index]));
+        growth::check("replace", growth::bytes_of_replace(texts, parts, replacements))?;
         Ok(collect(texts.len(), |row| {
             let (text, part) = (string_at(texts, row)?, string_at(parts, row)?);
             Some(text.replace(part, string_at(replacements, row)?))
@@ -287,7 +299,7 @@ pub(super) fn regexp_replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let columns = [arguments.column(0)?, arguments.column(1)?, arguments.column(2)?];
     let [texts, expressions, replacements] = columns.each_ref().map(strings);
     let mut known = arguments.regex.cloned().map(|regex| (None, regex));
-    let mut replaced = StringViewBuilder::with_capacity(arguments.rows);
+    let (mut replaced, mut bytes) = (StringViewBuilder::with_capacity(arguments.rows), 0_usize);
     for row in 0..arguments.rows {
         let (Some(text), Some(expression), Some(replacement)) =
             (string_at(texts, row), string_at(expressions, row), string_at(replacements, row))
@@ -299,6 +311,9 @@ pub(super) fn regexp_replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             Some((of, regex)) if of.is_none_or(|of| of == expression) => regex,
             known => &mut known.insert((Some(expression), compiled("regexp_replace", expression)?)).1,
         };
+        let count = || regex.find_iter(text).count();
+        bytes = bytes.saturating_add(growth::replaced_bytes(text, replacement, 0, count));
+        growth::check("regexp_replace", bytes)?;
         replaced.append_value(regex.replace_all(text, NoExpand(replacement)));
     }
     Ok(Arc::new(replaced.finish()))

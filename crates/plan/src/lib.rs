@@ -23,6 +23,11 @@ mod stack;
 
 pub mod terms;
 
+/// A bound for what functions make, which compiled expressions keep to.
+pub mod growth {
+    pub use pelton_functions::{bounded, bytes_of_array, can_grow, is_too_large, joined};
+}
+
 pub use catalog::{Catalog, Relation, Table};
 pub use error::{Place, PlanError, PlanErrorKind, closest};
 pub use parse::{Parsed, Statement, parse};

@@ -10,6 +10,7 @@ mod size;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use pelton_data::allowance::Allowance;
 use pelton_data::column::bytes_of;
 use pelton_state::kernel::KernelError;
 
@@ -92,6 +93,11 @@ impl Budget {
     /// Has all queries take so much at most from now on, those that run as well: what they have they keep.
     pub fn limit(&self, bytes_max: usize) {
         self.all.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// What a function may make of the rows of a block.
+    pub fn allowance(&self) -> Allowance {
+        Allowance::of_memory(self.bytes_max())
     }
 
     /// Bytes that the state of all queries takes.

@@ -41,6 +41,7 @@ pub(crate) struct Worker<'a> {
 impl Worker<'_> {
     /// Does the task.
     pub fn run(&mut self, task: Task) {
+        self.shared.options.budget.allowance().set();
         match task {
             Task::Read { source, partition, ready } => self.read(source, partition, ready),
             Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),

@@ -1,14 +1,15 @@
 //! One expression, as the interpreter evaluates it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::compute::{CastOptions, cast_with_options, concat};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, ScalarValue};
-use datafusion_expr::{ColumnarValue, Operator};
+use datafusion_expr::{ColumnarValue, Operator, ScalarUDF};
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
     NotExpr, TryCastExpr, case, lit,
@@ -16,6 +17,8 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion_physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use pelton_data::allowance::Allowance;
+use pelton_plan::growth::{bounded, bytes_of_array, can_grow, is_too_large, joined};
 use pelton_state::kernel::KernelError;
 
 use super::rows::Rows;
@@ -56,7 +59,8 @@ impl Expression {
         let compact = Arc::new(Schema::new(fields));
         let renumbered = renumber(planned, &columns).map_err(failed)?;
         let wrapping = negate_wrapping(renumbered, &compact).map_err(failed)?;
-        let expression = evaluate_left_first(wrapping, &compact).map_err(failed)?;
+        let bounded = bound_growth(wrapping, &compact).map_err(failed)?;
+        let expression = evaluate_left_first(bounded, &compact).map_err(failed)?;
         let own_type = expression.data_type(&compact).map_err(failed)?;
         let data_type = data_type.unwrap_or(&own_type).clone();
         Ok(Expression { planned: planned.clone(), expression, columns, schema: compact, data_type })
@@ -91,7 +95,22 @@ impl Expression {
     pub(crate) fn evaluate(&self, rows: &mut Rows<'_>) -> Result<ColumnarValue, KernelError> {
         debug_assert!(rows.len() > 0);
         let batch = self.batch(rows);
-        self.expression.evaluate(&batch).map_err(|error| self.failure(rows, &batch, error))
+        self.values(&batch).map_err(|error| self.failure(rows, &batch, error))
+    }
+
+    /// Its values for the rows of a batch, which are evaluated in parts where all at once take too much on the way.
+    fn values(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let rows = batch.num_rows();
+        match self.expression.evaluate(batch) {
+            Err(error) if rows > 1 && is_too_large(&error) => {
+                let part = |first: usize, rows: usize| self.values(&batch.slice(first, rows))?.into_array(rows);
+                let parts = [part(0, rows / 2)?, part(rows / 2, rows - rows / 2)?];
+                let is_allowed = Allowance::get().allows(parts.iter().map(bytes_of_array).sum());
+                let values = concat(&parts.each_ref().map(AsRef::as_ref))?;
+                if is_allowed { Ok(ColumnarValue::Array(values)) } else { Err(error) }
+            }
+            values => values,
+        }
     }
 
     /// The columns that it reads.
@@ -106,7 +125,7 @@ impl Expression {
     fn failure(&self, rows: &Rows<'_>, batch: &RecordBatch, error: DataFusionError) -> KernelError {
         let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
         let (row, message) = row_failure(&planned, batch, error, |batch| {
-            let values = self.expression.evaluate(batch)?.into_array(batch.num_rows())?;
+            let values = self.values(batch)?.into_array(batch.num_rows())?;
             Ok(self.typed(values).map(drop)?)
         });
         let place = rows.provenance(row).map_or(String::new(), |place| place.to_string());
@@ -200,6 +219,47 @@ fn negate_wrapping(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result
         Ok(Transformed::yes(Arc::new(difference) as Arc<dyn PhysicalExpr>))
     });
     wrapping.map(|transformed| transformed.data)
+}
+
+/// Makes functions that return strings fail where these take too much, and chains of `||` one function, which does so too.
+fn bound_growth(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    let bounded = expression.transform_up(|node| {
+        if let Some(call) = node.downcast_ref::<ScalarFunctionExpr>() {
+            if !can_grow(call.return_type()) {
+                return Ok(Transformed::no(node));
+            }
+            let function = Arc::new(bounded(call.fun()));
+            let options = Arc::new(call.config_options().clone());
+            return Ok(Transformed::yes(call_of(function, call.args().to_vec(), call.return_field(schema)?, options)));
+        }
+        let Some(binary) = node.downcast_ref::<BinaryExpr>() else { return Ok(Transformed::no(node)) };
+        let operands = [binary.left(), binary.right()];
+        let is_text = |operand: &&Arc<dyn PhysicalExpr>| {
+            operand.data_type(schema).is_ok_and(|data_type| data_type == DataType::Utf8View)
+        };
+        if *binary.op() != Operator::StringConcat || !operands.iter().all(is_text) {
+            return Ok(Transformed::no(node));
+        }
+        let parts = operands.into_iter().flat_map(|operand| match operand.downcast_ref::<ScalarFunctionExpr>() {
+            Some(call) if call.fun().name() == JOINED.name() => call.args().to_vec(),
+            _ => vec![operand.clone()],
+        });
+        let options = Arc::new(ConfigOptions::default());
+        Ok(Transformed::yes(call_of(JOINED.clone(), parts.collect(), node.return_field(schema)?, options)))
+    });
+    bounded.map(|transformed| transformed.data)
+}
+
+static JOINED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(joined()));
+
+fn call_of(
+    function: Arc<ScalarUDF>,
+    arguments: Vec<Arc<dyn PhysicalExpr>>,
+    field: FieldRef,
+    options: Arc<ConfigOptions>,
+) -> Arc<dyn PhysicalExpr> {
+    let name = function.name().to_owned();
+    Arc::new(ScalarFunctionExpr::new(&name, function, arguments, field, options))
 }
 
 /// Whether the expression may have no value for some row.

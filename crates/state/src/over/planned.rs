@@ -165,10 +165,11 @@ impl PlannedCall {
 
     fn overflow(&self) -> KernelError {
         let function = match self.call.function {
-            OverFunction::Array { .. } => {
-                let most = i32::MAX;
-                let message = format!("ARRAY_AGG OVER lists more than {most} values at a time (shorten its frame)");
-                return KernelError::Expression(message);
+            OverFunction::Array { .. } | OverFunction::Joined { .. } => {
+                let is_list = matches!(self.call.function, OverFunction::Array { .. });
+                let name = if is_list { "ARRAY_AGG" } else { "LISTAGG" };
+                let problem = "makes more of the rows of a block than there is memory for (shorten its frame)";
+                return KernelError::Expression(format!("{name} OVER {problem}"));
             }
             OverFunction::Sum => "SUM",
             _ => "AVG",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder};
 use arrow::datatypes::DataType;
 use hashbrown::HashSet;
+use pelton_data::allowance::Allowance;
 use pelton_data::over::{OverCall, OverFunction};
 
 use super::call::KeyRows;
@@ -145,12 +146,15 @@ impl TextRun<'_> {
 
     fn arrays(&self, (ignores_nulls, is_distinct): (bool, bool), results: &mut Results) -> Result<(), Overflow> {
         let mut listed = HashSet::new();
+        let mut bytes = 0;
         self.bounds.frames().try_for_each(|(start, end)| {
             listed.clear();
             let values = (start..end).map(|row| self.kept().get(row));
             let values = values.filter(|value| value.is_some() || !ignores_nulls);
             let values = values.filter(|value| !is_distinct || listed.insert(*value));
-            results.push_list(|items| values.for_each(|value| items.bytes().append_option(value)))
+            let values = values.inspect(|value| bytes += value.map_or(0, <[u8]>::len));
+            results.push_list(|items| values.for_each(|value| items.bytes().append_option(value)))?;
+            if Allowance::get().allows(bytes) { Ok(()) } else { Err(Overflow) }
         })
     }
 }
@@ -319,14 +323,14 @@ impl TextState {
                 }
             }
             TextState::Held(..) => unreachable!("what is of all values has been computed"),
-            TextState::None => look_up(call, run, results),
+            TextState::None => return look_up(call, run, results),
         }
         Ok(())
     }
 }
 
 /// Appends for each row a value before it, or those of its frame side by side.
-fn look_up(call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) {
+fn look_up(call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) -> Result<(), Overflow> {
     match &call.function {
         OverFunction::Lag { rows } => {
             let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(*rows));
@@ -334,6 +338,7 @@ fn look_up(call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) 
         }
         OverFunction::Joined { delimiter } => {
             let (mut joined, mut listed) = (Vec::new(), HashSet::new());
+            let mut bytes = 0;
             for (start, end) in run.bounds.frames() {
                 joined.clear();
                 listed.clear();
@@ -344,11 +349,16 @@ fn look_up(call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) 
                     joined.extend_from_slice(delimiter.as_bytes());
                 });
                 let is_any = count.count() > 0;
+                bytes += joined.len();
+                if !Allowance::get().allows(bytes) {
+                    return Err(Overflow);
+                }
                 results.append_option(is_any.then(|| &joined[..joined.len() - delimiter.len()]));
             }
         }
         other => unreachable!("{other:?} is not of text"),
     }
+    Ok(())
 }
 
 /// Appends how many values of each frame are distinct, or the one that is picked, for each call.

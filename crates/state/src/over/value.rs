@@ -9,6 +9,7 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use pelton_data::allowance::Allowance;
 use pelton_data::column::gathered;
 use pelton_data::decimal::{DecimalTotal, fits};
 
@@ -63,7 +64,7 @@ pub(super) trait Value: ArrowNativeTypeOp {
 /// A sum of values.
 pub(super) type Total<T> = <<T as Value>::Sum as FrameSum<T>>::Total;
 
-/// A sum or mean that has too many digits for its type.
+/// A sum or mean that has too many digits for its type, or lists and texts that take too much.
 #[derive(Debug)]
 pub(super) struct Overflow;
 
@@ -220,6 +221,10 @@ impl Results {
         let ResultValues::Lists(items, ends) = &mut self.values else { unreachable!("results are lists") };
         push(items);
         let end = i32::try_from(items.len()).map_err(|_| Overflow)?;
+        // Eight bytes each, about.
+        if !Allowance::get().allows(8 * items.len()) {
+            return Err(Overflow);
+        }
         self.nulls.append(ends.last() != Some(&end));
         ends.push(end);
         Ok(())
