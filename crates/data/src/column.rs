@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, ListArray, MAX_INLINE_VIEW_LEN, NullBufferBuilder, RecordBatch,
-    RecordBatchOptions, StringViewArray, downcast_primitive_array, make_array, make_view,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, BooleanBufferBuilder, ListArray, MAX_INLINE_VIEW_LEN,
+    NullBufferBuilder, RecordBatch, RecordBatchOptions, StringViewArray, downcast_primitive_array, make_array,
+    make_view,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -392,6 +393,32 @@ impl<'a> Cuts<'a> {
     }
 }
 
+/// The same bytes as strings, nothing copied, and the rows, in order, whose bytes are not UTF-8: these are NULL among the strings.
+pub fn checked_strings(bytes: &BinaryViewArray) -> (StringViewArray, Vec<usize>) {
+    /// The highest bit of each byte that lies inside a view.
+    const NOT_ASCII: u128 = 0x8080_8080_8080_8080_8080_8080 << 32;
+    let is_text = |row: usize, view: u128| {
+        (view as u32 <= VIEW_INLINE_LENGTH_MAX && view & NOT_ASCII == 0)
+            || std::str::from_utf8(bytes.value(row)).is_ok()
+    };
+    let wrong: Vec<usize> =
+        bytes.views().iter().enumerate().filter(|&(row, &view)| !is_text(row, view)).map(|(row, _)| row).collect();
+    let (mut views, buffers, mut nulls) = bytes.clone().into_parts();
+    if !wrong.is_empty() {
+        let mut cleared = views.to_vec();
+        wrong.iter().for_each(|&row| cleared[row] = 0);
+        views = ScalarBuffer::from(cleared);
+        let mut valid = BooleanBufferBuilder::new(bytes.len());
+        valid.append_n(bytes.len(), true);
+        wrong.iter().for_each(|&row| valid.set_bit(row, false));
+        nulls = NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(valid.finish())));
+    }
+    // SAFETY: `bytes` has the same buffers, and each view is one of its views, or 0, the empty string. The bytes of each view, those of
+    // NULLs included, were found to be UTF-8: `value` reads what the view names, and ASCII is UTF-8.
+    let strings = unsafe { StringViewArray::new_unchecked(views, buffers, nulls) };
+    (strings, wrong.into_iter().filter(|&row| bytes.is_valid(row)).collect())
+}
+
 /// Longest string, in bytes, that lies inside its view.
 pub const VIEW_INLINE_LENGTH_MAX: u32 = 12;
 
@@ -493,5 +520,38 @@ mod tests {
         assert_eq!(logical_type(&coded), &DataType::Utf8View);
         assert_eq!(sql_name(&coded), "STRING");
         assert_eq!(sql_name(&DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()))), "TIMESTAMP_LTZ(3)");
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_become_no_strings() {
+        let long = "seven characters of ASCII, and ü";
+        let (cut, broken) = (&long.as_bytes()[..long.len() - 1], b"thirteen \xff bytes".as_slice());
+        let values: [Option<&[u8]>; 10] = [
+            Some(b"plain"),
+            Some(b"x\xff\xfe"),
+            None,
+            Some(long.as_bytes()),
+            Some(cut),
+            Some(b""),
+            Some("ünü".as_bytes()),
+            Some(broken),
+            // A surrogate, and the first byte of a longer character at the end of a view.
+            Some(b"\xed\xa0\x80"),
+            Some(b"eleven byte\xc3"),
+        ];
+        let bytes = BinaryViewArray::from_iter(values);
+        let (strings, wrong) = checked_strings(&bytes);
+        assert_eq!(wrong, [1, 4, 7, 8, 9]);
+        let texts = [Some("plain"), None, None, Some(long), None, Some(""), Some("ünü"), None, None, None];
+        assert_eq!(strings.iter().collect::<Vec<_>>(), texts);
+        strings.to_data().validate_full().unwrap();
+        let (strings, wrong) = checked_strings(&bytes.slice(2, 4));
+        assert_eq!((wrong, strings.iter().collect::<Vec<_>>()), (vec![2], texts[2..6].to_vec()));
+        // What lies behind NULL is no string either, and nobody is told.
+        let hidden = BinaryViewArray::from_iter_values([b"\xff".as_slice(), b"a"]);
+        let (views, buffers, _) = hidden.into_parts();
+        let (strings, wrong) = checked_strings(&BinaryViewArray::new(views, buffers, Some(vec![false, true].into())));
+        assert_eq!((wrong, strings.iter().collect::<Vec<_>>()), (vec![], vec![None, Some("a")]));
+        strings.to_data().validate_full().unwrap();
     }
 }

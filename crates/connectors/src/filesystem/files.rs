@@ -148,7 +148,7 @@ fn metadata_types() -> [(&'static str, DataType); 4] {
 }
 
 impl InputFile {
-    fn new(path: PathBuf, metadata: &Metadata) -> InputFile {
+    pub(super) fn new(path: PathBuf, metadata: &Metadata) -> InputFile {
         let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         InputFile {
             place: path.to_string_lossy().into_owned(),

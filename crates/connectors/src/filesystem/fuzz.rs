@@ -17,6 +17,10 @@ use crate::format::infer::infer;
 use crate::format::{Format, FormatName, TextFormat};
 use crate::options::Options;
 
+mod parquet;
+
+pub use self::parquet::parquet;
+
 type OptionPairs = &'static [(&'static str, &'static str)];
 
 /// Dialects; the first byte of an input chooses one. The first is plain.
@@ -302,5 +306,10 @@ mod tests {
     #[test]
     fn kept_json_and_its_mutations_are_read_the_same_wherever_they_are_cut() {
         corpus::run("json", &WORDS, 600, super::json);
+    }
+
+    #[test]
+    fn kept_parquet_and_its_mutations_are_read_or_refused() {
+        corpus::run("parquet", &[], 1_000, super::parquet);
     }
 }

@@ -15,7 +15,8 @@ use crate::{ConnectorError, TableRequest};
 pub(super) struct ParquetSource {
     shape: RowShape,
     on_error: OnError,
-    files: Vec<Partition>,
+    /// `None` once the file has been read, which is then closed.
+    files: Vec<Option<Partition>>,
     readers: Arc<Readers>,
 }
 
@@ -34,7 +35,7 @@ impl ParquetSource {
         on_error: OnError,
     ) -> Result<ParquetSource, ConnectorError> {
         let shape = files::row_shape(request)?;
-        let files = files.into_iter().map(|file| Partition { file, decoder: None, part: None }).collect();
+        let files = files.into_iter().map(|file| Some(Partition { file, decoder: None, part: None })).collect();
         Ok(ParquetSource { shape, on_error, files, readers: Arc::default() })
     }
 }
@@ -46,9 +47,8 @@ impl Source for ParquetSource {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let Some(Partition { file, decoder, part: before }) = self.files.get_mut(partition) else {
-            return Ok(Read::End);
-        };
+        let Some(state) = self.files.get_mut(partition) else { return Ok(Read::End) };
+        let Some(Partition { file, decoder, part: before }) = state else { return Ok(Read::End) };
         let decoder = match decoder {
             Some(decoder) => decoder,
             None => {
@@ -65,6 +65,7 @@ impl Source for ParquetSource {
             }
         };
         let Some(part) = decoder.part_after(*before, &self.readers) else {
+            *state = None;
             return Ok(Read::End);
         };
         *before = Some(part);

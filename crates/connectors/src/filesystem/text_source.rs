@@ -16,6 +16,7 @@ use crate::format::compression;
 use crate::format::csv::Dialect;
 use crate::format::csv::split::CsvSplitter;
 use crate::format::infer::infer;
+use crate::format::opened::{Change, OpenedFile};
 use crate::format::rows::{RowDecoder, Splitter, TextChunk};
 use crate::format::{RowShape, TextFormat, TextKind};
 use crate::{ConnectorError, TableRequest};
@@ -65,6 +66,8 @@ enum Partition {
 /// The first bytes of a file.
 pub(super) struct Beginning {
     reader: Box<dyn io::Read + Send>,
+    /// What the reader reads, where others may change it meanwhile.
+    file: Option<OpenedFile>,
     bytes: Vec<u8>,
 }
 
@@ -90,6 +93,8 @@ enum Filled {
 pub(super) struct OpenFile {
     place: String,
     reader: Box<dyn io::Read + Send>,
+    /// What the reader reads, where others may change it meanwhile.
+    file: Option<OpenedFile>,
     pub(super) decoder: Arc<RowDecoder>,
     /// Bytes read beyond the last whole row.
     rest: Vec<u8>,
@@ -97,7 +102,7 @@ pub(super) struct OpenFile {
     line: u64,
     at_end: bool,
     /// Why there is no more to read, where rows before that had to be delivered first.
-    failure: Option<io::Error>,
+    failure: Option<String>,
 }
 
 impl TextSource {
@@ -170,17 +175,19 @@ impl Source for TextSource {
 
 impl Beginning {
     fn open(file: &InputFile, waker: Option<Waker>) -> Result<Beginning, SourceError> {
-        let reader = match file.is_live {
-            true => LiveReader::open(&file.path, waker).map(|reader| Box::new(reader) as Box<dyn io::Read + Send>),
-            false => compression::open(&file.path),
-        };
         let input = |error: io::Error| SourceError::Input { place: file.place.clone(), problem: problem(&error) };
-        reader.map(Beginning::of).map_err(input)
+        if file.is_live {
+            let reader = LiveReader::open(&file.path, waker).map_err(input)?;
+            return Ok(Beginning::of(Box::new(reader)));
+        }
+        let opened = OpenedFile::open(&file.path).map_err(input)?;
+        let reader = compression::reader(&file.path, opened.clone()).map_err(input)?;
+        Ok(Beginning { file: Some(opened), ..Beginning::of(reader) })
     }
 
     /// Nothing is known of the bytes yet that `reader` has.
     pub(super) fn of(reader: Box<dyn io::Read + Send>) -> Beginning {
-        Beginning { reader, bytes: Vec::new() }
+        Beginning { reader, file: None, bytes: Vec::new() }
     }
 }
 
@@ -196,9 +203,9 @@ impl OpenFile {
         let input = |problem: String| SourceError::Input { place: file.place.clone(), problem };
         let has_header = matches!(&format.kind, TextKind::Csv(dialect) if dialect.header);
         let first_bytes = chunk_bytes.max(if has_header { HEADER_BYTES_MAX } else { BYTE_ORDER_MARK.len() });
-        let Beginning { reader, bytes } = beginning;
+        let Beginning { reader, file: opened, bytes } = beginning;
         bytes.reserve(first_bytes.min(file.size as usize + 1));
-        let filled = fill(&mut **reader, bytes, first_bytes).map_err(|error| input(problem(&error)))?;
+        let filled = fill_unchanged(&mut **reader, opened.as_ref(), bytes, first_bytes).map_err(input)?;
         if filled == Filled::Pending && !bytes.contains(&b'\n') {
             return Ok(Next::Later);
         }
@@ -223,6 +230,7 @@ impl OpenFile {
         Ok(Next::There(OpenFile {
             place,
             reader,
+            file: opened.take(),
             decoder: Arc::new(decoder),
             rest,
             line,
@@ -241,21 +249,22 @@ impl OpenFile {
         let end = loop {
             let mut filled = Filled::End;
             if !self.at_end {
-                filled = match fill(&mut *self.reader, &mut bytes, wanted) {
+                filled = match fill_unchanged(&mut *self.reader, self.file.as_ref(), &mut bytes, wanted) {
                     Ok(filled) => filled,
                     // Whole rows that were read before are there.
-                    Err(error) => match self.last_row_end(&bytes) {
+                    Err(problem) => match self.last_row_end(&bytes) {
                         Some(end) if end > 0 => {
-                            self.failure = Some(error);
+                            self.failure = Some(problem);
                             break end;
                         }
-                        _ => return Err(self.lost_rows(&error)),
+                        _ => return Err(self.lost_rows(&problem)),
                     },
                 };
             }
             if filled == Filled::End {
                 self.at_end = true;
                 if bytes.last().is_some_and(|&byte| byte != b'\n') {
+                    self.check_last_row(&bytes)?;
                     bytes.push(b'\n');
                 }
                 break bytes.len();
@@ -295,8 +304,21 @@ impl OpenFile {
         }
     }
 
-    fn lost_rows(&self, error: &io::Error) -> SourceError {
-        self.input(format!("the rows from {} on are not there: {}", self.line, problem(error)))
+    /// Whether the last row, which ends without a line end, is all there: who appends to the file may have written half of it.
+    fn check_last_row(&self, bytes: &[u8]) -> Result<(), SourceError> {
+        match self.file.as_ref().map(OpenedFile::change) {
+            Some(Ok(Change::Grown)) => {
+                let line = self.line + newlines(bytes);
+                let problem = "has no line end, and the file was appended to while it was read: it may be half a row; \
+                               read the file when it is complete";
+                Err(self.input(format!("the row at line {line} {problem}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lost_rows(&self, problem: &str) -> SourceError {
+        self.input(format!("the rows from {} on are not there: {problem}", self.line))
     }
 
     fn input(&self, problem: String) -> SourceError {
@@ -306,6 +328,23 @@ impl OpenFile {
 
 fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// Reads as [`fill`] does, or says what is wrong. Bytes that are not those of the file as it was opened are left out.
+fn fill_unchanged(
+    reader: &mut (dyn io::Read + Send),
+    file: Option<&OpenedFile>,
+    bytes: &mut Vec<u8>,
+    wanted: usize,
+) -> Result<Filled, String> {
+    let before = bytes.len();
+    let filled = fill(reader, bytes, wanted);
+    // What cannot be read of a changed file fails for that.
+    if let Some(problem) = file.and_then(|file| file.problem(true)) {
+        bytes.truncate(before);
+        return Err(problem);
+    }
+    filled.map_err(|error| problem(&error))
 }
 
 /// Reads until `bytes` has `wanted` of them, or there are no more now.

@@ -6,7 +6,11 @@ use std::path::Path;
 
 /// Opens a file for reading; `.gz` and `.zst` are decompressed.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    let file = File::open(path)?;
+    reader(path, File::open(path)?)
+}
+
+/// What `file` has, decompressed as the name of its path says.
+pub(crate) fn reader(path: &Path, file: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     Ok(match Compression::of(path) {
         Compression::None => Box::new(file),
         Compression::Gzip => {

@@ -12,6 +12,8 @@ use crate::ConnectorError;
 use crate::options::Options;
 use pelton_data::spelling::closest;
 
+pub(crate) mod opened;
+
 pub(crate) mod compression;
 
 pub(crate) mod rows;

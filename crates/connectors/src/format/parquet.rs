@@ -1,13 +1,13 @@
 //! Parquet: a part of a row group at a time, wanted columns only, brought to the types that the table declares.
 
-use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Compression;
@@ -17,6 +17,7 @@ use pelton_data::{BLOCK_ROWS_DEFAULT, Provenance};
 use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::column::problem;
+use super::opened::OpenedFile;
 use super::rows::{OnError, VALUE_CHARACTERS_MAX, repeat};
 use super::value::Wrong;
 use super::{Origin, RowShape};
@@ -25,6 +26,10 @@ use crate::filesystem::files;
 use parts::{Division, FileNumber, Part, Readers};
 
 pub(crate) mod parts;
+
+mod file;
+
+mod raw;
 
 /// Batches are small enough that their memory stays in the cache and can be used again, and parts end where pages do: 163,840 rows are eight
 /// pages of 20,480, as the arrow libraries write them where values are not long. Parts of half as many rows are read a fifth slower by two
@@ -43,11 +48,9 @@ pub(crate) fn compressions() -> [(&'static str, Compression); 4] {
 
 /// Decodes the parts of one file.
 pub(crate) struct ParquetDecoder {
-    path: PathBuf,
+    file: OpenedFile,
     place: String,
     metadata: ArrowReaderMetadata,
-    /// Bytes of the file when its metadata were read.
-    size: u64,
     on_error: OnError,
     /// What is delivered.
     schema: SchemaRef,
@@ -62,15 +65,14 @@ enum Column {
     Constant(ArrayRef),
 }
 
-/// The metadata of a file, and how many bytes it has.
-fn metadata(path: &Path, place: &str) -> Result<(ArrowReaderMetadata, u64), ConnectorError> {
+/// A file and its metadata.
+fn opened(path: &Path, place: &str) -> Result<(OpenedFile, ArrowReaderMetadata), ConnectorError> {
     let system = |error: io::Error| ConnectorError::place(place, files::problem(&error));
-    let file = File::open(path).map_err(system)?;
-    let size = file.metadata().map_err(system)?.len();
+    let file = OpenedFile::open(path).map_err(system)?;
     // Where pages begin, so that those that others decode are not touched; their statistics are not needed.
     let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-    match ArrowReaderMetadata::load(&file, options) {
-        Ok(metadata) => Ok((metadata, size)),
+    match parts::unless_damaged(|| ArrowReaderMetadata::load(&file, options)) {
+        Ok(metadata) => Ok((file, metadata)),
         Err(error) => Err(match Failure::of(&error.to_string()) {
             Failure::System(error) => system(error),
             Failure::Unsupported(what) => ConnectorError::place(place, format!("cannot be decoded: {what}")),
@@ -117,7 +119,7 @@ fn plain(message: &str) -> &str {
 
 /// The columns of a file, with the types that tables have for them.
 pub(crate) fn declared_schema(path: &Path, place: &str) -> Result<Schema, ConnectorError> {
-    let (metadata, _) = metadata(path, place)?;
+    let (_, metadata) = opened(path, place)?;
     let field = |field: &Arc<Field>| match table_type(field.data_type()) {
         Some(data_type) => Ok(Field::new(field.name(), data_type, field.is_nullable())),
         None => {
@@ -158,14 +160,38 @@ fn table_type(data_type: &DataType) -> Option<DataType> {
 fn is_readable(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     match (from, to) {
-        _ if from == to => true,
+        _ if from == to => !from.is_nested(),
         (from, to) if from.is_integer() => to.is_integer() || to.is_floating() || matches!(to, Decimal128(..)),
         (Float16, Float32 | Float64) | (Float32, Float64) | (Date64, Date32) => true,
         (Decimal32(_, a) | Decimal64(_, a) | Decimal128(_, a), Decimal128(_, b)) => a <= b,
         (Timestamp(..), Timestamp(..)) => true,
-        (Utf8 | LargeUtf8 | Utf8View | Binary, Utf8View) | (Binary | LargeBinary | BinaryView, BinaryView) => true,
+        (Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView, Utf8View) => true,
+        (Binary | LargeBinary | BinaryView, BinaryView) => true,
         (Dictionary(_, value), to) => is_readable(value, to),
         _ => false,
+    }
+}
+
+/// The values of a column as those of another type, NULL where they do not fit it. Of times what is finer than the type is left out.
+fn cast(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    let options = CastOptions { safe: true, ..Default::default() };
+    let coarser = match data_type {
+        DataType::Timestamp(unit, _) => pelton_data::time::coarser(column, *unit),
+        _ => None,
+    };
+    cast_with_options(coarser.as_ref().unwrap_or(column), data_type, &options)
+}
+
+/// A value as messages show it. Bytes are shown as text, which they mostly are.
+fn shown(column: &ArrayRef, row: usize) -> String {
+    match column.data_type() {
+        DataType::BinaryView if column.is_valid(row) => {
+            String::from_utf8_lossy(column.as_binary_view().value(row)).into_owned()
+        }
+        DataType::FixedSizeBinary(_) if column.is_valid(row) => {
+            raw::int96_text(column.as_fixed_size_binary().value(row)).unwrap_or_default()
+        }
+        _ => array_value_to_string(column, row).unwrap_or_default(),
     }
 }
 
@@ -179,9 +205,8 @@ impl ParquetDecoder {
         constants: Vec<ArrayRef>,
         on_error: OnError,
     ) -> Result<ParquetDecoder, ConnectorError> {
-        let (metadata, size) = metadata(path, place)?;
+        let (file, metadata) = opened(path, place)?;
         let file_schema = metadata.schema().clone();
-        let mut hints: Vec<Arc<Field>> = file_schema.fields().iter().cloned().collect();
         let mut columns = Vec::new();
         let mut constants = constants.into_iter();
         for (origin, field) in shape.origins.iter().zip(shape.schema.fields()) {
@@ -200,16 +225,13 @@ impl ParquetDecoder {
                 let problem = format!("is of type {is} in {place}, which cannot be read as {wanted}");
                 return Err(ConnectorError::column(field.name(), problem));
             }
-            if matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView) {
-                hints[index] = Arc::new(found.clone().with_data_type(field.data_type().clone()));
-            }
             columns.push(Column::File(index));
         }
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(hints)));
-        // Where the reader cannot give views, columns are cast after reading.
-        let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata);
-        let (path, place, schema) = (path.to_path_buf(), place.to_string(), shape.schema.clone());
-        Ok(ParquetDecoder { path, place, metadata, size, on_error, schema, columns, division: DIVISION })
+        let metadata = parts::unless_damaged(|| raw::with_raw_columns(&metadata)).map_err(|error| {
+            ConnectorError::place(place, format!("cannot be decoded: {}", plain(&error.to_string())))
+        })?;
+        let (place, schema) = (place.to_string(), shape.schema.clone());
+        Ok(ParquetDecoder { file, place, metadata, on_error, schema, columns, division: DIVISION })
     }
 
     /// The part behind another one, or the first, to be decoded by one of `readers`.
@@ -229,8 +251,11 @@ impl ParquetDecoder {
             Column::File(index) => Some(*index),
             Column::Constant(_) => None,
         });
-        let open = || parts::builder(&self.path, &self.metadata, wanted);
+        let open = || parts::builder(&self.file, &self.metadata, wanted);
         let read = readers.read(file, part, self.division, open);
+        if let Some(problem) = self.file.problem(false) {
+            return Err(self.input(format!("the rows from {first_row} on are not there: {problem}")));
+        }
         for batch in read.map_err(|error| self.unreadable(first_row, &error.to_string()))? {
             batches.push(self.convert(&batch, first_row, &mut left_out)?);
             first_row += batch.num_rows() as u64;
@@ -269,23 +294,23 @@ impl ParquetDecoder {
         field: &Field,
         wrong: &mut Vec<(usize, usize, String)>,
     ) -> Result<ArrayRef, SourceError> {
-        // A safe cast gives NULL for what does not fit.
-        let options = CastOptions { safe: true, ..Default::default() };
-        let coarser = match field.data_type() {
-            DataType::Timestamp(unit, _) => pelton_data::time::coarser(column, *unit),
-            _ => None,
+        let (values, lost, why) = match raw::decoded(column, field.data_type()) {
+            Some(decoded) => decoded,
+            None => {
+                let values = cast(column, field.data_type()).map_err(|error| self.input(error))?;
+                let lost = match values.null_count() > column.null_count() {
+                    true => (0..values.len()).filter(|&row| values.is_null(row) && !column.is_null(row)).collect(),
+                    false => Vec::new(),
+                };
+                (values, lost, Wrong::Range)
+            }
         };
-        let values = coarser.as_ref().unwrap_or(column);
-        let cast = cast_with_options(values, field.data_type(), &options).map_err(|error| self.input(error))?;
-        if cast.null_count() > column.null_count() {
-            let lost = (0..cast.len()).filter(|&row| cast.is_null(row) && !column.is_null(row));
-            wrong.extend(lost.map(|row| (row, index, problem(Wrong::Range, field.data_type()))));
-        }
+        wrong.extend(lost.into_iter().map(|row| (row, index, problem(why, field.data_type()))));
         if !field.is_nullable() && column.null_count() > 0 {
             let nulls = (0..column.len()).filter(|&row| column.is_null(row));
             wrong.extend(nulls.map(|row| (row, index, problem(Wrong::Null, field.data_type()))));
         }
-        Ok(cast)
+        Ok(values)
     }
 
     /// The rows without those that are `wrong`, which `decoded` gets. `read` has them as they are in the file.
@@ -300,11 +325,10 @@ impl ParquetDecoder {
         wrong.sort_by_key(|&(row, column, _)| (row, column));
         wrong.dedup_by_key(|&mut (row, ..)| row);
         let mut kept = vec![true; if wrong.is_empty() { 0 } else { rows.num_rows() }];
-        let text = |column: &ArrayRef, row| array_value_to_string(column, row).unwrap_or_default();
         for (row, index, problem) in &wrong {
             kept[*row] = false;
             let column = self.schema.field(*index).name().clone();
-            let value = read.column_by_name(&column).map_or_else(String::new, |values| text(values, *row));
+            let value = read.column_by_name(&column).map_or_else(String::new, |values| shown(values, *row));
             let value = value.chars().take(VALUE_CHARACTERS_MAX).collect();
             let (place, problem) = (self.place.clone(), problem.clone());
             let error = SourceError::Row { place, row: first_row + *row as u64, column, value, problem };
@@ -312,7 +336,7 @@ impl ParquetDecoder {
                 return Err(error);
             }
             left_out.rejected.push(|| {
-                let values: Vec<String> = read.columns().iter().map(|column| text(column, *row)).collect();
+                let values: Vec<String> = read.columns().iter().map(|column| shown(column, *row)).collect();
                 RejectedRow { error, row: values.join(", ") }
             });
         }
@@ -326,10 +350,8 @@ impl ParquetDecoder {
 
     /// Why the rows from one on could not be read, given what the library says.
     fn unreadable(&self, first_row: u64, message: &str) -> SourceError {
-        let is_shorter = || fs::metadata(&self.path).is_ok_and(|now| now.len() < self.size);
         let problem = match Failure::of(message) {
             Failure::System(error) => format!("are not there: {}", files::problem(&error)),
-            _ if is_shorter() => "are not there: the file has been cut off since it was opened".to_owned(),
             Failure::Unsupported(what) => format!("cannot be decoded: {what}"),
             Failure::Damage(what) => format!("cannot be decoded, the file is damaged: {what}"),
         };

@@ -5,8 +5,7 @@
 //! has one reader that skips nothing. Where the guess is wrong, a part finds no reader that stands before it, and makes one.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::path::Path;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
@@ -16,6 +15,10 @@ use parquet::arrow::arrow_reader::{
     RowSelector,
 };
 use parquet::errors::ParquetError;
+
+use pelton_runtime::pool::panic_text;
+
+use crate::format::opened::OpenedFile;
 
 /// Rows of a row group that are decoded at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +92,9 @@ impl Division {
 /// more the one that has waited longest is dropped, and a part that would have found it makes another.
 const IDLE_READERS_MAX: usize = 16;
 
+/// Parts that a reader reads at most: as many selections are made when it is.
+const PARTS_PER_READER_MAX: usize = 1024;
+
 /// The readers of a table's files.
 #[derive(Default)]
 pub(crate) struct Readers(Mutex<State>);
@@ -110,6 +116,7 @@ pub(crate) type FileNumber = usize;
 struct Reader {
     file: FileNumber,
     group: usize,
+    /// Rows of the row group that it reads or skips.
     group_rows: usize,
     /// The row in the row group that comes next.
     next: usize,
@@ -127,11 +134,13 @@ impl Readers {
         file: FileNumber,
         part: Part,
         division: Division,
-        open: impl FnOnce() -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError>,
+        open: impl FnOnce() -> ParquetRecordBatchReaderBuilder<OpenedFile>,
     ) -> Result<Vec<RecordBatch>, ParquetError> {
         let (found, stride) = self.begin(file, part);
-        let reader = found.map_or_else(|| Reader::open(file, part, division, stride, open), Ok);
-        let read = reader.and_then(|mut reader| Ok((reader.read(part, division)?, reader)));
+        let read = unless_damaged(|| {
+            let mut reader = found.map_or_else(|| Reader::open(file, part, division, stride, open), Ok)?;
+            Ok((reader.read(part, division)?, reader))
+        });
         let mut state = self.state();
         state.busy -= 1;
         let (batches, reader) = read?;
@@ -170,16 +179,27 @@ impl Readers {
     }
 }
 
+/// What the library reads. It panics at some files that are damaged, which is an error as well.
+pub(super) fn unless_damaged<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
+        let message = panic_text(panic.as_ref()).unwrap_or("it cannot be read");
+        Err(ParquetError::General(message.to_owned()))
+    })
+}
+
 impl Reader {
     fn open(
         file: FileNumber,
         part: Part,
         division: Division,
         stride: usize,
-        open: impl FnOnce() -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError>,
+        open: impl FnOnce() -> ParquetRecordBatchReaderBuilder<OpenedFile>,
     ) -> Result<Reader, ParquetError> {
-        let builder = open()?.with_row_groups(vec![part.group]).with_batch_size(division.batch_rows);
+        let builder = open().with_row_groups(vec![part.group]).with_batch_size(division.batch_rows);
         let group_rows = builder.metadata().row_group(part.group).num_rows() as usize;
+        // A damaged file has any number of rows.
+        let reach = part.start.saturating_add(PARTS_PER_READER_MAX * stride * division.part_rows());
+        let group_rows = group_rows.min(reach);
         let batches = match (part.start, stride) {
             (0, 1) => builder.build()?,
             _ => builder
@@ -210,17 +230,18 @@ impl Reader {
 
 /// What reads some columns of a file.
 pub(super) fn builder(
-    path: &Path,
+    file: &OpenedFile,
     metadata: &ArrowReaderMetadata,
     columns: impl Iterator<Item = usize>,
-) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
-    let file = File::open(path)?;
+) -> ParquetRecordBatchReaderBuilder<OpenedFile> {
     let columns = ProjectionMask::roots(metadata.metadata().file_metadata().schema_descr(), columns);
-    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone()).with_projection(columns))
+    ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), metadata.clone()).with_projection(columns)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -273,7 +294,8 @@ mod tests {
             let written = rows(&mut number, count);
             write(&path, &written, 1 + number(1_500), seed % 2 == 0);
             let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-            let metadata = ArrowReaderMetadata::load(&File::open(&path).unwrap(), options).unwrap();
+            let file = OpenedFile::open(&path).unwrap();
+            let metadata = ArrowReaderMetadata::load(&file, options).unwrap();
             let (batch_rows, part_batches_alone) = (1 + number(70), 1 + number(3));
             let division = Division { batch_rows, part_batches: 1 + seed as usize % 3, part_batches_alone };
             let mut alone = number(20);
@@ -288,7 +310,7 @@ mod tests {
             let work = || {
                 let mut decoded = Vec::new();
                 while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let open = || builder(&path, &metadata, [0, 1].into_iter());
+                    let open = || builder(&file, &metadata, [0, 1].into_iter());
                     decoded.push((part.first_row, readers.read(7, *part, division, open).unwrap()));
                 }
                 decoded
@@ -315,7 +337,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("pelton-reader-{}.parquet", std::process::id()));
         write(&path, &rows(&mut numbers(1), 1_000), 1_000, true);
         let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-        let metadata = ArrowReaderMetadata::load(&File::open(&path).unwrap(), options).unwrap();
+        let file = OpenedFile::open(&path).unwrap();
+        let metadata = ArrowReaderMetadata::load(&file, options).unwrap();
         let division = Division { batch_rows: 10, part_batches: 4, part_batches_alone: 2 };
         let (readers, mut opened, mut before) = (Readers::default(), 0, None);
         while let Some(part) = division.part_after(&metadata, before, readers.are_alone()) {
@@ -323,7 +346,7 @@ mod tests {
             before = Some(part);
             let open = || {
                 opened += 1;
-                builder(&path, &metadata, [0, 1].into_iter())
+                builder(&file, &metadata, [0, 1].into_iter())
             };
             readers.read(0, part, division, open).unwrap();
         }
