@@ -157,6 +157,7 @@ pub const KEYS: &[(&str, &str)] = &[
          'threads'",
     ),
     ("pelton.epoch", AN_EPOCH),
+    #[cfg(feature = "queues")]
     ("pelton.data-passing", "'blocks' or 'queues'"),
     (WINDOWS, "'slices', 'apart' or 'buckets'"),
     ("pelton.block-rows", "a number of rows from 1 to 1048576"),
@@ -305,6 +306,7 @@ impl Settings {
             "pelton.epoch" => {
                 parse_duration(value).filter(|epoch| EPOCHS.contains(epoch)).map(|epoch| self.epoch = epoch)
             }
+            #[cfg(feature = "queues")]
             "pelton.data-passing" => data_passing(value).map(|passing| self.data_passing = passing),
             WINDOWS => windows(value).map(|windows| self.windows = windows),
             "pelton.block-rows" => number(1, BLOCK_ROWS_MAX as u64).map(|rows| self.block_rows = rows as usize),
@@ -396,6 +398,7 @@ fn pin(value: &str) -> Option<bool> {
     }
 }
 
+#[cfg(feature = "queues")]
 fn data_passing(value: &str) -> Option<DataPassing> {
     match value {
         "blocks" => Some(DataPassing::Blocks),

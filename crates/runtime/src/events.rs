@@ -161,9 +161,18 @@ impl Item {
     }
 }
 
+impl DataPassing {
+    /// The queues of a graph: in front of all pipelines and, behind these, of all sinks.
+    pub(crate) fn queues(self, graph: &Graph) -> Vec<Passing> {
+        match self {
+            DataPassing::Blocks => Vec::new(),
+            DataPassing::Queues => Passing::of(graph),
+        }
+    }
+}
+
 impl Passing {
-    /// What is in front of all pipelines and, behind these, of all sinks of a graph.
-    pub fn of(graph: &Graph) -> Vec<Passing> {
+    fn of(graph: &Graph) -> Vec<Passing> {
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| (node.input, Part::Pipeline(index)));
         let sinks = graph.sinks.iter().enumerate();
         let sinks = sinks.map(|(index, node)| (node.inputs[0], Part::Sink(index)));

@@ -48,8 +48,10 @@ mod results;
 
 mod queued;
 
+#[cfg(feature = "queues")]
 mod records;
 
+#[cfg_attr(not(feature = "queues"), path = "events/absent.rs")]
 pub mod events;
 
 mod window;

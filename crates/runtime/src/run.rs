@@ -13,7 +13,7 @@ use pelton_state::window::{Open, SharedSlices};
 use crate::budget::{Account, Budget, Held, Unread, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
-use crate::events::{DataPassing, Link, Passing};
+use crate::events::{DataPassing, Link};
 use crate::graph::{Graph, OverNode, PipelineNode, SinkNode, SourceNode, StreamRef, WindowNode};
 use crate::late::LateLog;
 use crate::operator::Part;
@@ -407,9 +407,7 @@ impl Shared {
     fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
         let waiting = Waiting::new(options.budget.clone(), options.unread.clone());
         let mut state = State::new(&graph, options.late.clone(), options.clock.nanos(), waiting);
-        if options.data_passing == DataPassing::Queues {
-            state.passing = Passing::of(&graph);
-        }
+        state.passing = options.data_passing.queues(&graph);
         let targets: Vec<TargetState> = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
         let workers = options.workers;
         // What windows have that are put together from slices is in these.

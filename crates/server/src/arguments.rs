@@ -20,10 +20,8 @@ pub enum Command {
     Run(RunArguments),
     /// Show each query's logical plan, pipelines and kernels, and what Flink would not understand
     Explain(ScriptArguments),
-    /// Watch the hottest auctions of each ten seconds of a generated stream
+    /// Watch one query count the bids of a generated auction, live
     Demo(DemoArguments),
-    /// Measure the engine against hand-written loops
-    Bench(BenchArguments),
 }
 
 /// Where the statements come from.
@@ -71,35 +69,10 @@ pub struct DemoArguments {
     /// End by itself after so many seconds
     #[arg(long)]
     pub seconds: Option<u64>,
-    /// Events a second
+    /// Bids a second
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub rate: u64,
     /// Threads that do the work; all that the process may use where not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,
-}
-
-/// `pelton bench`
-#[derive(Debug, Args)]
-pub struct BenchArguments {
-    /// Benchmarks by name, or NAME/CASE; all where none is given
-    pub names: Vec<String>,
-    /// Threads that do the work
-    #[arg(long, default_value_t = 1)]
-    pub workers: usize,
-    /// Seconds a measurement takes
-    #[arg(long, default_value_t = 1.0)]
-    pub seconds: f64,
-    /// Measurements of each side
-    #[arg(long, default_value_t = 5)]
-    pub repeat: usize,
-    /// An object a line in place of text
-    #[arg(long)]
-    pub json: bool,
-    /// Where pictures of courses are written
-    #[arg(long)]
-    pub plots: Option<PathBuf>,
-    /// Where the benchmarks' files are
-    #[arg(long, default_value = "bench")]
-    pub folder: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The command line: scripts to run or explain, a demo to watch, benchmarks.
+//! The command line: scripts to run or explain, a demo to watch.
 
 mod arguments;
 
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, BenchArguments, Command};
+use arguments::{Arguments, Command};
 
 /// Workers allocate blocks and batches on one thread and free them on another: this allocator takes that well.
 #[global_allocator]
@@ -38,7 +38,6 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => run::explain(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
-        Command::Bench(arguments) => bench(arguments),
     };
     match result {
         Ok(()) if stop::was_asked() => ExitCode::from(EXIT_INTERRUPTED),
@@ -49,10 +48,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn bench(arguments: BenchArguments) -> Result<(), Failure> {
-    let BenchArguments { names, workers, seconds, repeat, json, plots, folder } = arguments;
-    let arguments = pelton_testkit::bench::Arguments { names, workers, seconds, repeat, json, plots };
-    Ok(pelton_testkit::bench::run(&arguments, &folder, &mut output::output())?)
 }

@@ -1,7 +1,7 @@
-//! How the engine is tested and measured from outside.
+//! How the engine is tested from outside.
 //!
 //! A record's life is checked here from end to end: [`script`] runs SQL scripts with expected results in every way the engine can
-//! run them, and [`rows`] writes results down so that equal results are equal texts. Functions of [`own`] are a program's. [`windows`] says what windows mean, [`ranking`] what their first rows are. [`simulate`] has an engine do anything that can happen, in one thread; [`soak`] has many queries run for long. [`reference`] holds what the engine's speed is measured against, and [`bench`] measures it.
+//! run them, and [`rows`] writes results down so that equal results are equal texts. Functions of [`own`] are a program's. [`windows`] says what windows mean, [`ranking`] what their first rows are. [`simulate`] has an engine do anything that can happen, in one thread.
 
 pub mod rows;
 
@@ -16,9 +16,3 @@ pub mod over;
 pub mod ranking;
 
 pub mod simulate;
-
-pub mod soak;
-
-pub mod reference;
-
-pub mod bench;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench-table`: the figures of `README.md` and `bench/results/README.md`, from what `pelton bench --json` measured.
+//! `cargo xtask bench-table`: the figures of `README.md` and `bench/results/README.md`, from what `pelton-bench --json` measured.
 
 use std::path::Path;
 
@@ -272,7 +272,7 @@ fn number(line: &str, key: &str) -> Result<f64, String> {
     value(line, key)?.parse().map_err(|_| format!("\"{key}\" is not a number in {line}"))
 }
 
-/// A field of one flat object in the form that `pelton bench --json` writes: no nesting, no escapes in strings.
+/// A field of one flat object in the form that `pelton-bench --json` writes: no nesting, no escapes in strings.
 fn field<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = object.split_once(&format!("\"{key}\":"))?;
     let rest = rest.trim_start();

@@ -14,7 +14,7 @@ const PLANNER: &str = "datafusion";
 const CODE_GENERATOR: &str = "cranelift";
 const ASYNC: &str = "tokio";
 
-const LAYERS: [Layer; 11] = [
+const LAYERS: [Layer; 12] = [
     Layer { folder: "data", uses: &[], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
     Layer { folder: "functions", uses: &["data"], never: &[SQL, CODE_GENERATOR, ASYNC] },
     Layer { folder: "plan", uses: &["data", "functions"], never: &[CODE_GENERATOR, ASYNC] },
@@ -27,12 +27,13 @@ const LAYERS: [Layer; 11] = [
         uses: &["data", "functions", "plan", "state", "compiler", "runtime", "connectors"],
         never: &[CODE_GENERATOR],
     },
+    Layer { folder: "testkit", uses: &["data", "runtime", "engine"], never: &[SQL, PLANNER, CODE_GENERATOR] },
     Layer {
-        folder: "testkit",
-        uses: &["data", "functions", "plan", "state", "compiler", "runtime", "connectors", "engine"],
-        never: &[CODE_GENERATOR],
+        folder: "bench",
+        uses: &["data", "plan", "state", "compiler", "runtime", "connectors", "engine"],
+        never: &[SQL, PLANNER, CODE_GENERATOR],
     },
-    Layer { folder: "server", uses: &["engine", "testkit"], never: &[SQL, PLANNER, CODE_GENERATOR] },
+    Layer { folder: "server", uses: &["engine"], never: &[SQL, PLANNER, CODE_GENERATOR] },
     Layer { folder: "xtask", uses: &[], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
 ];
 
@@ -67,6 +68,8 @@ fn check_manifest(layer: &Layer, file: &SourceFile) -> Vec<String> {
         let allowed = match own {
             // Tests of any crate may use the reference model and what feeds it.
             Some("testkit") if dependency.for_tests => true,
+            // A crate's tests may turn on its own features.
+            Some(own) if dependency.for_tests && own == layer.folder => true,
             Some(own) => layer.uses.contains(&own),
             None => !layer.never.iter().any(|library| dependency.name.starts_with(library)),
         };

@@ -17,7 +17,7 @@ const UNSAFE_PLACES: [&str; 14] = [
     "crates/engine/tests/allocations.rs",
     "crates/runtime/src/clock.rs",
     "crates/runtime/src/pin.rs",
-    "crates/testkit/src/reference",
+    "crates/bench/src/reference",
     "fuzz/",
 ];
 

@@ -46,7 +46,7 @@ fn first_result_ms(statements: &Statements, workers: usize) -> Result<f64, Bench
     Ok(elapsed.as_secs_f64() * 1e3)
 }
 
-/// From the start of this program, asked to run the statements, to its end.
+/// From the start of the program, asked to run the statements, to its end.
 fn process_ms(statements: &Statements, workers: usize) -> Result<f64, BenchError> {
     let start = Instant::now();
     let output = run(statements, workers)?.stdout(Stdio::null()).stderr(Stdio::piped()).output();
@@ -58,9 +58,14 @@ fn process_ms(statements: &Statements, workers: usize) -> Result<f64, BenchError
     }
 }
 
-/// This program as `run -e STATEMENTS`.
+/// The program as `pelton run -e STATEMENTS`. It was built into the folder of this one.
 pub(super) fn run(statements: &Statements, workers: usize) -> Result<Command, BenchError> {
-    let program = std::env::current_exe().map_err(|error| BenchError::Process(error.to_string()))?;
+    let bench = std::env::current_exe().map_err(|error| BenchError::Process(error.to_string()))?;
+    let program = bench.with_file_name("pelton").with_extension(std::env::consts::EXE_EXTENSION);
+    if !program.is_file() {
+        let problem = format!("{} does not exist: build it with `cargo build --release`", program.display());
+        return Err(BenchError::Process(problem));
+    }
     let mut command = Command::new(program);
     let text = format!("{};\n{}", statements.setup, statements.query);
     command.args(["run", "--workers", &workers.to_string(), "-e", &text]).stdin(Stdio::null());

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::stdout;
 use std::time::Duration;
 
-use pelton_testkit::soak::{Account, soak};
+use pelton_bench::soak::{Account, soak};
 
 /// That of the program.
 #[global_allocator]

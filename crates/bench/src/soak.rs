@@ -20,9 +20,9 @@ use pelton::progress::{Progress, time_with_unit};
 use pelton::query::QueryControl;
 use pelton::{PushSource, Query, Session};
 
-use crate::bench::BenchError;
-use crate::bench::latency::mixed;
-use crate::bench::resident::resident_bytes;
+use crate::BenchError;
+use crate::latency::mixed;
+use crate::resident::resident_bytes;
 
 /// What a query's rows come to its table by, in the order of their times or not.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,15 @@
-//! The benchmark runner: `bench/*.bench`, each case in alternation with its reference.
+//! How fast the engine is: the benchmark runner, the loops it is measured against, and the soak.
 //!
-//! In reading order: [`file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the blocks they read), `bare` (a kernel without the engine), [`measure`] (one
-//! measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`], [`latency`], [`idle`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `partials` (what sliding windows keep), `plot` (pictures of them), [`report`] (what was measured).
+//! `bench/*.bench` are text; each case runs in alternation with its reference. In reading order: [`mod@file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the
+//! blocks they read), [`reference`] (these loops), `bare` (a kernel without the engine), [`measure`] (one measurement of a stream), [`files`], [`waits`], [`resident`], [`pause`],
+//! [`latency`], [`idle`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `partials` (the slices that sliding windows retain), `plot` (their figures), [`report`] (what was
+//! measured). [`soak`] runs many queries for a long time.
 
 pub mod file;
 
 pub mod loops;
+
+pub mod reference;
 
 mod bare;
 
@@ -36,6 +40,8 @@ mod partials;
 mod plot;
 
 pub mod report;
+
+pub mod soak;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

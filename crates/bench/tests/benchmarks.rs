@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pelton_testkit::bench::file::Benchmark;
+use pelton_bench::file::Benchmark;
 
 #[test]
 fn every_benchmark_can_be_read() {

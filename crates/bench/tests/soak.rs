@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pelton_testkit::soak::soak;
+use pelton_bench::soak::soak;
 
 #[test]
 fn every_row_of_ten_queries_is_accounted_for() {

@@ -1,0 +1,23 @@
+//! The benchmark runner's binary.
+
+use std::process::Command;
+
+#[test]
+fn a_benchmark_that_is_not_there_is_an_error_that_names_those_that_are() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench");
+    for (arguments, expected) in [
+        (
+            ["--folder", folder, "strat"].as_slice(),
+            "error: there is no benchmark 'strat'; there are adapt, bare-kernel, block-rows, chunk-blocks, close-pause, ",
+        ),
+        (
+            &["--folder", folder, "nexmark-q2/cash"],
+            "error: there is no benchmark 'nexmark-q2/cash'; there are nexmark-q2/cache, nexmark-q2/memory\n",
+        ),
+        (&["--folder", "nowhere"], "error: there is no folder 'nowhere': run it in a clone of the repository"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_pelton-bench")).args(arguments).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.starts_with(expected), "{error}");
+    }
+}
