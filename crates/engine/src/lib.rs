@@ -76,6 +76,7 @@ pub use builder::QueryBuilder;
 pub use error::Error;
 pub use pelton_plan::Place;
 pub use pelton_runtime::{adapt, clock, pool, progress};
+pub use pelton_state::kernel::Tier;
 pub use pull::PullSink;
 pub use push::PushSource;
 pub use query::{Query, Summary};

@@ -40,9 +40,9 @@ pub fn list(root: &Path) -> Result<Vec<Example>, String> {
 /// # Errors
 /// Where one fails; its output has been shown.
 pub fn run_all(root: &Path) -> Result<String, String> {
-    let mut ran = 0;
+    let (pelton, mut ran) = (pelton(root)?, 0);
     for example in list(root)?.iter().filter(|example| !example.needs_data) {
-        let output = pelton(root).args(["run", "--format", "csv"]).arg(&example.path).output();
+        let output = Command::new(&pelton).args(["run", "--format", "csv"]).arg(&example.path).output();
         let output = output.map_err(|error| format!("{}: {error}", example.name))?;
         if !output.status.success() {
             return Err(format!("examples/{}.sql: {}", example.name, String::from_utf8_lossy(&output.stderr)));
@@ -52,12 +52,11 @@ pub fn run_all(root: &Path) -> Result<String, String> {
     Ok(format!("{ran} scripts"))
 }
 
-/// The `pelton` command, built if need be, from any directory.
-pub fn pelton(root: &Path) -> Command {
-    let mut command = steps::cargo(root);
-    command
-        .args(["run", "--quiet", "--package", "pelton-server", "--manifest-path"])
-        .arg(root.join("Cargo.toml"))
-        .arg("--");
-    command
+/// The `pelton` command as the tests build it: a build of its own would compile the engine again, with other features.
+///
+/// # Errors
+/// Where it cannot be built.
+pub fn pelton(root: &Path) -> Result<PathBuf, String> {
+    steps::run(steps::cargo(root).args(["build", "--quiet", "--workspace", "--all-targets"]))?;
+    Ok(steps::target_directory()?.join("debug/pelton").with_extension(std::env::consts::EXE_EXTENSION))
 }

@@ -27,19 +27,25 @@ pub fn run(root: &Path, names: &[&str]) -> Result<String, String> {
     if let Some(unknown) = names.iter().find(|name| !examples.iter().any(|example| example.name == **name)) {
         return Err(format!("there is no examples/{unknown}.sql"));
     }
-    let place = target_directory()?.join("judge");
-    let python = python(&place)?;
+    let place = steps::target_directory()?.join("judge");
+    let (python, pelton) = (python(&place)?, examples::pelton(root)?);
     let mut judged = 0;
     for example in &examples {
         if example.needs_data && (names.is_empty() || names.contains(&example.name.as_str())) {
-            judge(root, example, &python, &place, &data)?;
+            judge(root, example, [&python, &pelton], &place, &data)?;
             judged += 1;
         }
     }
     Ok(format!("{judged} examples agree with DuckDB"))
 }
 
-fn judge(root: &Path, example: &Example, python: &Path, place: &Path, data: &Path) -> Result<(), String> {
+fn judge(
+    root: &Path,
+    example: &Example,
+    [python, pelton]: [&Path; 2],
+    place: &Path,
+    data: &Path,
+) -> Result<(), String> {
     let script = root.join("crates/xtask/judge.py");
     let ask = |action: &str| {
         let mut command = Command::new(python);
@@ -47,7 +53,7 @@ fn judge(root: &Path, example: &Example, python: &Path, place: &Path, data: &Pat
         command
     };
     steps::run(&mut ask("prepare"))?;
-    let ours = examples::pelton(root)
+    let ours = Command::new(pelton)
         .current_dir(place)
         .args(["run", "--format", "csv"])
         .arg(&example.path)
@@ -72,12 +78,4 @@ fn python(place: &Path) -> Result<PathBuf, String> {
         std::fs::write(&ready, "").map_err(|error| format!("{}: {error}", ready.display()))?;
     }
     Ok(python)
-}
-
-/// Cargo's target directory: this program runs from it.
-fn target_directory() -> Result<PathBuf, String> {
-    let program = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
-    let target =
-        program.ancestors().nth(2).ok_or_else(|| format!("{}: not in a target directory", program.display()))?;
-    Ok(target.to_path_buf())
 }

@@ -1,9 +1,9 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 //!
-//! Needs nothing but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
+//! Needs little but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
 //! In reading order: [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
 //! [`examples`] (which of them run here), [`bench_table`] (figures in READMEs),
-//! [`cachegrind`] (what a record takes on a simulated machine).
+//! [`cachegrind`] (what a record takes on a simulated machine), [`record_demo`] (the picture of the demo).
 
 mod steps;
 
@@ -17,32 +17,43 @@ mod bench_table;
 
 mod cachegrind;
 
+mod record_demo;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use steps::Extent;
+
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  test [--bless]      all checks, as continuous integration runs them; stops at the first that fails.
+  test [--quick | --bless]
+                      all checks, as continuous integration runs them; stops at the first that fails.
+                      --quick: one configuration of each SQL script, a few cases of each property, no races, examples or documentation.
                       --bless rewrites the expected results of SQL scripts instead of comparing them
   rules [--record]    the house rules only; --record writes down what has become shorter
   judge [NAME…]       compares the results of examples/*.sql with DuckDB's on real data
   soak [MINUTES]      ten queries at changing rates for ten minutes, or so many: no row may be lost, and memory may not grow
   bench-table         writes the figures of bench/results/*.json into README.md and bench/results/README.md
-  cachegrind [BINARY] instructions, branches and simulated cache misses of a record, by valgrind, of generic and of specialised code";
+  cachegrind [BINARY] instructions, branches and simulated cache misses of a record, by valgrind, of generic and of specialised code
+  record-demo [BINARY] runs the demo and writes docs/images/demo.svg; builds the program where none is given";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = root();
     let outcome = match arguments.as_slice() {
-        ["test"] => steps::test(&root, false),
-        ["test", "--bless"] => steps::test(&root, true),
+        ["test"] => steps::test(&root, Extent::Whole, false),
+        ["test", "--quick"] => steps::test(&root, Extent::Quick, false),
+        ["test", "--bless"] => steps::test(&root, Extent::Whole, true),
+        ["test", "--quick", "--bless"] => Err("--bless runs every configuration: leave --quick out".to_string()),
         ["rules"] => rules::check(&root),
         ["rules", "--record"] => rules::record(&root),
         ["judge", names @ ..] => judge::run(&root, names).map(|said| println!("{said}")),
         ["cachegrind"] => cachegrind::run(&root, None).map(|table| println!("{table}")),
         ["cachegrind", binary] => cachegrind::run(&root, Some(binary)).map(|table| println!("{table}")),
         ["soak", minutes @ ..] => steps::soak(&root, minutes),
+        ["record-demo"] => record_demo::run(&root, None).map(|said| println!("{said}")),
+        ["record-demo", binary] => record_demo::run(&root, Some(binary)).map(|said| println!("{said}")),
         ["bench-table"] => bench_table::write(&root),
         _ => Err(USAGE.to_string()),
     };

@@ -1,13 +1,30 @@
 //! `cargo xtask test`: every check, one after the other, each under its header and with its time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::{examples, judge, rules};
 
+/// How much is tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Each script in one configuration, a few cases of each property, and what needs a build of its own not at all.
+    Quick,
+    /// Everything.
+    Whole,
+}
+
+/// What tests are told so that they try a few cases only.
+const QUICK: [(&str, &str); 4] = [
+    ("PELTON_SCRIPT_CONFIGURATIONS", "1"),
+    ("PELTON_PROPERTY_CASES", "8"),
+    ("PELTON_SIMULATION_SEEDS", "100"),
+    ("PELTON_ADAPT_SEEDS", "1"),
+];
+
 /// Runs all checks; the first that fails ends the run.
-pub fn test(root: &Path, bless: bool) -> Result<(), String> {
+pub fn test(root: &Path, extent: Extent, bless: bool) -> Result<(), String> {
     let start = Instant::now();
     let cargo = |arguments: &'static str| {
         move || {
@@ -16,6 +33,9 @@ pub fn test(root: &Path, bless: bool) -> Result<(), String> {
             if bless {
                 command.env("BLESS", "1");
             }
+            if extent == Extent::Quick {
+                command.envs(QUICK);
+            }
             run(&mut command).map(|()| String::new())
         }
     };
@@ -23,6 +43,10 @@ pub fn test(root: &Path, bless: bool) -> Result<(), String> {
     step("house rules", || rules::check(root).map(|()| String::new()))?;
     step("lint", cargo("clippy --workspace --all-targets --quiet -- -D warnings"))?;
     step("tests", cargo("test --workspace --all-targets --quiet"))?;
+    if extent == Extent::Quick {
+        println!("\nthe quick checks passed in {}", seconds(start.elapsed()));
+        return Ok(());
+    }
     step("races", cargo("test --package pelton-runtime --features loom --lib --quiet race"))?;
     step("races of whole runs", cargo("test --package pelton-runtime --features shuttle --lib --quiet race"))?;
     step("fuzz targets", || fuzz_targets(root).map(|()| String::new()))?;
@@ -53,7 +77,9 @@ fn fuzz_targets(root: &Path) -> Result<(), String> {
 
 /// Runs ten queries for ten minutes, or as many as are said.
 pub fn soak(root: &Path, minutes: &[&str]) -> Result<(), String> {
-    run(cargo(root).args(["run", "--release", "--quiet", "--example", "soak", "--"]).args(minutes))
+    run(cargo(root)
+        .args(["run", "--release", "--quiet", "--package", "pelton-bench", "--example", "soak", "--"])
+        .args(minutes))
 }
 
 /// Runs one check: what it returns is said beside its time.
@@ -81,4 +107,15 @@ pub fn cargo(root: &Path) -> Command {
 pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}
+
+/// Cargo's target directory: this program runs from it.
+///
+/// # Errors
+/// Where the program lies elsewhere.
+pub fn target_directory() -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
+    let target =
+        program.ancestors().nth(2).ok_or_else(|| format!("{}: not in a target directory", program.display()))?;
+    Ok(target.to_path_buf())
 }
