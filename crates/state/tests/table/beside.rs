@@ -49,7 +49,7 @@ fn read(table: &Table) -> Sums {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(200, 4), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_group_is_lost_whose_sum_comes_to_nothing(seed in any::<u64>()) {

@@ -166,7 +166,7 @@ fn check(seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 60 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(60, 2), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn groups_are_found_wherever_slices_come_from(seed in any::<u64>()) {

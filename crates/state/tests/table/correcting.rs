@@ -143,7 +143,7 @@ fn closed(open: &mut OpenWindows, until: i64, spare: &mut Vec<Table>, random: &m
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases(150, 15)))]
 
     #[test]
     fn corrected_windows_are_as_the_model_has_them(seed in any::<u64>()) {

@@ -147,7 +147,7 @@ fn merged(mut table: Table, other: Table) -> Table {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 24 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(24, 1), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_table_holds_what_it_was_given_while_it_grows(seed in any::<u64>()) {

@@ -112,8 +112,17 @@ fn check_drawn(
         assert_eq!(&read(table), model);
     }
 }
+
+/// How many cases of a property are tried: `PELTON_PROPERTY_CASES`, or as many as are usual; fewer where the machine is emulated.
+fn cases(usual: u32, emulated: u32) -> u32 {
+    if cfg!(miri) {
+        return emulated;
+    }
+    std::env::var("PELTON_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 16 } else { 150 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(150, 16), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_table_holds_what_a_model_holds(seed in any::<u64>()) {

@@ -265,7 +265,7 @@ fn check_runs(seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 60 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(60, 2), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn windows_that_close_together_are_those_that_close_one_by_one(seed in any::<u64>()) {

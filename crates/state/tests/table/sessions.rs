@@ -135,7 +135,7 @@ fn check_sessions(seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases(60, 6)))]
 
     #[test]
     fn sessions_are_as_the_model_has_them(seed in any::<u64>()) {

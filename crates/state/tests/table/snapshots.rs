@@ -145,7 +145,7 @@ fn check_stored(seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 60 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(60, 2), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_kept_beside_entries_is_in_snapshots(seed in any::<u64>()) {

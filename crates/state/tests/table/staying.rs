@@ -268,7 +268,7 @@ fn sums_are_rounded_alike_wherever_windows_are_put_together() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 60 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(60, 2), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn groups_that_stay_leave_with_their_windows(seed in any::<u64>()) {

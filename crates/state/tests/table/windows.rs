@@ -416,7 +416,7 @@ fn check_suffixes(parts_min: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 40 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(40, 2), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn windows_are_put_together_from_slices(seed in any::<u64>()) {

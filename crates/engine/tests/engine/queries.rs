@@ -1,7 +1,5 @@
 //! Many queries of one session: they share its workers and nothing else.
 
-mod shown;
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +7,8 @@ use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use pelton::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use pelton::function::AggregateFunction;
 use pelton::{Error, PushSource, Query, Session};
+
+use crate::shown;
 
 fn session(workers: &str) -> Session {
     let session = Session::new();

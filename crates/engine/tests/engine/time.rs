@@ -1,7 +1,5 @@
 //! What passing time does while no rows come: a clock whose hands the test turns.
 
-mod shown;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +7,8 @@ use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecon
 use pelton::arrow::datatypes::{Int64Type, TimestampMillisecondType};
 use pelton::clock::{Clock, Hands};
 use pelton::{PushSource, Query, Session};
+
+use crate::shown;
 
 /// Turns the hands until `found` finds something, which it must: each step is longer than any idle timeout here.
 fn turn<T>(hands: &Hands, mut found: impl FnMut() -> Option<T>) -> T {

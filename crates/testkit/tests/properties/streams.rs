@@ -1,5 +1,4 @@
 //! Random rows, for the models of what is computed from them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,14 +3,14 @@
 //!
 //! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
 
-mod streams;
-
 use pelton_testkit::over::{Frame, in_order};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::{AGGREGATES, Aggregate, Row};
 use proptest::prelude::*;
+
+use crate::streams;
 
 fn config() -> ProptestConfig {
     let cases = std::env::var("PELTON_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);

@@ -1,8 +1,6 @@
 //! What becomes of an input that has a hundred times as many rows for a while, where a row takes as long as before: what there is room for waits in the
 //! engine, whoever feeds it is told that there is no more, and the query catches up as fast as it can compute. Nothing is lost, and no other query notices.
 
-mod stage;
-
 use std::time::Duration;
 
 use pelton::arrow::array::AsArray;
@@ -10,7 +8,7 @@ use pelton::arrow::datatypes::Int64Type;
 use pelton::clock::Clock;
 use pelton::{PushSource, Query};
 
-use stage::{Stage, rows};
+use crate::stage::{Stage, rows};
 
 /// Rows that come at once,
 const ROWS: usize = 8192;

@@ -1,13 +1,13 @@
 //! Windows that count the rows of very many keys, most of which come no more after a while: whatever is forgotten of them, nothing of their windows
 //! is.
 
-mod streams;
-
 use pelton_runtime::policy::PolicyName;
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::{AGGREGATES, Aggregate, Kind, Reported, Row, Windows};
+
+use crate::streams;
 
 const ROWS: u64 = 80_000;
 

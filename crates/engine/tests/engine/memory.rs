@@ -1,7 +1,5 @@
 //! Limits of what the state of queries takes.
 
-mod shown;
-
 use std::sync::Arc;
 
 use pelton::arrow::array::{
@@ -11,7 +9,7 @@ use pelton::arrow::compute::cast;
 use pelton::arrow::datatypes::Int64Type;
 use pelton::{Error, Query, Session};
 
-use shown::shown;
+use crate::shown::shown;
 
 /// A session of so many workers with a table of the numbers from 1 to `rows`, a thousand a second.
 fn session(workers: &str, rows: i64) -> Session {

@@ -1,8 +1,6 @@
 //! Latency of queries that have no rows to measure it by: of every source a block in 50 ms marks it, and its mark goes where its rows would. And
 //! latency by event time, of results and of marks.
 
-mod shown;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use pelton::clock::{Clock, Hands};
 use pelton::pool::{ManualWorkers, Pool};
 use pelton::{PushSource, Query, Session};
 
-use shown::shown;
+use crate::shown::shown;
 
 /// Checks latencies by event time, which are in milliseconds, ascending, to three digits.
 fn check_behind(query: &Query, expected_ms: &[u64], what: &str) {

@@ -1,16 +1,13 @@
 //! What is shown of the operators of running queries.
 
-mod shown;
-
-mod stage;
-
 use std::time::Duration;
 
 use pelton::arrow::array::AsArray;
 use pelton::arrow::datatypes::Int64Type;
 use pelton::{PushSource, Session};
 
-use stage::{Stage, rows};
+use crate::shown;
+use crate::stage::{Stage, rows};
 
 /// What a row costs that is looked at.
 const COST_NS: u64 = 250;

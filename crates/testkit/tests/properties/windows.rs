@@ -3,8 +3,6 @@
 //!
 //! `PELTON_PROPERTY_CASES` sets how many random streams are tried.
 
-mod streams;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -18,6 +16,8 @@ use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::{AGGREGATES, Aggregate, Group, Kind, Reported, Row, Windows};
 use proptest::prelude::*;
+
+use crate::streams;
 
 fn config() -> ProptestConfig {
     let cases = std::env::var("PELTON_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);

@@ -263,7 +263,8 @@ fn rows_do_not_depend_on_what_is_tried_and_undone() {
     let (expected, _) = rows_of_shifting(&[("pelton.tier", "interpret"), ("pelton.adapt", "off")]);
     assert!(expected.len() > 10_000, "{} rows", expected.len());
     let mut seen = [0; 5];
-    for seed in 1..=6 {
+    let seeds = number("PELTON_ADAPT_SEEDS").map_or(6, |seeds| seeds.clamp(1, 6));
+    for seed in 1..=seeds {
         let costs = costs(&mut Random::of(seed));
         for workers in ["1", "2"] {
             let settings = [
@@ -287,5 +288,5 @@ fn rows_do_not_depend_on_what_is_tried_and_undone() {
             }
         }
     }
-    assert!(seen.iter().all(|count| *count > 0), "tried, kept, undone, assumed, broken: {seen:?}");
+    assert!(seeds < 6 || seen.iter().all(|count| *count > 0), "tried, kept, undone, assumed, broken: {seen:?}");
 }

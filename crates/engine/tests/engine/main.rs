@@ -1,0 +1,27 @@
+//! The engine from outside. One program: linking an engine takes longer than most of its tests.
+
+mod adaptation_events;
+
+mod builder;
+
+mod bursts;
+
+mod markers;
+
+mod memory;
+
+mod operators;
+
+mod own_tables;
+
+mod queries;
+
+mod regions;
+
+mod session;
+
+mod shown;
+
+mod stage;
+
+mod time;
