@@ -117,16 +117,18 @@ mod tests {
     fn every_bid_is_for_a_lot_and_interest_moves() {
         let definitions = script(1000).replace("'real-time'", "'flat-out', 'number-of-rows' = '8000'");
         let mut query = Session::new().sql(&definitions).unwrap();
-        let mut first = Vec::new();
-        let mut total = 0;
+        let mut windows: Vec<Window> = Vec::new();
         while let Some(rows) = query.next_batch().unwrap() {
-            let mut window = Window::default();
-            window.take(&rows);
-            total += window.bids.iter().sum::<u64>();
-            first.push(window.ranked()[0].0);
+            for row in 0..rows.num_rows() {
+                let mut window = windows.last().cloned().unwrap_or_default();
+                window.take(&rows.slice(row, 1));
+                windows.pop_if(|last| last.end_ms == window.end_ms);
+                windows.push(window);
+            }
         }
         // Each bid is in five windows.
-        assert_eq!(total, 5 * 8000);
+        assert_eq!(windows.iter().flat_map(|window| window.bids).sum::<u64>(), 5 * 8000);
+        let mut first: Vec<usize> = windows.iter().map(|window| window.ranked()[0].0).collect();
         first.dedup();
         assert!(first.len() > 3, "{first:?}");
     }

@@ -191,7 +191,7 @@ mod tests {
             "the first window closes within a second",
             "result after 340 µs (p99)",
             "how the code has adapted",
-            "nterpreted",
+            " ns a bid",
             "3 bids in 42 s",
             "q quits",
         ] {
