@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pelton_testkit::script::TemporaryDirectory;
 use pelton_testkit::script::engine::{execute, session};
 use pelton_testkit::script::parse::Script;
-use pelton_testkit::script::run::{CONFIGURATIONS, Configuration, configurations, mismatches, outcomes};
+use pelton_testkit::script::run::{CONFIGURATIONS, Configuration, configurations, distinct, mismatches, outcomes};
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
@@ -43,7 +43,11 @@ fn main() -> ExitCode {
         }
     });
     let failures = failures.into_inner().expect("no thread panics with the lock");
-    println!("{} scripts in {count} of {CONFIGURATIONS} configurations, {} failed", scripts.len(), failures.len());
+    println!(
+        "{} scripts in at most {count} of {CONFIGURATIONS} configurations, {} failed",
+        scripts.len(),
+        failures.len()
+    );
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -68,10 +72,11 @@ fn check(path: &Path, number: usize, count: usize, bless: bool) -> Result<(), St
     if script.to_string() != text {
         return Err("is not written as scripts are: one empty line between blocks, none at the end".to_string());
     }
-    let mut configurations = configurations(number);
+    let mut configurations = distinct(&script, configurations(number));
     if count < configurations.len() {
         // The first of each script differs, so that all scripts together still run in all.
-        configurations.rotate_left(number % CONFIGURATIONS);
+        let first = number % configurations.len();
+        configurations.rotate_left(first);
         configurations.truncate(count);
     }
     for (index, configuration) in configurations.into_iter().enumerate() {

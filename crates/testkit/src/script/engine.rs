@@ -22,15 +22,8 @@ pub fn session(configuration: Configuration) -> Session {
 /// Where the engine refuses the settings of a configuration.
 pub fn session_with_clock(configuration: Configuration, clock: Clock) -> Session {
     let session = Session::with_clock(clock);
-    let set = |key: &str, value: &str| session.set(key, value).expect("the settings of a configuration make sense");
-    set("pelton.tier", configuration.tier);
-    set("pelton.workers", &configuration.workers.to_string());
-    set("pelton.policy", configuration.policy);
-    set("pelton.data-passing", configuration.data_passing);
-    if let Some(rows) = configuration.block_rows {
-        set("pelton.block-rows", &rows.to_string());
-        // Many tasks: code changes between any of them.
-        set("pelton.adapt", "random");
+    for (key, value) in configuration.settings() {
+        session.set(key, &value).expect("the settings of a configuration make sense");
     }
     own::register(&session);
     session

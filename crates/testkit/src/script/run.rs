@@ -1,5 +1,6 @@
 //! What comes of each block of a script in one configuration, and how it differs from what is expected.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,22 @@ pub struct Configuration {
 const DATA_PASSING: [&str; 2] = ["blocks", "queues"];
 
 impl Configuration {
+    /// The settings of a session that runs so.
+    pub fn settings(&self) -> BTreeMap<&'static str, String> {
+        let mut settings = BTreeMap::from([
+            ("pelton.tier", self.tier.to_string()),
+            ("pelton.workers", self.workers.to_string()),
+            ("pelton.policy", self.policy.to_string()),
+            ("pelton.data-passing", self.data_passing.to_string()),
+        ]);
+        if let Some(rows) = self.block_rows {
+            settings.insert("pelton.block-rows", rows.to_string());
+            // Many tasks: code changes between any of them.
+            settings.insert("pelton.adapt", "random".to_string());
+        }
+        settings
+    }
+
     /// The same with another policy and another way to pass data: all of them, as turns go on.
     pub fn in_turn(self, turn: usize) -> Configuration {
         let policies: Vec<&str> = PolicyName::all().map(PolicyName::name).collect();
@@ -63,6 +80,37 @@ pub fn configurations(script: usize) -> Vec<Configuration> {
         }
     }
     all
+}
+
+/// Those configurations that differ in what the script leaves open: what its first statements set is the same in all.
+pub fn distinct(script: &Script, mut configurations: Vec<Configuration>) -> Vec<Configuration> {
+    let set = set_at_first(script);
+    let mut known = BTreeSet::new();
+    configurations.retain(|configuration| {
+        let mut settings = configuration.settings();
+        settings.retain(|key, _| !set.iter().any(|set| set == key));
+        known.insert(settings)
+    });
+    configurations
+}
+
+/// Keys of the settings that a script makes before anything runs.
+fn set_at_first(script: &Script) -> Vec<String> {
+    let mut keys = Vec::new();
+    for block in script.blocks().filter(|block| !matches!(block.action, Action::File { .. })) {
+        if !matches!(block.action, Action::Statement) {
+            break;
+        }
+        for statement in block.body.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+            let set = statement.strip_prefix("SET '").and_then(|rest| rest.split_once('\''));
+            match set {
+                Some((key, _)) => keys.push(key.to_string()),
+                None if statement.starts_with("CREATE ") => {}
+                None => return keys,
+            }
+        }
+    }
+    keys
 }
 
 /// Rows in a block; none for the engine's default.
@@ -312,6 +360,27 @@ mod tests {
         assert_eq!(found.iter().map(|mismatch| mismatch.line).collect::<Vec<_>>(), [1, 4, 11]);
         assert_eq!(found[0].found, ["rows came: use query", "late rows: 3"]);
         assert_eq!(found[2].to_string(), "line 11:\n  - no\n  + no error\n  1 lines expected, 1 found");
+    }
+
+    #[test]
+    fn what_a_script_sets_itself_is_not_tried_again() {
+        let count = |text: &str| distinct(&Script::parse(text).unwrap(), configurations(3)).len();
+        let sets = |keys: &[&str]| keys.iter().map(|key| format!("SET '{key}' = '1';\n")).collect::<String>();
+        assert_eq!(count("query\nSELECT 1\n----\n1\n"), CONFIGURATIONS);
+        let all = [
+            "pelton.tier",
+            "pelton.workers",
+            "pelton.policy",
+            "pelton.data-passing",
+            "pelton.block-rows",
+            "pelton.adapt",
+        ];
+        assert_eq!(count(&format!("file a\n1\n----\n\nstatement ok\n{}CREATE TABLE t (a INT);\n", sets(&all))), 1);
+        // Policies take turns with the rest, so that runs that differ in nothing else differ in these.
+        assert_eq!(count(&format!("statement ok\n{}", sets(&["pelton.tier", "pelton.workers"]))), CONFIGURATIONS);
+        let later = format!("statement ok\nINSERT INTO t SELECT 1;\n{}", sets(&all));
+        assert_eq!(count(&later), CONFIGURATIONS);
+        assert_eq!(count(&format!("query\nSELECT 1\n----\n1\n\nstatement ok\n{}", sets(&all))), CONFIGURATIONS);
     }
 
     #[test]
