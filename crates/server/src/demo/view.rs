@@ -113,7 +113,11 @@ fn draw(area: &mut ratatui::Frame<'_>, frame: &Frame<'_>, bars: &Bars) {
 }
 
 fn panel<'a>(title: impl Into<Line<'a>>) -> Block<'a> {
-    Block::bordered().border_set(border::ROUNDED).border_style(Style::new().dark_gray()).title(title)
+    Block::bordered()
+        .border_set(border::ROUNDED)
+        .border_style(Style::new().dark_gray())
+        .title_style(Style::new().gray())
+        .title(title)
 }
 
 fn text<'a>(text: impl Into<Text<'a>>) -> Paragraph<'a> {
@@ -191,7 +195,7 @@ mod tests {
             "the first window closes within a second",
             "result after 340 µs (p99)",
             "how the code has adapted",
-            " ns a bid",
+            "A bid takes ",
             "3 bids in 42 s",
             "q quits",
         ] {

@@ -42,8 +42,8 @@ fn cost(story: &Story, current: &Variant) -> String {
     let Some(now) = current.nanos_per_row() else { return String::new() };
     let first = story.variants.iter().find(|variant| variant.tier == Tier::Interpreted && !variant.is_current);
     let before = first.and_then(Variant::nanos_per_row);
-    let before = before.map(|before| format!(", {before:.0} ns interpreted")).unwrap_or_default();
-    format!(": {now:.1} ns a bid{before}")
+    let before = before.map(|before| format!("; interpreted it took {before:.0} ns")).unwrap_or_default();
+    format!(". A bid takes {now:.1} ns{before}")
 }
 
 /// What has become of a pipeline's code in all: the variant that runs with its figures, and what happened last.
