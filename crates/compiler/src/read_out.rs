@@ -72,20 +72,27 @@ pub fn read_gathered(
     let read = window.gathered.iter().zip(ranking.schema.fields()).map(|(column, field)| {
         let data_type = match column {
             WindowColumn::Key(_) => field.data_type().clone(),
+            WindowColumn::Rank => return Ok(None),
             _ => DataType::new_list(field.data_type().clone(), true),
         };
-        of_groups.column(column, &data_type)
+        of_groups.column(column, &data_type).map(Some)
     });
-    let read = read.collect::<Result<Vec<ArrayRef>, KernelError>>()?;
-    let lists = || read.iter().filter_map(|column| column.as_list_opt::<i32>());
+    let read = read.collect::<Result<Vec<Option<ArrayRef>>, KernelError>>()?;
+    let lists = || read.iter().flatten().filter_map(|column| column.as_list_opt::<i32>());
     let lengths = lists().next().expect("one column at least is kept row by row").offsets().lengths();
     let groups = (0..).zip(lengths).flat_map(|(group, rows)| std::iter::repeat_n(group, rows));
     let groups = UInt32Array::from_iter_values(groups);
     let chosen =
         |values: &dyn Array, places: &UInt32Array| take(values, places, None).expect("places are those of values");
-    let rows = read.iter().zip(ranking.schema.fields()).map(|(column, field)| match column.as_list_opt::<i32>() {
-        Some(list) => converted(list.values().clone(), field.data_type()),
-        None => chosen(column, &groups),
+    let rows = read.iter().zip(ranking.schema.fields()).map(|(column, field)| {
+        // Arrays of a group are in the order in which its rows came.
+        let Some(column) = column else {
+            return Arc::new(Int64Array::from_iter_values(0..groups.len() as i64)) as ArrayRef;
+        };
+        match column.as_list_opt::<i32>() {
+            Some(list) => converted(list.values().clone(), field.data_type()),
+            None => chosen(column, &groups),
+        }
     });
     let rows =
         RecordBatch::try_new(ranking.schema.clone(), rows.collect()).expect("arrays of a group are equally long");

@@ -8,7 +8,8 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::kernels::aggregate;
 use arrow::datatypes::{
-    DataType, Int64Type, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
+    DataType, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampSecondType,
 };
 use arrow::error::ArrowError;
 
@@ -294,6 +295,25 @@ impl Block {
 
     fn time_shift_micros(&self) -> Micros {
         self.held.time_column.map_or(0, |time| self.time_shift_ticks * time.micros_per_tick)
+    }
+
+    /// The same rows with one more column behind the others, of as many values.
+    pub fn with_column(&self, field: FieldRef, column: ArrayRef) -> Block {
+        let held = &*self.held;
+        let fields = held.schema.fields().iter().cloned().chain([field]);
+        let columns = held.columns.iter().cloned().chain([column]).collect::<Vec<_>>();
+        let held = Held {
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            row_bytes: row_bytes(&columns),
+            columns,
+            rows: held.rows,
+            bytes_beside: held.bytes_beside,
+            time_column: held.time_column,
+            time_range: held.time_range,
+            in_time_order: held.in_time_order,
+            tick_distances: held.tick_distances.clone(),
+        };
+        Block { held: Arc::new(held), ..self.clone() }
     }
 
     /// The same rows at the times that lie in memory.

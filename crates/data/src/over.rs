@@ -21,12 +21,28 @@ pub enum Frame {
         /// Length of time, in microseconds.
         preceding: Option<Micros>,
     },
+    /// `RANGE` in processing time: the row itself and the rows that came at most so much before it. Rows have no peers, because rows that are
+    /// read together share a clock reading: peers would depend on how rows are cut into blocks.
+    Arrived {
+        /// Length of time, in microseconds.
+        preceding: Micros,
+    },
 }
 
 impl Frame {
     /// Whether rows leave the frame again.
     pub fn is_bounded(&self) -> bool {
-        matches!(self, Frame::Rows { preceding: Some(_) } | Frame::Range { preceding: Some(_) })
+        !matches!(self, Frame::Rows { preceding: None } | Frame::Range { preceding: None })
+    }
+
+    /// The same frame in processing time, where each row has a time of its own.
+    pub fn in_processing_time(self) -> Frame {
+        match self {
+            Frame::Range { preceding: None } => Frame::Rows { preceding: None },
+            Frame::Range { preceding: Some(0) } => Frame::Rows { preceding: Some(0) },
+            Frame::Range { preceding: Some(preceding) } => Frame::Arrived { preceding },
+            other => other,
+        }
     }
 }
 
@@ -35,6 +51,11 @@ impl Frame {
 pub enum OverFunction {
     /// `ROW_NUMBER()`: how many rows there were, whatever the frame.
     RowNumber,
+    /// `RANK()`: one more than the rows of earlier times, whatever the frame; or `DENSE_RANK()`: how many times there were.
+    Rank {
+        /// Whether times are counted.
+        is_dense: bool,
+    },
     /// `LAG(x, n)`: the value so many rows before, whatever the frame; NULL where there are fewer.
     Lag {
         /// How many.
@@ -171,7 +192,7 @@ impl OverCall {
     /// How it follows its frame, where its argument has this type.
     pub fn sliding(&self, argument: Option<&DataType>) -> Sliding {
         match &self.function {
-            OverFunction::RowNumber | OverFunction::CountRows => Sliding::Bounds,
+            OverFunction::RowNumber | OverFunction::Rank { .. } | OverFunction::CountRows => Sliding::Bounds,
             OverFunction::Lag { .. } | OverFunction::First | OverFunction::Last => Sliding::Lookup,
             OverFunction::Array { .. } | OverFunction::Joined { .. } => Sliding::Listed,
             OverFunction::Mode => Sliding::OrderedFrequencies,

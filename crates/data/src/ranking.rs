@@ -4,8 +4,19 @@ use arrow::datatypes::SchemaRef;
 
 use crate::arrangement::OrderKey;
 
-/// Which rows of each window and key are kept, and in which order they leave. Rows that the order does not tell apart are told apart by
-/// their other columns, smaller values first, so that which of them are kept does not depend on how they came.
+/// How rows of one key are numbered, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Numbering {
+    /// `ROW_NUMBER()`: each row has a number of its own.
+    Rows,
+    /// `RANK()`: rows that are equal in the order have the number of the first of them.
+    Rank,
+    /// `DENSE_RANK()`: rows that are equal in the order have one number, and the next rows have the next.
+    DenseRank,
+}
+
+/// Which rows of each window and key are kept, and in which order they leave. Rows that are equal in the order stand as they came where that is
+/// known; else their other columns tell them apart, smaller values first. So which of them are kept depends neither on workers nor on blocks.
 #[derive(Debug, Clone)]
 pub struct Ranking {
     /// The rows' columns, at least one.
@@ -14,13 +25,22 @@ pub struct Ranking {
     pub keys: Vec<usize>,
     /// The order, with the most significant column first. None of them is a key.
     pub order: Vec<OrderKey>,
-    /// Rank of the first row that leaves. The first of all has rank 1.
+    /// Which of the columns says how rows came, where that is known: a position among all rows, which grows. It is the last of the order.
+    pub arrival: Option<usize>,
+    /// How rows are numbered.
+    pub numbering: Numbering,
+    /// Number of the first row that leaves.
     pub first: u64,
-    /// Rank of the last row that leaves: so many rows are kept.
+    /// Number of the last row that leaves.
     pub last: u64,
 }
 
 impl Ranking {
+    /// How many columns of the order make rows equal that share their values.
+    pub fn peer_columns(&self) -> usize {
+        self.order.iter().take_while(|key| Some(key.column) != self.arrival).count()
+    }
+
     /// The columns by which the rows of one key are told apart: those of the order, and then all others.
     pub fn sorted(&self) -> Vec<OrderKey> {
         let mut sorted = self.order.clone();

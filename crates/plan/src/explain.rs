@@ -15,8 +15,9 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::arrangement::{Arrangement, OrderKey};
+use pelton_data::column::sql_name;
 use pelton_data::own::Merging;
-use pelton_data::ranking::Ranking;
+use pelton_data::ranking::{Numbering, Ranking};
 
 use crate::pipeline::{
     Combination, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window,
@@ -187,7 +188,14 @@ fn write_pipeline(
     }
     match &pipeline.target {
         Target::Stream { columns, schema } | Target::Rows { columns, schema, .. } => {
-            for (column, field) in columns.iter().zip(schema.fields()) {
+            let arrival = match &pipeline.target {
+                Target::Rows { window, .. } => {
+                    program.windows[*window].ranking.as_ref().and_then(|ranking| ranking.arrival)
+                }
+                _ => None,
+            };
+            let columns = columns.iter().zip(schema.fields()).enumerate();
+            for (_, (column, field)) in columns.filter(|(index, _)| Some(*index) != arrival) {
                 writeln!(text, "{indent}  {} = {}", field.name(), expression(column.as_ref()))?;
             }
         }
@@ -316,8 +324,14 @@ fn stream(stream: StreamRef) -> String {
 
 /// Which rows are kept.
 fn ranked(ranking: &Ranking) -> String {
-    let Ranking { schema, keys, order, first, last } = ranking;
+    let Ranking { schema, keys, order, arrival, numbering, first, last } = ranking;
+    let ranks = match numbering {
+        Numbering::Rows => None,
+        Numbering::Rank => Some("ranks"),
+        Numbering::DenseRank => Some("dense ranks"),
+    };
     let which = match (first, last) {
+        (first, last) if let Some(ranks) = ranks => format!("the rows of {ranks} {first} to {last}"),
         (1, 1) => "the first row".to_string(),
         (1, last) => format!("the first {last} rows"),
         (first, last) if first == last => format!("row {last}"),
@@ -325,7 +339,15 @@ fn ranked(ranking: &Ranking) -> String {
     };
     let keys: Vec<&str> = keys.iter().map(|key| schema.field(*key).name().as_str()).collect();
     let by = if keys.is_empty() { String::new() } else { format!(" by {}", keys.join(", ")) };
-    let order = if order.is_empty() { "all columns".to_string() } else { order_keys(order, schema) };
+    let (came, order): (Vec<OrderKey>, Vec<OrderKey>) =
+        order.iter().copied().partition(|key| Some(key.column) == *arrival);
+    let came = came.first().map(|key| if key.descending { "arrival descending" } else { "arrival" });
+    let order = match (order.as_slice(), came) {
+        ([], None) => "all columns".to_string(),
+        ([], Some(came)) => came.to_string(),
+        (order, None) => order_keys(order, schema),
+        (order, Some(came)) => format!("{}, {came}", order_keys(order, schema)),
+    };
     format!("{which}{by} in the order of {order}")
 }
 
@@ -434,7 +456,7 @@ fn field(field: &Field) -> String {
     let coded = if matches!(field.data_type(), DataType::Dictionary(..)) { " in codes" } else { "" };
     let data_type = match SqlType::from_arrow(field.data_type()) {
         Some(sql_type) => sql_type.to_string(),
-        None => field.data_type().to_string(),
+        None => sql_name(field.data_type()),
     };
     format!("{} {data_type}{coded}{}", field.name(), if field.is_nullable() { "" } else { " NOT NULL" })
 }

@@ -4,10 +4,12 @@ use std::iter;
 use std::sync::Arc;
 use std::sync::PoisonError;
 
-use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::datatypes::FieldRef;
+use pelton_data::aggregate::position;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, Window};
-use pelton_data::{Block, Micros, TimeRange};
+use pelton_data::{Block, Micros, TimeColumn, TimeRange};
 use pelton_state::count::RowCounter;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::over::Arriving;
@@ -144,10 +146,10 @@ impl Worker<'_> {
         }
         let time_column = match node.time {
             SourceTime::Event { column, .. } => Some(column),
-            SourceTime::Processing => pelton_data::TimeColumn::new(
-                node.schema.fields().len() - 1,
-                node.schema.field(node.schema.fields().len() - 1).data_type(),
-            ),
+            SourceTime::Processing => {
+                let last = node.schema.fields().len() - 1;
+                TimeColumn::new(last, node.schema.field(last).data_type())
+            }
             SourceTime::None | SourceTime::Noted { .. } => None,
         };
         let mut rows_before = 0;
@@ -312,8 +314,8 @@ impl Worker<'_> {
             TargetState::Stream { .. } => {
                 self.emit(kernel, KernelInput::all(block), &mut finished.output)?;
             }
-            TargetState::Window { window, .. } => {
-                let late = self.aggregate(window, kernel, block, &mut finished)?;
+            TargetState::Window { window, input } => {
+                let late = self.aggregate((window, input), kernel, block, &mut finished)?;
                 finished.late_rows = late.count;
                 let node = &self.shared.graph.windows[window];
                 if !node.is_shared() {
@@ -357,7 +359,7 @@ impl Worker<'_> {
     /// Adds a block's rows to its slices. Returns those that are late, and notes how many slices there are, and when windows are corrected.
     fn aggregate(
         &mut self,
-        window: usize,
+        (window, input): (usize, usize),
         kernel: &dyn Kernel,
         block: &Block,
         finished: &mut Finished,
@@ -382,7 +384,8 @@ impl Worker<'_> {
                 .extend(slices.filter(|slice| slice.may_correct(&node.window)).map(|slice| slice.first_end));
         }
         if let Some(ranker) = &node.ranker {
-            self.choose(window, ranker, kernel, block, &assignment.slices)?;
+            let with_arrivals = ranker.arrival().map(|field| with_arrivals(block, field, input));
+            self.choose(window, ranker, kernel, with_arrivals.as_ref().unwrap_or(block), &assignment.slices)?;
             finished.slices = assignment.slices.len();
             return Ok(assignment.late);
         }
@@ -486,6 +489,13 @@ fn delayed(block: &Block, emission: Emission) -> Block {
     stamp.watermark_before = emission.delayed(stamp.watermark_before);
     stamp.watermark_delay = stamp.watermark_delay.saturating_add(emission.delay);
     block
+}
+
+/// The same rows with their positions among all rows of a window behind their columns.
+fn with_arrivals(block: &Block, field: FieldRef, input: usize) -> Block {
+    let first = position(input, block.stamp.rows_before);
+    let positions = (first..first + block.rows() as u64).map(u64::cast_signed);
+    block.with_column(field, Arc::new(Int64Array::from_iter_values(positions)))
 }
 
 fn append_processing_time(batch: RecordBatch, schema: &arrow::datatypes::SchemaRef, now: Micros) -> RecordBatch {

@@ -1,7 +1,7 @@
 //! Top-N: the first rows of each window and key.
 //!
-//! Rows are kept as bytes that compare as the rows do (arrow's row format): first the columns of the order, then all others, which tell
-//! apart what the order does not. So which rows are kept depends neither on the order in which they come nor on who brings them, and a
+//! Rows are kept as bytes that compare as the rows do (arrow's row format): first the columns of the order, among them where rows stand in the order
+//! of their arrival if that is known, then all others, which tell apart what the order does not. So which rows are kept depends neither on the order in which they come nor on who brings them, and a
 //! row that is not among the first of its slice is not among those of any window. Workers choose the first rows of a block by themselves
 //! ([`Ranker`]); these go into the slice that all share ([`RankedWindows`]).
 //!
@@ -15,23 +15,23 @@ mod early;
 
 mod keys;
 
+mod ranker;
+
 mod snapshot;
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::{SortOptions, take};
+use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
-use arrow::row::{RowConverter, Rows, SortField};
 use pelton_data::Micros;
-use pelton_data::arrangement::OrderKey;
-use pelton_data::ranking::Ranking;
+use pelton_data::ranking::Numbering;
 use pelton_data::window::{ResultKind, Window};
 
 use self::correct::Correcting;
 use self::early::EarlyReport;
 use self::keys::{Keys, LeftRows};
+pub use self::ranker::{Candidates, Ranker};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::waiting::Leaving;
@@ -39,36 +39,6 @@ use crate::window::{CloseLimits, ClosedWindow, Contents, Work};
 
 /// What a kept row takes beside its bytes, about: where they are, and what the allocator needs.
 const ENTRY_BYTES: usize = 32;
-
-/// Chooses the first rows.
-#[derive(Debug)]
-pub struct Ranker {
-    ranking: Ranking,
-    /// The columns by which rows of one key are told apart; those of the order come first.
-    sorted: Vec<usize>,
-    keys: RowConverter,
-    /// The columns of the order alone: the bytes that a whole row begins with.
-    order: RowConverter,
-    rows: RowConverter,
-}
-
-/// The rows of a batch that may be among the first.
-#[derive(Debug)]
-pub struct Candidates {
-    /// None where all rows are of one key.
-    keys: Option<Rows>,
-    /// For each candidate its row in `keys`.
-    places: Vec<u32>,
-    rows: Rows,
-}
-
-impl Candidates {
-    /// Bytes of memory held.
-    fn bytes(&self) -> usize {
-        let keys = self.keys.as_ref().map_or(0, Rows::size);
-        keys + self.rows.size() + self.places.capacity() * size_of::<u32>()
-    }
-}
 
 /// The first rows of windows that have ended.
 #[derive(Debug, Clone, Copy)]
@@ -135,148 +105,6 @@ type FirstRows = BinaryHeap<Box<[u8]>>;
 /// A row as bytes: those of its key, and its own.
 type KeyedRow<'a> = (&'a [u8], &'a [u8]);
 
-impl Ranker {
-    /// Chooses rows by `ranking`.
-    ///
-    /// # Panics
-    /// Where a column's values have no order: planning refuses it.
-    pub fn new(ranking: Ranking) -> Ranker {
-        let field = |key: &OrderKey| {
-            let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
-            SortField::new_with_options(ranking.schema.field(key.column).data_type().clone(), options)
-        };
-        let converter =
-            |fields: Vec<SortField>| RowConverter::new(fields).expect("planning lets only types in that have an order");
-        let sorted = ranking.sorted();
-        let key = |&column: &usize| SortField::new(ranking.schema.field(column).data_type().clone());
-        Ranker {
-            keys: converter(ranking.keys.iter().map(key).collect()),
-            order: converter(ranking.order.iter().map(field).collect()),
-            rows: converter(sorted.iter().map(field).collect()),
-            sorted: sorted.into_iter().map(|key| key.column).collect(),
-            ranking,
-        }
-    }
-
-    /// The rows of a batch that may be among the first.
-    ///
-    /// # Errors
-    /// Where arrow cannot encode them.
-    pub fn choose(&self, batch: &RecordBatch) -> Result<Candidates, KernelError> {
-        self.candidates(batch).map_err(state_error)
-    }
-
-    fn candidates(&self, batch: &RecordBatch) -> Result<Candidates, ArrowError> {
-        let columns =
-            |indices: &[usize]| indices.iter().map(|&column| batch.column(column).clone()).collect::<Vec<_>>();
-        let encoded = |converter: &RowConverter, indices: &[usize]| match indices {
-            [] => Ok(None),
-            indices => converter.convert_columns(&columns(indices)).map(Some),
-        };
-        let keys = encoded(&self.keys, &self.ranking.keys)?;
-        let order = encoded(&self.order, &self.sorted[..self.ranking.order.len()])?;
-        let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
-        let places = match &order {
-            None => all.clone(),
-            Some(order) => first_of_keys(all.clone(), keys.as_ref(), order, self.rows_max()),
-        };
-        let mut sorted = columns(&self.sorted);
-        if places.len() < all.len() {
-            let taken = UInt32Array::from(places.clone());
-            sorted = sorted.iter().map(|column| take(column, &taken, None)).collect::<Result<_, _>>()?;
-        }
-        // Where none goes, all are where they were.
-        let places = if places.len() < all.len() { places } else { all };
-        Ok(Candidates { keys, places, rows: self.rows.convert_columns(&sorted)? })
-    }
-
-    fn rows_max(&self) -> usize {
-        usize::try_from(self.ranking.last).unwrap_or(usize::MAX)
-    }
-
-    /// Those rows of each group and key that leave, by rank: their places in the batch, and their ranks. The rows of a group, which has a number, stand side by
-    /// side.
-    ///
-    /// # Errors
-    /// Where arrow cannot encode them.
-    pub fn rank(&self, batch: &RecordBatch, groups: &[u32]) -> Result<(Vec<u32>, Vec<i64>), KernelError> {
-        let columns = |indices: &[usize]| -> Vec<ArrayRef> {
-            indices.iter().map(|&column| batch.column(column).clone()).collect()
-        };
-        let keys = match self.ranking.keys.as_slice() {
-            [] => None,
-            keys => Some(self.keys.convert_columns(&columns(keys)).map_err(state_error)?),
-        };
-        let rows = self.rows.convert_columns(&columns(&self.sorted)).map_err(state_error)?;
-        let of = |place: u32| (groups[place as usize], keys.as_ref().map(|keys| keys.row(place as usize)));
-        let mut all: Vec<u32> = (0..batch.num_rows() as u32).collect();
-        all.sort_unstable_by(|&a, &b| of(a).cmp(&of(b)).then_with(|| rows.row(a as usize).cmp(&rows.row(b as usize))));
-        let (mut places, mut ranks) = (Vec::new(), Vec::new());
-        for of_key in all.chunk_by(|&a, &b| of(a) == of(b)) {
-            for (rank, place) in self.ranked(of_key) {
-                places.push(place);
-                ranks.push(rank);
-            }
-        }
-        Ok((places, ranks))
-    }
-
-    /// Those rows of one key that leave, of all in their order, with their ranks.
-    fn ranked<'r, T: Copy>(&self, of_key: &'r [T]) -> impl Iterator<Item = (i64, T)> + use<'r, T> {
-        let (first, last) = (self.ranking.first, self.ranking.last);
-        let ranked = (1_u64..).zip(of_key.iter().copied()).take_while(move |(rank, _)| *rank <= last);
-        ranked.skip_while(move |(rank, _)| *rank < first).map(|(rank, row)| (rank as i64, row))
-    }
-
-    /// Rows, each as the bytes of its key and its own, as columns.
-    fn decoded(&self, rows: &[KeyedRow<'_>]) -> Result<RecordBatch, ArrowError> {
-        let (key_parser, parser) = (self.keys.parser(), self.rows.parser());
-        let mut values = self.rows.convert_rows(rows.iter().map(|(_, row)| parser.parse(row)))?;
-        if !self.ranking.keys.is_empty() {
-            values.extend(self.keys.convert_rows(rows.iter().map(|(key, _)| key_parser.parse(key)))?);
-        }
-        let places: Vec<usize> = self.sorted.iter().chain(&self.ranking.keys).copied().collect();
-        let place = |column: usize| places.iter().position(|&place| place == column).expect("a column is a key or not");
-        let columns = (0..places.len()).map(|column| values[place(column)].clone());
-        RecordBatch::try_new(self.ranking.schema.clone(), columns.collect())
-    }
-}
-
-/// Those rows of each key that are among its first `rows_max`, and those that are equal in the order to the last of them.
-fn first_of_keys(mut places: Vec<u32>, keys: Option<&Rows>, order: &Rows, rows_max: usize) -> Vec<u32> {
-    let Some(keys) = keys else {
-        let count = bring_to_front(&mut places, order, rows_max);
-        places.truncate(count);
-        return places;
-    };
-    let key = |place: u32| keys.row(place as usize);
-    places.sort_unstable_by(|&a, &b| key(a).cmp(&key(b)));
-    let mut first = Vec::with_capacity(places.len());
-    for of_key in places.chunk_by_mut(|&a, &b| key(a) == key(b)) {
-        let count = bring_to_front(of_key, order, rows_max);
-        first.extend_from_slice(&of_key[..count]);
-    }
-    first
-}
-
-/// Brings those rows to the front that are among the first `rows_max`, and those that are equal in the order to the last of them. Returns
-/// how many they are.
-fn bring_to_front(places: &mut [u32], order: &Rows, rows_max: usize) -> usize {
-    if places.len() <= rows_max || rows_max == 0 {
-        return places.len().min(rows_max);
-    }
-    let row = |place: u32| order.row(place as usize);
-    let (_, &mut last, _) = places.select_nth_unstable_by(rows_max - 1, |&a, &b| row(a).cmp(&row(b)));
-    let mut count = rows_max;
-    for place in rows_max..places.len() {
-        if row(places[place]) == row(last) {
-            places.swap(count, place);
-            count += 1;
-        }
-    }
-    count
-}
-
 impl RankedWindows {
     /// No rows yet. Windows are corrected by rows that come up to `lateness` after them.
     pub fn new(window: Window, ranker: Arc<Ranker>, lateness: Micros) -> RankedWindows {
@@ -310,7 +138,7 @@ impl RankedWindows {
         let last_end = self.last_end(id.start);
         let slices = if id.corrects { &mut self.corrections } else { &mut self.slices };
         let slice = slices.entry(id).or_insert_with(|| RankedSlice::new(id.first_end, last_end));
-        slice.add_all(candidates, self.ranker.rows_max());
+        slice.add_all(candidates, &self.ranker);
     }
 
     /// Windows that end at or before this have closed.
@@ -512,14 +340,26 @@ impl RankedSlice {
         known.into_iter().flat_map(|(key, rows)| rows.iter().map(move |row| (&**key, &**row)))
     }
 
-    fn add_all(&mut self, candidates: &Candidates, rows_max: usize) {
-        for (row, &place) in candidates.rows.iter().zip(&candidates.places) {
+    fn add_all(&mut self, candidates: &Candidates, ranker: &Ranker) {
+        let mut with_length = Vec::new();
+        for (index, (row, &place)) in candidates.rows.iter().zip(&candidates.places).enumerate() {
             let key = candidates.keys.as_ref().map_or(&[][..], |keys| keys.row(place as usize).data());
-            self.add(key, row.data(), rows_max);
+            let row = match &candidates.order_bytes {
+                None => row.data(),
+                Some(lengths) => {
+                    with_length.clear();
+                    with_length.extend_from_slice(row.data());
+                    with_length.extend_from_slice(&lengths[index].to_be_bytes());
+                    &with_length
+                }
+            };
+            self.add(key, row, ranker);
         }
     }
 
-    fn add(&mut self, key: &[u8], row: &[u8], rows_max: usize) {
+    /// Adds a row in its kept form.
+    fn add(&mut self, key: &[u8], row: &[u8], ranker: &Ranker) {
+        let rows_max = ranker.rows_max();
         if rows_max == 0 {
             return;
         }
@@ -528,7 +368,17 @@ impl RankedSlice {
             self.keys.insert(key.into(), BinaryHeap::from([row.into()]));
             return;
         };
-        if rows.len() < rows_max {
+        if ranker.ranking.numbering != Numbering::Rows {
+            // How many rows have the numbers that are kept is known when they are in order.
+            if rows.len() == rows.capacity() {
+                let mut sorted = std::mem::take(rows).into_sorted_vec();
+                let dropped = sorted.split_off(ranker.kept(&sorted));
+                self.bytes -= dropped.iter().map(|row| ENTRY_BYTES + row.len()).sum::<usize>();
+                *rows = sorted.into();
+            }
+            self.bytes += ENTRY_BYTES + row.len();
+            rows.push(row.into());
+        } else if rows.len() < rows_max {
             self.bytes += ENTRY_BYTES + row.len();
             rows.push(row.into());
         } else if let Some(mut last) = rows.peek_mut().filter(|last| row < &***last) {

@@ -10,6 +10,7 @@ use datafusion_physical_expr::expressions::{
     NotExpr, TryCastExpr,
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use pelton_data::column::sql_name;
 use pelton_functions::decimal::{is_to_double, operator_of};
 use pelton_functions::{cast_spelling, is_java_pattern};
 
@@ -195,6 +196,6 @@ fn write_literal(f: &mut fmt::Formatter<'_>, value: &ScalarValue) -> fmt::Result
 fn type_name(data_type: &DataType) -> String {
     match SqlType::from_arrow(data_type) {
         Some(sql_type) => sql_type.to_string(),
-        None => data_type.to_string(),
+        None => sql_name(data_type),
     }
 }

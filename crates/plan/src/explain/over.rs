@@ -34,6 +34,8 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
     let argument = if call.is_distinct { format!("distinct {argument}") } else { argument.to_string() };
     let name = match &call.function {
         OverFunction::RowNumber => return "number of the row".to_string(),
+        OverFunction::Rank { is_dense: false } => return "rank of the row".to_string(),
+        OverFunction::Rank { is_dense: true } => return "dense rank of the row".to_string(),
         OverFunction::Lag { rows } => return format!("{argument} {rows} rows before"),
         OverFunction::CountRows | OverFunction::Count => "count",
         OverFunction::Sum => "sum",
@@ -77,6 +79,7 @@ fn frame(frame: Frame) -> String {
         Frame::Range { preceding: None } => "all rows up to the row's time".to_string(),
         Frame::Range { preceding: Some(0) } => "the rows of the row's time".to_string(),
         Frame::Range { preceding: Some(length) } => format!("the rows of {} up to the row's time", Length(length)),
+        Frame::Arrived { preceding } => format!("the row and those of {} before it", Length(preceding)),
     }
 }
 

@@ -31,6 +31,9 @@ pub(super) const INPUT: &str = "input";
 /// Qualifies the columns of a window function before its windows are grouped by.
 pub(super) const WINDOW: &str = "window";
 
+/// The column of a branch's input that says how its rows came, where rows that an order does not tell apart stand so.
+pub(super) const ARRIVAL: &str = "$arrival";
+
 /// All that has been lowered so far.
 #[derive(Default)]
 pub(super) struct Draft {
@@ -40,6 +43,9 @@ pub(super) struct Draft {
     pub windows: Vec<WindowAggregate>,
     /// Which columns of windows say where these begin, where their ends do not: those of windows whose rows are results of sessions.
     pub starts: Vec<(usize, WindowColumn)>,
+    /// Windows whose rows are numbered in the descending order of a time attribute: where the first alone is kept, it is the last that came of those of
+    /// one time.
+    pub descending: Vec<usize>,
     pub overs: Vec<OverSpec>,
     pub outputs: Vec<OutputDraft>,
     /// The session's time zone, where it is not UTC.

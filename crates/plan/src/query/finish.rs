@@ -12,7 +12,7 @@ use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use pelton_data::arrangement::Arrangement;
 use pelton_data::over::OverSpec;
 
-use super::draft::{Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
+use super::draft::{ARRIVAL, Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
 use super::join::lookup_qualifier;
 use super::prune::prune;
 use super::share::share;
@@ -73,6 +73,7 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
             StreamRef::Over(over) => overs[over].schema.clone(),
             StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
         };
+        let input_schema = with_arrival(input_schema, &pipeline.target, &windows);
         bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas, &windows, &overs)?);
     }
     let outputs = outputs.into_iter().zip(inputs).zip(schemas);
@@ -109,7 +110,7 @@ impl Usage {
                     let table: usize = table.parse().expect("lookups are qualified by their number");
                     self.lookups[table].insert(column.name.clone());
                 }
-                (StreamRef::Source(source), None) => {
+                (StreamRef::Source(source), None) if column.name != ARRIVAL => {
                     self.sources[source].insert(column.name.clone());
                 }
                 _ => {}
@@ -252,6 +253,19 @@ fn chosen(columns: &[Expr], schema: &Schema) -> Option<Vec<usize>> {
         _ => None,
     };
     columns.iter().map(index).collect()
+}
+
+/// The columns of the blocks that a pipeline gets: with what says how rows came behind them, where its window keeps that.
+fn with_arrival(schema: SchemaRef, target: &TargetDraft, windows: &[WindowAggregate]) -> SchemaRef {
+    let TargetDraft::Rows { window, .. } = target else { return schema };
+    let arrival = windows[*window]
+        .ranking
+        .as_ref()
+        .and_then(|ranking| ranking.arrival.map(|column| ranking.schema.fields()[column].clone()));
+    match arrival {
+        Some(arrival) => Arc::new(Schema::new(schema.fields().iter().cloned().chain([arrival]).collect::<Vec<_>>())),
+        None => schema,
+    }
 }
 
 fn bind_pipeline(

@@ -12,9 +12,8 @@ use super::diagnose::sql_name;
 use super::draft::{Cut, Relation, WINDOW, column, held_type};
 use super::lower::{Lowering, simplify};
 use super::over::Collector;
-use super::ranking::ROW_NUMBER;
 use super::window::WINDOW_COLUMNS;
-use crate::error::PlanError;
+use crate::error::{Place, PlanError};
 use crate::pipeline::{Window, WindowAggregate, WindowColumn};
 
 /// What each branch's rows are grouped by.
@@ -25,15 +24,18 @@ impl Lowering<'_> {
     ///
     /// # Errors
     /// Where they are numbered by less than that, or the parts of a UNION ALL have keys that are not the same.
-    pub(super) fn groups_by_key(&self, input: &Relation, partition: &Groups) -> Result<Option<Groups>> {
-        let refused = |construct: String, hint: &str| {
-            Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)))
-        };
+    pub(super) fn groups_by_key(
+        &self,
+        input: &Relation,
+        partition: &Groups,
+        place: Option<Place>,
+    ) -> Result<Option<Groups>> {
+        let refused = |construct: String, hint: &str| Err(external(PlanError::unsupported(place, construct, hint)));
         let cuts = input.branches.iter().filter_map(|branch| branch.cut.as_ref());
         let by_key: Vec<(&Cut, &str)> = cuts.filter_map(|cut| Some((cut, cut.by_key()?))).collect();
         let Some(&(cut, windows)) = by_key.first() else { return Ok(None) };
         if by_key.len() < input.branches.len() {
-            return Err(external(different_windows(self.landmarks.over(ROW_NUMBER))));
+            return Err(external(different_windows(place)));
         }
         if cut.window.counts_rows() && input.branches.len() > 1 {
             let construct = format!("numbering the rows of a UNION ALL of {windows}");
@@ -69,7 +71,7 @@ impl Lowering<'_> {
     /// Lets a window keep rows with their groups: gives it keys, accumulators, and what the columns of its rows are read from, and ends the branches in it.
     pub(super) fn gather(
         &mut self,
-        number: usize,
+        (number, place): (usize, Option<Place>),
         window: &mut WindowAggregate,
         ranking: &Ranking,
         collector: Collector,
@@ -80,7 +82,12 @@ impl Lowering<'_> {
         let names: Vec<String> = (0..keys_of(0).count()).map(|key| format!("key{key}")).collect();
         window.keys = key_fields(&branches, groups, names.iter().map(String::as_str))?;
         let mut accumulated = accumulate::Collector::new(branches, &window.window, false);
-        for (field, values) in ranking.schema.fields().iter().zip(columns) {
+        for (index, (field, values)) in ranking.schema.fields().iter().zip(columns).enumerate() {
+            if ranking.arrival == Some(index) {
+                // Rows stand in their group as they came.
+                window.gathered.push(WindowColumn::Rank);
+                continue;
+            }
             if held_type(field.data_type()).is_none() {
                 let windows =
                     accumulated.branches[0].cut.as_ref().and_then(Cut::by_key).expect("they are those of each key");
@@ -89,7 +96,7 @@ impl Lowering<'_> {
                     sql_name(field.data_type())
                 );
                 let hint = format!("leave {} out", field.name());
-                return Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)));
+                return Err(external(PlanError::unsupported(place, construct, hint)));
             }
             // The zeros of a key are one.
             let is_exact = !field.data_type().is_floating();
@@ -106,12 +113,12 @@ impl Lowering<'_> {
     }
 
     /// Refuses to number results of windows that count the rows of each key, as [`Lowering::window_of_rows`] does to group them.
-    pub(super) fn check_results(&self, input: &Relation, bounds: Window) -> Result<()> {
+    pub(super) fn check_results(&self, input: &Relation, bounds: Window, place: Option<Place>) -> Result<()> {
         if !matches!(bounds, Window::RowsByKey { .. }) || input.branches.iter().all(|branch| branch.cut.is_some()) {
             return Ok(());
         }
-        let construct = "ROW_NUMBER of the results of windows that count the rows of each key";
+        let construct = "numbering the results of windows that count the rows of each key";
         let hint = "number the rows of these windows, or count their results by themselves";
-        Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, hint)))
+        Err(external(PlanError::unsupported(place, construct, hint)))
     }
 }

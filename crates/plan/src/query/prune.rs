@@ -132,7 +132,9 @@ fn prune_rows(draft: &mut Draft, number: usize) {
     // Rows are counted by the length of a column, and by that of an array.
     let gathered = &mut window.gathered;
     let is_counted = |column: &usize| match gathered.get(*column) {
-        Some(of_group) => !ranking.keys.contains(column) && !matches!(of_group, WindowColumn::Key(_)),
+        Some(of_group) => {
+            !ranking.keys.contains(column) && !matches!(of_group, WindowColumn::Key(_) | WindowColumn::Rank)
+        }
         None => !ranking.keys.contains(column),
     };
     let has_others = kept.iter().any(is_counted);
@@ -146,6 +148,7 @@ fn prune_rows(draft: &mut Draft, number: usize) {
     }
     ranking.keys.iter_mut().for_each(|key| *key = place(*key));
     ranking.order.iter_mut().for_each(|key| key.column = place(key.column));
+    ranking.arrival = ranking.arrival.map(place);
     for column in &mut window.columns {
         if let WindowColumn::Row(column) = column {
             *column = place(*column);

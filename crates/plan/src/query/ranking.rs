@@ -1,20 +1,21 @@
 //! Top-N and deduplication of windows: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, … ORDER BY …) AS rn`, and
-//! `WHERE rn <= n` above it. The windows keep their first rows; the condition says how many. `RESULT_KIND() OVER` the same says whether rows
+//! `WHERE rn <= n` above it, or RANK or DENSE_RANK in its place. The windows keep their first rows; the condition says how many. `RESULT_KIND() OVER` the same says whether rows
 //! are those that a window came to, or correct them.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{Column, DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
+use pelton_data::aggregate::POSITION_INPUTS_MAX;
 use pelton_data::arrangement::OrderKey;
-use pelton_data::ranking::Ranking;
+use pelton_data::ranking::{Numbering, Ranking};
 
 use super::aggregate::result;
 use super::aggregate_functions::RESULT_KIND;
 use super::context::external;
-use super::draft::{Branch, PipelineDraft, Relation, TargetDraft};
+use super::draft::{ARRIVAL, Branch, INPUT, PipelineDraft, Relation, TargetDraft, column};
 use super::lower::{Lowering, simplify};
 use super::over::{Added, Collector};
 use super::window::WINDOW_COLUMNS;
@@ -30,6 +31,24 @@ const UNBOUNDED: u64 = u64::MAX;
 
 pub(super) const ROW_NUMBER: &str = "row_number";
 
+/// Functions that number rows.
+const NUMBERS: [(&str, Numbering); 3] =
+    [(ROW_NUMBER, Numbering::Rows), ("rank", Numbering::Rank), ("dense_rank", Numbering::DenseRank)];
+
+/// How a function numbers rows, if it does.
+fn numbering_of(function: &WindowFunction) -> Option<Numbering> {
+    let name = function.fun.name();
+    NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, numbering)| *numbering)
+}
+
+/// In which order rows stand that the order of a ranking does not tell apart.
+struct Arrival {
+    /// Whether it is known how they came.
+    is_known: bool,
+    /// The order ends with the processing time, by which each row has a place of its own: whether it descends.
+    by_processing_time: Option<bool>,
+}
+
 impl Lowering<'_> {
     /// Whether functions over rows number the rows of windows.
     pub(super) fn numbers_windows(
@@ -38,9 +57,10 @@ impl Lowering<'_> {
         input: &Relation,
         schema: &DFSchema,
     ) -> Result<bool> {
-        let is_number = |function: &&WindowFunction| function.fun.name() == ROW_NUMBER;
+        let is_number = |function: &&WindowFunction| numbering_of(function).is_some();
         let are_known = functions.iter().all(|function| is_number(function) || function.fun.name() == RESULT_KIND);
         let Some(function) = functions.iter().copied().find(is_number).filter(|_| are_known) else { return Ok(false) };
+        let place = self.landmarks.over(function.fun.name());
         for branch in &input.branches {
             let partition = function.params.partition_by.iter().map(|key| branch.substitute(key, schema));
             let partition = partition.collect::<Result<Vec<_>>>()?;
@@ -52,9 +72,14 @@ impl Lowering<'_> {
                 let lacking = WINDOW_COLUMNS[usize::from(has(0))];
                 let message = format!("PARTITION BY of a window lacks {lacking}");
                 let hint = "partition by both window_start and window_end";
-                return Err(external(PlanError::invalid(self.landmarks.over(ROW_NUMBER), message).with_hint(hint)));
+                return Err(external(PlanError::invalid(place, message).with_hint(hint)));
             }
             return Ok(false);
+        }
+        if functions.iter().filter_map(|other| numbering_of(other)).any(|other| Some(other) != numbering_of(function)) {
+            let construct = "numbering the rows of windows by several functions";
+            let hint = "choose one of ROW_NUMBER, RANK and DENSE_RANK";
+            return Err(external(PlanError::unsupported(place, construct, hint)));
         }
         Ok(true)
     }
@@ -72,17 +97,19 @@ impl Lowering<'_> {
         plan: &LogicalPlan,
     ) -> Result<Relation> {
         let schema = plan.schema();
-        let function = functions[0];
+        let is_number = |function: &&&WindowFunction| numbering_of(function).is_some();
+        let function = *functions.iter().find(is_number).expect("rows are numbered");
         let partition = &function.params.partition_by;
         let groups = input.branches.iter().map(|branch| {
             let keys = partition.iter().map(|key| simplify(branch.substitute(key, schema)?, &branch.scope));
             keys.collect::<Result<Vec<_>>>()
         });
         let groups = groups.collect::<Result<Vec<_>>>()?;
-        let by_key = self.groups_by_key(&input, &groups)?;
+        let place = self.landmarks.over(function.fun.name());
+        let by_key = self.groups_by_key(&input, &groups, place)?;
         let is_by_key = by_key.is_some();
         let (bounds, groups) = self.window_of(&input, by_key.unwrap_or(groups))?;
-        self.check_results(&input, bounds)?;
+        self.check_results(&input, bounds, place)?;
         let window = self.window_of_rows(&input, bounds)?;
         let mut collector = Collector::new(input);
         let mut numbered = self.numbered_columns(&mut collector, schema)?;
@@ -90,9 +117,11 @@ impl Lowering<'_> {
             .iter()
             .zip(fields)
             .for_each(|(function, field)| numbered.add_function(function, field, &mut collector));
+        let is_descending = self.is_by_time_descending(&collector, function, schema)?;
         let ranking = self.ranking(&mut collector, function, schema)?;
         let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
         let index = self.draft.windows.len();
+        self.draft.descending.extend(is_descending.then_some(index));
         let are_starts = |key: &&usize| self.say_starts(&collector.branches, collector.columns[**key].iter());
         let starts: Vec<usize> = ranking.keys.iter().filter(are_starts).copied().collect();
         self.draft.starts.extend(starts.into_iter().map(|key| (index, WindowColumn::Row(key))));
@@ -109,7 +138,7 @@ impl Lowering<'_> {
             time_column,
         };
         match is_by_key {
-            true => self.gather(index, &mut window, &ranking, collector, &groups)?,
+            true => self.gather((index, place), &mut window, &ranking, collector, &groups)?,
             false => self.feed_ranking(index, collector),
         }
         window.ranking = Some(ranking);
@@ -168,8 +197,13 @@ impl Lowering<'_> {
             }
         }
         let mut order: Vec<OrderKey> = Vec::new();
+        let mut arrival = Arrival { is_known: self.is_arrival_known(&collector.branches), by_processing_time: None };
         for SortExpr { expr, asc, nulls_first } in &function.params.order_by {
             let values = collector.of_branches(expr, schema)?;
+            if self.are_processing_times(&collector.branches, &values) {
+                arrival.by_processing_time = Some(!asc);
+                break;
+            }
             // The rows of one window have the same bounds.
             if self.common_bound(collector, &values).is_some() {
                 continue;
@@ -184,8 +218,62 @@ impl Lowering<'_> {
         if (0..collector.fields.len()).all(|column| keys.contains(&column)) {
             collector.add_column(vec![lit(true); collector.branches.len()], "row")?;
         }
+        let numbering = match (numbering_of(function).expect("the function numbers rows"), arrival.by_processing_time) {
+            // No two rows came at the same time.
+            (_, Some(_)) => Numbering::Rows,
+            (numbering, None) => numbering,
+        };
+        let column = arrival.is_known.then(|| add_arrival(collector)).transpose()?;
+        if let Some(column) = column {
+            let descending = arrival.by_processing_time == Some(true);
+            order.push(OrderKey { column, descending, nulls_first: true });
+        }
         let schema = Arc::new(Schema::new(collector.fields.clone()));
-        Ok(Ranking { schema, keys, order, first: 1, last: UNBOUNDED })
+        Ok(Ranking { schema, keys, order, arrival: column, numbering, first: 1, last: UNBOUNDED })
+    }
+
+    /// Whether it is known how the rows of all branches came, whatever workers do: those of a table, or behind functions OVER them. In which order the
+    /// results of a window leave that are equal in time is nobody's business.
+    fn is_arrival_known(&self, branches: &[Branch]) -> bool {
+        branches.len() <= POSITION_INPUTS_MAX && branches.iter().all(|branch| self.is_stream_in_order(branch.input))
+    }
+
+    fn is_stream_in_order(&self, stream: StreamRef) -> bool {
+        let mut feeding = self.draft.pipelines.iter().filter(|pipeline| pipeline.target.stream() == Some(stream));
+        match stream {
+            StreamRef::Source(_) => true,
+            StreamRef::Over(_) => feeding.all(|pipeline| self.is_stream_in_order(pipeline.input)),
+            StreamRef::Window(_) | StreamRef::Pipeline(_) => false,
+        }
+    }
+
+    /// Whether these are the processing times of all branches' rows.
+    fn are_processing_times(&self, branches: &[Branch], values: &[Expr]) -> bool {
+        branches.iter().zip(values).all(|(branch, value)| match (branch.input, value) {
+            (StreamRef::Source(source), Expr::Column(column)) => {
+                is_of_input(column) && self.draft.sources[source].is_processing_time(&column.name)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether rows are numbered in the descending order of their event time, or of their windows'.
+    fn is_by_time_descending(
+        &self,
+        collector: &Collector,
+        function: &WindowFunction,
+        schema: &DFSchema,
+    ) -> Result<bool> {
+        let [SortExpr { expr, asc: false, .. }] = function.params.order_by.as_slice() else { return Ok(false) };
+        let values = collector.of_branches(expr, schema)?;
+        let is_time = |(branch, value): (&Branch, &Expr)| match (branch.input, value) {
+            _ if self.is_bound(branch, value, WINDOW_TIME) => true,
+            (StreamRef::Source(source), Expr::Column(column)) if is_of_input(column) => {
+                self.draft.sources[source].is_event_time(&column.name)
+            }
+            _ => branch.cut.as_ref().is_some_and(|cut| cut.time.as_ref() == Some(value)),
+        };
+        Ok(collector.branches.iter().zip(&values).all(is_time))
     }
 
     fn feed_ranking(&mut self, window: usize, collector: Collector) {
@@ -223,16 +311,44 @@ impl Lowering<'_> {
         true
     }
 
-    /// Refuses windows that would keep all of their rows.
-    pub(super) fn check_rankings(&self) -> Result<()> {
+    /// Refuses windows that would keep all of their rows. Of rows of one time those that keep the last one alone keep the one that came last, as Flink does.
+    pub(super) fn check_rankings(&mut self) -> Result<()> {
         let mut rankings = self.draft.windows.iter().filter_map(|window| window.ranking.as_ref());
-        if rankings.all(|ranking| ranking.last != UNBOUNDED) {
-            return Ok(());
+        if let Some(unbounded) = rankings.find(|ranking| ranking.last == UNBOUNDED) {
+            let known = NUMBERS.iter().find(|(_, numbering)| *numbering == unbounded.numbering);
+            let name = known.expect("all are known").0;
+            let construct = format!("{} of a window's rows without a bound", name.to_uppercase());
+            return Err(external(PlanError::unsupported(self.landmarks.over(name), construct, FORM)));
         }
-        let construct = "ROW_NUMBER of a window's rows without a bound";
-        Err(external(PlanError::unsupported(self.landmarks.over(ROW_NUMBER), construct, FORM)))
+        for &window in &self.draft.descending {
+            let ranking = self.draft.windows[window].ranking.as_mut().expect("rows are numbered");
+            if let (Some(arrival), Numbering::Rows, (1, 1)) =
+                (ranking.arrival, ranking.numbering, (ranking.first, ranking.last))
+            {
+                let key = ranking.order.iter_mut().find(|key| key.column == arrival);
+                key.expect("the arrival is the last of the order").descending = true;
+            }
+        }
+        Ok(())
     }
 }
+
+/// Whether a column is one of the stream that a branch reads.
+fn is_of_input(column: &Column) -> bool {
+    column.relation.as_ref().is_some_and(|relation| relation.table() == INPUT)
+}
+
+/// Adds the column that says how rows came.
+fn add_arrival(collector: &mut Collector) -> Result<usize> {
+    let field = Arc::new(Field::new(ARRIVAL, DataType::Int64, false));
+    for branch in &mut collector.branches {
+        branch.extend_scope(INPUT, [field.clone()])?;
+    }
+    collector.add_column(vec![column(INPUT, ARRIVAL); collector.branches.len()], ARRIVAL)
+}
+
+/// `window_time` among the bounds of a window.
+const WINDOW_TIME: usize = 2;
 
 /// The columns of numbered rows.
 #[derive(Default)]

@@ -28,6 +28,26 @@ pub(super) struct SourceDraft {
     pub fields: Vec<FieldRef>,
 }
 
+impl SourceDraft {
+    /// Whether a column is the one with the watermark.
+    pub fn is_event_time(&self, column: &str) -> bool {
+        match &self.origin {
+            Origin::Table(scan) => {
+                scan.table.definition.watermark.as_ref().is_some_and(|watermark| watermark.column == column)
+            }
+            Origin::Rows(_) => false,
+        }
+    }
+
+    /// Whether a column is a `PROCTIME()` one.
+    pub fn is_processing_time(&self, column: &str) -> bool {
+        match &self.origin {
+            Origin::Table(scan) => scan.table.definition.processing_time_columns().any(|known| known == column),
+            Origin::Rows(_) => false,
+        }
+    }
+}
+
 /// Where rows come from.
 pub(super) enum Origin {
     /// A table.

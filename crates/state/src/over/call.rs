@@ -26,6 +26,8 @@ use crate::vector::{extend_asking, vectorised};
 pub(super) enum CallState {
     /// Nothing: positions are enough.
     Positions,
+    /// How many times there were.
+    Times(u64),
     Integer(FrameState<i64>),
     Float(FrameState<f64>),
     Decimal(FrameState<i128>),
@@ -162,6 +164,7 @@ impl CallState {
             return CallState::Own(Box::new(state));
         }
         match argument {
+            None if call.function == (OverFunction::Rank { is_dense: true }) => CallState::Times(0),
             None => CallState::Positions,
             Some(Form::Integer) => CallState::Integer(FrameState::new(planned, of_one_key)),
             Some(Form::Float) => CallState::Float(FrameState::new(planned, of_one_key)),
@@ -174,6 +177,7 @@ impl CallState {
     pub fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
         match self {
             CallState::Positions | CallState::OfAnother => {}
+            CallState::Times(times) => out.number(*times),
             CallState::Integer(state) => state.write_to(out),
             CallState::Float(state) => state.write_to(out),
             CallState::Decimal(state) => state.write_to(out),
@@ -192,6 +196,10 @@ impl CallState {
     ) -> Result<(), SnapshotError> {
         match self {
             CallState::Positions | CallState::OfAnother => Ok(()),
+            CallState::Times(times) => {
+                *times = input.number("times of rows")?;
+                input.check(*times <= rows.end, "no more times than rows")
+            }
             CallState::Integer(state) => state.read_from(rows, input),
             CallState::Float(state) => state.read_from(rows, input),
             CallState::Decimal(state) => state.read_from(rows, input),
@@ -203,7 +211,7 @@ impl CallState {
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
         match self {
-            CallState::Positions | CallState::OfAnother => 0,
+            CallState::Positions | CallState::Times(_) | CallState::OfAnother => 0,
             CallState::Integer(state) => state.bytes(),
             CallState::Float(state) => state.bytes(),
             CallState::Decimal(state) => state.bytes(),
@@ -211,23 +219,6 @@ impl CallState {
             CallState::Own(state) => size_of::<OwnState>() + state.bytes(),
         }
     }
-}
-
-/// Results of a call that counts rows.
-pub(super) fn count_rows(function: &OverFunction, bounds: &Bounds, results: &mut Results) {
-    let mut rows = 0;
-    for step in bounds.steps() {
-        rows += step.rows;
-        match (function, step.moves) {
-            // The last of the rows of one time is the last of their frame.
-            (OverFunction::RowNumber, Moves::Nothing) => {
-                results.integers().extend((0..step.rows as u64).rev().map(|behind| (step.end - behind) as i64));
-            }
-            (OverFunction::RowNumber, _) => results.integers().extend(step.ends().map(|end| end as i64)),
-            (_, _) => results.integers().extend(step.lengths().map(|length| length as i64)),
-        }
-    }
-    results.append_valid(rows);
 }
 
 impl<T: Value> FrameState<T> {
@@ -334,7 +325,9 @@ impl<T: Value> FrameState<T> {
             OverFunction::Variance { is_sample, is_root } => {
                 self.variance((is_sample, is_root), run, nullable, scratch, results);
             }
-            OverFunction::CountRows | OverFunction::RowNumber => unreachable!("rows are counted without values"),
+            OverFunction::CountRows | OverFunction::RowNumber | OverFunction::Rank { .. } => {
+                unreachable!("rows are counted without values")
+            }
             OverFunction::Own { .. } => unreachable!("it is computed from rows"),
             OverFunction::Array { ignores_nulls } => return run.arrays((ignores_nulls, call.is_distinct), results),
             OverFunction::Joined { .. } => unreachable!("text is joined"),

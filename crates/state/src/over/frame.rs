@@ -11,6 +11,8 @@ pub(super) enum FrameTicks {
     Rows(Option<u64>),
     /// So many ticks before each row, or all; and all rows of the row's own time.
     Range(Option<i64>),
+    /// So many ticks before each row, and none of the rows behind it.
+    Arrived(i64),
 }
 
 /// The frames of a run of rows: positions among the key's rows. None ends behind the run.
@@ -27,7 +29,7 @@ pub(super) enum Bounds {
     Range {
         /// The run's first row.
         position: u64,
-        /// For each time its frame's first row, and one past its last, which is the last row of the time.
+        /// For each time its frame's first row, and one past its last, which is the last row of the time. Where rows have no peers, for each row.
         frames: Vec<(u64, u64)>,
     },
 }
@@ -59,6 +61,7 @@ impl FrameTicks {
         match frame {
             Frame::Rows { preceding } => FrameTicks::Rows(preceding),
             Frame::Range { preceding } => FrameTicks::Range(preceding.map(|micros| micros.div_euclid(micros_per_tick))),
+            Frame::Arrived { preceding } => FrameTicks::Arrived(preceding.div_euclid(micros_per_tick)),
         }
     }
 
@@ -67,9 +70,23 @@ impl FrameTicks {
         matches!(self, FrameTicks::Range(_))
     }
 
+    /// Whether the times of the rows themselves are looked at.
+    pub fn needs_ticks(self) -> bool {
+        !matches!(self, FrameTicks::Rows(_))
+    }
+
     /// Whether the times of earlier rows are looked back at.
     pub fn needs_times(self) -> bool {
-        matches!(self, FrameTicks::Range(Some(_)))
+        self.length().is_some()
+    }
+
+    /// How many ticks before each row its frame begins, where it begins at a time.
+    pub fn length(self) -> Option<i64> {
+        match self {
+            FrameTicks::Range(preceding) => preceding,
+            FrameTicks::Arrived(preceding) => Some(preceding),
+            FrameTicks::Rows(_) => None,
+        }
     }
 
     /// Where the frame of the last of so many rows begins, where its time does not say.
@@ -77,7 +94,7 @@ impl FrameTicks {
         match self {
             FrameTicks::Rows(Some(preceding)) => Some(rows.saturating_sub(1).saturating_sub(preceding)),
             FrameTicks::Rows(None) | FrameTicks::Range(None) => Some(0),
-            FrameTicks::Range(Some(_)) => None,
+            FrameTicks::Range(Some(_)) | FrameTicks::Arrived(_) => None,
         }
     }
 
@@ -85,7 +102,7 @@ impl FrameTicks {
     pub fn no_bounds(self) -> Bounds {
         match self {
             FrameTicks::Rows(preceding) => Bounds::Rows { position: 0, rows: 0, preceding },
-            FrameTicks::Range(_) => Bounds::Range { position: 0, frames: Vec::new() },
+            FrameTicks::Range(_) | FrameTicks::Arrived(_) => Bounds::Range { position: 0, frames: Vec::new() },
         }
     }
 
@@ -108,11 +125,10 @@ impl FrameTicks {
             Bounds::Range { position, frames } => {
                 *position = first;
                 frames.clear();
-                let FrameTicks::Range(preceding) = self else { unreachable!("a range has the bounds of a range") };
-                let mut end = first;
-                for peers in ticks.chunk_by(|a, b| a == b) {
+                let (has_peers, mut end) = (self.needs_peers(), first);
+                for peers in ticks.chunk_by(|a, b| has_peers && a == b) {
                     end += peers.len() as u64;
-                    if let Some(preceding) = preceding {
+                    if let Some(preceding) = self.length() {
                         let first_tick = peers[0].saturating_sub(preceding);
                         while times.get(*start) < first_tick {
                             *start += 1;
@@ -216,6 +232,19 @@ mod tests {
         let (mut bounds, mut start) = (range.no_bounds(), 0);
         range.bounds((&ticks[1..], 5, 1), &mut start, &times, &mut bounds);
         assert_eq!(frames(&bounds), [(0, 3), (0, 3), (1, 5), (1, 5), (5, 6)]);
+        assert_eq!(start, 5);
+    }
+
+    #[test]
+    fn rows_without_peers_have_a_frame_each() {
+        let mut times = ColumnStore::new(false, None);
+        let ticks = [1, 2, 2, 5, 5, 9];
+        let values = ScalarBuffer::from(ticks.to_vec());
+        times.append(Coming { values: &values, nulls: None, is_whole: true }, 0..6);
+        let arrived = FrameTicks::Arrived(3);
+        let (mut bounds, mut start) = (arrived.no_bounds(), 0);
+        arrived.bounds((&ticks[1..], 5, 1), &mut start, &times, &mut bounds);
+        assert_eq!(frames(&bounds), [(0, 2), (0, 3), (1, 4), (1, 5), (5, 6)]);
         assert_eq!(start, 5);
     }
 }

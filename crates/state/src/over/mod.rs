@@ -37,6 +37,9 @@ mod held;
 mod text;
 
 mod call;
+
+mod number;
+
 mod distinct;
 
 mod own;
@@ -100,6 +103,8 @@ pub struct OverRows {
     arguments: Vec<Argument>,
     /// Whether any call's frame begins at a time.
     needs_times: bool,
+    /// Whether any call's frame depends on the times of its rows.
+    needs_ticks: bool,
     /// Whether any call's frame has all rows of its row's time.
     peers_together: bool,
     /// Whether rows leave as soon as the watermark has come to their time. Those of the same time that come later follow them: all are of
@@ -189,6 +194,7 @@ impl OverRows {
             bounds: frames.iter().map(|frame| frame.no_bounds()).collect(),
             scratch: Scratches::default(),
             needs_times: frames.iter().any(|frame| frame.needs_times()),
+            needs_ticks: frames.iter().any(|frame| frame.needs_ticks()),
             peers_together,
             leave_at_watermark: inputs == 1 && !peers_together,
             looks_back: looks_back(&calls, &frames),
@@ -312,7 +318,7 @@ impl OverRows {
             columns.collect::<Result<Vec<ArrayRef>, ArrowError>>()
         });
         let own = own.collect::<Result<_, ArrowError>>().map_err(state_error)?;
-        let ticks = match self.peers_together {
+        let ticks = match self.needs_ticks {
             true => by_key(Arc::new(ordered.ticks())).map_err(state_error)?,
             false => Arc::new(Int64Array::from(Vec::<i64>::new())),
         };
@@ -409,7 +415,7 @@ impl OverRows {
                 kept.append(column, columns.is_whole, rows.clone());
             }
         }
-        let run_ticks = if self.peers_together { &ticks[rows.clone()] } else { &[] };
+        let run_ticks = if self.needs_ticks { &ticks[rows.clone()] } else { &[] };
         for ((frame, bounds), start) in self.frames.iter().zip(&mut self.bounds).zip(&mut partition.starts) {
             frame.bounds((run_ticks, rows.len(), position), start, &partition.times, bounds);
         }
@@ -546,9 +552,8 @@ impl Partition {
 /// How many ticks a row looks back at most, where all calls' frames begin at times.
 fn looks_back(calls: &[PlannedCall], frames: &[FrameTicks]) -> Option<i64> {
     let ticks = calls.iter().map(|planned| match (&planned.call.function, frames[planned.frame]) {
-        (OverFunction::RowNumber | OverFunction::Lag { .. }, _) => None,
-        (_, FrameTicks::Range(preceding)) => preceding,
-        (_, FrameTicks::Rows(_)) => None,
+        (OverFunction::RowNumber | OverFunction::Rank { .. } | OverFunction::Lag { .. }, _) => None,
+        (_, frame) => frame.length(),
     });
     ticks.collect::<Option<Vec<i64>>>()?.into_iter().max()
 }

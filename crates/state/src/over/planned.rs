@@ -7,10 +7,11 @@ use arrow::datatypes::DataType;
 use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, OverCall, OverFunction, OverSpec, Sliding};
 
-use super::call::{CallState, Run, Scratch, count_rows};
+use super::call::{CallState, Run, Scratch};
 use super::frame::Bounds;
 use super::held::HeldCall;
 use super::kept::Kept;
+use super::number::{count_rows, number_times};
 use super::own::OwnRun;
 use super::scanned::Scanned;
 use super::text::TextRun;
@@ -135,6 +136,10 @@ impl PlannedCall {
             (CallState::Own(state), _) => {
                 let run = OwnRun { columns: own, rows, bounds };
                 results[index].push_array(state.compute(&run).map_err(KernelError::Expression)?);
+                Ok(())
+            }
+            (CallState::Times(times), _) => {
+                number_times(times, bounds, &mut results[index]);
                 Ok(())
             }
             (CallState::Positions, _) => {

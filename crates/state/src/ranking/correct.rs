@@ -130,12 +130,11 @@ impl RankedWindows {
 
     /// Adds rows that have corrected windows to the slices, or some of them: whether these were the last.
     fn add_corrections(&mut self, correcting: &mut Correcting, work: &mut Work) -> bool {
-        let rows_max = self.ranker.rows_max();
         while !work.is_done() {
             if let Some((id, rows)) = &mut correcting.adding {
                 let known = self.slices.get_mut(id).expect("rows are added to a slice that there is");
                 for (key, rows) in rows.take(work) {
-                    rows.iter().for_each(|row| known.add(&key, row, rows_max));
+                    rows.iter().for_each(|row| known.add(&key, row, &self.ranker));
                 }
                 if rows.is_empty() {
                     correcting.adding = None;

@@ -14,8 +14,9 @@ impl Snapshot for RankedWindows {
         let ranking = &self.ranker.ranking;
         let columns: Vec<String> = ranking.schema.fields().iter().map(|field| field.data_type().to_string()).collect();
         format!(
-            "the first {} rows ({}) by {:?} in the order of {:?}, in {:?} that are corrected for {}",
+            "the first {} rows ({:?}, {}) by {:?} in the order of {:?}, in {:?} that are corrected for {}",
             ranking.last,
+            ranking.numbering,
             columns.join(", "),
             ranking.keys,
             ranking.order,
@@ -72,7 +73,7 @@ impl RankedWindows {
             let candidates = self.ranker.choose(&batch);
             input.check(candidates.is_ok(), "rows that can be put in order")?;
             let mut slice = RankedSlice::new(next_end, last_end);
-            candidates.iter().for_each(|candidates| slice.add_all(candidates, self.ranker.rows_max()));
+            candidates.iter().for_each(|candidates| slice.add_all(candidates, &self.ranker));
             slices.insert(id, slice);
         }
         Ok(slices)

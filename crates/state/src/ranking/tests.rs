@@ -1,5 +1,7 @@
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use pelton_data::arrangement::OrderKey;
+use pelton_data::ranking::Ranking;
 
 use super::*;
 
@@ -15,6 +17,8 @@ fn windows(keys: i64, lateness: Micros) -> RankedWindows {
         schema: Arc::new(Schema::new(fields.to_vec())),
         keys: vec![0],
         order: vec![OrderKey { column: 1, descending: true, nulls_first: false }],
+        arrival: None,
+        numbering: Numbering::Rows,
         first: 1,
         last: 2,
     };

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::arrangement::OrderKey;
-use pelton_data::ranking::Ranking;
+use pelton_data::ranking::{Numbering, Ranking};
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 use pelton_state::count::RowCounter;
 use pelton_state::kernel::KernelError;
@@ -211,7 +211,8 @@ fn the_first_rows_of_windows_go_on_from_snapshots() {
     let fields = fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, false));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let order = vec![OrderKey { column: 1, descending: true, nulls_first: false }];
-    let ranking = Ranking { schema: schema.clone(), keys: vec![0], order, first: 1, last: 3 };
+    let numbering = Numbering::Rows;
+    let ranking = Ranking { schema: schema.clone(), keys: vec![0], order, arrival: None, numbering, first: 1, last: 3 };
     let ranker = Arc::new(Ranker::new(ranking));
     let window = Window::Hopping { size: 3 * SLICE, slide: SLICE, offset: 0 };
     let emission = Emission { lateness: 2 * SLICE, ..Emission::default() };

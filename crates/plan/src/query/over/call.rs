@@ -44,6 +44,7 @@ impl Lowering<'_> {
         }
         let frame = match function {
             OverFunction::RowNumber | OverFunction::Lag { .. } => Frame::Rows { preceding: None },
+            OverFunction::Rank { .. } => Frame::Range { preceding: None },
             _ => frame_of(&window.params.window_frame, place).map_err(external)?,
         };
         let argument = argument_of(collector, window, (&mut function, is_distinct), schema)?;
@@ -139,7 +140,7 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(Ov
         _ => {}
     }
     let is_distinct = match function {
-        OverFunction::RowNumber | OverFunction::Lag { .. } if params.distinct => {
+        OverFunction::RowNumber | OverFunction::Rank { .. } | OverFunction::Lag { .. } if params.distinct => {
             return refused(format!("{shown}(DISTINCT …) OVER"), "leave DISTINCT out: it looks at one row");
         }
         OverFunction::Mode if params.distinct => {
@@ -152,7 +153,10 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(Ov
     };
     let passes_over_nulls = !matches!(
         function,
-        OverFunction::Lag { .. } | OverFunction::RowNumber | OverFunction::Array { ignores_nulls: false }
+        OverFunction::Lag { .. }
+            | OverFunction::RowNumber
+            | OverFunction::Rank { .. }
+            | OverFunction::Array { ignores_nulls: false }
     );
     match params.null_treatment {
         Some(NullTreatment::IgnoreNulls) if !passes_over_nulls => {
@@ -227,6 +231,8 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "first_value" => OverFunction::First,
         "last_value" => OverFunction::Last,
         "row_number" => OverFunction::RowNumber,
+        "rank" => OverFunction::Rank { is_dense: false },
+        "dense_rank" => OverFunction::Rank { is_dense: true },
         "lag" => OverFunction::Lag { rows: 1 },
         "mode" => OverFunction::Mode,
         "median" | "percentile" | "percentile_cont" => percentile(0.5, true, false),
@@ -248,10 +254,9 @@ fn is_wildcard(argument: &Expr) -> bool {
 fn lag_rows(arguments: &[Expr], place: Option<Place>) -> Result<u64, PlanError> {
     match arguments {
         [_] => Ok(1),
-        [_, Expr::Literal(ScalarValue::Int64(Some(rows @ 0..)), _)] => Ok(*rows as u64),
-        [_, _] => Err(PlanError::invalid(place, "LAG looks back a number of rows, written as digits")
-            .with_hint("write LAG(x) or LAG(x, 3)")),
-        _ => Err(PlanError::unsupported(place, "a default of LAG", "write COALESCE(LAG(x, 1) OVER (…), default)")),
+        [_, Expr::Literal(ScalarValue::Int64(Some(rows @ 0..)), _), ..] => Ok(*rows as u64),
+        _ => Err(PlanError::invalid(place, "LAG looks back a number of rows, written as digits")
+            .with_hint("write LAG(x), LAG(x, 3) or LAG(x, 3, default)")),
     }
 }
 

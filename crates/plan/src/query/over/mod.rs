@@ -18,16 +18,16 @@ use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr, Window, lit, when};
 use pelton_data::TimeColumn;
-use pelton_data::over::{OverColumn, OverFunction, OverSpec};
+use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 
 use self::call::is_fixed;
 use super::accumulate::integer_under_cast;
 use super::aggregate::{Names, result};
 use super::context::external;
 use super::diagnose::sql_name;
-use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, held_type};
+use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, column as draft_column, held_type};
 use super::lower::{Lowering, materialize, simplify};
-use super::time_attribute::{time_attribute, time_attributes};
+use super::time_attribute::{TimeAttribute, time_attribute, time_attributes};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
 use crate::parse::shown_name;
@@ -58,6 +58,7 @@ impl Lowering<'_> {
             return self.number_rows(&functions, fields, input, &window.input);
         }
         let time = self.order_column(&first.order_by, &window.input)?;
+        let is_processing_time = time_attribute(&window.input, time) == Some(TimeAttribute::Processing);
         input.branches.iter().try_for_each(Branch::check_each_row_once)?;
         let mut collector = Collector::new(input);
         let mut columns = Vec::new();
@@ -77,19 +78,27 @@ impl Lowering<'_> {
         for key in &first.partition_by {
             keys.extend(collector.add_key(key, schema)?);
         }
-        let mut calls = Vec::new();
-        let mut result_fields: Vec<FieldRef> = columns.iter().map(|column| collector.field(*column)).collect();
+        let fields: Vec<FieldRef> = columns.iter().map(|column| collector.field(*column)).collect();
+        let mut values = Values { calls: Vec::new(), columns, fields };
         for (function, field) in functions.iter().zip(&window.schema.fields()[schema.fields().len()..]) {
-            let call = self.call(&mut collector, function, field, schema)?;
-            let name = collector.names.unique(&shown_name(function.fun.name()).to_lowercase());
-            results.push(result(&name, &call.data_type, field));
-            result_fields.push(Arc::new(Field::new(name, call.data_type.clone(), field.is_nullable())));
-            columns.push(OverColumn::Value(calls.len()));
-            calls.push(call);
+            let mut call = self.call(&mut collector, function, field, schema)?;
+            if is_processing_time {
+                call = in_processing_time(call);
+            }
+            let (name, data_type) = (shown_name(function.fun.name()).to_lowercase(), call.data_type.clone());
+            let default = lag_default(&call, function);
+            let is_nullable = field.is_nullable() || default.is_some();
+            let name = values.add_call(&mut collector, call, &name, is_nullable);
+            let value = result(&name, &data_type, field);
+            results.push(match default {
+                None => value,
+                Some((rows, default)) => values.or_default(&mut collector, value, rows, (default, schema), field)?,
+            });
         }
         let over = self.draft.overs.len();
         let input_schema = Arc::new(Schema::new(collector.fields.clone()));
-        let schema = Arc::new(Schema::new(result_fields));
+        let Values { calls, columns, fields } = values;
+        let schema = Arc::new(Schema::new(fields));
         self.draft.overs.push(OverSpec { input_schema, time: Some(time), keys, calls, columns, schema });
         self.feed_over(over, Some(time.index), collector);
         let stream = StreamRef::Over(over);
@@ -160,6 +169,74 @@ impl Lowering<'_> {
             let target = TargetDraft::Over { over, columns, time };
             self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
         }
+    }
+}
+
+/// What a node computes, and its columns.
+struct Values {
+    calls: Vec<OverCall>,
+    columns: Vec<OverColumn>,
+    fields: Vec<FieldRef>,
+}
+
+impl Values {
+    /// Adds a call, and its value as a column. Returns the column's name.
+    fn add_call(&mut self, collector: &mut Collector, call: OverCall, name: &str, is_nullable: bool) -> String {
+        let name = collector.names.unique(name);
+        self.fields.push(Arc::new(Field::new(name.clone(), call.data_type.clone(), is_nullable)));
+        self.columns.push(OverColumn::Value(self.calls.len()));
+        self.calls.push(call);
+        name
+    }
+
+    /// The `value` of LAG, or a default where there were no more than `rows` rows, the row itself among them.
+    fn or_default(
+        &mut self,
+        collector: &mut Collector,
+        value: Expr,
+        rows: u64,
+        (default, schema): (&Expr, &DFSchema),
+        field: &Field,
+    ) -> Result<Expr> {
+        let (function, frame) = (OverFunction::RowNumber, Frame::Rows { preceding: None });
+        let data_type = DataType::Int64;
+        let number = OverCall { function, is_distinct: false, argument: None, frame, data_type };
+        let number = self.add_call(collector, number, "row_number", false);
+        let of_branches = collector.of_branches(default, schema)?;
+        let cast = collector.branches.iter().zip(of_branches);
+        let cast = cast.map(|(branch, default)| cast_to(default, field.data_type(), &branch.scope));
+        let default = match collector.add(cast.collect::<Result<_>>()?, "default")? {
+            Added::Constant(constant) => constant,
+            Added::Column(column) => {
+                let held = collector.fields[column].clone();
+                if !self.columns.contains(&OverColumn::Input(column)) {
+                    self.columns.push(OverColumn::Input(column));
+                    self.fields.push(held.clone());
+                }
+                result(held.name(), held.data_type(), field)
+            }
+        };
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        when(draft_column(INPUT, &number).lt_eq(lit(rows)), default).otherwise(value)
+    }
+}
+
+/// How many rows LAG looks back, and the default that it is given.
+fn lag_default<'w>(call: &OverCall, function: &'w WindowFunction) -> Option<(u64, &'w Expr)> {
+    match call.function {
+        OverFunction::Lag { rows } => function.params.args.get(2).map(|default| (rows, default)),
+        _ => None,
+    }
+}
+
+/// The same call in processing time, where each row has a time of its own: rows that are read together share a clock reading, and what is computed must
+/// not depend on how many these are.
+fn in_processing_time(call: OverCall) -> OverCall {
+    match call.function {
+        OverFunction::Rank { .. } => {
+            OverCall { function: OverFunction::RowNumber, frame: Frame::Rows { preceding: None }, ..call }
+        }
+        _ => OverCall { frame: call.frame.in_processing_time(), ..call },
     }
 }
 
