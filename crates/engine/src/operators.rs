@@ -19,6 +19,10 @@ pub(crate) const COLUMNS: [&str; 11] = [
     "ran before",
 ];
 
+/// Those that a user looks for first.
+pub(crate) const NARROW: [(&str, usize); 6] =
+    [("query", 15), ("operator", 30), ("rows in", 10), ("rows out", 10), ("busy ms", 10), ("rows waiting", 12)];
+
 /// One row for each operator of a query, which is the session's query `number`: sources, pipelines, windows, functions OVER rows, outputs. Selectivity and cost
 /// are those by which the scheduler decides, and empty before they have been measured; how long ago it ran last is empty before it has run.
 pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {

@@ -29,6 +29,18 @@ pub(crate) const COLUMNS: [&str; 20] = [
     "held back by",
 ];
 
+/// Those that a user looks for first.
+pub(crate) const NARROW: [(&str, usize); 8] = [
+    ("query", 18),
+    ("rows/s in", 9),
+    ("rows/s out", 9),
+    ("p50 ms", 8),
+    ("p99 ms", 8),
+    ("rows waiting", 9),
+    ("left out", 8),
+    ("held back by", 12),
+];
+
 /// One row for the session's query `number`. Latencies are from reading the last input that a result needed to writing the result, in the last ten
 /// to twenty seconds, or, where there were no results, those of one block in 50 ms until the output would have had its rows; by event time they are from the
 /// newest event time of the rows, or the end of the window. Decisions are to give a worker something to do for it, and how long these take is a share of the time that workers

@@ -20,7 +20,7 @@ use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
 use crate::builder::QueryBuilder;
-use crate::display::text_rows;
+use crate::display::{shown_rows, text_rows};
 use crate::error::Error;
 use crate::execute::{Surroundings, output_name, start};
 use crate::explain::explain;
@@ -189,7 +189,7 @@ impl Session {
     pub fn explain(&self, statement: &Prepared) -> Result<Option<String>, Error> {
         let statement = match &statement.0.statement {
             Statement::Explain(explained) => explained.as_ref(),
-            Statement::Analyze(analyzed) => return self.analyze(analyzed).map(Some),
+            Statement::Analyze { statement, is_verbose } => return self.analyze(statement, *is_verbose).map(Some),
             other => other,
         };
         if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = statement {
@@ -385,19 +385,19 @@ impl Session {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a query, an insert or a statement set to its end, drops its rows, and says what became of its code.
-    fn analyze(&self, statement: &Statement) -> Result<String, Error> {
+    /// Runs a query, an insert or a statement set to its end, drops its rows, and says what it cost, or what became of its code.
+    fn analyze(&self, statement: &Statement, is_verbose: bool) -> Result<String, Error> {
         let query = {
             let mut known = self.known();
             let planned = plan_statements(&known.catalog, &[statement])?;
             known.start(planned)?
         };
-        analyze::to_its_end(query)
+        analyze::to_its_end(query, is_verbose)
     }
 
     fn execute_statement(&self, statement: &Statement) -> Result<Outcome, Error> {
-        if let Statement::Analyze(statement) = statement {
-            return self.analyze(statement).map(|text| Outcome::Rows(plan_rows(&text)));
+        if let Statement::Analyze { statement, is_verbose } = statement {
+            return self.analyze(statement, *is_verbose).map(|text| Outcome::Rows(plan_rows(&text)));
         }
         let mut known = self.known();
         let known = &mut *known;
@@ -436,10 +436,12 @@ impl Session {
                 let planned = plan_statements(&known.catalog, &[explained.as_ref()])?;
                 return Ok(Outcome::Rows(plan_rows(&known.explain(&planned)?)));
             }
-            Statement::AnalyzeQuery(number) => return Ok(Outcome::Rows(plan_rows(&known.analyzed(*number)?))),
-            Statement::ShowProgress => return Ok(Outcome::Rows(known.progress())),
-            Statement::ShowQueries => return Ok(Outcome::Rows(known.running())),
-            Statement::ShowOperators => return Ok(Outcome::Rows(known.operators())),
+            Statement::AnalyzeQuery { number, is_verbose } => {
+                return Ok(Outcome::Rows(plan_rows(&known.analyzed(*number, *is_verbose)?)));
+            }
+            Statement::ShowProgress { is_verbose } => return Ok(Outcome::Rows(known.progress(*is_verbose))),
+            Statement::ShowQueries { is_verbose } => return Ok(Outcome::Rows(known.running(*is_verbose))),
+            Statement::ShowOperators { is_verbose } => return Ok(Outcome::Rows(known.operators(*is_verbose))),
             shown => return show(&known.catalog, shown).map(Outcome::Rows),
         }
         Ok(Outcome::Done)
@@ -509,7 +511,7 @@ impl Known {
     }
 
     /// What `EXPLAIN ANALYZE QUERY number` says.
-    fn analyzed(&self, number: usize) -> Result<String, Error> {
+    fn analyzed(&self, number: usize, is_verbose: bool) -> Result<String, Error> {
         let query = self.queries.iter().find(|query| query.number == number);
         let query = query.ok_or_else(|| {
             let last = self.queries_started;
@@ -521,25 +523,28 @@ impl Known {
                  {ENDED_QUERIES_MAX} are kept"
             ))
         })?;
-        Ok(analyze::text(&query.stories))
+        Ok(match is_verbose {
+            true => analyze::text(&query.stories),
+            false => analyze::pipelines(&query.stories),
+        })
     }
 
     /// What the queries that run wait for.
-    fn progress(&self) -> RecordBatch {
+    fn progress(&self, is_verbose: bool) -> RecordBatch {
         let rows = self.in_progress().flat_map(|(number, progress)| waiting::rows(number, &progress));
-        text_rows(&waiting::COLUMNS, rows)
+        shown_rows((&waiting::COLUMNS, &waiting::NARROW), rows, is_verbose)
     }
 
     /// How the queries fare that run.
-    fn running(&self) -> RecordBatch {
+    fn running(&self, is_verbose: bool) -> RecordBatch {
         let rows = self.in_progress().map(|(number, progress)| running::row(number, &progress));
-        text_rows(&running::COLUMNS, rows)
+        shown_rows((&running::COLUMNS, &running::NARROW), rows, is_verbose)
     }
 
     /// What their operators cost, and what waits in front of each.
-    fn operators(&self) -> RecordBatch {
+    fn operators(&self, is_verbose: bool) -> RecordBatch {
         let rows = self.in_progress().flat_map(|(number, progress)| operators::rows(number, &progress));
-        text_rows(&operators::COLUMNS, rows)
+        shown_rows((&operators::COLUMNS, &operators::NARROW), rows, is_verbose)
     }
 
     fn in_progress(&self) -> impl Iterator<Item = (usize, Progress)> {

@@ -9,6 +9,9 @@ use pelton_runtime::progress::{Laggard, OverProgress, Progress, WindowProgress, 
 /// Names of the columns.
 pub(crate) const COLUMNS: [&str; 7] = ["query", "window", "next end", "watermark", "waits for", "idle", "late rows"];
 
+/// Those that a user looks for first.
+pub(crate) const NARROW: [(&str, usize); 4] = [("query", 18), ("window", 10), ("waits for", 57), ("late rows", 9)];
+
 /// Idle partitions that are named; of others there is the number.
 const IDLE_NAMED_MAX: usize = 3;
 

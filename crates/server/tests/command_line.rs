@@ -166,7 +166,7 @@ fn what_fails_is_told_with_its_insert_and_with_the_story_that_was_asked_for() {
     let script = "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '1000');
          CREATE TABLE good (i BIGINT) WITH ('connector' = 'blackhole');
          CREATE TABLE bad (i BIGINT) WITH ('connector' = 'blackhole');
-         EXPLAIN ANALYZE STATEMENT SET BEGIN
+         EXPLAIN ANALYZE VERBOSE STATEMENT SET BEGIN
              INSERT INTO good SELECT i FROM n;
              INSERT INTO bad SELECT 1 / (i - 500) FROM n;
          END";
@@ -239,7 +239,7 @@ fn rows_of_a_pipe_are_printed_as_they_come_and_ctrl_c_ends_the_wait() {
     }
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     for (column, statement) in
-        [("held back by", "SHOW QUERIES"), ("waits for", "SHOW PROGRESS"), ("ns a row", "SHOW OPERATORS")]
+        [("held back by", "SHOW QUERIES"), ("waits for", "SHOW PROGRESS"), ("busy ms", "SHOW OPERATORS")]
     {
         assert!(said.any(|line| line.unwrap().contains(column)), "{statement}");
     }
@@ -283,7 +283,8 @@ fn ctrl_c_ends_the_query_that_is_analyzed_and_tells_what_became_of_it() {
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).expect("text");
     assert_eq!(child.wait().expect("the program ends").code(), Some(130));
-    assert!(rest.contains("== figures =="), "{rest}");
+    assert!(rest.contains("== operators, in ") && rest.contains("busy ms"), "{rest}");
+    assert!(rest.lines().all(|line| line.chars().count() <= 100), "{rest}");
 }
 
 #[test]
@@ -330,6 +331,12 @@ fn two_interrupts_end_a_query_whose_output_nobody_reads() {
     interrupt(&child);
     std::thread::sleep(Duration::from_millis(200));
     assert!(child.try_wait().expect("it can be asked").is_none(), "what was taken waits for its reader");
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut said).expect("text");
+    assert_eq!(
+        said,
+        "stopping: waiting for the output p, whose reader takes no rows; press Ctrl-C again to end at once\n"
+    );
     interrupt(&child);
     assert_eq!(child.wait().expect("the program ends").code(), Some(130));
     drop(stdout);

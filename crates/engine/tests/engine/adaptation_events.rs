@@ -55,7 +55,7 @@ fn events_that_nobody_asked_for_are_counted() {
 
 /// What `EXPLAIN ANALYZE QUERY` says of a query: what happened, and the figures.
 fn analyzed(session: &Session, number: usize) -> Result<[String; 2], String> {
-    let statement = session.prepare(&format!("EXPLAIN ANALYZE QUERY {number}")).unwrap().remove(0);
+    let statement = session.prepare(&format!("EXPLAIN ANALYZE VERBOSE QUERY {number}")).unwrap().remove(0);
     let outcome = session.execute(&statement).map_err(|error| error.to_string())?;
     let Outcome::Rows(plan) = outcome else { panic!("EXPLAIN shows rows") };
     let lines: Vec<&str> = plan.column(0).as_string_view().iter().map(|line| line.unwrap()).collect();

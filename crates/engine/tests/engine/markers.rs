@@ -105,7 +105,7 @@ impl Engine {
     /// Latency that `SHOW QUERIES` shows: the median, and the percentiles by event time.
     fn shown(&self) -> [String; 4] {
         let columns = ["p50 ms", "event time p50", "event time p99", "event time p99.9"];
-        shown(&self.session, "SHOW QUERIES", columns).remove(0)
+        shown(&self.session, "SHOW QUERIES VERBOSE", columns).remove(0)
     }
 }
 

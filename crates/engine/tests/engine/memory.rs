@@ -171,7 +171,7 @@ fn what_a_query_has_read_to_join_with_is_shown_as_its_own() {
     let bytes = |query: &Query| query.progress().load.state_bytes;
     assert!(bytes(&joining) > 4 << 20, "{} bytes", bytes(&joining));
     assert_eq!(
-        (bytes(&plain), &shown(&session, "SHOW QUERIES", ["state bytes"])[0]),
+        (bytes(&plain), &shown(&session, "SHOW QUERIES VERBOSE", ["state bytes"])[0]),
         (0, &[bytes(&joining).to_string()])
     );
     drop((one, other));
@@ -187,7 +187,7 @@ fn what_a_query_has_read_to_join_with_is_shown_as_its_own() {
 
 /// What the only query is held back by, and how many bytes wait in it.
 fn held_back(session: &Session) -> (String, usize) {
-    let [by, bytes] = shown(session, "SHOW QUERIES", ["held back by", "bytes waiting"]).remove(0);
+    let [by, bytes] = shown(session, "SHOW QUERIES VERBOSE", ["held back by", "bytes waiting"]).remove(0);
     (by, bytes.parse().unwrap())
 }
 

@@ -22,7 +22,7 @@ fn push(source: &PushSource, values: std::ops::Range<i64>) {
 
 /// These columns of what is shown.
 fn shown<const N: usize>(session: &Session, columns: [&str; N]) -> Vec<[String; N]> {
-    shown::shown(session, "SHOW OPERATORS", columns)
+    shown::shown(session, "SHOW OPERATORS VERBOSE", columns)
 }
 
 #[test]

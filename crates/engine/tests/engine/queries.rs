@@ -122,12 +122,12 @@ fn another_number_of_workers_counts_for_queries_that_begin_then() {
 
 /// Some columns of what `SHOW QUERIES` says, which do not depend on time.
 fn shown(session: &Session) -> Vec<[String; 3]> {
-    shown::shown(session, "SHOW QUERIES", ["query", "rows waiting", "held back by"])
+    shown::shown(session, "SHOW QUERIES VERBOSE", ["query", "rows waiting", "held back by"])
 }
 
 /// Another of them, of each query.
 fn shown_in(session: &Session, column: &str) -> Vec<[String; 1]> {
-    shown::shown(session, "SHOW QUERIES", [column])
+    shown::shown(session, "SHOW QUERIES VERBOSE", [column])
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn a_window_over_pushed_rows_closes_when_the_watermark_passes() {
 }
 
 fn shown(session: &Session) -> Vec<Vec<String>> {
-    let statement = session.prepare("SHOW PROGRESS").unwrap().remove(0);
+    let statement = session.prepare("SHOW PROGRESS VERBOSE").unwrap().remove(0);
     let Outcome::Rows(rows) = session.execute(&statement).unwrap() else { panic!("SHOW shows rows") };
     let text = |row: usize| rows.columns().iter().map(move |column| column.as_string_view().value(row).to_owned());
     (0..rows.num_rows()).map(|row| text(row).collect()).collect()

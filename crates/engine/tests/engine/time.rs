@@ -82,7 +82,7 @@ fn shown(session: &Session) -> [String; 2] {
 
 /// What some columns of the first row of `SHOW PROGRESS` say.
 fn shown_in<const N: usize>(session: &Session, columns: [&str; N]) -> [String; N] {
-    shown::shown(session, "SHOW PROGRESS", columns).remove(0)
+    shown::shown(session, "SHOW PROGRESS VERBOSE", columns).remove(0)
 }
 
 #[test]

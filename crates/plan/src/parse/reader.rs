@@ -14,8 +14,7 @@ use crate::error::{Place, PlanError, closest};
 /// Reads the next statement of a script.
 pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
     let Some(piece) = script.next_piece() else { return Ok(None) };
-    let start = piece.start();
-    let mut end = piece.end();
+    let (start, mut end) = (piece.start(), piece.end());
     let statement = match statement_set_start(&piece) {
         Some(set) => {
             let (inserts, set_end) = read_statement_set(script, &piece, set.tokens)?;
@@ -24,7 +23,7 @@ pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
             match set.prefix {
                 Prefix::None => inserts,
                 Prefix::Explain => Statement::Explain(Box::new(inserts)),
-                Prefix::Analyze => Statement::Analyze(Box::new(inserts)),
+                Prefix::Analyze { is_verbose } => Statement::Analyze { statement: Box::new(inserts), is_verbose },
             }
         }
         None => Reader::new(script, piece, &FlinkDialect::default())?.statement()?,
@@ -44,18 +43,19 @@ struct StatementSetStart {
 enum Prefix {
     None,
     Explain,
-    Analyze,
+    Analyze { is_verbose: bool },
 }
 
-/// `EXECUTE STATEMENT SET BEGIN`, `BEGIN STATEMENT SET`, `EXPLAIN [ANALYZE] STATEMENT SET BEGIN`: semicolons inside separate inserts.
+/// `EXECUTE STATEMENT SET BEGIN`, `BEGIN STATEMENT SET`, `EXPLAIN [ANALYZE [VERBOSE]] STATEMENT SET BEGIN`: semicolons inside separate inserts.
 fn statement_set_start(piece: &Piece) -> Option<StatementSetStart> {
-    let openings: [(&[&str], Prefix); 6] = [
+    let openings: [(&[&str], Prefix); 7] = [
         (&["EXECUTE", "STATEMENT", "SET", "BEGIN"], Prefix::None),
         (&["BEGIN", "STATEMENT", "SET"], Prefix::None),
         (&["STATEMENT", "SET", "BEGIN"], Prefix::None),
         (&["EXPLAIN", "PLAN", "FOR", "STATEMENT", "SET", "BEGIN"], Prefix::Explain),
         (&["EXPLAIN", "STATEMENT", "SET", "BEGIN"], Prefix::Explain),
-        (&["EXPLAIN", "ANALYZE", "STATEMENT", "SET", "BEGIN"], Prefix::Analyze),
+        (&["EXPLAIN", "ANALYZE", "STATEMENT", "SET", "BEGIN"], Prefix::Analyze { is_verbose: false }),
+        (&["EXPLAIN", "ANALYZE", "VERBOSE", "STATEMENT", "SET", "BEGIN"], Prefix::Analyze { is_verbose: true }),
     ];
     openings.into_iter().find_map(|(words, prefix)| {
         let tokens = tokens_of_words(piece, words)?;
@@ -390,8 +390,9 @@ impl<'a> Reader<'a> {
             }
         }
         let is_analyzed = self.takes("ANALYZE");
+        let is_verbose = is_analyzed && self.takes("VERBOSE");
         if is_analyzed && self.takes("QUERY") {
-            return self.query_number().map(Statement::AnalyzeQuery);
+            return Ok(Statement::AnalyzeQuery { number: self.query_number()?, is_verbose });
         }
         if !is_analyzed && self.takes("PLAN") {
             self.word("FOR")?;
@@ -406,7 +407,8 @@ impl<'a> Reader<'a> {
         match self.any_statement()? {
             statement @ (Statement::Query(_) | Statement::Insert(_)) => {
                 let statement = Box::new(statement);
-                Ok(if is_analyzed { Statement::Analyze(statement) } else { Statement::Explain(statement) })
+                let analyze = |statement| Statement::Analyze { statement, is_verbose };
+                Ok(if is_analyzed { analyze(statement) } else { Statement::Explain(statement) })
             }
             _ => Err(self.expected("a query or INSERT INTO after EXPLAIN", &found)),
         }
@@ -414,12 +416,10 @@ impl<'a> Reader<'a> {
 
     /// The number that `SHOW PROGRESS` gives a query.
     fn query_number(&mut self) -> Result<usize, PlanError> {
+        const A_QUERY: &str = "the number of a query, as in EXPLAIN ANALYZE QUERY 1";
         let found = self.parser.next_token();
-        let number = match &found.token {
-            Token::Number(text, _) => text.parse().ok(),
-            _ => None,
-        };
-        number.ok_or_else(|| self.expected("the number of a query, as in EXPLAIN ANALYZE QUERY 1", &found))
+        let Token::Number(text, _) = &found.token else { return Err(self.expected(A_QUERY, &found)) };
+        text.parse().map_err(|_| self.expected(A_QUERY, &found))
     }
 
     fn show(&mut self) -> Result<Statement, PlanError> {
@@ -433,9 +433,9 @@ impl<'a> Reader<'a> {
             "TABLES" => Ok(Statement::ShowTables),
             "VIEWS" => Ok(Statement::ShowViews),
             "FUNCTIONS" => Ok(Statement::ShowFunctions),
-            "PROGRESS" => Ok(Statement::ShowProgress),
-            "QUERIES" => Ok(Statement::ShowQueries),
-            "OPERATORS" => Ok(Statement::ShowOperators),
+            "PROGRESS" => Ok(Statement::ShowProgress { is_verbose: self.takes("VERBOSE") }),
+            "QUERIES" => Ok(Statement::ShowQueries { is_verbose: self.takes("VERBOSE") }),
+            "OPERATORS" => Ok(Statement::ShowOperators { is_verbose: self.takes("VERBOSE") }),
             "CREATE" if self.takes("TABLE") || self.takes("VIEW") => {
                 self.name("the name of a table or view").map(Statement::ShowCreate)
             }

@@ -42,10 +42,20 @@ pub enum Statement {
     Query(Box<Query>),
     /// `EXPLAIN` of a query, an insert or a statement set.
     Explain(Box<Statement>),
-    /// `EXPLAIN ANALYZE` of a query, an insert or a statement set, which it runs to its end.
-    Analyze(Box<Statement>),
-    /// `EXPLAIN ANALYZE QUERY n`: of the session's n-th query, which runs or has ended.
-    AnalyzeQuery(usize),
+    /// `EXPLAIN ANALYZE [VERBOSE]` of a query, an insert or a statement set, which it runs to its end.
+    Analyze {
+        /// What.
+        statement: Box<Statement>,
+        /// Whether what became of its code is told.
+        is_verbose: bool,
+    },
+    /// `EXPLAIN ANALYZE [VERBOSE] QUERY n`: of the session's n-th query, which runs or has ended.
+    AnalyzeQuery {
+        /// n.
+        number: usize,
+        /// Whether what became of its code is told.
+        is_verbose: bool,
+    },
     /// `SET 'key' = 'value'`
     Set {
         /// The setting.
@@ -70,12 +80,21 @@ pub enum Statement {
     ShowViews,
     /// `SHOW FUNCTIONS`
     ShowFunctions,
-    /// `SHOW PROGRESS`: what the running queries wait for.
-    ShowProgress,
-    /// `SHOW QUERIES`: how the running queries fare.
-    ShowQueries,
-    /// `SHOW OPERATORS`: what their operators cost, and what waits in front of each.
-    ShowOperators,
+    /// `SHOW PROGRESS [VERBOSE]`: what the running queries wait for.
+    ShowProgress {
+        /// Whether all is shown that is known, however wide that is.
+        is_verbose: bool,
+    },
+    /// `SHOW QUERIES [VERBOSE]`: how the running queries fare.
+    ShowQueries {
+        /// As of `SHOW PROGRESS`.
+        is_verbose: bool,
+    },
+    /// `SHOW OPERATORS [VERBOSE]`: what their operators cost, and what waits in front of each.
+    ShowOperators {
+        /// As of `SHOW PROGRESS`.
+        is_verbose: bool,
+    },
     /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
     ShowCreate(Named),
     /// `DESCRIBE` of a table or a view.

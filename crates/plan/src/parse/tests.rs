@@ -49,21 +49,19 @@ fn statement(statement: &Statement) -> String {
         }
         Statement::Query(query) => format!("query {query}"),
         Statement::Explain(inner) => format!("explain {}", self::statement(inner)),
-        Statement::Analyze(inner) => format!("analyze {}", self::statement(inner)),
+        Statement::Analyze { statement, is_verbose } => format!("analyze {is_verbose} {}", self::statement(statement)),
         Statement::Set { key, value, .. } => format!("set {key} = {value}"),
         Statement::Reset { key, .. } => format!("reset {key:?}"),
         Statement::ShowCreate(named) => format!("show create {}", named.name),
         Statement::Describe(named) => format!("describe {}", named.name),
-        Statement::AnalyzeQuery(_)
+        Statement::AnalyzeQuery { .. }
         | Statement::ShowSettings
         | Statement::ShowTables
         | Statement::ShowViews
         | Statement::ShowFunctions
-        | Statement::ShowProgress
-        | Statement::ShowQueries
-        | Statement::ShowOperators => {
-            format!("{statement:?}")
-        }
+        | Statement::ShowProgress { .. }
+        | Statement::ShowQueries { .. }
+        | Statement::ShowOperators { .. } => format!("{statement:?}"),
     }
 }
 
@@ -120,11 +118,10 @@ fn every_statement_has_its_place_in_the_script() {
 fn statements_but_create_table() {
     check("SET", "1:1 ShowSettings");
     check("set 'a.b' = 'it''s'", "1:1 set a.b = it's");
-    check("show progress", "1:1 ShowProgress");
-    check("SHOW QUERIES", "1:1 ShowQueries");
-    check("show Operators", "1:1 ShowOperators");
-    check("RESET", "1:1 reset None");
-    check("RESET 'k'", "1:1 reset Some(\"k\")");
+    check("show progress", "1:1 ShowProgress { is_verbose: false }");
+    check("SHOW QUERIES VERBOSE", "1:1 ShowQueries { is_verbose: true }");
+    check("show Operators verbose", "1:1 ShowOperators { is_verbose: true }");
+    check("RESET; RESET 'k'", "1:1 reset None\n1:8 reset Some(\"k\")");
     check(
         "SHOW VIEWS; show functions; SHOW CREATE TABLE t; SHOW CREATE VIEW `v w`",
         "1:1 ShowViews\n1:13 ShowFunctions\n1:29 show create t\n1:50 show create v w",
@@ -148,7 +145,10 @@ fn statements_but_create_table() {
         "EXPLAIN SELECT 1; EXPLAIN PLAN FOR INSERT INTO t SELECT 1",
         "1:1 explain query SELECT 1\n1:19 explain insert t SELECT 1",
     );
-    check("EXPLAIN ANALYZE SELECT 1; explain analyze query 12", "1:1 analyze query SELECT 1\n1:27 AnalyzeQuery(12)");
+    check(
+        "EXPLAIN ANALYZE VERBOSE SELECT 1; explain analyze query 12",
+        "1:1 analyze true query SELECT 1\n1:35 AnalyzeQuery { number: 12, is_verbose: false }",
+    );
     check("VALUES (1), (2); (SELECT 1)", "1:1 query VALUES (1), (2)\n1:18 query (SELECT 1)");
 }
 
@@ -168,8 +168,8 @@ fn statement_sets_hold_semicolons() {
         &format!("1:1 explain set of {inserts}"),
     );
     check(
-        "EXPLAIN ANALYZE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
-        &format!("1:1 analyze set of {inserts}"),
+        "EXPLAIN ANALYZE VERBOSE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
+        &format!("1:1 analyze true set of {inserts}"),
     );
     check(
         "EXPLAIN ANALYZE EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; END",

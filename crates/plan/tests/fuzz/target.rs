@@ -46,15 +46,15 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             statement @ (Statement::Query(_) | Statement::Insert(_) | Statement::StatementSet(_)) => {
                 explain(catalog, &statement)?;
             }
-            Statement::Explain(statement) | Statement::Analyze(statement) => explain(catalog, &statement)?,
+            Statement::Explain(statement) | Statement::Analyze { statement, .. } => explain(catalog, &statement)?,
             // Settings and running queries are the session's.
             Statement::Set { .. }
             | Statement::Reset { .. }
             | Statement::ShowSettings
-            | Statement::ShowProgress
-            | Statement::ShowQueries
-            | Statement::ShowOperators
-            | Statement::AnalyzeQuery(_) => {}
+            | Statement::ShowProgress { .. }
+            | Statement::ShowQueries { .. }
+            | Statement::ShowOperators { .. }
+            | Statement::AnalyzeQuery { .. } => {}
             shown => drop(show(catalog, &shown)?),
         }
     }
