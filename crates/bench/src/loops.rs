@@ -495,7 +495,7 @@ mod tests {
     const SETUP: &str = "
         CREATE TABLE event (ad_id BIGINT NOT NULL, event_type TINYINT NOT NULL, event_time TIMESTAMP(3) NOT NULL,
             WATERMARK FOR event_time AS event_time)
-        WITH ('connector' = 'ysb', 'variant' = 'lightsaber', 'rows' = '40000', 'rows-per-second' = '1000000', 'replay.duration' = '1 s', 'replay' = 'memory');
+        WITH ('connector' = 'ysb', 'variant' = 'lightsaber', 'rows' = '40000', 'rows-per-second' = '1000000', 'pace' = 'flat-out', 'replay.duration' = '1 s', 'replay' = 'memory');
         CREATE TABLE ad (ad_id BIGINT NOT NULL, campaign_id BIGINT NOT NULL)
         WITH ('connector' = 'ysb', 'variant' = 'lightsaber', 'table' = 'ads');";
 

@@ -152,11 +152,12 @@ impl Pace {
     pub(crate) const CHOICES: &'static [(&'static str, Pace)] =
         &[("real-time", Pace::RealTime), ("flat-out", Pace::FlatOut)];
 
-    /// `pace`.
+    /// `pace`. Rows that are given a rate come at it unless another pace is asked for: `default` is the pace of those that are not.
     ///
     /// # Errors
     /// Where the value is none of the choices.
     pub(crate) fn of(options: &Options, default: Pace) -> Result<Pace, ConnectorError> {
+        let default = if options.text("rows-per-second").is_some() { Pace::RealTime } else { default };
         Ok(options.choice("pace", Pace::CHOICES)?.unwrap_or(default))
     }
 

@@ -12,7 +12,7 @@
 //! | `replay.shift` | see below | how much later in event time each pass is than the one before |
 //! | `replay.memory-max` | 16 gb | a larger input is refused |
 //! | `replay.chunk-blocks` | 8 to 64 | blocks that are handed out at once, where so many are due; by default as many as suit how soon they are taken |
-//! | `rows-per-second` | flat out | rows released a second. Of a generator this is its rate, and it is replayed flat out unless its `pace` is `real-time` |
+//! | `rows-per-second` | flat out | rows released a second. Of a generator this is its rate; with `'pace' = 'flat-out'` it says how far apart event times are, and rows are replayed flat out |
 //! | `on-overload` | wait | of a rate: rows that are not read in time are read late, or left out and counted (`drop`) |
 //! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
 //!

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Int32Type, Int64Type, TimestampMillisecondType};
+use pelton_runtime::source::Read;
 
 use crate::testing::{batches, refusal, rows, table, wanting};
 use crate::{is_bounded, open_source};
@@ -185,7 +186,13 @@ fn auctions_and_people_follow_the_specified_probabilities() {
 
 #[test]
 fn a_watermark_one_group_behind_is_safe_and_less_is_not() {
-    let options = of(&[("table", "events"), ("rows", "100000"), ("disorder", "500"), ("rows-per-second", "1000")]);
+    let options = of(&[
+        ("table", "events"),
+        ("rows", "100000"),
+        ("disorder", "500"),
+        ("rows-per-second", "1000"),
+        ("pace", "flat-out"),
+    ]);
     let request = wanting(table(&options, 4096), &["dateTime"]);
     let events = rows(&request);
     let (mut latest, mut behind_max) = (i64::MIN, 0);
@@ -201,6 +208,7 @@ fn rates_ratios_and_the_base_are_options() {
     let options = of(&[
         ("rows", "46000"),
         ("rows-per-second", "1000000"),
+        ("pace", "flat-out"),
         ("base-time", "2024-01-01 00:00:00"),
         ("bid.hot-ratio.auctions", "1"),
         ("bid.hot-ratio.bidders", "100"),
@@ -216,6 +224,23 @@ fn rates_ratios_and_the_base_are_options() {
     let auction = column(&bids, "auction");
     let hot = (0..auction.len()).filter(|&row| auction[row] - 1000 == (row as i64 / 46 * 3 + 2) / 100 * 100).count();
     assert!((hot as f64 / auction.len() as f64) < 0.02);
+}
+
+#[test]
+fn a_rate_holds_rows_back_unless_another_pace_is_asked_for() {
+    let first = |options: &[(&str, &str)]| {
+        for connector in ["nexmark", "ysb"] {
+            let options = [&[("connector", connector)], options].concat();
+            let mut source = open_source(&table(&options, 100)).unwrap();
+            let Read::Chunk(chunk) = source.read(0).unwrap() else { panic!("the first row comes at once") };
+            let rows: usize = chunk().unwrap().rows.into_batches().iter().map(RecordBatch::num_rows).sum();
+            let waits = matches!(source.read(0).unwrap(), Read::Wait(_));
+            assert_eq!((rows == 1, waits), (options.len() == 2, options.len() == 2), "{options:?}");
+        }
+    };
+    first(&[("rows-per-second", "1")]);
+    first(&[("rows-per-second", "1"), ("pace", "flat-out")]);
+    first(&[("rows", "1000"), ("seed", "1")]);
 }
 
 #[test]

@@ -24,7 +24,7 @@
 //! | `event-types` | `sequential` | types and `ad_id` cycle with the event's number, as in the papers; `shuffled`: they are drawn at random |
 //! | `rows` | – | ends after so many; without it the table does not end |
 //! | `rows-per-second` | 10000 | events a second of event time |
-//! | `pace` | `flat-out` | `real-time`: rows come when their event time has come, counted from the start |
+//! | `pace` | `flat-out`; with `rows-per-second`, `real-time` | `real-time`: rows come when their event time has come, counted from the start; `flat-out`: as fast as they are read |
 //! | `on-overload` | `wait` | `drop`: in real time, rows that are not read in time are left out and counted |
 //! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
 //! | `seed` | the session's | what all values depend on |
