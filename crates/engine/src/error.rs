@@ -4,6 +4,7 @@ use pelton_compiler::CompileError;
 use pelton_connectors::ConnectorError;
 use pelton_plan::{Place, PlanError};
 use pelton_runtime::run::RunError;
+use pelton_runtime::source::SourceError;
 
 /// Why a statement was refused or a query stopped.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -51,6 +52,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// The row of an input that does not fit its table, where a query stopped at one: the file or other origin, the row in it, the column, and the value.
+    pub fn input_row(&self) -> Option<(&str, u64, &str, &str)> {
+        match self {
+            Error::Run(RunError::Source { error, .. }) => match error.as_ref() {
+                SourceError::Row { place, row, column, value, .. } => Some((place, *row, column, value)),
+                SourceError::Input { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Where in the script the mistake is, for those that are in its text.
     ///
     /// ```

@@ -37,7 +37,7 @@ use crate::query::Query;
 use crate::results::{self, Results};
 use crate::session::own_tables::OwnTables;
 use crate::settings::{Settings, WindowChoice};
-use crate::table::{Destination, Opened, Origin};
+use crate::table::{Destination, Opened, Origin, WatermarkOptions};
 use crate::{emission, late, table, tier};
 
 /// What a program is started against.
@@ -224,6 +224,10 @@ fn source_node(
     source: Box<dyn Source>,
     surroundings: &Surroundings<'_>,
 ) -> Result<SourceNode, Error> {
+    let watermarks = match (&used.rows, surroundings.catalog.get(&used.table)) {
+        (None, Some(Relation::Table(found))) => table::watermark_options(&found.definition)?,
+        _ => WatermarkOptions::default(),
+    };
     let timestamps = |column: usize| {
         let data_type = used.schema.field(column).data_type();
         TimeColumn::new(column, data_type).expect("planning lets only timestamps be event times")
@@ -232,15 +236,13 @@ fn source_node(
         TimeSource::None => SourceTime::None,
         TimeSource::Processing { .. } => SourceTime::Processing,
         TimeSource::Noted { column } => SourceTime::Noted { column: timestamps(column) },
-        TimeSource::Event { column, delay } => SourceTime::Event { column: timestamps(column), delay },
-    };
-    let declared = match (&used.rows, surroundings.catalog.get(&used.table)) {
-        (None, Some(Relation::Table(found))) => table::idle_timeout(&found.definition)?,
-        _ => None,
+        TimeSource::Event { column, delay } => {
+            SourceTime::Event { column: timestamps(column), delay, ahead_max: watermarks.ahead_max }
+        }
     };
     // Zero stands for never, as in Flink.
-    let idle_timeout =
-        Some(declared.unwrap_or(surroundings.settings.idle_timeout)).filter(|timeout| !timeout.is_zero());
+    let idle_timeout = Some(watermarks.idle_timeout.unwrap_or(surroundings.settings.idle_timeout))
+        .filter(|timeout| !timeout.is_zero());
     Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout })
 }
 

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::options::Options;
 use pelton_connectors::{ConnectorError, Host, TableRequest, TextLength};
-use pelton_data::TimeColumn;
+use pelton_data::{Micros, TimeColumn};
 use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::parse::{ColumnKind, TableDefinition};
 use pelton_plan::pipeline::{LookupTable, Output, OutputTarget, Program, SourceUse, TimeSource};
@@ -27,6 +27,18 @@ use crate::settings::Settings;
 /// The option, of any table that has a watermark, that says when its partitions are idle.
 const IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
 
+/// The option that says how far ahead of the clock a row's event time may be for it to move the watermark.
+const MAX_AHEAD: &str = pelton_runtime::late::MAX_AHEAD;
+
+/// What the options of a table that has a watermark say about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct WatermarkOptions {
+    /// After how long a partition does not hold time back.
+    pub idle_timeout: Option<Duration>,
+    /// How far ahead of the clock a row may be that moves it, in microseconds.
+    pub ahead_max: Option<Micros>,
+}
+
 /// The error of a table's connector, with the place of what it is about.
 fn refused(definition: &TableDefinition, error: ConnectorError) -> Error {
     let option = |name: &str| definition.option_places.get(name);
@@ -41,20 +53,27 @@ fn refused(definition: &TableDefinition, error: ConnectorError) -> Error {
     Error::Table { table: definition.name.clone(), place: place.or(definition.place), error }
 }
 
-/// After how long a partition of the table does not hold time back, where the table says so.
-pub(crate) fn idle_timeout(definition: &TableDefinition) -> Result<Option<Duration>, Error> {
+/// What the table's options say about its watermark.
+pub(crate) fn watermark_options(definition: &TableDefinition) -> Result<WatermarkOptions, Error> {
     let failed = |error| refused(definition, error);
-    let timeout = Options::new(&definition.options).duration(IDLE_TIMEOUT).map_err(failed)?;
-    if timeout.is_some() && definition.watermark.is_none() {
-        let problem = "needs a watermark: without WATERMARK FOR, no partition holds time back";
-        return Err(failed(ConnectorError::option(IDLE_TIMEOUT, problem)));
+    let options = Options::new(&definition.options);
+    let idle_timeout = options.duration(IDLE_TIMEOUT).map_err(failed)?;
+    let ahead_max = options.duration(MAX_AHEAD).map_err(failed)?;
+    let problems = [
+        (IDLE_TIMEOUT, idle_timeout, "needs a watermark: without WATERMARK FOR, no partition holds time back"),
+        (MAX_AHEAD, ahead_max, "needs a watermark: without WATERMARK FOR, no row moves one"),
+    ];
+    let without = problems.into_iter().find(|(_, value, _)| value.is_some() && definition.watermark.is_none());
+    if let Some((option, _, problem)) = without {
+        return Err(failed(ConnectorError::option(option, problem)));
     }
-    Ok(timeout)
+    let micros = |duration: Duration| Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX);
+    Ok(WatermarkOptions { idle_timeout, ahead_max: ahead_max.map(micros) })
 }
 
 /// The options that are the connector's.
 fn connector_options(definition: &TableDefinition) -> BTreeMap<String, String> {
-    let options = definition.options.iter().filter(|(name, _)| *name != IDLE_TIMEOUT);
+    let options = definition.options.iter().filter(|(name, _)| ![IDLE_TIMEOUT, MAX_AHEAD].contains(&name.as_str()));
     options.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -62,7 +81,7 @@ fn connector_options(definition: &TableDefinition) -> BTreeMap<String, String> {
 pub(crate) fn define(definition: TableDefinition) -> Result<Table, Error> {
     let failed = |error| refused(&definition, error);
     let options = &connector_options(&definition);
-    idle_timeout(&definition)?;
+    watermark_options(&definition)?;
     let declared = if definition.columns.is_empty() {
         let schema = pelton_connectors::declared_schema(options).map_err(failed)?;
         let missing = || ConnectorError::option("connector", "needs a table with columns: list them in CREATE TABLE");

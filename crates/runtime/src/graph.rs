@@ -79,6 +79,8 @@ pub enum SourceTime {
         column: TimeColumn,
         /// How far the watermark trails.
         delay: Micros,
+        /// A row whose time is further ahead of the clock does not move the watermark, where there is a bound.
+        ahead_max: Option<Micros>,
     },
     /// By the engine's clock when a block is taken in; the sequencer appends it as the last column
     /// (`Timestamp(Millisecond, "+00:00")`, not null) of what the source decoded.

@@ -16,6 +16,9 @@ use crate::graph::{ReadOut, WindowNode};
 use crate::operator::Part;
 use crate::sync::Mutex;
 
+/// The option, of any table that has a watermark, that says how far ahead of the clock a row's event time may be for it to move the watermark.
+pub const MAX_AHEAD: &str = "scan.watermark.max-ahead";
+
 /// Late rows that are kept, over all queries that share a log. Of one block no more are looked at either.
 pub const LATE_ROWS_KEPT: usize = 1000;
 

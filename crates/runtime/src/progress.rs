@@ -16,6 +16,7 @@ use crate::adapt::story::Story;
 use crate::graph::{PipelineTarget, StreamRef};
 use crate::latency::{Latencies, Latency};
 use crate::run::{RunHandle, Shared};
+pub use crate::sequence::Leap;
 use crate::sequence::Partition;
 use crate::slices::WorkerSlices;
 use crate::source::LeftOut;
@@ -144,6 +145,10 @@ pub struct SourceProgress {
     pub left_out: LeftOut,
     /// How far its event time has come, in microseconds.
     pub watermark: Micros,
+    /// Whether a worker is asking it for rows.
+    pub is_being_read: bool,
+    /// The longest leap that its watermark made, or one of its partitions'.
+    pub leap: Option<Leap>,
 }
 
 /// What a pipeline has done.
@@ -260,6 +265,10 @@ pub struct SinkProgress {
     pub name: String,
     /// Rows written.
     pub rows: u64,
+    /// What people should know about where rows go.
+    pub remarks: Vec<String>,
+    /// Whether it is taking rows at this moment, or cannot take any: whoever reads them may be slow.
+    pub is_held_up: bool,
     /// How long results take.
     pub results: LatencyProgress,
     /// Of what has become no result, or is in windows, until the output would have had it, for one block in 50 ms of each source.

@@ -481,6 +481,8 @@ impl Shared {
             bytes: node.bytes,
             left_out: node.left_out.clone(),
             watermark: node.sequencer.watermark(),
+            is_being_read: node.reading,
+            leap: node.sequencer.leap().cloned(),
         });
         let pipelines = state.pipelines.iter().zip(&self.graph.pipelines).map(|(state, node)| {
             let (tier, preparation) = node.kernel.tier();
@@ -561,7 +563,9 @@ impl Shared {
 
 fn sink_progress(node: &mut SinkState, now_ns: u64) -> SinkProgress {
     let [results, marks] = [&mut node.results, &mut node.marks].map(|latencies| LatencyProgress::of(latencies, now_ns));
-    SinkProgress { name: node.name.clone(), rows: node.rows, results, marks }
+    let is_held_up = node.writing || node.blocked_at.is_some();
+    let (name, remarks) = (node.name.clone(), node.remarks.clone());
+    SinkProgress { name, rows: node.rows, remarks, is_held_up, results, marks }
 }
 
 pub(crate) fn open_windows(node: &WindowNode) -> Open {

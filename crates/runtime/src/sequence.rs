@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use arrow::array::Array;
-use pelton_data::block::ticks;
+use pelton_data::block::{Provenance, ticks};
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
@@ -56,6 +56,26 @@ pub(crate) struct Sequencer<Error> {
     marked_ns: Option<u64>,
     next_sequence: u64,
     rows: u64,
+    leap: Option<Leap>,
+}
+
+/// A row that moved the watermark of its partition far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leap {
+    /// Its event time, in microseconds.
+    pub event_time: Micros,
+    /// The watermark before the rows that it was read with, or, where there was none, that of the first of them,
+    pub from: Micros,
+    /// and behind it.
+    pub to: Micros,
+    /// Where the row was read from, where that is known.
+    pub provenance: Option<Provenance>,
+}
+
+impl Leap {
+    fn length(&self) -> Micros {
+        self.to.saturating_sub(self.from)
+    }
 }
 
 impl Partition {
@@ -87,6 +107,7 @@ impl<Error> Sequencer<Error> {
             marked_ns: None,
             next_sequence: 0,
             rows: 0,
+            leap: None,
         }
     }
 
@@ -184,13 +205,22 @@ impl<Error> Sequencer<Error> {
                     let known = block.time_range().map(|range| range.max);
                     (known.or_else(|| last_time(block, column)).unwrap_or(WATERMARK_MIN), WATERMARK_MIN, 0)
                 }
-                SourceTime::Event { delay, .. } => {
+                SourceTime::Event { delay, ahead_max, .. } => {
                     let newest = block.time_range().map_or(WATERMARK_MIN, |range| range.max);
-                    (newest, newest.saturating_sub(delay), delay)
+                    let limit =
+                        ahead_max.map_or(WATERMARK_MAX, |ahead_max| chunk.ingested_micros.saturating_add(ahead_max));
+                    // None of its rows is behind any other's watermark, and none makes one.
+                    match block.time_range().is_some_and(|range| range.min > limit) {
+                        true => (newest, WATERMARK_MIN, Micros::MAX),
+                        false => (newest, newest.saturating_sub(delay), delay),
+                    }
                 }
                 // Rows have whole milliseconds.
                 SourceTime::Processing => (WATERMARK_MIN, slice_start(chunk.ingested_micros, 1_000, 0), 0),
             };
+            if reached > before && matches!(self.time, SourceTime::Event { .. }) {
+                self.note_leap(block, (before, reached), delay);
+            }
             let partition = &mut self.partitions[chunk.partition];
             partition.watermark = before.max(reached);
             self.advance();
@@ -215,6 +245,28 @@ impl<Error> Sequencer<Error> {
         }
         // Only now: until its last block is stamped, a partition that has ended holds time back.
         self.partitions[chunk.partition].chunks_outstanding -= 1;
+    }
+
+    /// Notes the row of a block that moves its partition's watermark further than any before did at once. Only the block with the longest leap is looked at
+    /// row by row.
+    fn note_leap(&mut self, block: &Block, (before, reached): (Micros, Micros), delay: Micros) {
+        let (Some(time), Some(ticks)) = (block.time_column(), block.raw_ticks()) else { return };
+        let micros = |tick: i64| (tick + block.time_shift_ticks()) * time.micros_per_tick;
+        // The first rows of all move it from nowhere.
+        let before = if before == WATERMARK_MIN { micros(ticks[0]).saturating_sub(delay) } else { before };
+        let length = reached.saturating_sub(before);
+        if self.leap.as_ref().is_some_and(|leap| leap.length() >= length) || length <= 0 {
+            return;
+        }
+        let newest = reached.saturating_add(delay);
+        let Some(row) = ticks.iter().position(|&tick| micros(tick) == newest) else { return };
+        let provenance = block.provenance.as_ref().map(|provenance| provenance.from_row(row));
+        self.leap = Some(Leap { event_time: newest, from: before, to: reached, provenance });
+    }
+
+    /// The longest leap of a partition's watermark that one row made, or a block with it.
+    pub fn leap(&self) -> Option<&Leap> {
+        self.leap.as_ref()
     }
 
     /// A stamp for a block without rows that says how far time has come.
@@ -271,7 +323,8 @@ mod tests {
     #[test]
     fn a_partition_that_has_ended_holds_time_back_until_its_last_chunk() {
         let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();
-        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2, None);
+        let mut sequencer: Sequencer<()> =
+            Sequencer::new(SourceTime::Event { column, delay: 0, ahead_max: None }, 2, None);
         let watermarks = |sequencer: &mut Sequencer<()>, partition: usize, times: &[i64]| {
             let mut chunk = chunk(partition, times);
             sequencer.stamp(&mut chunk);
@@ -307,7 +360,8 @@ mod tests {
     fn a_partition_is_idle_when_it_has_had_nothing_for_long_enough() {
         let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();
         let timeout = Some(Duration::from_nanos(100));
-        let mut sequencer: Sequencer<()> = Sequencer::new(SourceTime::Event { column, delay: 0 }, 2, timeout);
+        let mut sequencer: Sequencer<()> =
+            Sequencer::new(SourceTime::Event { column, delay: 0, ahead_max: None }, 2, timeout);
         let push = |sequencer: &mut Sequencer<()>, partition: usize, times: &[i64]| {
             let position = sequencer.hand_out(partition);
             let mut chunk = chunk(partition, times);

@@ -15,6 +15,11 @@ pub trait Sink: Send {
         true
     }
 
+    /// What people should know about where rows go, such as files that an earlier run has left there. Asked once, before the first row.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Takes rows.
     ///
     /// # Errors

@@ -91,6 +91,11 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
+    /// Whether nothing was left out.
+    pub fn is_empty(&self) -> bool {
+        self.rejected.count == 0 && self.nulled.count == 0 && self.dropped_count == 0
+    }
+
     /// Adds what was left out behind this.
     pub fn add(&mut self, later: LeftOut) {
         self.rejected.add(later.rejected);

@@ -197,6 +197,8 @@ impl Finished {
 
 pub(crate) struct SinkState {
     pub name: String,
+    /// See [`crate::sink::Sink::remarks`].
+    pub remarks: Vec<String>,
     pub queue: Queue<(RecordBatch, Origin)>,
     /// Batches that pass event by event, and have not arrived as a whole.
     pub passing: usize,
@@ -573,6 +575,7 @@ impl SinkState {
     fn new(node: &crate::graph::SinkNode) -> SinkState {
         SinkState {
             name: node.name.clone(),
+            remarks: node.sink.remarks(),
             queue: Queue::default(),
             passing: 0,
             writing: false,

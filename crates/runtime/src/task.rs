@@ -185,6 +185,9 @@ impl Worker<'_> {
                 blocks.push(block(batch.slice(first, part_rows), rows)?);
             }
         }
+        if let SourceTime::Event { ahead_max: Some(ahead_max), .. } = node.time {
+            take_apart(blocks, now.saturating_add(ahead_max));
+        }
         Ok(DecodedChunk { partition: 0, ready, ingested_ns: 0, ingested_micros: now, left_out })
     }
 
@@ -496,6 +499,24 @@ fn with_arrivals(block: &Block, field: FieldRef, input: usize) -> Block {
     let first = position(input, block.stamp.rows_before);
     let positions = (first..first + block.rows() as u64).map(u64::cast_signed);
     block.with_column(field, Arc::new(Int64Array::from_iter_values(positions)))
+}
+
+/// Cuts blocks so that each has only event times up to `limit`, or only later ones.
+fn take_apart(blocks: &mut Vec<Block>, limit: Micros) {
+    if blocks.iter().filter_map(Block::time_range).any(|range| range.min <= limit && limit < range.max) {
+        *blocks = std::mem::take(blocks).iter().flat_map(|block| apart(block, limit)).collect();
+    }
+}
+
+fn apart(block: &Block, limit: Micros) -> Vec<Block> {
+    let (Some(time), Some(ticks)) = (block.time_column(), block.raw_ticks()) else { return vec![block.clone()] };
+    let is_ahead = |tick: &i64| (tick + block.time_shift_ticks()) * time.micros_per_tick > limit;
+    let mut first = 0;
+    let runs = ticks.chunk_by(|a, b| is_ahead(a) == is_ahead(b)).map(|run| {
+        first += run.len();
+        block.slice(first - run.len(), run.len())
+    });
+    runs.collect()
 }
 
 fn append_processing_time(batch: RecordBatch, schema: &arrow::datatypes::SchemaRef, now: Micros) -> RecordBatch {

@@ -2,6 +2,8 @@
 
 mod arguments;
 
+mod lateness;
+
 mod run;
 
 mod script;

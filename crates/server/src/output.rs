@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static READER_GONE: AtomicBool = AtomicBool::new(false);
+static WRITING: AtomicBool = AtomicBool::new(false);
 
 /// Standard output; all that is printed there goes through this.
 pub struct Output(Stdout);
@@ -18,6 +19,19 @@ pub fn reader_has_gone() -> bool {
     READER_GONE.load(Ordering::Relaxed)
 }
 
+/// Whether something is being written there at this moment: for long only where nobody reads it.
+pub fn is_writing() -> bool {
+    WRITING.load(Ordering::Relaxed)
+}
+
+/// Does something with standard output that may wait for its reader.
+fn writing<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    WRITING.store(true, Ordering::Relaxed);
+    let result = noticed(write());
+    WRITING.store(false, Ordering::Relaxed);
+    result
+}
+
 /// Passes a result on, and remembers whether the reader has gone.
 fn noticed<T>(result: io::Result<T>) -> io::Result<T> {
     if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
@@ -28,11 +42,11 @@ fn noticed<T>(result: io::Result<T>) -> io::Result<T> {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        noticed(self.0.write(bytes))
+        writing(|| self.0.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        noticed(self.0.flush())
+        writing(|| self.0.flush())
     }
 }
 

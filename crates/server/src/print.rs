@@ -23,7 +23,7 @@ pub struct Printer {
     begun: bool,
     /// Rows that were printed.
     rows: usize,
-    /// Characters of each column of a table: as wide as the widest value of the first batch.
+    /// Characters of each column of a table: as wide as the widest value so far.
     widths: Vec<usize>,
     /// Values of a table keep their line ends.
     keeps_lines: bool,
@@ -210,13 +210,20 @@ fn print_table(
     let schema = rows.schema();
     let names: Vec<String> = schema.fields().iter().map(|field| printable(field.name().clone(), false)).collect();
     let is_number: Vec<bool> = schema.fields().iter().map(|field| is_number(field.data_type())).collect();
-    if widths.is_empty() {
-        let length = |text: &String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        *widths = (0..names.len())
-            .map(|column| {
-                cells.iter().map(|row| length(&row[column])).chain([length(&names[column])]).max().unwrap_or(0)
-            })
-            .collect();
+    let length = |text: &String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let is_first = widths.is_empty();
+    widths.resize(names.len(), 0);
+    let mut has_grown = is_first;
+    for (column, width) in widths.iter_mut().enumerate() {
+        let longest = cells.iter().map(|row| length(&row[column])).max().unwrap_or(0);
+        if is_first {
+            *width = longest.max(length(&names[column]));
+        } else if longest > *width && longest <= GROWN_WIDTH_MAX {
+            // With some room, so that numbers which grow do not widen it again and again.
+            (*width, has_grown) = (longest.next_multiple_of(GROWING_STEP), true);
+        }
+    }
+    if has_grown {
         print_line(&names, widths, &is_number, out)?;
         let rules: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
         print_line(&rules, widths, &is_number, out)?;
@@ -226,6 +233,13 @@ fn print_table(
     }
     Ok(())
 }
+
+/// A column whose later values are longer becomes wider, up to so many characters, and the header is printed again; a value that is longer still moves only
+/// what is behind it in its row.
+const GROWN_WIDTH_MAX: usize = 60;
+
+/// It becomes so many characters wider at a time.
+const GROWING_STEP: usize = 4;
 
 fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
@@ -317,6 +331,27 @@ mod tests {
             printed(Format::Json),
             "{\"name\":\"a,b\",\"n\":1}\n{\"name\":null,\"n\":20000}\n{\"name\":\"\",\"n\":3}\n"
         );
+    }
+
+    #[test]
+    fn a_table_grows_with_its_rows_and_keeps_their_alignment() {
+        let schema = Arc::new(pelton::arrow::datatypes::Schema::new(vec![
+            pelton::arrow::datatypes::Field::new("name", DataType::Utf8View, false),
+            pelton::arrow::datatypes::Field::new("n", DataType::Int64, false),
+        ]));
+        let mut printer = Printer::new(Format::Table, schema.clone());
+        let mut out = Vec::new();
+        let long = "x".repeat(61);
+        for (name, number) in [("a", 1), ("second", 12345), ("third", 7), (&long, 8)] {
+            let columns: Vec<ArrayRef> =
+                vec![Arc::new(StringViewArray::from(vec![name])), Arc::new(Int64Array::from(vec![number]))];
+            printer.print(&RecordBatch::try_new(schema.clone(), columns).unwrap(), &mut out).unwrap();
+        }
+        let expected = format!(
+            "name  n\n────  ─\na     1\n\
+             name             n\n────────  ────────\nsecond       12345\nthird            7\n{long}         8\n"
+        );
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]

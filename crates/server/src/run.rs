@@ -9,6 +9,7 @@ use pelton::{Outcome, Query, Session, Summary};
 
 use crate::Failure;
 use crate::arguments::{Format, RunArguments, ScriptArguments};
+use crate::lateness::{self, EarlyWarning, LOOK_INTERVAL, reasons_of_many};
 use crate::output::{output, say};
 use crate::print::{Printer, count, short};
 use crate::script::Script;
@@ -70,9 +71,30 @@ pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
 }
 
 /// Prints a query's rows as they come, or waits for an insert's end; then says what was left out.
-fn finish(mut query: Query, format: Format, shows_progress: bool) -> Result<(), Failure> {
+fn finish(query: Query, format: Format, shows_progress: bool) -> Result<(), Failure> {
     let is_insert = query.schema().fields().is_empty();
-    let summary = if is_insert {
+    let (control, mut warning) = (query.control(), EarlyWarning::default());
+    let watch = move || {
+        if let Some(text) = warning.look_at(&control.progress()) {
+            // Behind the line that says how far an insert is.
+            say!("{}{text}", if shows_progress { "\r\x1b[K" } else { "" });
+        }
+    };
+    let summary = reporting(LOOK_INTERVAL, watch, || to_its_end(query, format, shows_progress))?;
+    report_left_out(&summary);
+    if stop::was_asked() {
+        report_read(&summary);
+        // Of an insert that has been told.
+        if !is_insert {
+            report_written(&summary);
+        }
+    }
+    Ok(())
+}
+
+fn to_its_end(mut query: Query, format: Format, shows_progress: bool) -> Result<Summary, Failure> {
+    let is_insert = query.schema().fields().is_empty();
+    Ok(if is_insert {
         let control = query.control();
         let summary = if shows_progress { with_progress(control, || query.wait())? } else { query.wait()? };
         report_insert(&summary);
@@ -85,16 +107,7 @@ fn finish(mut query: Query, format: Format, shows_progress: bool) -> Result<(), 
         }
         printer.finish(&mut out)?;
         query.wait()?
-    };
-    report_left_out(&summary);
-    if stop::was_asked() {
-        report_read(&summary);
-        // Of an insert that has been told.
-        if !is_insert {
-            report_written(&summary);
-        }
-    }
-    Ok(())
+    })
 }
 
 /// Says once a second how far the query is, where a person may be waiting.
@@ -141,12 +154,16 @@ fn status(session: &Session) {
 
 fn report_insert(summary: &Summary) {
     for sink in &summary.sinks {
+        sink.remarks.iter().for_each(|remark| say!("warning: {}: {remark}", sink.name));
         say!("{}: {} rows written in {:.3} s", sink.name, count(sink.rows), summary.elapsed.as_secs_f64());
     }
 }
 
-/// Nothing is lost silently.
+/// Nothing is lost silently. A query that reads nothing says so too.
 fn report_left_out(summary: &Summary) {
+    for source in summary.sources.iter().filter(|source| source.rows == 0 && source.left_out.is_empty()) {
+        say!("warning: {}: no row was read", source.name);
+    }
     for source in &summary.sources {
         let (name, left_out) = (&source.name, &source.left_out);
         if left_out.rejected.count > 0 {
@@ -161,19 +178,18 @@ fn report_left_out(summary: &Summary) {
             say!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_count));
         }
     }
+    let of_all = |late: u64| format!("{} of {} rows", count(late), count(lateness::rows_read(summary).max(late)));
     for window in summary.windows.iter().filter(|window| window.late_rows > 0) {
-        let came = match window.late_rows {
-            1 => "1 row came after its window had closed and was".to_owned(),
-            late => format!("{} rows came after their window had closed and were", count(late)),
-        };
-        say!("warning: {}: {came} left out", window.name);
+        let late = of_all(window.late_rows);
+        say!("warning: {}: {late} came after their window had closed and were left out", window.name);
     }
     for over in summary.overs.iter().filter(|over| over.late_rows > 0) {
-        let came = match over.late_rows {
-            1 => "1 row came after the watermark had passed it and was".to_owned(),
-            late => format!("{} rows came after the watermark had passed them and were", count(late)),
-        };
-        say!("warning: {}: {came} left out", over.name);
+        let late = of_all(over.late_rows);
+        say!("warning: {}: {late} came after the watermark had passed them and were left out", over.name);
+    }
+    let reasons = reasons_of_many(summary);
+    if !reasons.is_empty() {
+        say!("{reasons}");
     }
     for over in summary.overs.iter().filter(|over| over.waiting_rows_dropped > 0) {
         let rows = count(over.waiting_rows_dropped);

@@ -1,8 +1,8 @@
 //! Where statements come from, and where in it a mistake is.
 
-use std::fmt;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::path::Path;
+use std::{fmt, fs};
 
 use pelton::Prepared;
 use pelton::{Error, Place, Session};
@@ -91,6 +91,10 @@ impl Script {
             }
             None => (message, start),
         };
+        if let Some((file, row, column, value)) = error.input_row() {
+            // What is wrong is in the input, and not in the statement that reads it.
+            return Box::new(InputRow::new(message, (file, row), (column, value), (&self.name, place)));
+        }
         let line = self.text.lines().nth(place.line.saturating_sub(1) as usize).unwrap_or_default().to_string();
         let story = match error {
             Error::Analyzed { story, .. } => story.clone(),
@@ -105,6 +109,59 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let is_statement = path.contains(char::is_whitespace) && error.kind() == io::ErrorKind::NotFound;
     let hint = if is_statement { "; statements themselves are given with -e" } else { "" };
     format!("the script {path} cannot be read: {error}{hint}").into()
+}
+
+/// A row of an input that cannot be read, with its line where that can be found.
+#[derive(Debug)]
+struct InputRow {
+    message: String,
+    file: String,
+    row: u64,
+    /// The line, and at which of its characters the value begins.
+    line: Option<(String, usize)>,
+    script: String,
+    statement: Place,
+}
+
+/// Lines that are gone through to show one, at most: a file may be very long, and what is said is enough to find it.
+const LINES_LOOKED_AT_MAX: u64 = 1_000_000;
+
+impl InputRow {
+    fn new(
+        message: String,
+        (file, row): (&str, u64),
+        (column, value): (&str, &str),
+        (script, statement): (&str, Place),
+    ) -> InputRow {
+        let line = || {
+            let lines = io::BufReader::new(fs::File::open(file).ok()?).lines();
+            let line =
+                lines.take(LINES_LOOKED_AT_MAX as usize).nth(usize::try_from(row.checked_sub(1)?).ok()?)?.ok()?;
+            // A key of JSON may look like its value.
+            let key = line.find(&format!("\"{column}\"")).map_or(0, |at| at + column.len() + 2);
+            let at = line[key..].find(value).filter(|_| !value.is_empty())? + key;
+            let at = line[..at].chars().count();
+            Some((line, at))
+        };
+        InputRow { message, file: file.to_owned(), row, line: line(), script: script.to_owned(), statement }
+    }
+}
+
+impl std::error::Error for InputRow {}
+
+impl fmt::Display for InputRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { line, column } = self.statement;
+        match &self.line {
+            None => write!(f, "{}", self.message)?,
+            Some((text, at)) => {
+                let place = Place { line: self.row, column: *at as u64 + 1 };
+                let (message, script) = (self.message.clone(), self.file.clone());
+                Located { message, script, place, line: text.clone(), story: String::new() }.fmt(f)?;
+            }
+        }
+        write!(f, "\n(read by the statement at {}:{line}:{column})", self.script)
+    }
 }
 
 /// Characters of a line that are shown before the mistake, and behind it.

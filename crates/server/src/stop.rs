@@ -8,12 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pelton::Session;
+use pelton::progress::Progress;
 use pelton::query::QueryControl;
 
-use crate::EXIT_INTERRUPTED;
+use crate::{EXIT_INTERRUPTED, output};
 
 /// What ends at once ends in less; what then still goes on waits for something that may never come.
-const ENDING_MAX: Duration = Duration::from_secs(1);
+const ENDING_MAX: Duration = Duration::from_millis(300);
+
+/// What is drained ends in less; of what takes longer it is said what it waits for.
+const DRAINING_MAX: Duration = Duration::from_millis(500);
 
 /// A query runs a little before the session is free again that starts it; what takes longer is still being planned, or read.
 const STARTING_MAX: Duration = Duration::from_millis(200);
@@ -34,11 +38,43 @@ pub fn listen(session: &Session) -> Result<(), ctrlc::Error> {
             process::exit(EXIT_INTERRUPTED.into());
         }
         queries.iter().for_each(|query| if before == 0 { query.drain() } else { query.abort() });
+        if before == 0 {
+            // This thread waits for the next Ctrl-C.
+            thread::spawn(move || say_what_is_waited_for(&queries));
+        }
         if before > 0 {
             thread::sleep(ENDING_MAX);
             process::exit(EXIT_INTERRUPTED.into());
         }
     })
+}
+
+/// Says what queries wait for that have not ended a while after they were asked to.
+fn say_what_is_waited_for(queries: &[QueryControl]) {
+    thread::sleep(DRAINING_MAX);
+    if ASKED.load(Ordering::SeqCst) > 1 {
+        return;
+    }
+    let progress = queries.iter().filter(|query| !query.has_ended()).map(QueryControl::progress);
+    let waits_for: Vec<String> = progress.map(|progress| waits_for(&progress)).collect();
+    let waits_for = match (waits_for.first(), output::is_writing()) {
+        (_, true) => "standard output, which nobody reads".to_owned(),
+        (Some(first), false) => first.clone(),
+        // Its rows have been computed, and are being printed.
+        (None, false) => return,
+    };
+    output::say!("stopping: waiting for {waits_for}; press Ctrl-C again to end at once");
+}
+
+/// What a query waits for that is being drained.
+fn waits_for(progress: &Progress) -> String {
+    let read = progress.sources.iter().find(|source| source.is_being_read);
+    let written = progress.sinks.iter().find(|sink| sink.is_held_up);
+    match (read, written) {
+        (Some(source), _) => format!("the input of table {}, which gives nothing back yet", source.name),
+        (None, Some(sink)) => format!("the output {}, whose reader takes no rows", sink.name),
+        (None, None) => "the rest of the rows that were read".to_owned(),
+    }
 }
 
 /// The queries that run, as soon as the session is free; `None` where it is not before long.

@@ -2,7 +2,8 @@
 //!
 //! Rows go to a file whose name begins with a dot and ends in `.inprogress`, so that no reader takes it for a table's;
 //! when the last row is written it gets its name. A file of lines that is there already keeps its rows, and gets more; a Parquet file cannot. [`Sink::flush`] brings lines into that file, where people can watch them; a
-//! Parquet file has no use before its end. A file that was not finished is removed.
+//! Parquet file has no use before its end. A file that was not finished is removed. While it is written it is locked, so that one which a killed process
+//! has left can be told from one that is being written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
@@ -13,6 +14,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use pelton_data::column::sql_name;
 use pelton_runtime::sink::{Sink, SinkError};
@@ -56,12 +58,24 @@ fn open(request: &TableRequest, path: &Path, is_file: bool, format: &Format) -> 
         Format::Parquet { compression, .. } => {
             let properties = WriterProperties::builder().set_compression(*compression).build();
             let writer = ArrowWriter::try_new(target.file, schema.clone(), Some(properties))
-                .map_err(|error| ConnectorError::place(&place, error))?;
+                .map_err(|error| ConnectorError::place(&place, parquet_problem(error)))?;
             Encoder::Parquet(Some(writer))
         }
     };
-    let sink = FileSink { place, path: target.path, temporary: target.temporary, schema, encoder, finished: false };
-    Ok(Box::new(sink))
+    let Target { path, temporary, left_behind, .. } = target;
+    Ok(Box::new(FileSink { place, path, temporary, left_behind, schema, encoder, finished: false }))
+}
+
+/// Why a Parquet file cannot be written, without the name of the error.
+fn parquet_problem(error: ParquetError) -> String {
+    match error {
+        ParquetError::General(message) | ParquetError::ArrowError(message) => message,
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => problem(&error),
+            Err(error) => error.to_string(),
+        },
+        other => other.to_string(),
+    }
 }
 
 fn check_columns(request: &TableRequest, format: &Format) -> Result<(), ConnectorError> {
@@ -86,6 +100,8 @@ struct Target {
     file: File,
     /// There are rows in the file before the first that is written.
     has_rows: bool,
+    /// Files beside it that nobody writes any more, and that were not finished.
+    left_behind: Vec<PathBuf>,
 }
 
 impl Target {
@@ -99,6 +115,7 @@ impl Target {
         if is_file {
             return Target::of_file(path, format, schema);
         }
+        let left_behind = left_behind(directory).map_err(|error| place(directory, error))?;
         // Another query may be writing to the directory: whoever creates the temporary file has the number.
         for number in 0u64.. {
             let part = directory.join(format!("part-{number}.{}", extension(format)));
@@ -107,7 +124,10 @@ impl Target {
                 continue;
             }
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => return Ok(Target { path: part, temporary, file, has_rows: false }),
+                Ok(file) => {
+                    lock(&file);
+                    return Ok(Target { path: part, temporary, file, has_rows: false, left_behind });
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 // A name that nobody wrote says nothing: the directory is what takes no files.
                 Err(error) => return Err(place(directory, error)),
@@ -132,16 +152,20 @@ impl Target {
         }
         let mut file = match OpenOptions::new().write(true).create_new(true).open(&temporary) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let problem = "is being written by another INSERT, or was left by one that was killed: then remove it";
+                let problem = match is_left_behind(&temporary) {
+                    true => "was left by an INSERT that was killed, and may have rows of it; remove or rename it",
+                    false => "is being written by another INSERT; wait for its end, or name another file",
+                };
                 return Err(ConnectorError::place(temporary.to_string_lossy(), problem));
             }
             opened => opened.map_err(place)?,
         };
+        lock(&file);
         if has_rows && let Err(error) = copy_rows(path, &mut file) {
             let _ = fs::remove_file(&temporary);
             return Err(place(error));
         }
-        Ok(Target { path: path.to_path_buf(), temporary, file, has_rows })
+        Ok(Target { path: path.to_path_buf(), temporary, file, has_rows, left_behind: Vec::new() })
     }
 }
 
@@ -227,10 +251,35 @@ fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.inprogress"))
 }
 
+/// Locks a file as long as it is open, also where its process is killed. A file system without locks has no file that is known to be left behind.
+fn lock(file: &File) {
+    drop(file.try_lock());
+}
+
+/// Whether nobody has a file open that was not finished.
+fn is_left_behind(temporary: &Path) -> bool {
+    File::open(temporary).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+/// The parts of a directory that nobody writes any more, and that were not finished.
+fn left_behind(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut left = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
+        if name.starts_with(".part-") && name.ends_with(".inprogress") && is_left_behind(&path) {
+            left.push(path);
+        }
+    }
+    left.sort();
+    Ok(left)
+}
+
 struct FileSink {
     place: String,
     path: PathBuf,
     temporary: PathBuf,
+    left_behind: Vec<PathBuf>,
     schema: SchemaRef,
     encoder: Encoder,
     finished: bool,
@@ -261,6 +310,16 @@ impl FileSink {
 }
 
 impl Sink for FileSink {
+    fn remarks(&self) -> Vec<String> {
+        let remark = |path: &PathBuf| {
+            format!(
+                "{} was left by an INSERT that was killed, and may have rows of it; remove or rename it",
+                path.display()
+            )
+        };
+        self.left_behind.iter().map(remark).collect()
+    }
+
     fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
         let rows = self.conform(rows)?;
         let result = match &mut self.encoder {
@@ -274,7 +333,7 @@ impl Sink for FileSink {
             }
             Encoder::Parquet(writer) => {
                 let writer = writer.as_mut().expect("nothing is written after the end");
-                writer.write(&rows).map_err(|error| error.to_string())
+                writer.write(&rows).map_err(parquet_problem)
             }
         };
         result.map_err(|problem| self.error(problem))
@@ -296,7 +355,7 @@ impl Sink for FileSink {
             }),
             Encoder::Parquet(writer) => {
                 let writer = writer.take().expect("the end comes once");
-                writer.close().map(|_| ()).map_err(|error| error.to_string())
+                writer.close().map(|_| ()).map_err(parquet_problem)
             }
         };
         result.map_err(|problem| self.error(problem))?;

@@ -196,7 +196,7 @@ fn read_out(contents: Contents<'_>) -> Result<Option<RecordBatch>, KernelError> 
 fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Graph {
     let schema = batch(0..1).schema();
     let column = TimeColumn::new(1, schema.field(1).data_type()).expect("it is a timestamp");
-    let time = SourceTime::Event { column, delay: 0 };
+    let time = SourceTime::Event { column, delay: 0, ahead_max: None };
     let target = if has_window { PipelineTarget::Window(0) } else { PipelineTarget::Stream { schema: schema.clone() } };
     let kernel = Arc::new(KernelSlot::new(Arc::new(Code), Duration::ZERO, AdaptOptions::default()));
     let layout =
