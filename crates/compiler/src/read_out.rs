@@ -84,10 +84,12 @@ pub fn read_gathered(
     let groups = UInt32Array::from_iter_values(groups);
     let chosen =
         |values: &dyn Array, places: &UInt32Array| take(values, places, None).expect("places are those of values");
+    // Arrays of a group are in the order in which its rows came.
+    let positions = (0..groups.len() as i64).map(|position| if ranking.knows_arrival { position } else { 0 });
+    let positions = Int64Array::from_iter_values(positions);
     let rows = read.iter().zip(ranking.schema.fields()).map(|(column, field)| {
-        // Arrays of a group are in the order in which its rows came.
         let Some(column) = column else {
-            return Arc::new(Int64Array::from_iter_values(0..groups.len() as i64)) as ArrayRef;
+            return Arc::new(positions.clone()) as ArrayRef;
         };
         match column.as_list_opt::<i32>() {
             Some(list) => converted(list.values().clone(), field.data_type()),

@@ -27,6 +27,9 @@ pub struct Ranking {
     pub order: Vec<OrderKey>,
     /// Which of the columns says how rows came, where that is known: a position among all rows, which grows. It is the last of the order.
     pub arrival: Option<usize>,
+    /// Whether these positions are the same in each run. Those of rows of several partitions depend on which was read first: then all are written as 0, and
+    /// the other columns tell rows apart.
+    pub knows_arrival: bool,
     /// How rows are numbered.
     pub numbering: Numbering,
     /// Number of the first row that leaves.

@@ -12,7 +12,7 @@ use pelton_data::kept::Kept;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
-    LookupTable, Output, OutputTarget, Over, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
+    LookupTable, Output, OutputTarget, Over, Pipeline, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
     TimeSource, WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
@@ -88,7 +88,10 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
             }
         },
     });
-    let windows = (0..program.windows.len()).map(|window| window_node(&program, window, settings));
+    let windows = (0..program.windows.len()).map(|window| {
+        let knows_arrival = has_one_partition(&program, &sources, Planned::Window(window));
+        window_node(&program, window, settings, knows_arrival)
+    });
     let shared = (0..program.shared.len()).map(|slices| shared_slices(&program, slices, settings));
     let graph = Graph {
         pipelines: pipelines.collect(),
@@ -246,8 +249,27 @@ fn source_node(
     Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout })
 }
 
-fn window_node(program: &Program, index: usize, settings: &Settings) -> WindowNode {
-    let window = &program.windows[index];
+/// Whether all rows of a stream come from sources of one partition, whose rows come in the same order in each run.
+fn has_one_partition(program: &Program, sources: &[SourceNode], stream: Planned) -> bool {
+    let feeds = |(index, pipeline): &(usize, &Pipeline)| match (&pipeline.target, stream) {
+        (Target::Window { window, .. } | Target::Rows { window, .. }, Planned::Window(fed)) => *window == fed,
+        (Target::Stream { .. }, Planned::Over(fed)) => program.over_of(*index) == Some(fed),
+        (Target::Stream { .. }, Planned::Pipeline(fed)) => *index == fed,
+        _ => false,
+    };
+    match stream {
+        Planned::Source(source) => sources[source].source.partitions() == 1,
+        _ => {
+            let mut feeding = program.pipelines.iter().enumerate().filter(feeds);
+            feeding.all(|(_, pipeline)| has_one_partition(program, sources, pipeline.input))
+        }
+    }
+}
+
+fn window_node(program: &Program, index: usize, settings: &Settings, knows_arrival: bool) -> WindowNode {
+    let mut window = program.windows[index].clone();
+    window.ranking.iter_mut().for_each(|ranking| ranking.knows_arrival &= knows_arrival);
+    let window = &window;
     let emission = emission::emission(program, index, settings);
     // Tables of the same slices are alike.
     let tables = program.slices_of(index).map_or(index, |slices| program.shared[slices].windows[0]);
@@ -311,7 +333,7 @@ fn shared_slices(program: &Program, index: usize, settings: &Settings) -> Window
         schema: Arc::new(Schema::empty()),
         read_out: Box::new(|_| Ok(None)),
         shared_by: windows.clone(),
-        ..window_node(program, windows[0], settings)
+        ..window_node(program, windows[0], settings, false)
     }
 }
 

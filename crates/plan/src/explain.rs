@@ -324,7 +324,7 @@ fn stream(stream: StreamRef) -> String {
 
 /// Which rows are kept.
 fn ranked(ranking: &Ranking) -> String {
-    let Ranking { schema, keys, order, arrival, numbering, first, last } = ranking;
+    let Ranking { schema, keys, order, arrival, numbering, first, last, .. } = ranking;
     let ranks = match numbering {
         Numbering::Rows => None,
         Numbering::Rank => Some("ranks"),

@@ -387,7 +387,7 @@ impl Worker<'_> {
                 .extend(slices.filter(|slice| slice.may_correct(&node.window)).map(|slice| slice.first_end));
         }
         if let Some(ranker) = &node.ranker {
-            let with_arrivals = ranker.arrival().map(|field| with_arrivals(block, field, input));
+            let with_arrivals = ranker.arrival().map(|arrival| with_arrivals(block, arrival, input));
             self.choose(window, ranker, kernel, with_arrivals.as_ref().unwrap_or(block), &assignment.slices)?;
             finished.slices = assignment.slices.len();
             return Ok(assignment.late);
@@ -494,10 +494,11 @@ fn delayed(block: &Block, emission: Emission) -> Block {
     block
 }
 
-/// The same rows with their positions among all rows of a window behind their columns.
-fn with_arrivals(block: &Block, field: FieldRef, input: usize) -> Block {
+/// The same rows with their positions among all rows of a window behind their columns, where these are known.
+fn with_arrivals(block: &Block, (field, is_known): (FieldRef, bool), input: usize) -> Block {
     let first = position(input, block.stamp.rows_before);
-    let positions = (first..first + block.rows() as u64).map(u64::cast_signed);
+    let positions = first..first + block.rows() as u64;
+    let positions = positions.map(|position| if is_known { position.cast_signed() } else { 0 });
     block.with_column(field, Arc::new(Int64Array::from_iter_values(positions)))
 }
 

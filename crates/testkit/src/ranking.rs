@@ -43,7 +43,8 @@ impl OrderColumn {
     }
 }
 
-/// The first `rows_max` rows in an order. Those that it does not tell apart are in the order of `others`, smaller values and NULLs first.
+/// The first `rows_max` rows in an order, of rows that are given as they came. Those that it does not tell apart are in the order of `others`, smaller values and
+/// NULLs first, and then as they came.
 pub fn first_rows<'r>(
     rows: &[&'r Row],
     order: &[OrderColumn],
@@ -77,5 +78,7 @@ mod tests {
         assert_eq!(first(false, true, 3), [2, 0, 1]);
         assert_eq!(first(true, false, 4), [3, 0, 1, 2]);
         assert_eq!(first(true, true, 2), [2, 3]);
+        let order = [OrderColumn { name: "i", is_descending: false, nulls_first: false }];
+        assert_eq!(first_rows(&rows, &order, &[], 2).iter().map(|row| row.time).collect::<Vec<_>>(), [1, 0]);
     }
 }

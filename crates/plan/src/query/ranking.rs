@@ -229,7 +229,8 @@ impl Lowering<'_> {
             order.push(OrderKey { column, descending, nulls_first: true });
         }
         let schema = Arc::new(Schema::new(collector.fields.clone()));
-        Ok(Ranking { schema, keys, order, arrival: column, numbering, first: 1, last: UNBOUNDED })
+        let knows_arrival = column.is_some();
+        Ok(Ranking { schema, keys, order, arrival: column, knows_arrival, numbering, first: 1, last: UNBOUNDED })
     }
 
     /// Whether it is known how the rows of all branches came, whatever workers do: those of a table, or behind functions OVER them. In which order the

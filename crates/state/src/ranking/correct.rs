@@ -116,7 +116,7 @@ impl RankedWindows {
             rows.extend(arriving.iter().flat_map(|slice| slice.rows_of(key)));
             rows.sort_unstable();
             let after: Vec<_> = self.ranker.ranked(&rows).collect();
-            if after != before {
+            if !self.ranker.are_same(&before, &after) {
                 changed.extend(after);
             }
         }

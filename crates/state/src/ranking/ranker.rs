@@ -66,9 +66,11 @@ impl Ranker {
         }
     }
 
-    /// The column that says how rows came, if any does: whoever has the rows chosen writes it, as `pelton_data::aggregate::position` says.
-    pub fn arrival(&self) -> Option<FieldRef> {
-        self.ranking.arrival.map(|column| self.ranking.schema.fields()[column].clone())
+    /// The column that says how rows came, if any does, and whether that is known: whoever has the rows chosen writes it, as
+    /// `pelton_data::aggregate::position` says.
+    pub fn arrival(&self) -> Option<(FieldRef, bool)> {
+        let field = |column: usize| self.ranking.schema.fields()[column].clone();
+        self.ranking.arrival.map(|column| (field(column), self.ranking.knows_arrival))
     }
 
     /// The rows of a batch that may be among the first.
@@ -168,6 +170,17 @@ impl Ranker {
     /// All rows of one key in their order, with their numbers.
     fn numbered<'r, 'k>(&self, of_key: &'r [KeyedRow<'k>]) -> impl Iterator<Item = (u64, &'r KeyedRow<'k>)> {
         numbers(self.ranking.numbering, of_key, |(_, a), (_, b)| order_of(a) == order_of(b))
+    }
+
+    /// Whether ranked rows are the same, whenever they came.
+    pub(super) fn are_same(&self, some: &[(i64, KeyedRow<'_>)], others: &[(i64, KeyedRow<'_>)]) -> bool {
+        let Some(arrival) = self.ranking.arrival.filter(|_| some != others) else { return some == others };
+        let rows =
+            |ranked: &[(i64, KeyedRow<'_>)]| self.decoded(&ranked.iter().map(|(_, row)| *row).collect::<Vec<_>>());
+        let (Ok(left), Ok(right)) = (rows(some), rows(others)) else { return false };
+        let columns = (0..left.num_columns()).filter(|column| *column != arrival);
+        some.iter().map(|(rank, _)| rank).eq(others.iter().map(|(rank, _)| rank))
+            && columns.into_iter().all(|column| left.column(column) == right.column(column))
     }
 
     /// Those of numbered rows that leave.

@@ -18,6 +18,7 @@ fn windows(keys: i64, lateness: Micros) -> RankedWindows {
         keys: vec![0],
         order: vec![OrderKey { column: 1, descending: true, nulls_first: false }],
         arrival: None,
+        knows_arrival: false,
         numbering: Numbering::Rows,
         first: 1,
         last: 2,

@@ -212,7 +212,16 @@ fn the_first_rows_of_windows_go_on_from_snapshots() {
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let order = vec![OrderKey { column: 1, descending: true, nulls_first: false }];
     let numbering = Numbering::Rows;
-    let ranking = Ranking { schema: schema.clone(), keys: vec![0], order, arrival: None, numbering, first: 1, last: 3 };
+    let ranking = Ranking {
+        schema: schema.clone(),
+        keys: vec![0],
+        order,
+        arrival: None,
+        knows_arrival: false,
+        numbering,
+        first: 1,
+        last: 3,
+    };
     let ranker = Arc::new(Ranker::new(ranking));
     let window = Window::Hopping { size: 3 * SLICE, slide: SLICE, offset: 0 };
     let emission = Emission { lateness: 2 * SLICE, ..Emission::default() };

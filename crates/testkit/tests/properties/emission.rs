@@ -155,9 +155,10 @@ impl Case {
                     vec![values.join(" | ")]
                 }
                 Asked::First { order, rows_max } => {
+                    // How the rows of one partition came is known.
                     let is_told_apart_by = |name: &&str| (*name == "k" && self.is_keyed) || *name == order.name;
-                    let others: Vec<_> =
-                        ["k", "i", "f", "s"].into_iter().filter(|name| !is_told_apart_by(name)).collect();
+                    let others = ["k", "i", "f", "s"].into_iter().filter(|_| self.partitions.len() > 1);
+                    let others: Vec<_> = others.filter(|name| !is_told_apart_by(name)).collect();
                     let ranked = (1..).zip(first_rows(rows, &[*order], &others, *rows_max));
                     ranked.map(|(rank, row)| format!("{rank} | {}", row_line(row))).collect()
                 }
