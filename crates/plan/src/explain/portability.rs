@@ -108,7 +108,9 @@ fn has_several_overs(over: &Over) -> bool {
         // Flink has none such, which is another note's.
         Expr::WindowFunction(call) if call.fun.name() == RESULT_KIND => None,
         // These look at all rows before, whatever frame is written.
-        Expr::WindowFunction(call) if matches!(call.fun.name(), "row_number" | "lag") => Some(None),
+        Expr::WindowFunction(call) if matches!(call.fun.name(), "row_number" | "rank" | "dense_rank" | "lag") => {
+            Some(None)
+        }
         Expr::WindowFunction(call) => {
             let frame = call.params.window_frame;
             let is_all_rows = frame.units == WindowFrameUnits::Rows && frame.start_bound.is_unbounded();

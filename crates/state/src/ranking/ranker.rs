@@ -178,9 +178,9 @@ impl Ranker {
         let rows =
             |ranked: &[(i64, KeyedRow<'_>)]| self.decoded(&ranked.iter().map(|(_, row)| *row).collect::<Vec<_>>());
         let (Ok(left), Ok(right)) = (rows(some), rows(others)) else { return false };
-        let columns = (0..left.num_columns()).filter(|column| *column != arrival);
+        let mut columns = (0..left.num_columns()).filter(|column| *column != arrival);
         some.iter().map(|(rank, _)| rank).eq(others.iter().map(|(rank, _)| rank))
-            && columns.into_iter().all(|column| left.column(column) == right.column(column))
+            && columns.all(|column| left.column(column) == right.column(column))
     }
 
     /// Those of numbered rows that leave.
