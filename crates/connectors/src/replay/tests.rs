@@ -212,7 +212,7 @@ fn rows_that_are_not_read_in_time_are_dropped_and_counted() {
         // A hundred rows are due each millisecond, and none was read for fifty.
         assert!(before > 0 && dropped >= 1_000, "{dropped}");
     }
-    let refused = [("replay", "memory"), ("rows-per-second", "100000"), ("on-overload", "drop")];
+    let refused = [("replay", "memory"), ("rows-per-second", "100000"), ("pace", "flat-out"), ("on-overload", "drop")];
     assert_eq!(
         refusal(&table(&[&options[..], &refused].concat(), 64)),
         "option 'on-overload' is 'drop', which needs rows that come at a rate: 'pace' = 'real-time', or 'rows-per-second' of a replay"
