@@ -1,4 +1,4 @@
-//! Runs the examples of the book (`docs/**/*.md`) with the program, and checks the table of contents.
+//! Runs the examples of the book (`docs/**/*.md`) and of `README.md` with the program, and checks the table of contents.
 //!
 //! In a page, a fenced block whose language is followed by a file name (```` ```csv trades.csv ````) is a file. A block of `sql` is a script.
 //! Where the next block is `text`, it holds what the script prints: the script runs behind all `sql` blocks before it that have no output.
@@ -103,11 +103,25 @@ fn run_page(page: &str) -> (String, Vec<String>) {
     (lines.join("\n") + "\n", problems)
 }
 
-/// The text without the width of its columns, which depends on how many rows were there when the first were printed.
+/// The text without what depends on how many rows were there when the first were printed: the width of columns, and a heading that is
+/// printed again where columns become wider.
 fn columns(text: &str) -> Vec<String> {
-    let line =
-        |line: &str| line.split_whitespace().map(|word| word.trim_end_matches('─')).collect::<Vec<_>>().join(" ");
-    text.lines().map(line).collect()
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_rule = |line: &str| !line.is_empty() && line.chars().all(|c| c == '─' || c == ' ');
+    let lines: Vec<&str> = text.lines().collect();
+    let mut heading = String::new();
+    let mut kept = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let is_heading = lines.get(index + 1).is_some_and(|next| is_rule(next));
+        if is_rule(line) || is_heading && words(line) == heading {
+            continue;
+        }
+        if is_heading {
+            heading = words(line);
+        }
+        kept.push(words(line));
+    }
+    kept
 }
 
 fn example_folder(page: &str) -> PathBuf {
@@ -122,7 +136,7 @@ fn example_folder(page: &str) -> PathBuf {
 fn examples_print_what_the_pages_say() {
     let bless = std::env::var_os("BLESS").is_some_and(|value| value == "1");
     let mut failed = String::new();
-    for path in pages(&root().join("docs")) {
+    for path in pages(&root().join("docs")).into_iter().chain([root().join("README.md")]) {
         let page = std::fs::read_to_string(&path).expect("a page of the book");
         let (written, problems) = run_page(&page);
         if bless && !problems.is_empty() {

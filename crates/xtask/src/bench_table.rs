@@ -1,15 +1,15 @@
-//! `cargo xtask bench-table`: the figures of `README.md` and `bench/results/README.md`, from what `pelton-bench --json` measured.
+//! `cargo xtask bench-table`: the figures of `bench/results/README.md`, from what `pelton-bench --json` measured.
 
 use std::path::Path;
 
 const BEGIN: &str = "<!-- bench:begin -->";
 const END: &str = "<!-- bench:end -->";
+const PAGE: &str = "bench/results/README.md";
 
-/// Replaces what stands between the markers of `README.md` by what was measured of single queries, in files that are named after how many workers there
-/// were, and what stands there in `bench/results/README.md` by all else.
+/// Replaces what stands between the markers of the page by the figures of all files beside it, in the order of their names.
 ///
 /// # Errors
-/// Where the results or a README cannot be read, or have another form than expected.
+/// Where the results or the page cannot be read, or have another form than expected.
 pub fn write(root: &Path) -> Result<(), String> {
     let folder = root.join("bench/results");
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
@@ -18,20 +18,14 @@ pub fn write(root: &Path) -> Result<(), String> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     paths.sort();
-    let mut lines = [String::new(), String::new()];
+    let mut lines = String::new();
     for path in paths {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let is_apart = !name.ends_with("-worker") && !name.ends_with("-workers");
-        lines[usize::from(is_apart)] +=
-            &std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        lines += &std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    for (name, lines) in ["README.md", "bench/results/README.md"].iter().zip(lines) {
-        let readme = root.join(name);
-        let text = std::fs::read_to_string(&readme).map_err(|error| format!("{name}: {error}"))?;
-        let written = replaced(name, &text, &table(&lines)?)?;
-        std::fs::write(&readme, written).map_err(|error| format!("{name}: {error}"))?;
-    }
-    Ok(())
+    let page = root.join(PAGE);
+    let text = std::fs::read_to_string(&page).map_err(|error| format!("{PAGE}: {error}"))?;
+    let written = replaced(PAGE, &text, &table(&lines)?)?;
+    std::fs::write(&page, written).map_err(|error| format!("{PAGE}: {error}"))
 }
 
 fn replaced(name: &str, text: &str, table: &str) -> Result<String, String> {

@@ -2,7 +2,7 @@
 //!
 //! Needs little but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
 //! In reading order: [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
-//! [`examples`] (which of them run here), [`bench_table`] (figures in READMEs),
+//! [`examples`] (which of them run here), [`bench_table`] (figures in `bench/results/README.md`),
 //! [`cachegrind`] (what a record takes on a simulated machine), [`record_demo`] (the picture of the demo).
 
 mod steps;
@@ -33,7 +33,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   rules [--record]    the house rules only; --record writes down what has become shorter
   judge [NAME…]       compares the results of examples/*.sql with DuckDB's on real data
   soak [MINUTES]      ten queries at changing rates for ten minutes, or so many: no row may be lost, and memory may not grow
-  bench-table         writes the figures of bench/results/*.json into README.md and bench/results/README.md
+  bench-table         writes the figures of bench/results/*.json into bench/results/README.md
   cachegrind [BINARY] instructions, branches and simulated cache misses of a record, by valgrind, of generic and of specialised code
   record-demo [BINARY] runs the demo and writes docs/images/demo.svg; builds the program where none is given";
 
