@@ -15,8 +15,9 @@ use pelton_data::time::{coarser, instant_ticks, ticks_per_second};
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, always, second};
 use crate::pattern::parse_plain;
+use crate::time::zoned::{self, Zones};
 
-/// A cast to the type of the second argument. No query calls it: the planner does.
+/// A cast to the type of the second argument, by the clocks of the zone that the third names. No query calls it: the planner does.
 pub(super) const CAST_AS: Definition =
     Definition { is_nullable: may_be_null, ..definition("cast_as", |arguments| computed(arguments, false)) };
 
@@ -24,7 +25,7 @@ pub(super) const CAST_AS: Definition =
 pub(super) const TRY_CAST_AS: Definition = definition("try_cast_as", |arguments| computed(arguments, true));
 
 const fn definition(name: &'static str, evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>) -> Definition {
-    let parameters = &[Parameter::Any; 2];
+    let parameters = &[Parameter::Any; 3];
     let evaluate = Evaluate::Arguments(evaluate);
     Definition { name, parameters, required: 2, returns: second, is_nullable: always, evaluate }
 }
@@ -38,7 +39,10 @@ fn may_be_null(arguments: &[FieldRef]) -> bool {
 
 fn computed(arguments: &Arguments<'_>, is_try: bool) -> Result<ArrayRef> {
     let target = arguments.get(1)?.expect("the target is given");
-    Ok(cast(&arguments.column(0)?, target.values.data_type(), is_try)?)
+    let target = target.values.data_type();
+    let Some(zone) = arguments.get(2)? else { return Ok(cast(&arguments.column(0)?, target, is_try)?) };
+    let zone = Zones::new(Some(&zone.values)).at(0)?.expect("the planner names a zone");
+    zoned::cast(&arguments.column(0)?, target, is_try, zone)
 }
 
 /// Whether Arrow's cast between two types is not Flink's, and the one here is.

@@ -14,6 +14,7 @@ use datafusion_expr::{
 use pelton_data::column::sql_name;
 use regex::Regex;
 
+use crate::time::{instants, zoned};
 use crate::{charset, digest, growth, json, number, text, time, url};
 
 /// What an argument must be; DataFusion casts it to that.
@@ -27,6 +28,8 @@ pub(super) enum Parameter {
     Bytes,
     /// A DATE or TIMESTAMP of any precision; a string is read as TIMESTAMP(3).
     Time,
+    /// The same, but a string stays one.
+    TimeOrText,
     /// A number, as it is.
     Number,
     /// A number, as DOUBLE.
@@ -106,16 +109,17 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 44] = {
+pub(super) const DEFINITIONS: [Definition; 49] = {
     use Evaluate::{Arguments, Arrays, Pattern};
-    use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time};
+    use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time, TimeOrText};
     [
         define("bin", &[Integer], 1, string, Arrays(text::bin)),
         define("ceil_to", &[Text, Time], 2, second, Arguments(time::ceil_to)),
         define("character_decode", &[Bytes, Text], 2, string, Arrays(charset::decode)),
         define("character_encode", &[Text, Text], 2, bytes, Arrays(charset::encode)),
         define("chr", &[Integer], 1, string, Arrays(text::chr)),
-        define("date_format", &[Time, Text], 2, string, Arrays(time::date_format)),
+        define("convert_tz", &[Text, Text, Text], 3, string, Arrays(zoned::convert_tz)),
+        define("date_format", &[TimeOrText, Text], 2, string, Arrays(time::date_format)),
         define("floor_to", &[Text, Time], 2, second, Arguments(time::floor_to)),
         define("from_unixtime", &[Integer, Text], 1, string, Arrays(time::from_unixtime)),
         define("hex", &[Any], 1, string, Arrays(text::hex)),
@@ -125,6 +129,7 @@ pub(super) const DEFINITIONS: [Definition; 44] = {
         define("json_exists", &[Text, Text], 2, boolean, Arrays(json::json_exists)),
         define("json_value", &[Text, Text], 2, string, Arrays(json::json_value)),
         define("left", &[Text, Integer], 2, string, Arrays(text::left)),
+        define("length_between", &[Time, Time], 2, time::length_type, Arrays(time::length_between)),
         define("locate", &[Text, Text, Integer], 2, integer, Arrays(text::locate)),
         define("lpad", &[Text, Integer, Text], 2, string, Arrays(text::lpad)),
         define("md5", &[Text], 1, string, Arrays(digest::md5)),
@@ -147,9 +152,12 @@ pub(super) const DEFINITIONS: [Definition; 44] = {
         define("timestamp_to_string", &[Time], 1, string, Arrays(time::to_string)),
         define("timestampadd", &[Text, Integer, Time], 3, third, Arguments(time::add_days)),
         define("timestampadd_time", &[Text, Integer, Time], 3, third_as_timestamp, Arguments(time::add_time)),
-        define("timestampdiff", &[Text, Time, Time], 3, bigint, Arguments(time::timestamp_diff)),
+        define("timestampdiff", &[Text, Time, Time], 3, integer, Arguments(time::timestamp_diff)),
+        define("timestampdiff_micros", &[Text, Time, Time], 3, bigint, Arguments(time::timestamp_diff_micros)),
         define("to_date", &[Text, Text], 1, date, Arrays(time::to_date)),
         define("to_timestamp", &[Text, Text], 1, timestamp, Arrays(time::to_timestamp)),
+        define("to_timestamp_ltz", &[Any, Any, Text], 1, instants::millis, Arrays(instants::to_instant)),
+        define("to_timestamp_ltz_micros", &[Number, Integer], 2, instants::micros, Arrays(instants::to_instant)),
         define("typeof", &[Any], 1, string, Arrays(text::type_of)),
         define("unix_timestamp", &[Text, Text], 1, bigint, Arrays(time::unix_timestamp)),
         define("url_decode", &[Text], 1, string, Arrays(url::url_decode)),
@@ -271,7 +279,7 @@ impl ScalarUDFImpl for Function {
                     Parameter::Integer => "a whole number",
                     Parameter::Number | Parameter::Double => "a number",
                     Parameter::Bytes => "BYTES",
-                    Parameter::Time => "a DATE or TIMESTAMP",
+                    Parameter::Time | Parameter::TimeOrText => "a DATE or TIMESTAMP",
                     Parameter::Any => "a value",
                 };
                 plan_err!("argument {} of {name} is {}; it must be {wanted}: use CAST", at + 1, sql_name(given))
@@ -346,7 +354,10 @@ pub(super) fn written_name(name: &str) -> String {
         "floor_to" => "FLOOR".to_string(),
         "signum" => "SIGN".to_string(),
         "substring_from" => "SUBSTRING".to_string(),
+        "length_between" => "(later - earlier) UNIT".to_string(),
         "timestampadd_time" => "TIMESTAMPADD".to_string(),
+        "timestampdiff_micros" => "TIMESTAMPDIFF".to_string(),
+        "to_timestamp_ltz_micros" => "TO_TIMESTAMP_LTZ".to_string(),
         other => other.to_uppercase(),
     }
 }
@@ -368,7 +379,8 @@ fn accepted(parameter: Parameter, given: &DataType) -> Option<DataType> {
         Parameter::Integer => (given.is_integer() || given.is_null()).then_some(DataType::Int64),
         Parameter::Number if given.is_numeric() => Some(given.clone()),
         Parameter::Number | Parameter::Double => (given.is_numeric() || given.is_null()).then_some(DataType::Float64),
-        Parameter::Time => match given {
+        Parameter::TimeOrText if given.is_string() => Some(DataType::Utf8View),
+        Parameter::Time | Parameter::TimeOrText => match given {
             DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
                 Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
             }

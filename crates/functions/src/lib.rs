@@ -4,8 +4,8 @@
 //! Each is a definition (`definition.rs`) that a plan names; they take the place of DataFusion's functions of the same name. What
 //! is only another spelling of something DataFusion has is respelt when a query is parsed, and is not here.
 //!
-//! Where we differ from Flink: the session's time zone is UTC; `UNIX_TIMESTAMP` of a text that is no time is NULL;
-//! `TIMESTAMPDIFF` is BIGINT; arithmetic on decimals whose result has too many digits is an error (`decimal`); in regular expressions `$` is
+//! Where we differ from Flink: `UNIX_TIMESTAMP` and `TO_DATE` of a text that is no time are NULL; `TIMESTAMPDIFF` fails where INT does not hold it, and is BIGINT
+//! for microseconds; FLOOR and CEIL leave a time as it is that is the start of its unit, and CEIL is never before it; arithmetic on decimals whose result has too many digits is an error (`decimal`); in regular expressions `$` is
 //! the very end, also behind a last line end, `.` any letter but a line feed, and `(?i)` knows the letters of all alphabets.
 
 mod definition;
@@ -53,6 +53,7 @@ pub use regular::{java_only, translated as translated_pattern};
 
 use std::sync::{Arc, LazyLock};
 
+use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ScalarUDF};
 
 /// Flink's functions that are no respelling of DataFusion's. They take precedence over DataFusion's of the same name.
@@ -113,6 +114,32 @@ pub fn try_cast_as(value: Expr, target: Expr) -> Expr {
     call(&casting::TRY_CAST_AS, vec![value, target])
 }
 
+/// [`cast_as`] by the clocks of a time zone, where an instant is made of what clocks show, or the reverse.
+pub fn cast_in_zone(value: Expr, target: Expr, zone: &str) -> Expr {
+    call(&casting::CAST_AS, vec![value, target, lit(zone)])
+}
+
+/// The same, NULL where the value does not fit.
+pub fn try_cast_in_zone(value: Expr, target: Expr, zone: &str) -> Expr {
+    call(&casting::TRY_CAST_AS, vec![value, target, lit(zone)])
+}
+
+/// A function of times as it is by the clocks of a time zone, given its name and arguments; `None` where it is the same in all zones.
+pub fn in_zone(function: &str, mut arguments: Vec<Expr>, zone: &str) -> Option<Expr> {
+    let definition = match function {
+        "from_unixtime" => &time::zoned::FROM_UNIXTIME,
+        "unix_timestamp" => &time::zoned::UNIX_TIMESTAMP,
+        "floor_to" => &time::zoned::FLOOR,
+        "ceil_to" => &time::zoned::CEIL,
+        _ => return None,
+    };
+    if arguments.len() == 1 {
+        arguments.push(lit(time::PATTERN_DEFAULT));
+    }
+    arguments.push(lit(zone));
+    Some(call(definition, arguments))
+}
+
 /// How a query writes a function of this name that is [`cast_as`] or [`try_cast_as`].
 pub fn cast_spelling(function: &str) -> Option<&'static str> {
     match function {
@@ -140,6 +167,11 @@ pub fn overlay(arguments: Vec<Expr>) -> Expr {
 /// Whether a function of this name makes something of its argument that nobody wrote.
 pub fn is_java_pattern(function: &str) -> bool {
     function == text::JAVA_PATTERN.name
+}
+
+/// A text as functions take it.
+fn lit(text: &str) -> Expr {
+    Expr::Literal(ScalarValue::Utf8View(Some(text.to_string())), None)
 }
 
 /// A call of a function that planning puts somewhere, and no query names.

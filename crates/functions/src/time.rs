@@ -1,18 +1,24 @@
-//! Functions over dates and timestamps. Text is read and written in the session's time zone, UTC.
+//! Functions over dates and timestamps. Where a session's time zone decides, it is UTC here; `zoned` has the same for others.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Date32Array, Int64Array, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Date32Array, DurationMicrosecondArray, Int32Array, Int64Array, StringViewArray,
+};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMicrosecondType};
 use arrow::util::display::FormatOptions;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
-use datafusion_common::{Result, exec_datafusion_err};
+use datafusion_common::{Result, exec_datafusion_err, exec_err};
 
 use crate::casting;
 use crate::definition::{Argument, Arguments};
-use crate::pattern::{Pattern, parse_plain};
+use crate::pattern::{Pattern, parse_date, parse_timestamp};
 use crate::time_unit::{Length, Unit};
+
+pub(crate) mod instants;
+
+pub(crate) mod zoned;
 
 /// Times of any type, one by one.
 struct Times(ArrayRef);
@@ -81,12 +87,17 @@ impl<'a> Patterns<'a> {
 }
 
 /// What Flink writes times as unless told otherwise.
-const PATTERN_DEFAULT: &str = "yyyy-MM-dd HH:mm:ss";
+pub(crate) const PATTERN_DEFAULT: &str = "yyyy-MM-dd HH:mm:ss";
 
-/// `DATE_FORMAT(time, pattern)`
+/// `DATE_FORMAT(time, pattern)`. A text is read as `yyyy-MM-dd HH:mm:ss`, and has no value where it is no time.
 pub(super) fn date_format(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let rows = arguments[0].len();
+    if arguments[0].data_type().is_string() {
+        let times = parse(&arguments[..1], Pattern::parse_leniently)?;
+        return format(rows, |row| times[row], arguments.get(1));
+    }
     let times = Times::new(&arguments[0])?;
-    format(arguments[0].len(), |row| times.at(row), arguments.get(1))
+    format(rows, |row| times.at(row), arguments.get(1))
 }
 
 /// `FROM_UNIXTIME(seconds[, pattern])`
@@ -108,36 +119,53 @@ fn format(rows: usize, time: impl Fn(usize) -> Option<NaiveDateTime>, pattern: O
     Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
 }
 
-/// The times that texts denote, `None` where they denote none.
-fn parse(arguments: &[ArrayRef]) -> Result<Vec<Option<NaiveDateTime>>> {
+/// The times that texts denote by the patterns behind them, or by the default, `None` where they denote none.
+fn parse(
+    arguments: &[ArrayRef],
+    read: fn(&Pattern, &str) -> Option<NaiveDateTime>,
+) -> Result<Vec<Option<NaiveDateTime>>> {
     let texts = &arguments[0];
-    if arguments.len() == 1 {
-        return Ok((0..texts.len()).map(|row| parse_plain(text_at(texts, row)?)).collect());
-    }
     let mut patterns = Patterns::new(arguments.get(1));
     let time = |row: usize| match (text_at(texts, row), patterns.at(row, PATTERN_DEFAULT)?) {
-        (Some(text), Some(pattern)) => Ok(pattern.parse(text)),
+        (Some(text), Some(pattern)) => Ok(read(pattern, text)),
         _ => Ok(None),
     };
     (0..texts.len()).map(time).collect()
 }
 
+/// The times of texts, with patterns or without.
+fn timestamps(arguments: &[ArrayRef]) -> Result<Vec<Option<NaiveDateTime>>> {
+    if arguments.len() > 1 {
+        return parse(arguments, Pattern::parse);
+    }
+    let texts = &arguments[0];
+    Ok((0..texts.len()).map(|row| parse_timestamp(text_at(texts, row)?)).collect())
+}
+
 /// `TO_TIMESTAMP(text[, pattern])`: TIMESTAMP(3); NULL where the text has another form.
 pub(super) fn to_timestamp(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    times(parse(arguments)?.into_iter(), &DataType::Timestamp(TimeUnit::Millisecond, None))
+    times(timestamps(arguments)?.into_iter(), &DataType::Timestamp(TimeUnit::Millisecond, None))
 }
 
 /// `TO_DATE(text[, pattern])`: NULL where the text has another form.
 pub(super) fn to_date(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let days = parse(arguments)?.into_iter().map(|time| Some(days_since_epoch(time?.date())));
+    let texts = &arguments[0];
+    let dates: Vec<Option<NaiveDate>> = match arguments.len() {
+        1 => (0..texts.len()).map(|row| parse_date(text_at(texts, row)?)).collect(),
+        _ => parse(arguments, Pattern::parse_leniently)?.into_iter().map(|time| Some(time?.date())).collect(),
+    };
+    let days = dates.into_iter().map(|date| date.map(days_since_epoch));
     Ok(Arc::new(days.collect::<Date32Array>()))
 }
 
 /// `UNIX_TIMESTAMP(text[, pattern])`: whole seconds since 1970; NULL where the text has another form.
 pub(super) fn unix_timestamp(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let seconds = parse(arguments)?.into_iter().map(|time| Some(time?.and_utc().timestamp()));
+    let micros = parse(arguments, Pattern::parse_leniently)?;
+    let seconds = micros.into_iter().map(|time| Some(time?.and_utc().timestamp_micros() / MICROS_PER_SECOND));
     Ok(Arc::new(seconds.collect::<Int64Array>()))
 }
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
 
 fn days_since_epoch(date: NaiveDate) -> i32 {
     date.signed_duration_since(NaiveDate::default()).num_days() as i32
@@ -155,7 +183,7 @@ impl Units {
         let names = arguments.get(0)?.expect("the unit is given");
         let unit = |row| {
             let Some(name) = text_at(&names.values, row) else { return Ok(None) };
-            Unit::named(name).map(Some).ok_or_else(|| exec_datafusion_err!("{name} is no unit of time"))
+            Unit::of_rounding(name).map(Some).ok_or_else(|| exec_datafusion_err!("{name} is no unit of time"))
         };
         let units = (0..names.values.len()).map(unit).collect::<Result<_>>()?;
         Ok(Units { names, units })
@@ -173,10 +201,12 @@ pub(super) fn floor_to(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 /// `CEIL(time TO unit)`, written `ceil_to(unit, time)`. Weeks begin on Sunday.
 pub(super) fn ceil_to(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    round(arguments, |time, unit| {
-        let start = floor(time, unit)?;
-        if start == time { Some(time) } else { add(start, unit, 1) }
-    })
+    round(arguments, ceil)
+}
+
+fn ceil(time: NaiveDateTime, unit: Unit) -> Option<NaiveDateTime> {
+    let start = floor(time, unit)?;
+    if start == time { Some(time) } else { add(start, unit, 1) }
 }
 
 fn round(
@@ -191,8 +221,13 @@ fn round(
 
 fn floor(time: NaiveDateTime, unit: Unit) -> Option<NaiveDateTime> {
     let date = time.date();
+    let first_day = |year: i32| NaiveDate::from_ymd_opt(year, 1, 1);
     let start = match unit {
-        Unit::Year => NaiveDate::from_ymd_opt(date.year(), 1, 1)?,
+        // The year 2000 is the last of its century and millennium, and the first of its decade.
+        Unit::Millennium => first_day((date.year() - 1).div_euclid(1_000) * 1_000 + 1)?,
+        Unit::Century => first_day((date.year() - 1).div_euclid(100) * 100 + 1)?,
+        Unit::Decade => first_day(date.year().div_euclid(10) * 10)?,
+        Unit::Year => first_day(date.year())?,
         Unit::Quarter => NaiveDate::from_ymd_opt(date.year(), date.month0() / 3 * 3 + 1, 1)?,
         Unit::Month => date.with_day(1)?,
         Unit::Week => date.checked_sub_days(Days::new(u64::from(date.weekday().num_days_from_sunday())))?,
@@ -246,23 +281,79 @@ fn sums(arguments: &Arguments<'_>, returns: fn(&DataType) -> DataType) -> Result
     times((0..arguments.rows).map(value), &returns(column.data_type()))
 }
 
-/// `TIMESTAMPDIFF(unit, from, to)`: how many whole units lie between.
+/// `TIMESTAMPDIFF(unit, from, to)`: how many whole units lie between, an INT.
 pub(super) fn timestamp_diff(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let units = Units::new(arguments)?;
     let (from, to) = (Times::new(&arguments.column(1)?)?, Times::new(&arguments.column(2)?)?);
-    let value = |row: usize| difference(units.at(row)?, from.at(row)?, to.at(row)?);
+    let value = |row: usize| {
+        let (Some(unit), Some(from), Some(to)) = (units.at(row), from.at(row), to.at(row)) else { return Ok(None) };
+        match i32::try_from(difference(unit, from, to)) {
+            Ok(difference) => Ok(Some(difference)),
+            Err(_) => exec_err!(
+                "TIMESTAMPDIFF({}, …) from {from} to {to} is no INT (use a coarser unit, or MICROSECOND, which is BIGINT)",
+                unit.name()
+            ),
+        }
+    };
+    Ok(Arc::new((0..arguments.rows).map(value).collect::<Result<Int32Array>>()?))
+}
+
+/// `TIMESTAMPDIFF(MICROSECOND, from, to)`, a BIGINT.
+pub(super) fn timestamp_diff_micros(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (from, to) = (Times::new(&arguments.column(1)?)?, Times::new(&arguments.column(2)?)?);
+    let value = |row: usize| Some(difference(Unit::Microsecond, from.at(row)?, to.at(row)?));
     Ok(Arc::new((0..arguments.rows).map(value).collect::<Int64Array>()))
 }
 
-fn difference(unit: Unit, from: NaiveDateTime, to: NaiveDateTime) -> Option<i64> {
+/// `(to - from) DAY`, as a length of time in the unit of the finer time.
+pub(super) fn length_between(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let (to, from) = (Times::new(&arguments[0])?, Times::new(&arguments[1])?);
+    let micros = |row: usize| Some(difference(Unit::Microsecond, from.at(row)?, to.at(row)?));
+    let lengths: DurationMicrosecondArray = (0..arguments[0].len()).map(micros).collect();
+    let types = [arguments[0].data_type().clone(), arguments[1].data_type().clone()];
+    Ok(cast(&lengths, &length_type(&types))?)
+}
+
+/// The type of a length between two times.
+pub(super) fn length_type(types: &[DataType]) -> DataType {
+    let unit = |data_type: &DataType| match data_type {
+        DataType::Timestamp(unit, _) => *unit,
+        _ => TimeUnit::Second,
+    };
+    DataType::Duration(types.iter().map(unit).max().unwrap_or(TimeUnit::Second))
+}
+
+/// How many whole units lie between two times.
+fn difference(unit: Unit, from: NaiveDateTime, to: NaiveDateTime) -> i64 {
     match unit.length() {
-        Length::Micros(micros) => Some((to - from).num_microseconds()? / i64::try_from(micros).ok()?),
-        Length::Months(per_unit) => {
-            let (early, late, sign) = if from <= to { (from, to, 1) } else { (to, from, -1) };
-            let months =
-                i64::from(late.year() - early.year()) * 12 + i64::from(late.month()) - i64::from(early.month());
-            let is_whole = (late.day(), late.time()) >= (early.day(), early.time());
-            Some(sign * ((months - i64::from(!is_whole)) / i64::try_from(per_unit).ok()?))
+        Length::Micros(micros) => {
+            let between = (to.and_utc().timestamp_micros() - from.and_utc().timestamp_micros()) as i128;
+            (between / micros) as i64
         }
+        Length::Months(per_unit) => months_between(from, to) / per_unit as i64,
     }
+}
+
+/// How many months must be added to `from` so that it is not after `to`, by the day. Where both then are of the same day, one less if it is later then, also
+/// where `to` is before `from`: as in Flink.
+fn months_between(from: NaiveDateTime, to: NaiveDateTime) -> i64 {
+    let months = if to.date() < from.date() {
+        -whole_months(to.date(), from.date())
+    } else {
+        whole_months(from.date(), to.date())
+    };
+    let is_of_same_day = plus_months(from.date(), months) == Some(to.date());
+    months - i64::from(is_of_same_day && to.time() < from.time())
+}
+
+/// The most months that can be added to the earlier date without passing the later one; a day that a month does not have is its last.
+fn whole_months(earlier: NaiveDate, later: NaiveDate) -> i64 {
+    let months = i64::from(later.year() - earlier.year()) * 12 + i64::from(later.month()) - i64::from(earlier.month());
+    let is_passed = plus_months(earlier, months).is_none_or(|date| date > later);
+    months - i64::from(is_passed)
+}
+
+fn plus_months(date: NaiveDate, months: i64) -> Option<NaiveDate> {
+    let length = Months::new(u32::try_from(months.unsigned_abs()).ok()?);
+    if months < 0 { date.checked_sub_months(length) } else { date.checked_add_months(length) }
 }

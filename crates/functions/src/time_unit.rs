@@ -5,6 +5,12 @@ const MICROS_PER_SECOND: i128 = 1_000_000;
 /// A unit of time, coarse before fine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
+    /// 1,000 years, the last of which is a multiple of 1,000.
+    Millennium,
+    /// 100 years, the last of which is a multiple of 100.
+    Century,
+    /// 10 years, the first of which is a multiple of 10.
+    Decade,
     /// 12 months.
     Year,
     /// 3 months.
@@ -27,7 +33,8 @@ pub enum Unit {
     Microsecond,
 }
 
-const UNITS: [Unit; 10] = [
+/// The units of lengths, and behind them those that only FLOOR and CEIL know.
+const UNITS: [Unit; 13] = [
     Unit::Year,
     Unit::Quarter,
     Unit::Month,
@@ -38,7 +45,13 @@ const UNITS: [Unit; 10] = [
     Unit::Second,
     Unit::Millisecond,
     Unit::Microsecond,
+    Unit::Decade,
+    Unit::Century,
+    Unit::Millennium,
 ];
+
+/// How many of them are units of lengths.
+const LENGTHS: usize = 10;
 
 /// A length of time: months vary in length, so they cannot be counted in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +63,14 @@ pub enum Length {
 }
 
 impl Unit {
-    /// The unit of this name, in singular or plural, in any case.
+    /// The unit of lengths of this name, in singular or plural, in any case.
     pub fn named(name: &str) -> Option<Unit> {
+        let singular = name.strip_suffix(['s', 'S']).unwrap_or(name);
+        UNITS[..LENGTHS].iter().copied().find(|unit| unit.name().eq_ignore_ascii_case(singular))
+    }
+
+    /// The unit of this name that times are rounded to, in singular or plural, in any case.
+    pub fn of_rounding(name: &str) -> Option<Unit> {
         let singular = name.strip_suffix(['s', 'S']).unwrap_or(name);
         UNITS.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(singular))
     }
@@ -59,6 +78,9 @@ impl Unit {
     /// As SQL writes it, in singular and upper case.
     pub fn name(self) -> &'static str {
         match self {
+            Unit::Millennium => "MILLENNIUM",
+            Unit::Century => "CENTURY",
+            Unit::Decade => "DECADE",
             Unit::Year => "YEAR",
             Unit::Quarter => "QUARTER",
             Unit::Month => "MONTH",
@@ -75,6 +97,9 @@ impl Unit {
     /// How long one is.
     pub fn length(self) -> Length {
         match self {
+            Unit::Millennium => Length::Months(12_000),
+            Unit::Century => Length::Months(1_200),
+            Unit::Decade => Length::Months(120),
             Unit::Year => Length::Months(12),
             Unit::Quarter => Length::Months(3),
             Unit::Month => Length::Months(1),

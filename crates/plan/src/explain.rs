@@ -270,7 +270,7 @@ impl fmt::Display for WindowText<'_> {
             write!(f, ", offset {}", Length(offset))?;
         }
         if let Some(zone) = zone {
-            write!(f, ", by the clocks of {}", zone.name())?;
+            write!(f, ", by the clocks of {zone}")?;
         }
         if window == bounds { Ok(()) } else { f.write_str(", each of its own results") }
     }

@@ -133,29 +133,37 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
         return write!(f, "{} {negated}IN ({})", within(list.expr().as_ref(), PREDICATE + 1), values.join(", "));
     }
     if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
-        if let (Some(operator), [left, right]) = (operator_of(call.fun().name()), call.args()) {
-            let own = operator.precedence();
-            return write!(f, "{} {operator} {}", within(left.as_ref(), own), within(right.as_ref(), own + 1));
-        }
-        if is_to_double(call.fun().name()) {
-            return write!(f, "CAST({} AS DOUBLE)", within(call.args()[0].as_ref(), 0));
-        }
-        if is_java_pattern(call.fun().name()) || is_not_null_guard(call.fun().name()) {
-            return write_expression(f, call.args()[0].as_ref());
-        }
-        if let Some(cast) = cast_spelling(call.fun().name()) {
-            return write!(f, "{cast}({} AS {})", within(call.args()[0].as_ref(), 0), type_name(call.return_type()));
-        }
-        if let Some((name, argument)) = base64_spelling(call) {
-            return write!(f, "{name}({})", within(argument, 0));
-        }
-        let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
-        return write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "));
+        return write_call(f, call);
     }
     match expression.downcast_ref::<CaseExpr>() {
         Some(case) => write_case(f, case),
         None => expression.fmt_sql(f),
     }
+}
+
+fn write_call(f: &mut fmt::Formatter<'_>, call: &ScalarFunctionExpr) -> fmt::Result {
+    let within = |expression: &'_ dyn PhysicalExpr, context: u8| Sql { expression, context }.to_string();
+    if let (Some(operator), [left, right]) = (operator_of(call.fun().name()), call.args()) {
+        let own = operator.precedence();
+        return write!(f, "{} {operator} {}", within(left.as_ref(), own), within(right.as_ref(), own + 1));
+    }
+    if is_to_double(call.fun().name()) {
+        return write!(f, "CAST({} AS DOUBLE)", within(call.args()[0].as_ref(), 0));
+    }
+    if is_java_pattern(call.fun().name()) || is_not_null_guard(call.fun().name()) {
+        return write_expression(f, call.args()[0].as_ref());
+    }
+    if let Some(cast) = cast_spelling(call.fun().name()) {
+        return write!(f, "{cast}({} AS {})", within(call.args()[0].as_ref(), 0), type_name(call.return_type()));
+    }
+    if let ("length_between", [later, earlier]) = (call.fun().name(), call.args()) {
+        return write!(f, "({} - {}) SECOND", within(later.as_ref(), 30), within(earlier.as_ref(), 31));
+    }
+    if let Some((name, argument)) = base64_spelling(call) {
+        return write!(f, "{name}({})", within(argument, 0));
+    }
+    let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
+    write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "))
 }
 
 fn write_case(f: &mut fmt::Formatter<'_>, case: &CaseExpr) -> fmt::Result {

@@ -25,8 +25,10 @@ const FUNCTIONS: &str = "ABS ACOS APPROX_COUNT_DISTINCT ARRAY ARRAY_AGG ARRAY_AP
     TYPEOF UNHEX UNIX_TIMESTAMP UNNEST UPPER URL_DECODE URL_ENCODE UUID VARIANCE VAR_POP VAR_SAMP WEEK YEAR";
 
 /// Names in a plan of functions that go by another in Flink.
-const STANDING_IN: &str = "btrim cast_as ceil_to character_decode character_encode date_part ends_with floor_to java_pattern nvl random \
-    regexp_like signum starts_with stddev strpos substr substring_from timestamp_to_string timestampadd_time trunc try_cast_as var";
+const STANDING_IN: &str = "btrim cast_as ceil_in_zone ceil_to character_decode character_encode date_part ends_with floor_in_zone floor_to \
+    from_unixtime_in_zone java_pattern length_between nvl random \
+    regexp_like signum starts_with stddev strpos substr substring_from timestamp_to_string \
+    timestampadd_time timestampdiff_micros to_timestamp_ltz_micros trunc try_cast_as unix_timestamp_in_zone var";
 
 /// As [`function_note`], for a function that is known by its name in a plan only.
 pub(crate) fn planned_function_note(name: &str) -> Option<String> {

@@ -54,6 +54,16 @@ impl FlinkDialect {
         Ok(respelt.unwrap_or(expression))
     }
 
+    /// `(expression)`, and `(later - earlier) DAY`.
+    fn parse_parenthesised(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
+        self.is_left_to_parser.set(true);
+        let expression = parser.parse_prefix()?;
+        match interval::parse_qualifier(parser)? {
+            Some((unit, span)) => interval::difference(&expression, unit, span).map_err(|error| self.fail(error)),
+            None => Ok(expression),
+        }
+    }
+
     /// `CASE [value] WHEN … THEN … END`, and `WHEN 1, 2 THEN …` behind a value: its result is that of each.
     fn parse_case(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
         let case_token = AttachedToken(parser.expect_keyword(Keyword::CASE)?);
@@ -233,6 +243,7 @@ impl Dialect for FlinkDialect {
             [Token::Word(word), _] if word.keyword == Keyword::TRIM && trims_blanks(parser) => Some(parse_trim(parser)),
             [Token::LBrace, Token::Word(word)] if word.keyword == Keyword::FN => Some(parse_braced_call(parser)),
             [Token::Word(_) | Token::LBrace, _] => Some(self.parse_respelt(parser)),
+            [Token::LParen, _] => Some(self.parse_parenthesised(parser)),
             _ => None,
         }
     }

@@ -2,12 +2,16 @@
 //!
 //! The syntax tree keeps them in one form, which DataFusion reads too: a number of one unit.
 
+use std::ops::RangeInclusive;
+
 use pelton_data::Micros;
 use pelton_functions::time_unit::{Length, Unit};
 use sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Interval, Spanned, UnaryOperator, Value, ValueWithSpan};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Span, Token};
+
+use super::respell::call;
 
 use crate::error::{Place, PlanError};
 
@@ -110,6 +114,50 @@ fn parse_unit(parser: &mut Parser) -> Result<Unit, ParserError> {
     Ok(unit)
 }
 
+/// Units that may stand behind the difference of two times; finer ones are names there.
+const QUALIFIERS: RangeInclusive<Unit> = Unit::Year..=Unit::Second;
+
+/// Reads what may stand behind a difference in parentheses: a unit, or two with TO. The first of them, and where it stands.
+pub(super) fn parse_qualifier(parser: &mut Parser) -> Result<Option<(Unit, Span)>, ParserError> {
+    let next = parser.peek_token_ref();
+    let unit = match &next.token {
+        Token::Word(word) if word.quote_style.is_none() => Unit::named(&word.value),
+        _ => None,
+    };
+    let Some(unit) = unit.filter(|unit| QUALIFIERS.contains(unit)) else { return Ok(None) };
+    let span = next.span;
+    parse_unit(parser)?;
+    if parser.parse_keyword(Keyword::TO) {
+        parse_unit(parser)?;
+    }
+    Ok(Some((unit, span)))
+}
+
+/// `(later - earlier) DAY`: the length of time between two, whole in every unit of days and finer.
+pub(super) fn difference(expression: &Expr, unit: Unit, span: Span) -> Result<Expr, PlanError> {
+    let name = unit.name();
+    let operands = match expression {
+        Expr::Nested(inner) => match inner.as_ref() {
+            Expr::BinaryOp { left, op: BinaryOperator::Minus, right } => Some((left, right)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some((later, earlier)) = operands else {
+        let error = PlanError::syntax(Place::of(span), format!("{name} stands behind a difference of two times"));
+        return Err(error.with_hint(format!("write (later - earlier) {name}, or AS `{name}` for a name")));
+    };
+    if let Length::Months(_) = unit.length() {
+        let error = PlanError::unsupported(
+            Place::of(span),
+            format!("a difference in {name}"),
+            format!("write TIMESTAMPDIFF({name}, {earlier}, {later}) for a number, or AS `{name}` for a name"),
+        );
+        return Err(error);
+    }
+    Ok(call("length_between", vec![later.as_ref().clone(), earlier.as_ref().clone()], later.span()))
+}
+
 /// What the text of a literal must look like.
 fn form_of(first: Unit, last: Option<Unit>) -> String {
     match last {
@@ -185,6 +233,9 @@ fn decimal(text: &str, micros_per_unit: i128) -> Option<i128> {
 /// As the syntax tree has it.
 fn field_of(unit: Unit) -> DateTimeField {
     match unit {
+        Unit::Millennium => DateTimeField::Millennium,
+        Unit::Century => DateTimeField::Century,
+        Unit::Decade => DateTimeField::Decade,
         Unit::Year => DateTimeField::Year,
         Unit::Quarter => DateTimeField::Quarter,
         Unit::Month => DateTimeField::Month,

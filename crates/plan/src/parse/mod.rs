@@ -12,6 +12,8 @@ mod dialect;
 
 mod respell;
 
+mod respell_time;
+
 mod over_calls;
 
 mod patterns;

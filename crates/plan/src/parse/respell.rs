@@ -6,16 +6,18 @@
 use pelton_functions::time_unit::Unit;
 use pelton_functions::{CHARACTER_SETS, character_set};
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, ExactNumberInfo, Expr,
-    ExtractSyntax, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Spanned, TimezoneInfo, Value, ValueWithSpan, helpers::attached_token::AttachedToken,
+    BinaryOperator, CaseWhen, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, TimezoneInfo,
+    Value, ValueWithSpan, helpers::attached_token::AttachedToken,
 };
 use sqlparser::tokenizer::Span;
 
 use super::over_calls::{without_filter, without_group};
+use super::respell_time::{
+    self, extract, extracted_field, fractional_digits, round_to, timestamp_add, timestamp_diff, to_timestamp_ltz,
+};
 use super::substitutes;
 use crate::error::{Place, PlanError};
-use crate::types::TIMESTAMP_PRECISION_DEFAULT;
 
 /// Names of functions that `respell` knows, in upper case.
 const RESPELT: &[&str] = &[
@@ -48,7 +50,6 @@ const RESPELT: &[&str] = &[
     "SUBSTR",
     "SUBSTRING",
     "TO_BASE64",
-    "TO_TIMESTAMP_LTZ",
     "TRUNCATE",
     "WEEK",
     "YEAR",
@@ -90,8 +91,11 @@ pub(crate) fn is_written(name: &str) -> bool {
             | "CHARACTER_ENCODE"
             | "FLOOR_TO"
             | "SUBSTRING_FROM"
+            | "LENGTH_BETWEEN"
             | "TIMESTAMPADD_TIME"
+            | "TIMESTAMPDIFF_MICROS"
             | "TIMESTAMP_TO_STRING"
+            | "TO_TIMESTAMP_LTZ_MICROS"
     );
     !stands_in && substitutes::instead_of(name).or_else(|| substitutes::of_syntax(name)).is_none()
 }
@@ -100,24 +104,21 @@ pub(crate) fn is_written(name: &str) -> bool {
 pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> {
     match expression {
         Expr::Function(function) => return respell_function(function),
-        Expr::Cast { data_type, .. } => {
+        Expr::Cast { data_type, expr, .. } => {
             let length = text_length(data_type);
-            respell_type(data_type);
+            respell_type(data_type, expr.span())?;
             return length.map(|(name, length)| of_length(name, length, expression)).transpose();
         }
         Expr::TypedString(literal) => {
+            let span = literal.value.span;
             if let DataType::Timestamp(precision @ None, _) = &mut literal.data_type {
-                *precision = Some(fractional_digits(&literal.value));
+                *precision = Some(fractional_digits(&literal.value)?);
             }
-            respell_type(&mut literal.data_type);
+            respell_type(&mut literal.data_type, span)?;
         }
         Expr::Extract { field, expr, .. } => return Ok(Some(extract(field.clone(), take(expr)))),
-        Expr::Floor { expr, field: CeilFloorKind::DateTimeField(field) } if *field != DateTimeField::NoDateTime => {
-            return round_to("floor_to", field, expr).map(Some);
-        }
-        Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(field) } if *field != DateTimeField::NoDateTime => {
-            return round_to("ceil_to", field, expr).map(Some);
-        }
+        Expr::Floor { expr, field } => return round_to("floor_to", expr, field),
+        Expr::Ceil { expr, field } => return round_to("ceil_to", expr, field),
         // DataFusion's own is quick, and right where it is known to find a place and a length.
         Expr::Substring { expr, substring_from: Some(from), substring_for, .. }
             if !is_positive_number(from)
@@ -131,13 +132,6 @@ pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> 
         _ => {}
     }
     Ok(None)
-}
-
-/// `FLOOR(time TO unit)` and `CEIL(time TO unit)`
-fn round_to(name: &str, unit: &DateTimeField, time: &mut Box<Expr>) -> Result<Expr, PlanError> {
-    let span = time.span();
-    let unit = unit_named(&unit.to_string(), span)?;
-    Ok(call(name, vec![text_literal(unit.name(), span), take(time)], span))
 }
 
 /// The name of a plain function, in upper case.
@@ -178,7 +172,14 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let is_known = RESPELT.contains(&name.as_str())
         || matches!(
             name.as_str(),
-            "DATE_TRUNC" | "DECODE" | "ENCODE" | "LOCATE" | "TIMESTAMPADD" | "TIMESTAMPDIFF" | "UNIX_TIMESTAMP"
+            "DATE_TRUNC"
+                | "DECODE"
+                | "ENCODE"
+                | "LOCATE"
+                | "TIMESTAMPADD"
+                | "TIMESTAMPDIFF"
+                | "TO_TIMESTAMP_LTZ"
+                | "UNIX_TIMESTAMP"
         );
     if !is_known {
         return Ok(None);
@@ -237,24 +238,17 @@ fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<E
         }
         ("SIGN", 1) => call("signum", vec![next()], span),
         ("SUBSTR" | "SUBSTRING", 2..=3) => call("substring_from", arguments.collect(), span),
-        ("TIMESTAMPADD", 3) => {
-            let unit = unit_argument(&next())?;
-            let name = if unit <= Unit::Day { "timestampadd" } else { "timestampadd_time" };
-            call(name, vec![text_literal(unit.name(), span), next(), next()], span)
-        }
-        ("TIMESTAMPDIFF", 3) => {
-            let unit = unit_argument(&next())?;
-            call("timestampdiff", vec![text_literal(unit.name(), span), next(), next()], span)
-        }
-        ("TO_TIMESTAMP_LTZ", 1) => instant(next(), 3),
-        ("TO_TIMESTAMP_LTZ", 2) => instant_of_precision(next(), &next(), span)?,
+        ("TIMESTAMPADD", 3) => timestamp_add(&next(), next(), next(), span)?,
+        ("TIMESTAMPDIFF", 3) => timestamp_diff(&next(), next(), next(), span)?,
+        ("TO_TIMESTAMP_LTZ", 1..=3) => to_timestamp_ltz(arguments.collect(), span)?,
         ("TRUNCATE", 1..=2) => call("trunc", arguments.collect(), span),
         ("CEILING" | "FROM_BASE64" | "RAND_INTEGER" | "TO_BASE64" | "SIGN", _) => return wrong_count("1"),
         ("CONCAT" | "ELT", _) => return wrong_count(if name == "ELT" { "2 or more" } else { "1 or more" }),
         ("CURRENT_DATE" | "CURRENT_ROW_TIMESTAMP" | "E" | "LOCALTIMESTAMP" | "NOW", _) => return wrong_count("0"),
         ("IF" | "TIMESTAMPADD" | "TIMESTAMPDIFF", _) => return wrong_count("3"),
         ("ENDSWITH" | "STARTSWITH" | "MOD" | "REGEXP" | "REGEXP_SUBSTR", _) => return wrong_count("2"),
-        ("LOG" | "TO_TIMESTAMP_LTZ" | "TRUNCATE", _) => return wrong_count("1 to 2"),
+        ("LOG" | "TRUNCATE", _) => return wrong_count("1 to 2"),
+        ("TO_TIMESTAMP_LTZ", _) => return wrong_count("1 to 3"),
         ("LOCATE" | "SUBSTR" | "SUBSTRING", _) => return wrong_count("2 to 3"),
         _ => return Ok(None),
     }))
@@ -326,14 +320,6 @@ fn respell_volatile(name: &str, arguments: &[Expr], span: Span) -> Result<Option
     }))
 }
 
-fn instant_of_precision(value: Expr, precision: &Expr, span: Span) -> Result<Expr, PlanError> {
-    match whole_number(precision) {
-        Some(digits @ (0 | 3)) => Ok(instant(value, digits)),
-        _ => Err(PlanError::invalid(Place::of(span), "the precision of TO_TIMESTAMP_LTZ must be 0 or 3")
-            .with_hint("write 0 for a number of seconds, 3 for milliseconds")),
-    }
-}
-
 fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> {
     let arguments = match &function.args {
         FunctionArguments::None | FunctionArguments::Subquery(_) => 0,
@@ -351,47 +337,6 @@ fn refuse(name: &str, function: &Function, span: Span) -> Result<(), PlanError> 
         (_, None) => return Ok(()),
     };
     Err(PlanError::unsupported(Place::of(span), construct, instead))
-}
-
-/// The field that a function such as HOUR extracts.
-fn extracted_field(name: &str) -> Option<DateTimeField> {
-    Some(match name {
-        "YEAR" => DateTimeField::Year,
-        "QUARTER" => DateTimeField::Quarter,
-        "MONTH" => DateTimeField::Month,
-        "WEEK" => DateTimeField::Week(None),
-        "DAYOFMONTH" => DateTimeField::Day,
-        "DAYOFWEEK" => DateTimeField::Dow,
-        "DAYOFYEAR" => DateTimeField::Doy,
-        "HOUR" => DateTimeField::Hour,
-        "MINUTE" => DateTimeField::Minute,
-        "SECOND" => DateTimeField::Second,
-        _ => return None,
-    })
-}
-
-/// `EXTRACT`, as BIGINT; days of the week count from 1 = Sunday, where DataFusion's count from 0.
-fn extract(field: DateTimeField, from: Expr) -> Expr {
-    let counted = match field {
-        DateTimeField::Decade => Some((0, 10)),
-        DateTimeField::Century => Some((99, 100)),
-        DateTimeField::Millennium | DateTimeField::Millenium => Some((999, 1000)),
-        _ => None,
-    };
-    if let Some((before, years)) = counted {
-        // The first century ends with the year 100, the first decade before the year 10.
-        let literal = |number: i32| number_literal(&number.to_string(), Span::empty());
-        let year = Box::new(operator(extract(DateTimeField::Year, from), BinaryOperator::Plus, literal(before)));
-        return Expr::Nested(Box::new(operator(Expr::Nested(year), BinaryOperator::Divide, literal(years))));
-    }
-    let is_day_of_week = field == DateTimeField::Dow;
-    let extracted = Expr::Extract { field, syntax: ExtractSyntax::From, expr: Box::new(from) };
-    let number = cast(extracted, DataType::BigInt(None));
-    if !is_day_of_week {
-        return number;
-    }
-    let one = number_literal("1", Span::empty());
-    Expr::Nested(Box::new(operator(number, BinaryOperator::Plus, one)))
 }
 
 /// What brings a string to the length of a type, and that length: VARCHAR cuts, CHAR also fills with spaces. VARCHAR without a length has
@@ -426,20 +371,8 @@ fn of_length(name: &str, length: Option<CharacterLength>, cast: &mut Expr) -> Re
 }
 
 /// Flink's types in the names that DataFusion knows, with Flink's defaults.
-fn respell_type(data_type: &mut DataType) {
-    let instant = |precision: u64| DataType::Timestamp(Some(precision), TimezoneInfo::WithTimeZone);
+fn respell_type(data_type: &mut DataType, span: Span) -> Result<(), PlanError> {
     let respelt = match data_type {
-        DataType::Timestamp(precision, zone) => {
-            let precision = precision.unwrap_or(u64::from(TIMESTAMP_PRECISION_DEFAULT));
-            DataType::Timestamp(Some(whole_unit(precision)), *zone)
-        }
-        DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
-            match modifiers.as_slice() {
-                [] => instant(u64::from(TIMESTAMP_PRECISION_DEFAULT)),
-                [precision] => instant(whole_unit(precision.parse().unwrap_or(u64::from(TIMESTAMP_PRECISION_DEFAULT)))),
-                _ => return,
-            }
-        }
         DataType::Decimal(ExactNumberInfo::None)
         | DataType::Dec(ExactNumberInfo::None)
         | DataType::Numeric(ExactNumberInfo::None) => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(10, 0)),
@@ -449,62 +382,21 @@ fn respell_type(data_type: &mut DataType) {
         }
         DataType::Dec(info) => DataType::Decimal(*info),
         DataType::Bytes(_) | DataType::Binary(_) | DataType::Varbinary(_) => DataType::Bytea,
-        _ => return,
+        other => return respell_time::respell_type(other, span),
     };
     *data_type = respelt;
-}
-
-/// The fractional digits of the coarsest Arrow unit that keeps `precision` of them. What lies beyond microseconds stays as it is,
-/// for DataFusion to refuse.
-fn whole_unit(precision: u64) -> u64 {
-    match precision {
-        0 => 0,
-        1..=3 => 3,
-        4..=6 => 6,
-        other => other,
-    }
-}
-
-/// A literal has as many fractional digits as were written.
-fn fractional_digits(value: &ValueWithSpan) -> u64 {
-    let Value::SingleQuotedString(text) = &value.value else { return 0 };
-    let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
-    fraction.bytes().take_while(u8::is_ascii_digit).count().min(6) as u64
-}
-
-fn unit_argument(argument: &Expr) -> Result<Unit, PlanError> {
-    let name = match argument {
-        Expr::Identifier(name) => name.value.clone(),
-        other => other.to_string(),
-    };
-    let upper = name.to_ascii_uppercase();
-    unit_named(upper.strip_prefix("SQL_TSI_").unwrap_or(&upper), argument.span())
-}
-
-fn unit_named(name: &str, span: Span) -> Result<Unit, PlanError> {
-    Unit::named(name).ok_or_else(|| {
-        PlanError::invalid(Place::of(span), format!("{name} is no unit of time"))
-            .with_hint("use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND")
-    })
+    Ok(())
 }
 
 fn is_positive_number(expression: &Expr) -> bool {
     whole_number(expression).is_some_and(|number| number > 0)
 }
 
-fn whole_number(expression: &Expr) -> Option<u64> {
+pub(super) fn whole_number(expression: &Expr) -> Option<u64> {
     match expression {
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.parse().ok(),
         _ => None,
     }
-}
-
-/// An epoch of seconds (precision 0) or milliseconds (3) as TIMESTAMP_LTZ(3). The type's other spelling tells these casts from those
-/// that were written.
-fn instant(value: Expr, precision: u64) -> Expr {
-    let instant = |precision| DataType::Timestamp(Some(precision), TimezoneInfo::Tz);
-    let whole = cast(value, instant(precision));
-    if precision == 3 { whole } else { cast(whole, instant(3)) }
 }
 
 fn conditional(condition: Expr, result: Expr, otherwise: Expr) -> Expr {
@@ -532,7 +424,7 @@ fn chosen(index: &Expr, values: &[Expr], span: Span) -> Expr {
     }
 }
 
-fn operator(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+pub(super) fn operator(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
@@ -540,7 +432,7 @@ pub(super) fn not(expression: Expr) -> Expr {
     Expr::UnaryOp { op: sqlparser::ast::UnaryOperator::Not, expr: Box::new(expression) }
 }
 
-fn cast(expression: Expr, data_type: DataType) -> Expr {
+pub(super) fn cast(expression: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expression), data_type, array: false, format: None }
 }
 
@@ -548,7 +440,7 @@ pub(super) fn text_literal(text: &str, span: Span) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_string()).with_span(span))
 }
 
-fn number_literal(digits: &str, span: Span) -> Expr {
+pub(super) fn number_literal(digits: &str, span: Span) -> Expr {
     Expr::Value(Value::Number(digits.to_string(), false).with_span(span))
 }
 

@@ -36,7 +36,6 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
         "JSON_QUOTE" => r#"write CONCAT('"', text, '"')"#,
         "JSON_UNQUOTE" => r#"write TRIM(BOTH '"' FROM text)"#,
         "PARSE_JSON" | "TRY_PARSE_JSON" => "keep the text, and take values out of it with JSON_VALUE(text, '$.a')",
-        "CONVERT_TZ" => "add what the zones are apart: TIMESTAMPADD(HOUR, 2, time)",
         "UNHEX" => "write DECODE(text, 'hex')",
         "PRINTF" => "put the text together with CONCAT, LPAD and CAST(number AS STRING)",
         "SOURCE_WATERMARK" => "write WATERMARK FOR time AS time - INTERVAL '5' SECOND in CREATE TABLE",

@@ -36,6 +36,7 @@ use super::named_casts::NamedCasts;
 use super::names::{column_name, plan_named, unnamed, with_names};
 use super::over;
 use super::window::WindowFunctionPlanner;
+use super::zone::{self, expression_in_zone};
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
 use crate::parse::{ColumnKind, Named, ViewDefinition, instead_of};
@@ -197,7 +198,7 @@ impl<'a> Context<'a> {
             watermark.and_then(|watermark| Some((watermark, computed.remove(watermark.column.as_str())?)));
         // What a source computes is typed here, and the rest as a part of the query.
         let computed_time =
-            computed_time.map(|(watermark, written)| typed(written, &physical).map(|typed| (watermark, typed)));
+            computed_time.map(|(watermark, written)| self.typed(written, &physical).map(|typed| (watermark, typed)));
         let computed_time = computed_time.transpose()?;
         if let Some((watermark, expression)) = &computed_time {
             let (_, field) = expression.to_field(&physical)?;
@@ -263,7 +264,14 @@ impl<'a> Context<'a> {
 
     /// The same with types made to agree.
     pub(super) fn coerced(&self, expression: &ast::Expr, columns: &DFSchema) -> Result<Expr> {
-        typed(self.written(expression, columns)?, columns)
+        self.typed(self.written(expression, columns)?, columns)
+    }
+
+    /// An expression over columns with Flink's types, which agree, by the clocks of the session's zone.
+    fn typed(&self, written: Expr, columns: &DFSchema) -> Result<Expr> {
+        let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
+        let typed = ExprSimplifier::new(context).coerce(flink_expression(written, columns)?, columns)?;
+        expression_in_zone(typed, columns, zone::of_session(self.catalog))
     }
 
     /// Whether a function is one that the user's program has added.
@@ -403,12 +411,6 @@ fn double(expression: ast::Expr) -> ast::Expr {
         array: false,
         format: None,
     }
-}
-
-/// An expression over columns with Flink's types, which agree.
-fn typed(written: Expr, columns: &DFSchema) -> Result<Expr> {
-    let context = SimplifyContext::builder().with_config_options(CONFIGURATION.clone()).build();
-    ExprSimplifier::new(context).coerce(flink_expression(written, columns)?, columns)
 }
 
 /// The columns that a table's connector delivers, as computed columns see them.

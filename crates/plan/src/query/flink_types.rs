@@ -20,6 +20,7 @@ use pelton_functions::decimal::DIGITS_MAX;
 use super::common_types::{align_union, bring_together, must_cast};
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic, decimal_comparison, decimal_range};
 use super::deferred_casts::defer_casts;
+use super::instants::instant;
 use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
 
 /// The plan with Flink's types.
@@ -193,6 +194,7 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             Ok(Transformed::yes(cast(Expr::ScalarFunction(call), DataType::Decimal128(precision, 0))))
         }
         ("round", Some(float)) if float.is_floating() => Ok(Transformed::yes(pelton_functions::round(call.args))),
+        ("to_timestamp_ltz", Some(data_type)) => instant(call, &data_type, schema).map(Transformed::yes),
         ("trunc", Some(float)) if float.is_floating() => Ok(Transformed::yes(pelton_functions::truncate(call.args))),
         ("round", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         ("trunc", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(cut_integer(call, integer))),

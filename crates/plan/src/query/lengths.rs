@@ -145,6 +145,19 @@ pub(super) fn field_of_length(arguments: &[Expr], schema: &DFSchema) -> Option<E
         "HOUR" => (3_600 * per_second, 86_400 * per_second),
         "MINUTE" => (60 * per_second, 3_600 * per_second),
         "SECOND" => (per_second, 60 * per_second),
+        // As of times, these contain the seconds.
+        "MILLISECOND" | "MICROSECOND" | "NANOSECOND" => {
+            let per_second_now = match field.as_str() {
+                "MILLISECOND" => 1_000,
+                "MICROSECOND" => 1_000_000,
+                _ => 1_000_000_000,
+            };
+            let of_minute = ticks % lit(60 * per_second);
+            return Some(match per_second_now / per_second {
+                0 => of_minute / lit(per_second / per_second_now),
+                finer => of_minute * lit(finer),
+            });
+        }
         _ => return None,
     };
     Some(ticks % lit(coarser) / lit(field))

@@ -2,7 +2,7 @@
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`, `constructs`), constants among it (`constants`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! those of Flink (`flink_types`, `decimals`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
+//! those of Flink (`flink_types`, `decimals`; numbers as instants: `instants`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), casts and functions of instants go by the clocks of the session's zone (`zone`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
 //! table (`sink`). Columns of one name get others (`names`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
@@ -35,6 +35,8 @@ mod foreign;
 mod foreign_types;
 
 mod decimals;
+
+mod instants;
 
 mod deferred_casts;
 
@@ -312,9 +314,9 @@ fn lower_plan(
 ) -> datafusion_common::Result<LogicalPlan> {
     let mut lowering = Lowering { draft: std::mem::take(draft), landmarks };
     let result = (|| {
-        let prepared = optimize::prepare(optimize::coerce(plan)?)?;
+        let zoned = zone::plan_in_zone(optimize::coerce(plan)?, lowering.draft.zone)?;
+        let prepared = optimize::prepare(zoned)?;
         chance::check_chance(&prepared, landmarks)?;
-        lowering.check_zone(&prepared)?;
         let arranged = lowering.arranged(&prepared)?;
         match destination {
             Some(destination) => lowering.insert(arranged, &prepared, destination)?,

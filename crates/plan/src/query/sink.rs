@@ -8,6 +8,7 @@ use datafusion_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+use pelton_data::zone::Zone;
 use sqlparser::ast::{Ident, Query, SetExpr};
 
 use super::arrange::Arranged;
@@ -16,6 +17,7 @@ use super::diagnose::{sql_name, unheld_column};
 use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;
+use super::zone::cast_to_in_zone;
 use super::{select_item, union_parts};
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Place, PlanError, closest};
@@ -109,7 +111,8 @@ impl Lowering<'_> {
             let fit = columns.iter().map(|column| {
                 let place = column.from.zip(parts.first()).and_then(|(from, part)| select_item(part, from).0);
                 let query_field = column.from.map(|from| plan.schema().field(from));
-                fit(branch, column, query_field, table, place).map_err(|error| blamed(column).unwrap_or(error))
+                fit(branch, column, query_field, table, (place, self.draft.zone))
+                    .map_err(|error| blamed(column).unwrap_or(error))
             });
             fitted.push(fit.collect::<Result<Vec<_>>>()?);
         }
@@ -219,7 +222,7 @@ fn fit(
     column: &SinkColumn,
     query_field: Option<&FieldRef>,
     table: &str,
-    place: Option<Place>,
+    (place, zone): (Option<Place>, Option<Zone>),
 ) -> Result<Expr> {
     let wanted = column.field.data_type();
     let (Some(from), Some(query_field)) = (column.from, query_field) else {
@@ -230,7 +233,8 @@ fn fit(
     if !is_implicit_cast(&data_type, wanted) {
         return Err(external(wrong_type((query_field.name(), &data_type), column, table, place)));
     }
-    let value = cast_to(expression, wanted, &branch.scope)?;
+    let value = cast_to_in_zone(expression, wanted, &branch.scope, zone)?;
+    let value = cast_to(value, wanted, &branch.scope)?;
     let is_tested = |step: &StepDraft| matches!(step, StepDraft::Filter(Expr::IsNotNull(tested)) if **tested == branch.columns[from]);
     let is_guarded = branch.steps.iter().any(is_tested);
     if column.field.is_nullable() || is_guarded || !value.nullable(branch.scope.as_ref())? {

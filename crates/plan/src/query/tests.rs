@@ -288,11 +288,13 @@ fn time_functions() {
          TO_TIMESTAMP('2020-2-3') → 2020-02-03T00:00:00
          TO_TIMESTAMP('20200203040506', 'yyyyMMddHHmmss') → 2020-02-03T04:05:06
          TO_TIMESTAMP('Feb 03, 2020 02:05 PM', 'MMM dd, yyyy hh:mm a') → 2020-02-03T14:05:00
-         TO_TIMESTAMP('2020-02-30 00:00:00') → NULL
-         TO_TIMESTAMP('2020-02-03', 'yyyy/MM/dd') → NULL
+         TO_TIMESTAMP('2020-02-30 00:00:00') → 2020-02-29T00:00:00
+         TO_TIMESTAMP('2020-02-03', 'yyyy/MM/dd') → 2020-02-03T00:00:00
+         TO_TIMESTAMP('2020.02.03', 'yyyy/MM/dd') → NULL
          TYPEOF(TO_TIMESTAMP('2020-02-03')) → TIMESTAMP(3)
          TO_TIMESTAMP_LTZ(1000, 0) → 1970-01-01T00:16:40Z
          TO_TIMESTAMP_LTZ(1500, 3) → 1970-01-01T00:00:01.500Z
+         TO_TIMESTAMP_LTZ(1500, 6) → 1970-01-01T00:00:00.001500Z
          TYPEOF(TO_TIMESTAMP_LTZ(1000, 0)) → TIMESTAMP_LTZ(3)
          UNIX_TIMESTAMP('1970-01-01 00:16:40') → 1000
          UNIX_TIMESTAMP('16:40', 'mm:ss') → 1000
@@ -308,7 +310,7 @@ fn functions_that_are_refused() {
         "RAND(7) → error: line 1, column 8: RAND with a seed is not supported yet; write RAND(): in which order rows are computed is not fixed
          1 + CURRENT_TIME → error: line 1, column 12: CURRENT_TIME is not supported yet; write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss'): there is no type TIME
          RAND_INTEGER(-5) → error: line 1, column 8: the bound of RAND_INTEGER must be positive; write RAND_INTEGER(10) for numbers from 0 to 9
-         TO_TIMESTAMP_LTZ(1, 6) → error: line 1, column 8: the precision of TO_TIMESTAMP_LTZ must be 0 or 3; write 0 for a number of seconds, 3 for milliseconds
+         TO_TIMESTAMP_LTZ(1, 7) → error: line 1, column 28: the precision of TO_TIMESTAMP_LTZ must be from 0 to 6; write 0 for a number of seconds, 3 for milliseconds, 6 for microseconds
          TIMESTAMPDIFF(FORTNIGHT, DATE '2003-01-02', DATE '2003-01-02') → error: line 1, column 22: FORTNIGHT is no unit of time; use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND
          'a' SIMILAR TO '(' → error: line 1, column 23: '(' is no SIMILAR TO pattern; close all brackets, and put what * + ? { repeat before them
          DATE_FORMAT(DATE '2003-01-02', 'yyyy Q') → error: Execution error: 'yyyy Q' is no pattern of times: the letter Q (1 times) is not known; use y, M, d, H, h, m, s, S, a, E and D, and put words in quotes
