@@ -34,8 +34,11 @@ mod column_type;
 
 mod interval;
 
+mod group_window;
+
 pub(crate) use column_type::unknown_type;
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
+pub(crate) use group_window::note as group_window_note;
 pub use interval::interval_micros;
 pub(crate) use over_calls::shown_name;
 pub(crate) use respell::{BASE64_PADDED, is_written, respelt_names, written_name};

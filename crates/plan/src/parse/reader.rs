@@ -8,7 +8,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
 use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, SHOWN, Statement, ViewDefinition};
-use super::{refuse, table, unicode};
+use super::{group_window, refuse, table, unicode};
 use crate::error::{Place, PlanError, closest};
 
 /// Reads the next statement of a script.
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
     /// A query, up to the first token that does not belong to it.
     fn query(&mut self) -> Result<Box<Query>, PlanError> {
         let place = self.place();
-        let query = self.parser.parse_query().map_err(|error| self.error(error))?;
+        let query = group_window::rewritten(self.parser.parse_query().map_err(|error| self.error(error))?)?;
         match query.body.as_ref() {
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(PlanError::syntax(place, "expected a query, found a statement that changes a table")

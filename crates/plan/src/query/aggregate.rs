@@ -158,18 +158,8 @@ impl Lowering<'_> {
         let mut classified = Vec::new();
         for (branch, expressions) in input.branches.iter().zip(groups) {
             let bounds: Vec<_> = expressions.iter().map(|expression| self.bound(branch, expression)).collect();
-            let has = |wanted: usize| bounds.iter().flatten().any(|(_, bound)| *bound == wanted);
-            let is_windowed = has(0) && has(1);
-            if has(0) != has(1) {
-                let lacking = WINDOW_COLUMNS[usize::from(has(0))];
-                let construct = self.landmarks.grouping_construct;
-                let message = format!("{construct} of a window lacks {lacking}");
-                let hint = match construct {
-                    "SELECT DISTINCT" => "select both window_start and window_end",
-                    _ => "group by both window_start and window_end",
-                };
-                return Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)));
-            }
+            let is_windowed = bounds.iter().flatten().next().is_some();
+            self.check_bounds(branch, &bounds)?;
             windows.push(bounds.iter().flatten().map(|(window, _)| *window).find(|_| is_windowed));
             let pairs = expressions.into_iter().zip(bounds);
             let groups = pairs.map(|(expression, bound)| match bound {
@@ -195,6 +185,25 @@ impl Lowering<'_> {
             }
         }
         Ok((window, classified))
+    }
+
+    /// Refuses to group by one bound of windows that other windows of the rows have as well.
+    fn check_bounds(&self, branch: &Branch, bounds: &[Option<(Window, usize)>]) -> Result<()> {
+        let has = |wanted: usize| bounds.iter().flatten().any(|(_, bound)| *bound == wanted);
+        let Some((window, _)) = bounds.iter().flatten().next() else { return Ok(()) };
+        let lacking = match shared_bound(*window, branch.cut.is_some()) {
+            Some(SharedBound::Either) if !has(0) => 0,
+            Some(_) if !has(1) && !has(2) => 1,
+            _ => return Ok(()),
+        };
+        let lacking = WINDOW_COLUMNS[lacking];
+        let construct = self.landmarks.grouping_construct;
+        let message = format!("{construct} of a window lacks {lacking}");
+        let hint = match construct {
+            "SELECT DISTINCT" => "select both window_start and window_end",
+            _ => "group by both window_start and window_end",
+        };
+        Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint(hint)))
     }
 
     /// A grouping expression as tables hold it.
@@ -339,6 +348,25 @@ impl Lowering<'_> {
         window.time_column = Some(window.columns.len());
         window.columns.push(WindowColumn::Time);
         window.schema = Arc::new(Schema::new(fields));
+    }
+}
+
+/// A bound that several windows of the same rows may have.
+enum SharedBound {
+    /// The start: windows that begin together end one after the other.
+    Start,
+    /// Each of the two.
+    Either,
+}
+
+/// The bound that several windows may have in common; `None` where each of the two tells which window it is. Rows that are cut into sessions are of one key in
+/// each group, and their results of many.
+fn shared_bound(window: Window, is_cut: bool) -> Option<SharedBound> {
+    match window {
+        Window::Cumulative { .. } => Some(SharedBound::Start),
+        Window::Clocked(clocked) => shared_bound(clocked.by_clock(), is_cut),
+        Window::Session { .. } if !is_cut => Some(SharedBound::Either),
+        _ => None,
     }
 }
 

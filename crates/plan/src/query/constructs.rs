@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Distinct, Expr, Function, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Distinct, Expr, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
     SetOperator, SetQuantifier, Spanned, visit_expressions,
 };
 
@@ -114,20 +114,6 @@ pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
                 Expr::GroupingSets(_) => return refuse(place, "GROUPING SETS", instead),
                 Expr::Rollup(_) => return refuse(place, "ROLLUP", instead),
                 Expr::Cube(_) => return refuse(place, "CUBE", instead),
-                Expr::Function(function) if is_group_window(function) => {
-                    let name = function.name.to_string().to_uppercase();
-                    let construct = format!("the group window {name}");
-                    let arguments = match name.as_str() {
-                        "HOP" => "slide, size",
-                        "SESSION" => "gap",
-                        _ => "size",
-                    };
-                    let instead = format!(
-                        "read TABLE({name}(TABLE t, DESCRIPTOR(time_column), {arguments})) \
-                         and GROUP BY window_start, window_end"
-                    );
-                    return refuse(place, &construct, &instead);
-                }
                 _ => check_key(expression)?,
             }
         }
@@ -189,10 +175,4 @@ pub(super) fn check_join(operator: &JoinOperator, place: Option<Place>) -> Resul
         JoinOperator::AsOf { .. } => refuse(place, "ASOF JOIN", use_join),
         _ => refuse(place, "this kind of join", use_join),
     }
-}
-
-/// `TUMBLE(time, INTERVAL …)` in GROUP BY: Flink's older way to write windows.
-fn is_group_window(function: &Function) -> bool {
-    let name = function.name.to_string();
-    ["tumble", "hop", "session"].iter().any(|window| name.eq_ignore_ascii_case(window))
 }

@@ -18,7 +18,7 @@ use super::constructs::{
 };
 use super::context::{Context, TABLE_FUNCTIONS};
 use super::over;
-use super::window::Call;
+use super::window::{Call, WINDOW_COLUMNS};
 use crate::error::{Place, PlanError};
 use crate::parse::written_name;
 
@@ -241,6 +241,8 @@ impl Visitor for Walk<'_, '_> {
         self.around.push(if window.is_some() { Part::Window } else { Part::Table });
         if let Some(call) = window {
             let place = Place::of(call.name.span());
+            let note = crate::parse::group_window_note(table);
+            self.context.foreign.borrow_mut().note(place, note);
             self.landmarks.window = self.landmarks.window.or(place);
             self.landmarks.functions.push((call.name.to_string().to_lowercase(), place));
         }
@@ -499,7 +501,14 @@ impl Walk<'_, '_> {
         let (construct, place, is_windowed) = match &select.group_by {
             GroupByExpr::Expressions(expressions, _) if !expressions.is_empty() => {
                 let is_windowed = expressions.iter().any(names_window);
-                ("GROUP BY", Place::of(expressions[0].span()), is_windowed)
+                let place = Place::of(expressions[0].span());
+                let names = |bound: &str| expressions.iter().any(|expression| is_named(expression, bound));
+                if is_windowed && !(names(WINDOW_COLUMNS[0]) && names(WINDOW_COLUMNS[1])) {
+                    let note = "Flink groups by windows where window_start and window_end both stand in GROUP BY; \
+                                otherwise it gives a changing result in its streaming mode";
+                    self.context.foreign.borrow_mut().note(place, Some(note.to_string()));
+                }
+                ("GROUP BY", place, is_windowed)
             }
             _ if aggregate.is_some() => ("an aggregate", aggregate, false),
             _ if select.distinct.is_some() => ("SELECT DISTINCT", Place::of(select.span()), false),
@@ -528,12 +537,16 @@ fn written_as_syntax(expression: &Expr) -> Option<&'static str> {
 }
 
 fn names_window(expression: &Expr) -> bool {
-    let name = match expression {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(names) => names.last(),
-        _ => None,
-    };
-    name.is_some_and(|name| super::window::WINDOW_COLUMNS.contains(&name.value.as_str()))
+    WINDOW_COLUMNS.iter().any(|column| is_named(expression, column))
+}
+
+/// Whether an expression is a column of this name.
+fn is_named(expression: &Expr, column: &str) -> bool {
+    match expression {
+        Expr::Identifier(name) => name.value == column,
+        Expr::CompoundIdentifier(names) => names.last().is_some_and(|name| name.value == column),
+        _ => false,
+    }
 }
 
 /// Where an aggregate function stands at the top of a column of SELECT, or among the operands of arithmetic there.
