@@ -163,7 +163,7 @@ impl Ranker {
     }
 
     /// Those rows of one key that leave, of all in their order, with their ranks.
-    pub(super) fn ranked<'r, 'k>(&self, of_key: &'r [KeyedRow<'k>]) -> impl Iterator<Item = (i64, KeyedRow<'k>)> {
+    pub(super) fn ranked<'k>(&self, of_key: &[KeyedRow<'k>]) -> impl Iterator<Item = (i64, KeyedRow<'k>)> {
         self.leaving(self.numbered(of_key)).map(|(rank, row)| (rank, *row))
     }
 
@@ -213,11 +213,7 @@ impl Ranker {
 }
 
 /// Rows of one key in their order, with their numbers.
-fn numbers<'r, T>(
-    numbering: Numbering,
-    rows: &'r [T],
-    are_peers: impl Fn(&T, &T) -> bool,
-) -> impl Iterator<Item = (u64, &'r T)> {
+fn numbers<T>(numbering: Numbering, rows: &[T], are_peers: impl Fn(&T, &T) -> bool) -> impl Iterator<Item = (u64, &T)> {
     let mut number = 0;
     (1_u64..).zip(rows).enumerate().map(move |(index, (row_number, row))| {
         let is_peer = numbering != Numbering::Rows && index > 0 && are_peers(&rows[index - 1], row);
