@@ -213,17 +213,16 @@ fn print_table(
     let length = |text: &String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     let is_first = widths.is_empty();
     widths.resize(names.len(), 0);
-    let mut has_grown = is_first;
     for (column, width) in widths.iter_mut().enumerate() {
         let longest = cells.iter().map(|row| length(&row[column])).max().unwrap_or(0);
         if is_first {
             *width = longest.max(length(&names[column]));
         } else if longest > *width && longest <= GROWN_WIDTH_MAX {
             // With some room, so that numbers which grow do not widen it again and again.
-            (*width, has_grown) = (longest.next_multiple_of(GROWING_STEP), true);
+            *width = longest.next_multiple_of(GROWING_STEP);
         }
     }
-    if has_grown {
+    if is_first {
         print_line(&names, widths, &is_number, out)?;
         let rules: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
         print_line(&rules, widths, &is_number, out)?;
@@ -234,8 +233,7 @@ fn print_table(
     Ok(())
 }
 
-/// A column whose later values are longer becomes wider, up to so many characters, and the header is printed again; a value that is longer still moves only
-/// what is behind it in its row.
+/// A column whose later values are longer becomes wider, up to so many characters; a value that is longer still moves only what is behind it in its row.
 const GROWN_WIDTH_MAX: usize = 60;
 
 /// It becomes so many characters wider at a time.
@@ -349,7 +347,7 @@ mod tests {
         }
         let expected = format!(
             "name  n\n────  ─\na     1\n\
-             name             n\n────────  ────────\nsecond       12345\nthird            7\n{long}         8\n"
+             second       12345\nthird            7\n{long}         8\n"
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
